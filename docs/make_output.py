@@ -1,4 +1,5 @@
-"""Write docs/output.schema.json and the tables of docs/output.md from the classes of ``hilum_cli.output``.
+"""Write docs/output.schema.json and the tables of docs/output.md from the classes of
+``hilum_cli.output``.
 
 With ``--check`` only compare.
 """
@@ -15,7 +16,10 @@ from hilum_cli import output
 
 PAGE = Path(__file__).parent / "output.md"
 SCHEMA = Path(__file__).parent / "output.schema.json"
-MARK = "<!-- Written by docs/make_output.py from here to the end: change plugins/cli/hilum_cli/output.py. -->\n"
+MARK = (
+    "<!-- Written by docs/make_output.py from here to the end: change"
+    " plugins/cli/hilum_cli/output.py. -->\n"
+)
 PARTS: tuple[type[msgspec.Struct], ...] = (
     output.Tokens,
     output.ToolCallData,
@@ -63,7 +67,10 @@ def make_schema() -> str:
                 schema["description"] = about[field]
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A line that hilum run --output-format stream-json writes; json writes the last one alone",
+        "title": (
+            "A line that hilum run --output-format stream-json writes; json writes the last one"
+            " alone"
+        ),
         # What agents found is no line: it is described among the definitions.
         "oneOf": [*schemas][: len(output.LINES)],
         "$defs": components,
@@ -82,11 +89,18 @@ def type_words(schema: dict[str, Any]) -> str:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     if schema.get("type") == "array":
         return f"list of {type_words(schema['items'])}"
-    names = {"string": "text", "number": "number", "integer": "whole number", "boolean": "true or false"}
+    names = {
+        "string": "text",
+        "number": "number",
+        "integer": "whole number",
+        "boolean": "true or false",
+    }
     return names.get(schema.get("type", ""), schema.get("type", "anything"))
 
 
-def table(kind: type[msgspec.Struct], definition: dict[str, Any], without: frozenset[str] = frozenset()) -> str:
+def table(
+    kind: type[msgspec.Struct], definition: dict[str, Any], without: frozenset[str] = frozenset()
+) -> str:
     """Return the fields of a class as a table."""
     about = descriptions(kind)
     rows = []
@@ -104,18 +118,28 @@ def make_page(schema: dict[str, Any]) -> str:
     definitions = schema["$defs"]
     common = frozenset(output.Line.__struct_fields__) | {"type"}
     base = definitions[output.StateChangedLine.__name__]
-    shared = {"properties": {name: base["properties"][name] for name in output.Line.__struct_fields__}}
+    shared = {
+        "properties": {name: base["properties"][name] for name in output.Line.__struct_fields__}
+    }
     parts = [f"## Fields of every line\n\n{summary(output.Line)}\n\n{table(output.Line, shared)}"]
     parts.append("## Lines\n")
-    for kind in (output.ResultLine, *(line for line in output.LINES if line is not output.ResultLine)):
+    for kind in (
+        output.ResultLine,
+        *(line for line in output.LINES if line is not output.ResultLine),
+    ):
         definition = definitions[kind.__name__]
         tag = definition["properties"]["type"]["enum"][0]
         parts.append(f"### {tag}\n\n{summary(kind)}\n\n{table(kind, definition, common)}")
     result = output.AgentResult
-    parts.append(f"## The result of an agent\n\n{summary(result)}\n\n{table(result, definitions[result.__name__])}")
+    parts.append(
+        "## The result of an"
+        f" agent\n\n{summary(result)}\n\n{table(result, definitions[result.__name__])}"
+    )
     parts.append("## Objects in them\n")
     for part in PARTS:
-        parts.append(f"### {part.__name__}\n\n{summary(part)}\n\n{table(part, definitions[part.__name__])}")
+        parts.append(
+            f"### {part.__name__}\n\n{summary(part)}\n\n{table(part, definitions[part.__name__])}"
+        )
     return "\n".join(parts)
 
 
@@ -127,7 +151,10 @@ def main() -> int:
     current = page == new and SCHEMA.exists() and SCHEMA.read_text() == schema
     if "--check" in sys.argv:
         if not current:
-            print("docs/output.md or docs/output.schema.json is not current; run python docs/make_output.py")
+            print(
+                "docs/output.md or docs/output.schema.json is not current; run python"
+                " docs/make_output.py"
+            )
         return int(not current)
     PAGE.write_text(new)
     SCHEMA.write_text(schema)

@@ -1,4 +1,7 @@
-"""Put the example files into the pages that include them; with ``--check`` only say whether they are current."""
+"""Put the example files into the pages that include them.
+
+With ``--check`` only say whether they are current.
+"""
 
 import re
 import sys
@@ -14,7 +17,9 @@ def filled(text: str) -> str:
 
     def put(match: re.Match[str]) -> str:
         file = DOCS / match[1]
-        return f"<!-- include: {match[1]} -->\n\n```{LANGUAGES[file.suffix]}\n{file.read_text()}```\n"
+        return (
+            f"<!-- include: {match[1]} -->\n\n```{LANGUAGES[file.suffix]}\n{file.read_text()}```\n"
+        )
 
     return INCLUDE.sub(put, text)
 

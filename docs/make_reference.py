@@ -1,4 +1,7 @@
-"""Write docs/hooks.md from the hook specifications; with ``--check`` only say whether it is current."""
+"""Write docs/hooks.md from the hook specifications.
+
+With ``--check`` only say whether it is current.
+"""
 
 import inspect
 import sys
@@ -21,11 +24,15 @@ def reference() -> str:
     for name, spec in hookspecs.HOOKS.items():
         function = getattr(hookspecs, name)
         signature = str(inspect.signature(function)).replace("'", "")
-        kind = "async def" if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function) else "def"
+        kind = (
+            "async def"
+            if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+            else "def"
+        )
         doc = (inspect.getdoc(function) or "").replace("``", "`")
         parts.append(
-            f"\n## `{name}`\n\n```python\n{kind} {name}{signature}\n```\n\n"
-            f"{doc}\n\nShape: {spec.shape} · deadline: {spec.deadline:g} s · a failure means: {spec.fault}\n"
+            f"\n## `{name}`\n\n```python\n{kind} {name}{signature}\n```\n\n{doc}\n\nShape:"
+            f" {spec.shape} · deadline: {spec.deadline:g} s · a failure means: {spec.fault}\n"
         )
     return "".join(parts)
 

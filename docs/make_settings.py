@@ -1,4 +1,7 @@
-"""Write the tables of docs/settings.md from the classes that declare settings; with ``--check`` only compare."""
+"""Write the tables of docs/settings.md from the classes that declare settings.
+
+With ``--check`` only compare.
+"""
 
 import re
 import sys
@@ -17,9 +20,18 @@ from hilum_settings import Info, members, sections_of
 
 DOCS = Path(__file__).parent
 TARGET = DOCS / "settings.md"
-MARK = "<!-- Written by docs/make_settings.py from here to the end: change the help texts in the code. -->\n"
+MARK = (
+    "<!-- Written by docs/make_settings.py from here to the end: change the help texts in the code."
+    " -->\n"
+)
 NAMES = {bool: "true or false", int: "whole number", float: "number", str: "text", Any: "anything"}
-PROJECT = {True: "yes", False: "no", "user": "ignored", "lower": "only lower", "higher": "only true"}
+PROJECT = {
+    True: "yes",
+    False: "no",
+    "user": "ignored",
+    "lower": "only lower",
+    "higher": "only true",
+}
 HEAD = "| name | type | default | what it is | project | environment |\n|---|---|---|---|---|---|\n"
 
 
@@ -41,7 +53,11 @@ def type_name(kind: Any) -> str:
     if origin is list:
         return f"list of {type_name(inside[0])}s"
     if origin is dict:
-        return "table" if inside[1] in (str, Any) or attrs.has(inside[1]) else f"table of {type_name(inside[1])}s"
+        return (
+            "table"
+            if inside[1] in (str, Any) or attrs.has(inside[1])
+            else f"table of {type_name(inside[1])}s"
+        )
     if origin in (typing.Union, types.UnionType):
         return " or ".join(type_name(one) for one in inside if one is not types.NoneType)
     return NAMES.get(kind, "table")
@@ -98,8 +114,17 @@ def reference() -> str:
     for distribution, section in sections():
         name = section.__section__  # type: ignore[attr-defined]
         title = f"`[{name}]`" if name else "The kernel"
-        intro = (section.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ").replace("``", "`")
-        parts.append(f"\n### {title}\n\nOf `{distribution}`. {intro}\n\n" + "".join(table(name, section, Info())))
+        intro = (
+            (section.__doc__ or "")
+            .strip()
+            .split("\n\n")[0]
+            .replace("\n    ", " ")
+            .replace("``", "`")
+        )
+        parts.append(
+            f"\n### {title}\n\nOf `{distribution}`. {intro}\n\n"
+            + "".join(table(name, section, Info()))
+        )
     return "".join(parts)
 
 

@@ -1,4 +1,7 @@
-"""Write the tables of docs/context.md from the classes of a workspace state; with ``--check`` only compare."""
+"""Write the tables of docs/context.md from the classes of a workspace state.
+
+With ``--check`` only compare.
+"""
 
 import inspect
 import re
@@ -9,7 +12,10 @@ import msgspec.inspect
 from hilum_context import state
 
 TARGET = Path(__file__).parent / "context.md"
-MARK = "<!-- Written by docs/make_state.py from here to the end: change the docstrings in hilum_context/state.py. -->\n"
+MARK = (
+    "<!-- Written by docs/make_state.py from here to the end: change the docstrings in"
+    " hilum_context/state.py. -->\n"
+)
 PARTS = [
     state.WorkspaceState, state.OpenFile, state.Cursor, state.Selection, state.Diagnostic, state.RecentEdit,
 ]  # fmt: skip
@@ -22,7 +28,9 @@ def type_name(kind: msgspec.inspect.Type) -> str:
         case msgspec.inspect.Metadata(type=inner):
             return type_name(inner)
         case msgspec.inspect.UnionType(types=types):
-            return " or ".join(type_name(one) for one in types if not isinstance(one, msgspec.inspect.NoneType))
+            return " or ".join(
+                type_name(one) for one in types if not isinstance(one, msgspec.inspect.NoneType)
+            )
         case msgspec.inspect.VarTupleType(item_type=item):
             return f"list of {type_name(item)}"
         case msgspec.inspect.StructType(cls=cls):
@@ -48,12 +56,21 @@ def table(part: type[msgspec.Struct]) -> str:
     about = told(part)
     rows = []
     for field in msgspec.inspect.type_info(part).fields:  # type: ignore[attr-defined]
-        default = "" if field.required else "not said" if field.default in (None, ()) else f"`{field.default!r}`"
+        default = (
+            ""
+            if field.required
+            else "not said"
+            if field.default in (None, ())
+            else f"`{field.default!r}`"
+        )
         shown = "required" if field.required else default.replace("'", '"')
-        rows.append(f"| `{field.encode_name}` | {type_name(field.type)} | {shown} | {about[field.name]} |\n")
+        rows.append(
+            f"| `{field.encode_name}` | {type_name(field.type)} | {shown} | {about[field.name]} |\n"
+        )
     first = (part.__doc__ or "").partition("\n")[0].partition("``dict")[0].strip()
     return (
-        f"### {part.__name__}\n\n{first}\n\n| key | type | default | what it is |\n|---|---|---|---|\n{''.join(rows)}"
+        f"### {part.__name__}\n\n{first}\n\n| key | type | default | what it is"
+        f" |\n|---|---|---|---|\n{''.join(rows)}"
     )
 
 

@@ -1,4 +1,6 @@
-"""An asyncio program that works with hilum, gives it a tool of its own, and waits no longer than a minute."""
+"""An asyncio program that works with hilum, gives it a tool of its own, and waits no longer than a
+minute.
+"""
 
 import asyncio
 import sys

@@ -1,4 +1,6 @@
-"""A trio program that works with hilum: it shows what happens and approves every edit, but nothing else."""
+"""A trio program that works with hilum: it shows what happens and approves every edit, but nothing
+else.
+"""
 
 import sys
 

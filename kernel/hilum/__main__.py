@@ -21,13 +21,17 @@ else:
     import _signal  # signal itself imports enum
 
 TRACEBACK = "HILUM_TRACEBACK"
-USAGE = "usage: hilum [-h] [--version] COMMAND ...\n\nA coding agent whose every ability is a plugin.\n\ncommands:\n"
+USAGE = (
+    "usage: hilum [-h] [--version] COMMAND ...\n\nA coding agent whose every ability is a"
+    " plugin.\n\ncommands:\n"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``hilum`` and give its exit code (2 for wrong usage)."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        # A closed one would be the next file that is opened, and messages would be written into that.
+        # A closed one would be the next file that is opened, and messages would be written into
+        # that.
         while os.open(os.devnull, os.O_RDWR) < 3:
             pass
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
@@ -51,18 +55,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise PluginError(clash("command", points))
         return _run(points[0], rest)
     except HilumError as error:
-        print(f"hilum: {error.code}: {error.message}", *([error.hint] if error.hint else []), sep="\n", file=sys.stderr)
+        print(
+            f"hilum: {error.code}: {error.message}",
+            *([error.hint] if error.hint else []),
+            sep="\n",
+            file=sys.stderr,
+        )
         return error.exit_code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Who read our output went away (`hilum … | head`); Python must not complain when it flushes.
+        # Who read our output went away (`hilum … | head`); Python must not complain when it
+        # flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 
 
 def _run(point: EntryPoint, arguments: list[str]) -> int:
-    """Run a command. What breaks in it is an error message, and a traceback for who asks for one."""
+    """Run a command.
+
+    What breaks in it is an error message, and a traceback for who asks for one.
+    """
     try:
         command = _load(point)
         if _ENDED_BY_INTERRUPT:
@@ -77,8 +90,14 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
             raise
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        hint = f"`hilum plugins` shows what is wrong with plugins; {TRACEBACK}=1 in the environment shows where it happened."
-        text = f"The command {point.name} of {point.distribution} failed: {type(error).__name__}: {error}."
+        hint = (
+            f"`hilum plugins` shows what is wrong with plugins; {TRACEBACK}=1 in the environment"
+            " shows where it happened."
+        )
+        text = (
+            f"The command {point.name} of {point.distribution} failed: {type(error).__name__}:"
+            f" {error}."
+        )
         raise HilumError(text, code="E_PLUGIN", hint=hint) from None
 
 
@@ -98,7 +117,10 @@ def _load(point: EntryPoint) -> Any:
     try:
         return point.load()
     except (Exception, SystemExit) as error:
-        hint = f"Reinstall {point.distribution}, or take it out; hilum plugins shows what else is wrong."
+        hint = (
+            f"Reinstall {point.distribution}, or take it out; hilum plugins shows what else is"
+            " wrong."
+        )
         text = f"The command {point.name} of {point.distribution} does not load: {error!r}."
         raise HilumError(text, code="E_PLUGIN", hint=hint) from None
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class ToolFilter(msgspec.Struct, frozen=True):
-    """Which tools may be used. Entries are names, patterns (``github__*``) or what a tool touches (``read``, ``write`` …).
+    """Which tools may be used.
+
+    Entries are names, patterns (``github__*``) or what a tool touches (``read``, ``write`` …).
 
     Args:
         allow: Only these; ``None`` for all.
@@ -32,7 +34,7 @@ class ToolFilter(msgspec.Struct, frozen=True):
     deny: tuple[str, ...] = ()
 
     def admits(self, name: str, risk: str) -> bool:
-        """Whether a tool of this name and risk passes."""
+        """Return whether a tool of this name and risk passes."""
 
         def named(entries: Sequence[str]) -> bool:
             return any(e == risk if e in RISKS else fnmatchcase(name, e) for e in entries)
@@ -57,7 +59,9 @@ class Mode(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """What an agent is: its instructions, model, tools and limits. ``None`` takes the session's setting.
+    """What an agent is: its instructions, model, tools and limits.
+
+    ``None`` takes the session's setting.
 
     Args:
         name: Name, ``main`` for the session's own agent.
@@ -124,16 +128,26 @@ class Agent(msgspec.Struct, eq=False):
         return self.profile.model or self.session.model
 
     def limit(self, name: str) -> Any:
-        """Give a limit (``turns``, ``timeout``, ``token_limit``): the profile's, else the setting."""
+        """Return a limit (``turns``, ``timeout``, ``token_limit``): the profile's, else the
+        setting.
+        """
         own = getattr(self.profile, name)
-        return getattr(self.session.options, name) if own is None else own
+        if own is None:
+            return getattr(self.session.options, name)
+        return own
 
     def tools(self) -> list[Tool]:
-        """Return the tools it may use now, by policy, mode and profile, in the order they were provided."""
+        """Return the tools it may use now, by policy, mode and profile, in the order they were
+        provided.
+        """
         own = [f for f in (self.mode.tools, self.profile.tools) if f != ToolFilter()]
         if self.session.approve == "readonly":
             own.append(ToolFilter(allow=("read",)))
-        return [t for t in self.session.tools.values() if t.serves(self) and all(f.admits(t.name, t.risk) for f in own)]
+        return [
+            t
+            for t in self.session.tools.values()
+            if t.serves(self) and all(f.admits(t.name, t.risk) for f in own)
+        ]
 
 
 injected[Agent] = lambda call: call.agent

@@ -1,4 +1,6 @@
-"""hilum for asyncio programs: the kernel runs on a trio thread of its own; cancelling waits until its side has ended.
+"""hilum for asyncio programs: the kernel runs on a trio thread of its own.
+
+Cancelling waits until its side has ended.
 
 ::
 
@@ -23,20 +25,28 @@ from hilum.tools import Options, Tool
 from hilum.tools import tool as trio_tool
 
 open_kernel = aio.hosted(open_on_trio, wraps=(Kernel, Session, Run), name="hilum")
-open_standard_session = aio.hosted(open_standard_on_trio, wraps=(Kernel, Session, Run), name="hilum")
+open_standard_session = aio.hosted(
+    open_standard_on_trio, wraps=(Kernel, Session, Run), name="hilum"
+)
 
 
 def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Awaitable[Any]]], Tool]:
-    """Like ``hilum.tool``, for a coroutine function that runs on the asyncio loop this is called in.
+    """Like ``hilum.tool``, for a coroutine function that runs on the asyncio loop this is called
+    in.
 
-    A call that is cancelled (stopped, out of time) cancels the coroutine there and waits until it has ended.
+    A call that is cancelled (stopped, out of time) cancels the coroutine there and waits until it
+    has ended.
 
     Raises:
-        PluginError: No loop runs here, at the top level of a module for example, so there is none for the tool to run on.
+        PluginError: No loop runs here, at the top level of a module for example, so there is none
+            for the tool to run on.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        hint = "Use it in a coroutine function, where the loop runs, and pass the tool on: open_kernel(tools=[…])."
+        hint = (
+            "Use it in a coroutine function, where the loop runs, and pass the tool on:"
+            " open_kernel(tools=[…])."
+        )
         raise PluginError("hilum.aio.tool needs a running asyncio loop.", hint=hint) from None
     return lambda function: trio_tool(**options)(aio.from_trio(function))

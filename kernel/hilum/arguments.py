@@ -1,6 +1,8 @@
-"""What a model may write into a tool call: bounds that keep the log, every wire format and every face working.
+"""What a model may write into a tool call: bounds that keep the log, every wire format and every
+face working.
 
-A call is checked once, before anything of it is logged. Whatever passes can be encoded, decoded and shown by everybody.
+A call is checked once, before anything of it is logged. Whatever passes can be encoded, decoded and
+shown by everybody.
 """
 
 from __future__ import annotations
@@ -15,22 +17,29 @@ from hilum_signature import nesting
 
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, writable
 
-MAX_DEPTH = 100  # levels of lists and objects; JSON decoders give up near 1,000, and every face decodes
+MAX_DEPTH = (
+    100  # levels of lists and objects; JSON decoders give up near 1,000, and every face decodes
+)
 MAX_LENGTH = 4_000_000  # characters; the longest answers of models are below 1,000,000
 MAX_CALLS = 128  # calls of one answer that are carried out
-# What every terminal shows as it is. Kimi writes `functions.NAME:0` and wants it back; gateways of stricter vendors encode it.
+# What every terminal shows as it is. Kimi writes `functions.NAME:0` and wants it back; gateways of
+# stricter vendors encode it.
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 NO_TOOL = "There is no tool"
 CALL_TOOL = "call_tool"  # the tool through which deferred tools are called
 CUT_OFF = (
-    "Your answer was cut off at the output limit in the middle of this call, so it was not carried out. Send it in"
-    " smaller pieces, each in an answer of its own: write the beginning of a long text first, then add the rest."
+    "Your answer was cut off at the output limit in the middle of this call, so it was not carried"
+    " out. Send it in smaller pieces, each in an answer of its own: write the beginning of a long"
+    " text first, then add the rest."
 )
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 
 
 class BadArguments(ValueError):
-    """The arguments of a call are not what a call can have. The message is a sentence without its full stop."""
+    """The arguments of a call are not what a call can have.
+
+    The message is a sentence without its full stop.
+    """
 
 
 def decode_arguments(text: str) -> dict[str, Any]:
@@ -63,7 +72,10 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:
 
 
 def normalized(text: str) -> str:
-    """Return arguments in one spelling: equal objects become equal texts. Text that is no JSON stays as it is."""
+    """Return arguments in one spelling: equal objects become equal texts.
+
+    Text that is no JSON stays as it is.
+    """
     try:
         return msgspec.json.encode(msgspec.json.decode(text or "{}"), order="sorted").decode()
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -76,7 +88,10 @@ def encode_arguments(arguments: Mapping[str, Any]) -> str:
 
 
 def problem_of(text: str) -> str:
-    """Return why arguments cannot even be kept, as the end of the sentence "The arguments …"; empty if they can."""
+    """Return why arguments cannot even be kept, as the end of the sentence "The arguments …".
+
+    Empty if they can.
+    """
     if len(text) > MAX_LENGTH:
         return f"are {len(text):,} characters long; at most {MAX_LENGTH:,} are accepted"
     if nesting(text) > MAX_DEPTH:
@@ -87,7 +102,9 @@ def problem_of(text: str) -> str:
 
 
 def _has_half_character(text: str) -> bool:
-    """Whether an escape sequence stands for half a character: JSON decoders differ in what they make of it."""
+    """Return whether an escape sequence stands for half a character: JSON decoders differ in what
+    they make of it.
+    """
     if "\\ud" not in text and "\\uD" not in text:
         return False
     try:
@@ -100,7 +117,8 @@ def _has_half_character(text: str) -> bool:
 def safe_call(call: ToolCall) -> ToolCall:
     """Return a call that can be logged and sent back to any provider.
 
-    What cannot be kept is left out, and ``problem`` then says why; such a call is refused with that text.
+    What cannot be kept is left out, and ``problem`` then says why; such a call is refused with that
+    text.
     """
     problem = ""
     # Some models write the name of the namespace that their training put tools into.
@@ -126,7 +144,8 @@ def safe_id(identity: str) -> str:
 def safe_answer(message: AssistantMessage) -> AssistantMessage:
     """Return an answer of a model that can be logged, with calls as ``safe_call`` returns them.
 
-    Of more than ``MAX_CALLS`` calls the further ones are left out; the first of them stays, to be refused with the reason.
+    Of more than ``MAX_CALLS`` calls the further ones are left out; the first of them stays, to be
+    refused with the reason.
     """
     parts: list[Text | Thinking | ToolCall] = []
     calls = 0
@@ -137,24 +156,35 @@ def safe_answer(message: AssistantMessage) -> AssistantMessage:
             if calls <= MAX_CALLS:
                 parts.append(safe_call(part))
             elif calls == MAX_CALLS + 1:
-                why = f"There are too many calls in one answer: {count:,}. The first {MAX_CALLS} were carried out, no others."
+                why = (
+                    f"There are too many calls in one answer: {count:,}. The first {MAX_CALLS} were"
+                    " carried out, no others."
+                )
                 parts.append(msgspec.structs.replace(safe_call(part), arguments="{}", problem=why))
         elif isinstance(part, Thinking):
             parts.append(Thinking(writable(part.text), _safe_vendor(part.vendor)))
         else:
             parts.append(msgspec.structs.replace(part, text=writable(part.text)))
-    if message.stop == "length" and parts and isinstance(last := parts[-1], ToolCall) and _is_incomplete(last):
+    if (
+        message.stop == "length"
+        and parts
+        and isinstance(last := parts[-1], ToolCall)
+        and _is_incomplete(last)
+    ):
         parts[-1] = msgspec.structs.replace(last, arguments="{}", problem=CUT_OFF)
     return msgspec.structs.replace(message, parts=tuple(parts))
 
 
 def _is_incomplete(call: ToolCall) -> bool:
-    """Whether the last call of an answer that was cut off misses its end. Of one without any arguments nobody knows."""
+    """Return whether the last call of an answer that was cut off misses its end.
+
+    Of one without any arguments nobody knows.
+    """
     return not call.problem and not (call.arguments.strip() and is_readable(call.arguments))
 
 
 def is_readable(text: str) -> bool:
-    """Whether arguments are one JSON object, as those of a call must be."""
+    """Return whether arguments are one JSON object, as those of a call must be."""
     try:
         decode_arguments(text)
     except BadArguments:

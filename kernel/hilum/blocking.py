@@ -1,4 +1,5 @@
-"""hilum for plain synchronous code: the same names as the kernel's, each call blocks until it is done.
+"""hilum for plain synchronous code: the same names as the kernel's, each call blocks until it is
+done.
 
 ::
 
@@ -16,4 +17,6 @@ from hilum.session import Run, Session
 from hilum.standard import open_standard_session as open_standard_on_trio
 
 open_kernel = blocking.hosted(open_on_trio, wraps=(Kernel, Session, Run), name="hilum")
-open_standard_session = blocking.hosted(open_standard_on_trio, wraps=(Kernel, Session, Run), name="hilum")
+open_standard_session = blocking.hosted(
+    open_standard_on_trio, wraps=(Kernel, Session, Run), name="hilum"
+)

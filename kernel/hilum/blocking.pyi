@@ -21,10 +21,20 @@ class Session(session.Session):
     kernel: Kernel
     def events(self, after: int = 0, *, deltas: bool = False) -> Iterator[AnyEvent | Delta]: ...  # type: ignore[override]
     def prompt(  # type: ignore[override]
-        self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None, piped: bool = False
+        self,
+        text: str,
+        *,
+        agent: str = "main",
+        state: Mapping[str, object] | None = None,
+        piped: bool = False,
     ) -> Run: ...
     def run(  # type: ignore[override]
-        self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None, piped: bool = False
+        self,
+        text: str,
+        *,
+        agent: str = "main",
+        state: Mapping[str, object] | None = None,
+        piped: bool = False,
     ) -> RunEnded: ...
     def resume(self) -> list[Run]: ...  # type: ignore[override]
     def retry(self, agent: str = "main") -> Run: ...  # type: ignore[override]

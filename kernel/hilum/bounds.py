@@ -1,4 +1,6 @@
-"""Time limits that hold whatever a tool does: a call that does not end in time is abandoned, and the session goes on."""
+"""Time limits that hold whatever a tool does: a call that does not end in time is abandoned, and
+the session goes on.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ _left_behind: set[int] = set()
 def calls_left_behind() -> int:
     """Return how many abandoned calls of this process still run.
 
-    trio waits for them when its program ends, however long that takes. A program that must not wait ends its process
-    with ``os._exit`` once everything is closed and written.
+    trio waits for them when its program ends, however long that takes. A program that must not wait
+    ends its process with ``os._exit`` once everything is closed and written.
     """
     return len(_left_behind)
 
@@ -62,9 +64,12 @@ class BoundCall(msgspec.Struct, eq=False):
         """
         self._scope.deadline = self.deadline
         self._patience.deadline = self.deadline + self.grace
-        # A task of trio's own nursery, because no nursery of ours could be left while the task ignores its cancellation.
-        # It is protected from Ctrl-C, so that one reaches the program and is never taken for an error of the tool.
-        trio.lowlevel.spawn_system_task(self._run, function, name=f"call of {self.plugin}", context=copy_context())
+        # A task of trio's own nursery, because no nursery of ours could be left while the task
+        # ignores its cancellation. It is protected from Ctrl-C, so that one reaches the program and
+        # is never taken for an error of the tool.
+        trio.lowlevel.spawn_system_task(
+            self._run, function, name=f"call of {self.plugin}", context=copy_context()
+        )
         try:
             with self._patience:
                 await self._ended.wait()
@@ -85,7 +90,9 @@ class BoundCall(msgspec.Struct, eq=False):
         try:
             with self._scope:
                 self.value = await function()
-        except BaseException as error:  # nothing may leave a task of trio's own nursery: the caller looks at it
+        except (
+            BaseException
+        ) as error:  # nothing may leave a task of trio's own nursery: the caller looks at it
             self.error = error
         self.ended_at = trio.current_time()
         self._ended.set()
@@ -93,7 +100,10 @@ class BoundCall(msgspec.Struct, eq=False):
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an error holds a Ctrl-C of the user's; a plugin that raises ``KeyboardInterrupt`` itself does not count."""
+    """Return whether an error holds a Ctrl-C of the user's.
+
+    A plugin that raises ``KeyboardInterrupt`` itself does not count.
+    """
     if isinstance(error, BaseExceptionGroup):
         return any(is_interrupt(each) for each in error.exceptions)
     if not isinstance(error, KeyboardInterrupt):

@@ -1,7 +1,8 @@
-"""Tool calls: all calls of an answer at once, each with verdicts, approval, a time limit, and exactly one end.
+"""Tool calls: all calls of an answer at once, each with verdicts, approval, a time limit, and
+exactly one end.
 
-The order of one call: its turn? known? arguments right? not the same failure again? allowed? asked? then *logged*, run,
-checked, logged.
+The order of one call: its turn? known? arguments right? not the same failure again? allowed? asked?
+then *logged*, run, checked, logged.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from hilum.session import Session
 
 RESULT_LIMIT = 200_000
-LATE = 1.0  # seconds after its limit in which a call may still end without being a fault: a loaded machine is late, too
+# Seconds after its limit in which a call may still end without being a fault: a loaded machine is
+# late, too
+LATE = 1.0
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -47,7 +50,9 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 async def run_calls(agent: Agent) -> None:
-    """Run the open calls of the last answer, in parallel where they do not meet, until all have ended."""
+    """Run the open calls of the last answer, in parallel where they do not meet, until all have
+    ended.
+    """
     calls = agent.conversation.open_calls()
     if len(calls) == 1:
         await _one(agent, calls[0], Place(Claims()))
@@ -61,7 +66,8 @@ async def run_calls(agent: Agent) -> None:
 
 
 def _claims(agent: Agent, state: CallState) -> tuple[Claims, ToolError | None]:
-    """Return what a call touches, and the fault of its tool's plugin in telling that, which is logged by now.
+    """Return what a call touches, and the fault of its tool's plugin in telling that, which is
+    logged by now.
 
     A call that will be refused touches nothing.
     """
@@ -79,7 +85,9 @@ def end_calls(agent: Agent, code: str, text: str) -> None:
         agent.emit(CallDone(result=_failure(state.call, code, text), seconds=_seconds(state)))
 
 
-async def _one(agent: Agent, state: CallState, place: Place, fault: ToolError | None = None) -> None:
+async def _one(
+    agent: Agent, state: CallState, place: Place, fault: ToolError | None = None
+) -> None:
     call = state.to_run
     try:
         await place.wait()
@@ -106,8 +114,13 @@ async def _one(agent: Agent, state: CallState, place: Place, fault: ToolError | 
 
 
 def _seconds(state: CallState) -> float:
-    """Return how long a call has run. Waiting for the user is not its time, and neither is an earlier process's."""
-    return 0.0 if state.began is None else trio.current_time() - state.began
+    """Return how long a call has run.
+
+    Waiting for the user is not its time, and neither is an earlier process's.
+    """
+    if state.began is None:
+        return 0.0
+    return trio.current_time() - state.began
 
 
 def _result(call: ToolCall, output: Output) -> ToolResult:
@@ -128,12 +141,19 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     session = agent.session
     if state.started and state.started.effect == "once":
         cut_off = "The call was cut off by a crash and may or may not have had its effect."
-        raise ToolError(cut_off, code="E_INTERRUPTED", hint="Look at what is there before you repeat it.")
+        raise ToolError(
+            cut_off, code="E_INTERRUPTED", hint="Look at what is there before you repeat it."
+        )
     if state.lost:
         unknown_now = (
-            "The call was cut off. Its arguments held a secret, which is not stored, so it cannot be carried out."
+            "The call was cut off. Its arguments held a secret, which is not stored, so it cannot"
+            " be carried out."
         )
-        raise ToolError(unknown_now, code="E_INTERRUPTED", hint="Ask the user for what is missing, or do without it.")
+        raise ToolError(
+            unknown_now,
+            code="E_INTERRUPTED",
+            hint="Ask the user for what is missing, or do without it.",
+        )
     refusal = agent.conversation.failures.refusal(state.call)
     try:
         prepared = _prepare(agent, state.to_run)
@@ -159,9 +179,11 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     async with AsyncExitStack() as stack:
         for lock in session.underway.locks.of(tool.paths_written(prepared.arguments)):
             await stack.enter_async_context(lock)
-        if reason := session.hooks.refusal():  # a gate may have closed while the call waited for its turn
+        reason = session.hooks.refusal()
+        if reason:  # a gate may have closed while the call waited for its turn
             raise ToolDenied(reason)
-        # A stop cannot cancel a wait that is already over. Without this check the tool would run up to its first await.
+        # A stop cannot cancel a wait that is already over. Without this check the tool would run up
+        # to its first await.
         await trio.lowlevel.checkpoint_if_cancelled()
         seq = agent.emit(
             CallStarted(
@@ -178,7 +200,10 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         state.began = trio.current_time()
         output = await _run(agent, prepared, place, seq)
     if judged.rewritten_by:
-        told = f"[Ran with other arguments, by {', '.join(judged.rewritten_by)}: {prepared.call.arguments[:1000]}]"
+        told = (
+            f"[Ran with other arguments, by {', '.join(judged.rewritten_by)}:"
+            f" {prepared.call.arguments[:1000]}]"
+        )
         output = msgspec.structs.replace(output, text=f"{output.text}\n{told}")
     return output
 
@@ -191,7 +216,10 @@ def _move(place: Place, claims: Claims) -> None:
     """
     place.claims = claims
     if place.overtaken():
-        problem = "A plugin changed the arguments, and a later call has used what this one would read or write."
+        problem = (
+            "A plugin changed the arguments, and a later call has used what this one would read or"
+            " write."
+        )
         raise ToolError(problem, code="E_STALE", hint="Send the call again if it is still needed.")
 
 
@@ -199,14 +227,21 @@ def _prepare(agent: Agent, call: ToolCall) -> Prepared:
     """Find the tool of a call and check its arguments.
 
     Raises:
-        ToolError: There is no such tool for this agent, the arguments do not fit, or the tool's plugin failed.
+        ToolError: There is no such tool for this agent, the arguments do not fit, or the tool's
+            plugin failed.
     """
     if call.problem.startswith(NO_TOOL):
         error = unknown("tool", call.name, (tool.name for tool in agent.tools()))
-        raise ToolError(call.problem, code="E_UNKNOWN_TOOL", hint=f"{error.hint}{_unloaded_plugins(agent.session)}")
+        raise ToolError(
+            call.problem,
+            code="E_UNKNOWN_TOOL",
+            hint=f"{error.hint}{_unloaded_plugins(agent.session)}",
+        )
     if call.problem:
         raise ToolError(
-            call.problem, code="E_BAD_ARGS", hint="" if call.problem == CUT_OFF else "Send the call again, corrected."
+            call.problem,
+            code="E_BAD_ARGS",
+            hint="" if call.problem == CUT_OFF else "Send the call again, corrected.",
         )
     call = unwrap(call)
     tool = _find(agent, call)
@@ -228,19 +263,27 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
     if tool is None and call.name in PAIR:
         return PAIR[call.name]
     if tool is None:
-        if reason := session.halves.withdrawn.get(call.name):
+        reason = session.halves.withdrawn.get(call.name)
+        if reason:
             raise ToolError(reason, code="E_UNKNOWN_TOOL", hint="Do without it, and tell the user.")
         error = unknown("tool", call.name, (tool.name for tool in agent.tools()))
-        raise ToolError(error.message, code="E_UNKNOWN_TOOL", hint=f"{error.hint}{_unloaded_plugins(session)}")
+        raise ToolError(
+            error.message, code="E_UNKNOWN_TOOL", hint=f"{error.hint}{_unloaded_plugins(session)}"
+        )
     if not agent.mode.tools.admits(tool.name, tool.risk):
-        raise ToolDenied(f"{tool.name} is not available in {agent.mode.name} mode.", hint="The user can switch it.")
+        raise ToolDenied(
+            f"{tool.name} is not available in {agent.mode.name} mode.",
+            hint="The user can switch it.",
+        )
     if not agent.profile.tools.admits(tool.name, tool.risk) or not tool.serves(agent):
         raise ToolDenied(f"The agent {agent.name} may not use {tool.name}.", hint="Do without it.")
     return tool
 
 
 def _unloaded_plugins(session: Session) -> str:
-    """Return a sentence that names the plugins that are not loaded, because their tools cannot be known by name."""
+    """Return a sentence that names the plugins that are not loaded, because their tools cannot be
+    known by name.
+    """
     plugins = session.kernel.host.plugins.values()
     names = sorted(plugin.name for plugin in plugins if plugin.module is None)
     if not names:
@@ -254,7 +297,9 @@ async def _run(agent: Agent, prepared: Prepared, place: Place, seq: int) -> Outp
     Raises:
         ToolError: It failed, or did not end in time.
     """
-    session, tool, call = agent.session, prepared.tool, prepared.call
+    session = agent.session
+    tool = prepared.tool
+    call = prepared.call
     began = time.perf_counter()
     deadline = trio.current_time() + prepared.limit
     bound = BoundCall(tool.plugin, deadline, tool.grace)
@@ -264,9 +309,17 @@ async def _run(agent: Agent, prepared: Prepared, place: Place, seq: int) -> Outp
             session.delta(seq, agent, "output", text, call.id)
 
     running = Call(
-        call.id, call.name, prepared.arguments, agent, session, session.workspace, session.processes, deadline, show,
+        call.id,
+        call.name,
+        prepared.arguments,
+        agent,
+        session,
+        session.workspace,
+        session.processes,
+        deadline,
+        show,
         place.released.set,
-    )  # fmt: skip
+    )
     try:
         with session.underway.call(bound):
             await bound.run(lambda: tool.run(running))
@@ -288,44 +341,66 @@ async def _run(agent: Agent, prepared: Prepared, place: Place, seq: int) -> Outp
 
 
 def _timed_out(session: Session, tool: Tool, bound: BoundCall, limit: float) -> ToolError:
-    """Return what the model is told of a call that outlived its limit. A tool that did not heed it is at fault.
+    """Return what the model is told of a call that outlived its limit.
 
-    What such a tool returned in the end is left out: the model would take it for a call that went well.
+    A tool that did not heed it is at fault.
+
+    What such a tool returned in the end is left out: the model would take it for a call that went
+    well.
     """
     heeded = bound.cancelled or bound.ended_at <= bound.deadline + LATE
     if bound.abandoned or not heeded:
-        what = "did not end when it was cancelled" if bound.abandoned else "ended long after its time limit"
+        if bound.abandoned:
+            what = "did not end when it was cancelled"
+        else:
+            what = "ended long after its time limit"
         fault = TimeoutError(f"it {what} ({limit:g} seconds)")
         session.hooks.report(Fault(tool.plugin, f"tool {tool.name}", fault))
-    how = "was left behind; it may still be working" if bound.abandoned else "was cancelled"
-    return ToolError(f"{tool.name} did not end within {limit:g} seconds and {how}.", code="E_TIMEOUT")
+    if bound.abandoned:
+        how = "was left behind; it may still be working"
+    else:
+        how = "was cancelled"
+    return ToolError(
+        f"{tool.name} did not end within {limit:g} seconds and {how}.", code="E_TIMEOUT"
+    )
 
 
 def _error_for_model(session: Session, tool: Tool, error: BaseException) -> ToolError:
-    """Return the error that the model reads for one in a tool's own code: the tool's own, else that its plugin failed."""
+    """Return the error that the model reads for one in a tool's own code: the tool's own, else that
+    its plugin failed.
+    """
     error = single(error)
     if isinstance(error, ToolError):
         return error
     fault = Fault(tool.plugin, f"tool {tool.name}", error)
     session.hooks.report(fault)
-    return ToolError(f"{tool.name} failed, which is a fault of the plugin {tool.plugin}: {fault}.", code="E_PLUGIN")
+    return ToolError(
+        f"{tool.name} failed, which is a fault of the plugin {tool.plugin}: {fault}.",
+        code="E_PLUGIN",
+    )
 
 
 async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult:
     """Let plugins change the result before anyone sees it; if one fails, nobody sees it."""
     try:
         hooks = agent.session.hooks
-        checked: ToolResult = await hooks.pipe("check_result", "result", agent=agent, call=call, result=result)
+        checked: ToolResult = await hooks.pipe(
+            "check_result", "result", agent=agent, call=call, result=result
+        )
         if checked.call_id != result.call_id:
             raise ValueError("A plugin that checks results gave that of another call.")
     except FAULTS as error:
-        return _failure(call, "E_PLUGIN", f"{RESULT_WITHHELD}, which is a fault of a plugin. {error}")
+        return _failure(
+            call, "E_PLUGIN", f"{RESULT_WITHHELD}, which is a fault of a plugin. {error}"
+        )
     # What cannot be read back must not be written: the log could not be opened any more.
     try:
         depth = nesting(msgspec.json.encode(checked).decode())
     except FAULTS as error:
         return _failure(
-            call, "E_PLUGIN", f"The result cannot be written to the log, which is a fault of its plugin. {error}"
+            call,
+            "E_PLUGIN",
+            f"The result cannot be written to the log, which is a fault of its plugin. {error}",
         )
     if depth > 2 * MAX_DEPTH:
         problem = f"The result is nested more than {2 * MAX_DEPTH} levels deep"

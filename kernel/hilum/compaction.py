@@ -1,7 +1,8 @@
 """Compaction: how much of a conversation fits the model's window, and what goes where it does not.
 
-The user's request of the current run and the last turn always stay: ``compacted`` applies every compaction, whoever planned
-it, and no plan can drop the request. Everything here is pure; the loop decides when to compact, and logs the outcome.
+The user's request of the current run and the last turn always stay: ``compacted`` applies every
+compaction, whoever planned it, and no plan can drop the request. Everything here is pure; the loop
+decides when to compact, and logs the outcome.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from hilum.messages import (
 )
 from hilum.models import ModelInfo
 
-# Share of the window, without the reserve for the answer, at which a conversation is compacted: models lose track
-# before their window is full, and the summary must fit as well.
+# Share of the window, without the reserve for the answer, at which a conversation is compacted:
+# models lose track before their window is full, and the summary must fit as well.
 COMPACT_AT = 0.8
 # Share of the room to compact to: what is left takes several turns, even in a small window.
 TARGET = 0.4
-# The tool with which an agent reads what was left out; named to the model only where the agent has it.
+# The tool with which an agent reads what was left out; named to the model only where the agent has
+# it.
 RECALL = "recall_result"
 
 Measure = Callable[[str], int]
@@ -51,13 +53,16 @@ def room(info: ModelInfo, head: int) -> int:
     """
     usable = info.window - reserve(info)
     share = int(usable * COMPACT_AT) - head
-    # In a small window the prompt takes so much that 80 % of the rest would leave next to nothing for messages.
+    # In a small window the prompt takes so much that 80 % of the rest would leave next to nothing
+    # for messages.
     small = min((usable - head) * 3 // 4, int(info.window * COMPACT_AT) - head)
     return max(share, small)
 
 
 def least_room(info: ModelInfo) -> int:
-    """Return the tokens that a run needs besides prompt, tools and request: a summary and one turn."""
+    """Return the tokens that a run needs besides prompt, tools and request: a summary and one
+    turn.
+    """
     return info.window // 10
 
 
@@ -72,23 +77,25 @@ def window_error(info: ModelInfo, prompt: int, tools: int, request: int) -> Usag
     """
     kept = reserve(info)
     message = (
-        f"The window of {info.name} ({info.window:,} tokens) cannot hold this run: the system prompt takes {prompt:,}, "
-        f"the tools {tools:,}, the request {request:,}, the answer needs {kept:,}, "
-        f"and a summary with one turn {least_room(info):,}."
+        f"The window of {info.name} ({info.window:,} tokens) cannot hold this run: the system"
+        f" prompt takes {prompt:,}, the tools {tools:,}, the request {request:,}, the answer needs"
+        f" {kept:,}, and a summary with one turn {least_room(info):,}."
     )
     setting = f'models.models."{info.name}".window'
     ways = [f"set {setting} if the window is larger", "choose a model with a larger window"]
     if request > max(prompt, tools):
         ways.insert(0, "shorten the request, or put it into a file and name that")
     elif tools >= prompt:
-        ways.insert(0, "leave out plugins and MCP servers whose tools you do not need (--no-plugin NAME)")
+        ways.insert(
+            0, "leave out plugins and MCP servers whose tools you do not need (--no-plugin NAME)"
+        )
     else:
         ways.insert(0, "leave out rules and skills that you do not need")
     hint = "; or ".join(ways)
     return UsageError(message, code="E_WINDOW", hint=hint[0].upper() + hint[1:] + ".")
 
 
-# --- pieces of text -----------------------------------------------------------------------------------------------------
+# --- pieces of text -------------------------------------------------------------------------------
 
 
 def shorten(text: str, limit: int, measure: Measure, note: Callable[[int, int], str]) -> str:
@@ -105,11 +112,14 @@ def shorten(text: str, limit: int, measure: Measure, note: Callable[[int, int], 
         size = max(size, 0)
         head = text[: size * 2 // 3]
         tail = text[len(text) - size // 3 :] if size >= 3 else ""
-        if (cut := head.rfind("\n")) > len(head) // 2:
+        cut = head.rfind("\n")
+        if cut > len(head) // 2:
             head = head[: cut + 1]
         if 0 <= (cut := tail.find("\n")) < len(tail) // 2:
             tail = tail[cut + 1 :]
-        outcome = f"{head}\n{note(len(text) - len(head) - len(tail), len(head))}\n{tail}".strip("\n")
+        outcome = f"{head}\n{note(len(text) - len(head) - len(tail), len(head))}\n{tail}".strip(
+            "\n"
+        )
         # Dense parts of a text take more tokens than its average.
         if size < 50 or measure(outcome) <= limit:
             return outcome
@@ -117,11 +127,16 @@ def shorten(text: str, limit: int, measure: Measure, note: Callable[[int, int], 
 
 
 def result_note(result: ToolResult, why: str, recall: str) -> Callable[[int, int], str]:
-    """Return what writes the note in a shortened result: how much is missing, why, and how to read it."""
+    """Return what writes the note in a shortened result: how much is missing, why, and how to read
+    it.
+    """
     total = len(result.text)
 
     def note(count: int, start: int) -> str:
-        more = f'; {recall}(id="{result.call_id}", offset={start}) returns more' if recall else ""
+        if recall:
+            more = f'; {recall}(id="{result.call_id}", offset={start}) returns more'
+        else:
+            more = ""
         return f"[… {count:,} of {total:,} characters left out {why}{more} …]"
 
     return note
@@ -132,22 +147,27 @@ def shorten_results(
 ) -> dict[str, str]:
     """Return the texts that replace results too large for the window, by call id.
 
-    One result never takes more than a quarter of the window, nor more than a quarter of what is free: a few large results
-    in a row would otherwise compact the conversation at every second turn.
+    One result never takes more than a quarter of the window, nor more than a quarter of what is
+    free: a few large results in a row would otherwise compact the conversation at every second
+    turn.
 
     Args:
         results: The results of a round, in call order.
         window: The model's window in tokens.
         free: Tokens that messages may still take before they are compacted.
         measure: Returns the tokens of a text.
-        recall: How the agent calls the tool that fetches back what is left out; empty where it has none.
+        recall: How the agent calls the tool that fetches back what is left out; empty where it has
+            none.
     """
     shortened = {}
     for result in results:
         text = result.text
         limit = max(window // 20, min(window // 4, free // 4))
         # A character takes four tokens at most: most results need not be measured.
-        cost = measure(text) if len(text) * 4 > limit else 0
+        if len(text) * 4 > limit:
+            cost = measure(text)
+        else:
+            cost = 0
         if cost > limit:
             note = result_note(result, "because the result is too large for the window", recall)
             text = shortened[result.call_id] = shorten(text, limit, measure, note)
@@ -168,9 +188,12 @@ def replace_texts(message: Message, texts: Mapping[str, str], *, images: bool = 
         return message
     results = []
     for result in message.results:
-        if (text := texts.get(result.call_id)) is not None:
+        text = texts.get(result.call_id)
+        if text is not None:
             kept = [part for part in result.parts if images and isinstance(part, Image)]
-            result = msgspec.structs.replace(result, parts=(Text(text, f"tool:{result.name}"), *kept))
+            result = msgspec.structs.replace(
+                result, parts=(Text(text, f"tool:{result.name}"), *kept)
+            )
         results.append(result)
     return ToolMessage(tuple(results))
 
@@ -187,10 +210,11 @@ def without_context(message: UserMessage) -> UserMessage:
 
 
 def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessage:
-    """Return the user's request as it stays in a compacted conversation: in full, unless it takes too much of the room.
+    """Return the user's request as it stays in a compacted conversation: in full, unless it takes
+    too much of the room.
 
-    Context that was gathered for it goes where the whole takes over a quarter of the room. A text that takes over half of
-    it by itself is quoted: its beginning and its end, saying so.
+    Context that was gathered for it goes where the whole takes over a quarter of the room. A text
+    that takes over half of it by itself is quoted: its beginning and its end, saying so.
 
     Args:
         message: The request.
@@ -205,7 +229,10 @@ def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessa
     texts = "\n\n".join(part.text for part in own.parts if isinstance(part, Text))
 
     def note(count: int, start: int) -> str:
-        return f"[… {count:,} of {len(texts):,} characters of the user's request left out: too large for the window …]"
+        return (
+            f"[… {count:,} of {len(texts):,} characters of the user's request left out: too large"
+            " for the window …]"
+        )
 
     images = [part for part in own.parts if isinstance(part, Image)]
     limit = space // 2 - len(images) * IMAGE
@@ -216,11 +243,13 @@ def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessa
     return msgspec.structs.replace(own, parts=(Text(quoted), *images))
 
 
-# --- compaction ---------------------------------------------------------------------------------------------------------
+# --- compaction -----------------------------------------------------------------------------------
 
 
 def cut_point(messages: Sequence[Message], upto: int) -> int:
-    """Return where to cut at or before ``upto``, so that no call is split from its result and the last turn stays."""
+    """Return where to cut at or before ``upto``, so that no call is split from its result and the
+    last turn stays.
+    """
     upto = max(min(upto, len(messages) - 1), 0)
     while upto > 0 and not isinstance(messages[upto], UserMessage | AssistantMessage):
         upto -= 1
@@ -265,7 +294,8 @@ def plain_trim(
     measure: Measure = estimate,
     recall: str = "",
 ) -> Trim:
-    """Plan a compaction without any model: shorten old results, then drop the oldest messages, saying so.
+    """Plan a compaction without any model: shorten old results, then drop the oldest messages,
+    saying so.
 
     Args:
         messages: The conversation.
@@ -273,9 +303,14 @@ def plain_trim(
         budget: Tokens to come down to.
         request: Index of the request that stays in any case.
         measure: Returns the tokens of a text.
-        recall: How the agent calls the tool that fetches back what is left out; empty where it has none.
+        recall: How the agent calls the tool that fetches back what is left out; empty where it has
+            none.
     """
-    starts = [i for i, message in enumerate(messages) if isinstance(message, UserMessage | AssistantMessage)]
+    starts = [
+        i
+        for i, message in enumerate(messages)
+        if isinstance(message, UserMessage | AssistantMessage)
+    ]
     last = starts[-1] if starts else 0
     shares = _Shares(messages, sizes, measure, recall, request)
     thinned = shares.shorten(0, last, max(budget // 10, 50))
@@ -297,14 +332,21 @@ def plain_trim(
     dropped = [message for i, message in enumerate(messages[:upto]) if i != request]
     summary = _summarize(dropped, max(left // 4, 100), measure)
     stay = {r.call_id for m in messages[upto:] if isinstance(m, ToolMessage) for r in m.results}
-    return Trim(upto if dropped else 0, summary, {i: text for i, text in thinned.items() if i in stay})
+    return Trim(
+        upto if dropped else 0, summary, {i: text for i, text in thinned.items() if i in stay}
+    )
 
 
 class _Shares:
     """Shortens results and says what a conversation takes then."""
 
     def __init__(
-        self, messages: Sequence[Message], sizes: Sequence[int], measure: Measure, recall: str, request: int | None
+        self,
+        messages: Sequence[Message],
+        sizes: Sequence[int],
+        measure: Measure,
+        recall: str,
+        request: int | None,
     ) -> None:
         self._messages = messages
         self._sizes = sizes
@@ -312,7 +354,8 @@ class _Shares:
         self._recall = recall
         self._request = request
         ids = Counter(r.call_id for m in messages if isinstance(m, ToolMessage) for r in m.results)
-        # Some servers number their calls anew in each answer: a text for one id would replace several results.
+        # Some servers number their calls anew in each answer: a text for one id would replace
+        # several results.
         self._repeated = {identity for identity, count in ids.items() if count > 1}
 
     def shorten(self, begin: int, end: int, limit: int) -> dict[str, str]:
@@ -330,7 +373,8 @@ class _Shares:
         for index in range(begin, len(self._messages)):
             if index == self._request and not request:
                 continue
-            size, message = self._sizes[index], self._messages[index]
+            size = self._sizes[index]
+            message = self._messages[index]
             for result in message.results if isinstance(message, ToolMessage) else ():
                 if result.call_id in texts:
                     size -= self._cost(result) - self._measure(texts[result.call_id])
@@ -338,11 +382,15 @@ class _Shares:
         return total
 
     def _cost(self, result: ToolResult) -> int:
-        return self._measure(result.text) + IMAGE * sum(isinstance(part, Image) for part in result.parts)
+        return self._measure(result.text) + IMAGE * sum(
+            isinstance(part, Image) for part in result.parts
+        )
 
 
 def _summarize(dropped: Sequence[Message], limit: int, measure: Measure) -> str:
-    """Write what was dropped in a few lines: what the user asked, what the agent said, called and got."""
+    """Write what was dropped in a few lines: what the user asked, what the agent said, called and
+    got.
+    """
     first = f"{len(dropped)} earlier messages were dropped to fit the window."
     lines = []
     if dropped and isinstance(dropped[0], NoteMessage):
@@ -353,10 +401,16 @@ def _summarize(dropped: Sequence[Message], limit: int, measure: Measure) -> str:
         lines.append(f"The user asked: {text[:1_000]}")
     answers = [message for message in dropped if isinstance(message, AssistantMessage)]
     lines += [f"You said: {message.text[:300]}" for message in answers if message.text][-3:]
-    lines += [f"You called {call.name}: {call.arguments[:200]}" for call in answers[-1].calls] if answers else []
+    lines += (
+        [f"You called {call.name}: {call.arguments[:200]}" for call in answers[-1].calls]
+        if answers
+        else []
+    )
     text = "\n".join([first, *lines])
 
     def note(count: int, start: int) -> str:
         return "[…]"
 
-    return text if measure(text) <= limit else shorten(text, limit, measure, note)
+    if measure(text) <= limit:
+        return text
+    return shorten(text, limit, measure, note)

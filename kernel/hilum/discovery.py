@@ -1,6 +1,8 @@
-"""Which plugins and commands are installed: entry points, read from their files without importing anything.
+"""Which plugins and commands are installed: entry points, read from their files without importing
+anything.
 
-``importlib.metadata`` does the same and costs 30 ms to import, which is half of what ``hilum --help`` may take.
+``importlib.metadata`` does the same and costs 30 ms to import, which is half of what
+``hilum --help`` may take.
 """
 
 from __future__ import annotations
@@ -18,16 +20,38 @@ from typing import NamedTuple
 STANDARD = frozenset(
     f"hilum-{name}"
     for name in (
-        "agents", "browser", "cli", "context", "files", "guard", "image", "lint", "mcp", "memory", "models", "plan",
-        "prompt", "replay", "rules", "search", "shell", "skills", "store", "web",
+        "agents",
+        "browser",
+        "cli",
+        "context",
+        "files",
+        "guard",
+        "image",
+        "lint",
+        "mcp",
+        "memory",
+        "models",
+        "plan",
+        "prompt",
+        "replay",
+        "rules",
+        "search",
+        "shell",
+        "skills",
+        "store",
+        "web",
     )
-)  # fmt: skip
+)
 GATES = "hilum.gates"
-"""Group of entry points that name the plugins with gates, readable without importing them: ``guard = "hilum_guard:gates"``."""
+"""Group of entry points that name the plugins with gates, readable without importing them:
+``guard = "hilum_guard:gates"``.
+"""
 
 
 class EntryPoint(NamedTuple):
-    """A name that a distribution declares, and the object it stands for (``module`` or ``module:attribute``)."""
+    """A name that a distribution declares, and the object it stands for (``module`` or
+    ``module:attribute``).
+    """
 
     name: str
     target: str
@@ -42,27 +66,36 @@ class EntryPoint(NamedTuple):
 
 
 def entry_points(group: str) -> dict[str, EntryPoint]:
-    """Return the entry points of a group by name, sorted. Of a name found twice the standard set's, else the first, counts."""
+    """Return the entry points of a group by name, sorted.
+
+    Of a name found twice the standard set's, else the first, counts.
+    """
     return {points[0].name: points[0] for points in all_entry_points(group).values()}
 
 
 def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
     """Return all entry points of a group by the normal form of their name, sorted.
 
-    A list with more than one element is a clash: several distributions claim one name. A distribution that is found twice
-    on ``sys.path`` counts where it is first. What has a name that no terminal should be shown is left out.
+    A list with more than one element is a clash: several distributions claim one name. A
+    distribution that is found twice on ``sys.path`` counts where it is first. What has a name that
+    no terminal should be shown is left out.
     """
     found: dict[str, dict[str, EntryPoint]] = {}
     for folder, text in _declared(tuple(sys.path)):
         distribution, _, version = folder.removesuffix(".dist-info").partition("-")
         inside = ""
         for line in text.splitlines():
-            if header := re.match(r"\[(.*)\]", line.strip()):
+            header = re.match(r"\[(.*)\]", line.strip())
+            if header:
                 inside = header[1]
-            elif inside == group and (pair := re.match(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)", line)):
+            elif inside == group and (
+                pair := re.match(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)", line)
+            ):
                 point = EntryPoint(pair[1], pair[2], distribution.replace("_", "-"), version)
                 if "".join(point).isprintable():
-                    found.setdefault(normal(point.name), {}).setdefault(normal(point.distribution), point)
+                    found.setdefault(normal(point.name), {}).setdefault(
+                        normal(point.distribution), point
+                    )
     ordered = {name: sorted(points.values(), key=_after_standard) for name, points in found.items()}
     return dict(sorted(ordered.items()))
 
@@ -84,20 +117,28 @@ def _declared(path: tuple[str, ...]) -> list[tuple[str, str]]:
     found = []
     for folder in path:
         with suppress(OSError):
-            for name in sorted(name for name in os.listdir(folder or ".") if name.endswith(".dist-info")):
-                with suppress(OSError), open(os.path.join(folder, name, "entry_points.txt"), "rb") as file:
+            for name in sorted(
+                name for name in os.listdir(folder or ".") if name.endswith(".dist-info")
+            ):
+                with (
+                    suppress(OSError),
+                    open(os.path.join(folder, name, "entry_points.txt"), "rb") as file,
+                ):
                     text = file.read().decode("utf-8", "replace")
                     found += [(name, text)] if "[hilum" in text else []
     return found
 
 
 def normal(name: str) -> str:
-    """Return the form in which plugin names are compared: lower case, ``-`` for ``_``, without the prefix ``hilum-``."""
+    """Return the form in which plugin names are compared: lower case, ``-`` for ``_``, without the
+    prefix ``hilum-``.
+    """
     return re.sub(r"[-_.]+", "-", name).lower().removeprefix("hilum-")
 
 
 def sources(target: str) -> Iterator[str]:
-    """Yield the files with the source of a module, or of all modules of a package, without importing anything.
+    """Yield the files with the source of a module, or of all modules of a package, without
+    importing anything.
 
     Args:
         target: What an entry point stands for.
@@ -110,12 +151,16 @@ def sources(target: str) -> Iterator[str]:
             return
         if os.path.isdir(path):
             for root, _, names in os.walk(path):
-                yield from (os.path.join(root, name) for name in sorted(names) if name.endswith(".py"))
+                yield from (
+                    os.path.join(root, name) for name in sorted(names) if name.endswith(".py")
+                )
             return
 
 
 def mentions(text: str, names: Iterable[str]) -> bool:
-    """Return whether a source has one of the names as a word: enough to be careful with a file that cannot be imported."""
+    """Return whether a source has one of the names as a word: enough to be careful with a file that
+    cannot be imported.
+    """
     return re.search(rf"\b({'|'.join(names)})\b", text) is not None
 
 
@@ -129,11 +174,16 @@ def read_source(path: str) -> str:
 
 
 def summary(point: EntryPoint) -> str:
-    """Return what a command says of itself: the first line of the docstring of its function, read without importing it."""
+    """Return what a command says of itself: the first line of the docstring of its function, read
+    without importing it.
+    """
     module, _, function = point.target.partition(":")
     text = read_source(_module_file(module))
     quotes = r"""(?:\"\"\"|''')"""
-    pattern = rf'^(?:async )?def {re.escape(function)}\([^"]*?\)(?: -> [^\n"]*)?:\n\s+{quotes}(.+?)(?:{quotes}|\n)'
+    pattern = (
+        rf'^(?:async )?def {re.escape(function)}\([^"]*?\)(?: ->'
+        rf' [^\n"]*)?:\n\s+{quotes}(.+?)(?:{quotes}|\n)'
+    )
     found = re.search(pattern, text, re.MULTILINE | re.DOTALL) if function else None
     line = found[1].strip().replace("``", "").removesuffix(".") if found else ""
     return line if line.isprintable() else ""

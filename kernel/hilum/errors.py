@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-# Every code there is, with its meaning in docs/errors.md; each is a name of this module: ``errors.E_TIMEOUT``.
+# Every code there is, with its meaning in docs/errors.md; each is a name of this module:
+# ``errors.E_TIMEOUT``.
 CODES = frozenset(
     """
     E_ADDRESS E_APPROVAL_TIMEOUT E_BAD_ARGS E_BLOCKED E_BUSY E_CMD_FAIL E_CONTENT E_DENIED E_FAILED E_FILE_NOT_FOUND E_HTTP
@@ -37,15 +38,16 @@ def __getattr__(name: str) -> str:
 
 # Names that an error lists; more are counted. All tools of the standard set are shown.
 MAX_NAMES = 60
-# Codes of failed runs that may succeed when they are tried again: the provider, the network or the key was the reason.
+# Codes of failed runs that may succeed when they are tried again: the provider, the network or the
+# key was the reason.
 RETRYABLE = frozenset(("E_LLM_429", "E_LLM_AUTH", "E_LLM_FAIL", "E_LLM_TIMEOUT", "E_NO_MODEL"))
 GATE_SHUT = "guards tool calls and is not working"
 GATE_FAILED = "which guards this, failed"
 RESULT_WITHHELD = "The result is withheld"
 COMMAND_WITHHELD = "The command may not start because a gate failed"
 GATE_TEXTS = (GATE_SHUT, GATE_FAILED, RESULT_WITHHELD, COMMAND_WITHHELD)
-"""What texts of calls contain that were refused, or whose result was, by a plugin that is not in working order; faces look for
-it."""
+"""What texts of calls contain that were refused, or whose result was, by a plugin that is not in
+working order; faces look for it."""
 UNATTENDED = "It needs the user's approval and nobody is there to give it"
 """How the text of a call begins that was denied because nobody can be asked; faces look for it."""
 
@@ -53,7 +55,10 @@ UNATTENDED = "It needs the user's approval and nobody is there to give it"
 def unapproved(count: int) -> str:
     """Return the sentence about calls that nobody could approve."""
     calls = "the call" if count == 1 else f"all {count} calls"
-    return f"Nothing was changed: {calls} that needed approval had to be denied, because nobody was there to give it."
+    return (
+        f"Nothing was changed: {calls} that needed approval had to be denied, because nobody was"
+        " there to give it."
+    )
 
 
 def approval_hint(approve: str, rule: str = "") -> str:
@@ -61,7 +66,8 @@ def approval_hint(approve: str, rule: str = "") -> str:
 
     Args:
         approve: The approval policy of the session.
-        rule: A rule that allows such a call, as ``hilum permissions allow`` takes it; empty where none is known.
+        rule: A rule that allows such a call, as ``hilum permissions allow`` takes it; empty where
+            none is known.
     """
     return f"Run it at a terminal, or {letting_run(approve, rule)}. See hilum permissions --help."
 
@@ -74,8 +80,11 @@ def letting_run(approve: str, rule: str = "") -> str:
     return f"allow such calls by a rule: hilum permissions allow {rule}".rstrip()
 
 
-# Exit codes of the command line, by error code; every other error is 1. The meanings are in ``hilum run --help``.
-EXITS = dict.fromkeys("E_UNKNOWN E_SETTINGS E_NO_MODEL E_BAD_ARGS E_FILE_NOT_FOUND E_WINDOW".split(), 2)
+# Exit codes of the command line, by error code; every other error is 1. The meanings are in
+# ``hilum run --help``.
+EXITS = dict.fromkeys(
+    "E_UNKNOWN E_SETTINGS E_NO_MODEL E_BAD_ARGS E_FILE_NOT_FOUND E_WINDOW".split(), 2
+)
 EXITS |= dict.fromkeys("E_LLM_AUTH E_LLM_FAIL E_LLM_429 E_LLM_TIMEOUT".split(), 4)
 EXITS |= {"E_STORE": 5, "E_BUSY": 5, "E_TIMEOUT": 124, "E_STOPPED": 130}
 
@@ -93,7 +102,9 @@ class HilumError(Exception):
 
     def __init__(self, message: str, *, code: str = "", hint: str = "") -> None:
         super().__init__(message)
-        self.message, self.hint, self.code = message, hint, code or self.code
+        self.message = message
+        self.hint = hint
+        self.code = code or self.code
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
@@ -105,7 +116,9 @@ class HilumError(Exception):
 
 
 class UsageError(HilumError):
-    """The request cannot be met as it stands: an unknown name, a missing folder, an impossible combination."""
+    """The request cannot be met as it stands: an unknown name, a missing folder, an impossible
+    combination.
+    """
 
     code = "E_UNKNOWN"
     exit_code = 2
@@ -119,7 +132,9 @@ class SettingsError(UsageError):
     def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
         self.problems = list(problems)
         count = "a mistake" if len(self.problems) == 1 else f"{len(self.problems)} mistakes"
-        super().__init__(f"The settings have {count}:\n" + "\n".join(f"  {p}" for p in self.problems), hint=hint)
+        super().__init__(
+            f"The settings have {count}:\n" + "\n".join(f"  {p}" for p in self.problems), hint=hint
+        )
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}".strip()
@@ -138,14 +153,18 @@ class PluginError(HilumError):
 
 
 class ModelError(HilumError):
-    """A model call failed. Gateways raise it and never retry; the kernel decides, so that no two layers retry each other.
+    """A model call failed.
+
+    Gateways raise it and never retry; the kernel decides, so that no two layers retry each other.
 
     Args:
         message: What happened, one sentence.
-        kind: ``timeout`` (no byte in time), ``rate_limit``, ``auth``, ``server`` (5xx, or an error event in the stream),
-            ``broken`` (the stream broke off, or could not be read), ``connect``, ``too_long`` (the prompt exceeds the
-            window), ``quota`` (no credit left), ``runaway`` (the answer never ended), ``too_slow``, ``protocol`` (the
-            provider must be asked another way, and the gateway now does) or ``request`` (refused for another reason).
+        kind: ``timeout`` (no byte in time), ``rate_limit``, ``auth``, ``server`` (5xx, or an error
+            event in the stream), ``broken`` (the stream broke off, or could not be read),
+            ``connect``, ``too_long`` (the prompt exceeds the window), ``quota`` (no credit left),
+            ``runaway`` (the answer never ended), ``too_slow``, ``protocol`` (the provider must be
+            asked another way, and the gateway now does) or ``request`` (refused for another
+            reason).
         status: HTTP status, 0 where there was none.
         retry_after: Seconds the provider asks to wait, if it says.
         hint: What to do next.
@@ -160,14 +179,25 @@ class ModelError(HilumError):
     }
 
     def __init__(
-        self, message: str, *, kind: str, status: int = 0, retry_after: float | None = None, hint: str = ""
+        self,
+        message: str,
+        *,
+        kind: str,
+        status: int = 0,
+        retry_after: float | None = None,
+        hint: str = "",
     ) -> None:
         super().__init__(message, code=self.KINDS.get(kind, "E_LLM_FAIL"), hint=hint)
-        self.kind, self.status, self.retry_after = kind, status, retry_after
+        self.kind = kind
+        self.status = status
+        self.retry_after = retry_after
 
 
 class ToolError(HilumError):
-    """A tool tells the model what went wrong. The message and the hint go to the model as they are."""
+    """A tool tells the model what went wrong.
+
+    The message and the hint go to the model as they are.
+    """
 
     code = "E_FAILED"
 
@@ -194,7 +224,8 @@ def unknown(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> Us
     names = sorted(known)
     from difflib import get_close_matches  # 2 ms, only where something went wrong
 
-    if near := get_close_matches(name, names, n=2):
+    near = get_close_matches(name, names, n=2)
+    if near:
         hint = f"Did you mean {' or '.join(near)}?"
     elif not hint and names:
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""

@@ -1,7 +1,9 @@
-"""The events of a session: facts, written once, in order. State is a fold over them (``hilum.state``).
+"""The events of a session: facts, written once, in order.
 
-The names of the *phase events* are those of the design: each phase of the loop ends in exactly one of them. The others tell
-what a face or a trace wants to know and change no phase.
+State is a fold over them (``hilum.state``).
+
+The names of the *phase events* are those of the design: each phase of the loop ends in exactly one
+of them. The others tell what a face or a trace wants to know and change no phase.
 """
 
 from __future__ import annotations
@@ -15,10 +17,22 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgspec
 from hilum_tokens import NOTHING, Size
 
-from hilum.messages import AssistantMessage, Data, Layer, Message, ToolCall, ToolResult, ToolSpec, Usage, UserMessage
+from hilum.messages import (
+    AssistantMessage,
+    Data,
+    Layer,
+    Message,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
 
 End = Literal["completed", "partial_success", "failed", "stopped", "timed_out", "interrupted"]
-State = Literal["idle", "queued", "preparing", "thinking", "waiting_for_tool", "waiting_for_approval", End]
+State = Literal[
+    "idle", "queued", "preparing", "thinking", "waiting_for_tool", "waiting_for_approval", End
+]
 FINAL: frozenset[str] = frozenset(get_args(End))
 
 
@@ -29,8 +43,8 @@ def _tag(name: str) -> str:
 class Event(Data, frozen=True, tag=_tag, kw_only=True):
     """Base of all events.
 
-    ``seq`` counts from 1 without gaps in a session, ``at`` is Unix time in seconds, ``agent`` and ``run`` say whose it is
-    (empty for the session's own).
+    ``seq`` counts from 1 without gaps in a session, ``at`` is Unix time in seconds, ``agent`` and
+    ``run`` say whose it is (empty for the session's own).
     """
 
     seq: int = 0
@@ -50,7 +64,10 @@ class SessionOpened(Event, frozen=True):
 
 
 class SessionChanged(Event, frozen=True):
-    """A command to the session changed what holds from the next turn on; fields that stay are ``None``."""
+    """A command to the session changed what holds from the next turn on.
+
+    Fields that stay are ``None``.
+    """
 
     mode: str | None = None
     model: str | None = None
@@ -58,7 +75,10 @@ class SessionChanged(Event, frozen=True):
 
 
 class AgentStarted(Event, frozen=True):
-    """An agent joined the session, or began anew. ``profile`` is what it may do, ``messages`` what was said before."""
+    """An agent joined the session, or began anew.
+
+    ``profile`` is what it may do, ``messages`` what was said before.
+    """
 
     parent: str = ""
     profile: dict[str, Any] = {}
@@ -68,8 +88,9 @@ class AgentStarted(Event, frozen=True):
 class PromptQueued(Event, frozen=True):
     """A prompt arrived while the agent was busy; it runs next.
 
-    ``piped`` says that another program wrote the text, and not the user: it is worked on as a prompt, and what it says is
-    nothing that the user said. ``redacted`` are the names of the secrets that were replaced in it.
+    ``piped`` says that another program wrote the text, and not the user: it is worked on as a
+    prompt, and what it says is nothing that the user said. ``redacted`` are the names of the
+    secrets that were replaced in it.
     """
 
     text: str
@@ -87,7 +108,9 @@ class RunStarted(Event, frozen=True):
 
 
 class RunRetried(Event, frozen=True):
-    """Phase event: a run continues the conversation where the last one ended without being done; nothing is added to it.
+    """Phase event: a run continues the conversation where the last one ended without being done.
+
+    Nothing is added to it.
 
     ``previous`` is the id of the run that ended.
     """
@@ -98,9 +121,12 @@ class RunRetried(Event, frozen=True):
 
 
 class LayersSealed(Event, frozen=True):
-    """Phase event: the system prompt and the tool list were built; ``cause`` says why now, ``changed`` what differs.
+    """Phase event: the system prompt and the tool list were built.
 
-    Names in ``changed`` are ``layer NAME`` and ``tool NAME``. Where it is empty, what was sent is sent again unchanged.
+    ``cause`` says why now, ``changed`` what differs.
+
+    Names in ``changed`` are ``layer NAME`` and ``tool NAME``. Where it is empty, what was sent is
+    sent again unchanged.
     """
 
     layers: tuple[Layer, ...]
@@ -112,7 +138,10 @@ class LayersSealed(Event, frozen=True):
 
 
 class TrimAsked(Event, frozen=True):
-    """The conversation is to be cut, at rest at once; ``focus`` says what the summary should dwell on."""
+    """The conversation is to be cut, at rest at once.
+
+    ``focus`` says what the summary should dwell on.
+    """
 
     focus: str = ""
 
@@ -120,9 +149,10 @@ class TrimAsked(Event, frozen=True):
 class Trimmed(Event, frozen=True):
     """Phase event: the conversation of about ``before`` tokens was cut (see ``Trim``), and why.
 
-    ``cause`` is ``window`` (it had grown too big), ``model`` (the window had shrunk), ``too_long`` (the provider refused it) or
-    ``asked``: with neither ``upto`` nor ``thinned`` there was nothing that could be cut. The user's request of the current
-    run stays in any case; ``request`` is what replaces it where it is too large to stay in full.
+    ``cause`` is ``window`` (it had grown too big), ``model`` (the window had shrunk), ``too_long``
+    (the provider refused it) or ``asked``: with neither ``upto`` nor ``thinned`` there was nothing
+    that could be cut. The user's request of the current run stays in any case; ``request`` is what
+    replaces it where it is too large to stay in full.
     """
 
     upto: int = 0
@@ -134,7 +164,9 @@ class Trimmed(Event, frozen=True):
 
 
 class ModelStarted(Event, frozen=True):
-    """Phase event: a request of about ``estimate`` tokens goes out; ``size`` is what they are by kind, before any correction.
+    """Phase event: a request of about ``estimate`` tokens goes out.
+
+    ``size`` is what they are by kind, before any correction.
 
     A new attempt means: drop what was shown of the one before.
     """
@@ -147,7 +179,10 @@ class ModelStarted(Event, frozen=True):
 
 
 class ModelFailed(Event, frozen=True):
-    """A request failed; ``action`` is what the kernel does about it, after ``wait`` seconds (``next``: with that model)."""
+    """A request failed.
+
+    ``action`` is what the kernel does about it, after ``wait`` seconds (``next``: with that model).
+    """
 
     attempt: int
     model: str
@@ -161,10 +196,13 @@ class ModelFailed(Event, frozen=True):
 
 
 class ModelAnswered(Event, frozen=True):
-    """Phase event: a whole answer arrived. ``first`` and ``seconds`` are times since the request went out.
+    """Phase event: a whole answer arrived.
 
-    ``redacted`` are the names of the secrets that were replaced in it. ``withheld`` are the ids of the calls whose arguments
-    held one: what the model wrote, and what runs, is known only to the process that got the answer.
+    ``first`` and ``seconds`` are times since the request went out.
+
+    ``redacted`` are the names of the secrets that were replaced in it. ``withheld`` are the ids of
+    the calls whose arguments held one: what the model wrote, and what runs, is known only to the
+    process that got the answer.
     """
 
     message: AssistantMessage
@@ -176,7 +214,9 @@ class ModelAnswered(Event, frozen=True):
 
 
 class ModelUsed(Event, frozen=True):
-    """A plugin asked a model on behalf of an agent, for ``purpose``. What it used counts to the agent's run.
+    """A plugin asked a model on behalf of an agent, for ``purpose``.
+
+    What it used counts to the agent's run.
 
     ``asked`` is the first line of its instructions, ``message`` what came back.
     """
@@ -190,9 +230,12 @@ class ModelUsed(Event, frozen=True):
 
 
 class ApprovalAsked(Event, frozen=True):
-    """Phase event of a call: the user must decide. ``scope`` says what a lasting yes holds for, all of the tool if empty.
+    """Phase event of a call: the user must decide.
 
-    ``call`` is what would run. The user has ``seconds`` to answer once the question is shown, see ``ApprovalShown``.
+    ``scope`` says what a lasting yes holds for, all of the tool if empty.
+
+    ``call`` is what would run. The user has ``seconds`` to answer once the question is shown, see
+    ``ApprovalShown``.
     """
 
     id: str
@@ -204,9 +247,11 @@ class ApprovalAsked(Event, frozen=True):
 
 
 class ApprovalShown(Event, frozen=True):
-    """The question ``id`` is before the user: without an answer by ``deadline``, in Unix seconds, the call is not run.
+    """The question ``id`` is before the user: without an answer by ``deadline``, in Unix seconds,
+    the call is not run.
 
-    The clock of the session's oldest open question runs; a face that shows several questions at once starts the others'.
+    The clock of the session's oldest open question runs; a face that shows several questions at
+    once starts the others'.
     """
 
     id: str
@@ -214,9 +259,12 @@ class ApprovalShown(Event, frozen=True):
 
 
 class ApprovalAnswered(Event, frozen=True):
-    """Phase event of a call: the decision. ``by`` is ``user``, ``timeout``, ``headless`` or ``stop``.
+    """Phase event of a call: the decision.
 
-    Without ``remember`` it holds for exactly this call; ``always`` outlives the session where a plugin keeps such rules.
+    ``by`` is ``user``, ``timeout``, ``headless`` or ``stop``.
+
+    Without ``remember`` it holds for exactly this call; ``always`` outlives the session where a
+    plugin keeps such rules.
     """
 
     id: str
@@ -229,9 +277,10 @@ class ApprovalAnswered(Event, frozen=True):
 class CallStarted(Event, frozen=True):
     """Phase event of a call: it is about to run. ``effect`` decides what a resume does about it.
 
-    ``call`` is what runs; where plugins changed its arguments, ``original`` are those that the model wrote and
-    ``rewritten_by`` are the plugins. ``paths`` are the paths that the call reads and writes, as its tool declares them,
-    ``aim`` is what else it is about: for a command, the program.
+    ``call`` is what runs; where plugins changed its arguments, ``original`` are those that the
+    model wrote and ``rewritten_by`` are the plugins. ``paths`` are the paths that the call reads
+    and writes, as its tool declares them, ``aim`` is what else it is about: for a command, the
+    program.
     """
 
     call: ToolCall
@@ -254,10 +303,11 @@ class CallDone(Event, frozen=True):
 class RoundEnded(Event, frozen=True):
     """Phase event: all calls of an answer have ended, or an answer was objected to.
 
-    ``notes`` go to the tail of the prompt, in order. ``layers`` are those the notes tell anew (an empty text: gone);
-    ``tools`` are the names that can be reached now, where that changed. ``shortened`` are the texts of results that were too
-    large for the window, by call id, as they joined the conversation. ``continued`` says that an answer that was cut off at the
-    output limit is continued.
+    ``notes`` go to the tail of the prompt, in order. ``layers`` are those the notes tell anew (an
+    empty text: gone); ``tools`` are the names that can be reached now, where that changed.
+    ``shortened`` are the texts of results that were too large for the window, by call id, as they
+    joined the conversation. ``continued`` says that an answer that was cut off at the output limit
+    is continued.
     """
 
     notes: tuple[str, ...] = ()
@@ -269,14 +319,17 @@ class RoundEnded(Event, frozen=True):
 
 
 class StopAsked(Event, frozen=True):
-    """The run is to be stopped: written before anything of it is ended, so that a resume ends it and does not go on."""
+    """The run is to be stopped: written before anything of it is ended, so that a resume ends it
+    and does not go on.
+    """
 
 
 class RunEnded(Event, frozen=True):
     """Phase event: the run is over. ``code`` and ``error`` say why it did not complete.
 
-    ``text`` is the final answer, empty where there is none; ``commentary`` is then what the model said last. ``done`` says what
-    was done (tools that ran, files that were changed), ``left`` what is not; both are empty for a run that completed.
+    ``text`` is the final answer, empty where there is none; ``commentary`` is then what the model
+    said last. ``done`` says what was done (tools that ran, files that were changed), ``left`` what
+    is not; both are empty for a run that completed.
     """
 
     state: State
@@ -315,7 +368,10 @@ class ErrorRaised(Event, frozen=True):
 
 
 class PluginFault(Event, frozen=True):
-    """A plugin failed in a hook, a lifespan or a tool; the session goes on without that contribution."""
+    """A plugin failed in a hook, a lifespan or a tool.
+
+    The session goes on without that contribution.
+    """
 
     plugin: str
     hook: str
@@ -333,7 +389,9 @@ class PluginEvent(Event, frozen=True):
 if TYPE_CHECKING:
     AnyEvent = Event
 else:
-    AnyEvent = reduce(or_, Event.__subclasses__())  # every event above, for the decoder to tell apart
+    AnyEvent = reduce(
+        or_, Event.__subclasses__()
+    )  # every event above, for the decoder to tell apart
 
 
 @functools.cache
@@ -342,9 +400,12 @@ def _decoder() -> msgspec.json.Decoder[AnyEvent]:
 
 
 class Delta(Data, frozen=True):
-    """A piece of output on its way: never stored. ``seq`` is the event it belongs to (``ModelStarted`` or ``CallStarted``).
+    """A piece of output on its way: never stored.
 
-    ``kind`` is ``text``, ``thinking``, ``arguments`` (of the call ``call_id``) or ``output`` (of a running call).
+    ``seq`` is the event it belongs to (``ModelStarted`` or ``CallStarted``).
+
+    ``kind`` is ``text``, ``thinking``, ``arguments`` (of the call ``call_id``) or ``output`` (of a
+    running call).
     """
 
     seq: int

@@ -1,21 +1,28 @@
-"""The map of the program: every hook, when it is called, how implementations combine, and what a failure means.
+"""The map of the program: every hook, when it is called, how implementations combine, and what a
+failure means.
 
-An implementation is a function of the same name, marked with ``@hookimpl``, that takes the arguments it wants. It is in a
-plugin's module, or a method of the instance that a plugin yields from ``open_session``. Order: ``tryfirst``, plugin order,
-module before instance, ``trylast``. Shapes:
+An implementation is a function of the same name, marked with ``@hookimpl``, that takes the
+arguments it wants. It is in a plugin's module, or a method of the instance that a plugin yields
+from ``open_session``. Order: ``tryfirst``, plugin order, module before instance, ``trylast``.
+Shapes:
 
 - ``collect``: plain ``def``; every implementation gives an iterable; all are joined.
 - ``gather``: all at once; answers in plugin order; ``None`` is left out.
 - ``first``: one after another until one gives something other than ``None``.
 - ``pipe``: each gets the value the one before gave; ``None`` leaves it as it is.
-- ``filter``: a ``pipe`` of plain ``def``, which may be called in a thread and must not touch the session.
-- ``gate``: all are asked; the strictest answer wins; a failure or a missed deadline counts as the strictest.
-- ``supervised``: a lifespan: what is yielded is the plugin's instance, the rest runs when it closes.
+- ``filter``: a ``pipe`` of plain ``def``, which may be called in a thread and must not touch the
+  session.
+- ``gate``: all are asked; the strictest answer wins; a failure or a missed deadline counts as the
+  strictest.
+- ``supervised``: a lifespan: what is yielded is the plugin's instance, the rest runs when it
+  closes.
 
-Implementations of shape ``gate``, ``pipe`` and ``filter`` are gates. Those of an instance must be declared in the plugin's
-module: ``gates = ("on_tool_call",)``. While a plugin with gates is not in full working order, no call and no process runs.
+Implementations of shape ``gate``, ``pipe`` and ``filter`` are gates. Those of an instance must be
+declared in the plugin's module: ``gates = ("on_tool_call",)``. While a plugin with gates is not in
+full working order, no call and no process runs.
 
-Except for ``collect`` and ``filter``, an implementation may be ``def`` (runs inline, must not block) or ``async def``.
+Except for ``collect`` and ``filter``, an implementation may be ``def`` (runs inline, must not
+block) or ``async def``.
 """
 
 from __future__ import annotations
@@ -46,16 +53,21 @@ hookspec = specifier(PROJECT)
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a gate says of a call: ``allow`` it, ``ask`` the user, or ``deny`` it. The strictest of all verdicts wins.
+    """What a gate says of a call: ``allow`` it, ``ask`` the user, or ``deny`` it.
+
+    The strictest of all verdicts wins.
 
     Args:
         kind: What it says.
         reason: Why, for the user or the model.
-        scope: With ``ask``: which calls a lasting yes holds for, as a rule that the user can read; else all of the tool.
-        settled: With ``allow``: the user has settled this by a rule, so that the approval policy does not ask again.
+        scope: With ``ask``: which calls a lasting yes holds for, as a rule that the user can read;
+            else all of the tool.
+        settled: With ``allow``: the user has settled this by a rule, so that the approval policy
+            does not ask again.
         code: With ``deny``: what the result is marked with.
-        arguments: With ``allow`` and ``ask``: the arguments that the call is to have instead of its own, all of them. They
-            must fit the tool. All gates judge the rewritten call; it is what the user is asked about, and what runs.
+        arguments: With ``allow`` and ``ask``: the arguments that the call is to have instead of its
+            own, all of them. They must fit the tool. All gates judge the rewritten call; it is what
+            the user is asked about, and what runs.
 
     Raises:
         ValueError: The kind is not one of the three, or goes with none of these arguments.
@@ -74,7 +86,9 @@ class Verdict(msgspec.Struct, frozen=True):
             raise ValueError(f"a verdict is one of {', '.join(_KINDS)}, not {self.kind!r}")
         for name in ("reason", "scope", "code"):
             if not isinstance(getattr(self, name), str):
-                raise TypeError(f"the {name} of a verdict is a text, not {getattr(self, name)!r:.80}")
+                raise TypeError(
+                    f"the {name} of a verdict is a text, not {getattr(self, name)!r:.80}"
+                )
         if not isinstance(self.settled, bool):
             raise TypeError(f"settled is True or False, not {self.settled!r:.80}")
         if self.arguments is not None and not isinstance(self.arguments, Mapping):
@@ -91,7 +105,9 @@ class Verdict(msgspec.Struct, frozen=True):
 _KINDS = ("allow", "ask", "deny")
 
 
-def allow(reason: str = "", *, settled: bool = False, arguments: Mapping[str, Any] | None = None) -> Verdict:
+def allow(
+    reason: str = "", *, settled: bool = False, arguments: Mapping[str, Any] | None = None
+) -> Verdict:
     """Let the call run, with other arguments if any are given, unless somebody is stricter."""
     return Verdict("allow", reason, settled=settled, arguments=arguments)
 
@@ -120,109 +136,131 @@ class Interpretation(msgspec.Struct, frozen=True):
     reply: str | None = None
 
 
-# --- lifespans -----------------------------------------------------------------------------------------------------------
+# --- lifespans ------------------------------------------------------------------------------------
 
 
 @hookspec(shape="supervised", deadline=30.0, fault="plugin off")
 async def open_kernel(kernel: Kernel) -> AsyncIterator[object]:
     """Live as long as the kernel: connections and caches shared by all sessions.
 
-    An async generator that yields once; what it yields is the plugin's kernel half (``kernel.half(Type)``). Code after the
-    ``yield`` runs when the kernel closes. It runs in a task of its own: a crash ends this plugin and nothing else.
+    An async generator that yields once; what it yields is the plugin's kernel half
+    (``kernel.half(Type)``). Code after the ``yield`` runs when the kernel closes. It runs in a task
+    of its own: a crash ends this plugin and nothing else.
     """
     yield None
 
 
 @hookspec(shape="supervised", deadline=30.0, fault="plugin off")
 async def open_session(session: Session) -> AsyncIterator[object]:
-    """Live as long as a session. What it yields is the plugin's half: an object whose ``@hookimpl`` methods join the
-    session's hooks and whose state is the session's.
+    """Live as long as a session.
+
+    What it yields is the plugin's half: an object whose ``@hookimpl`` methods join the session's
+    hooks and whose state is the session's.
 
     A plain function that returns the half will do where nothing needs closing.
     """
     yield None
 
 
-# --- what plugins provide ------------------------------------------------------------------------------------------------
+# --- what plugins provide -------------------------------------------------------------------------
 
 
 @hookspec(shape="collect", fault="left out", gives=Provider)
 def provide_models(kernel: Kernel) -> Iterable[Provider] | None:
-    """Give providers of models; each serves the names that begin with its own and a slash."""
+    """Return providers of models; each serves the names that begin with its own and a slash."""
 
 
 @hookspec(shape="first", deadline=30.0, fault="next one", gives=Store)
 async def provide_store(kernel: Kernel) -> Store | None:
-    """Give the store that keeps sessions. Without one they live in memory."""
+    """Return the store that keeps sessions. Without one they live in memory."""
 
 
 @hookspec(shape="collect", fault="left out", gives=Tool)
 def provide_tools(session: Session) -> Iterable[Tool] | None:
-    """Give tools. Asked when the halves are open, and again after ``session.tools_changed()``."""
+    """Return tools. Asked when the halves are open, and again after ``session.tools_changed()``."""
 
 
-# --- a prompt on its way -------------------------------------------------------------------------------------------------
+# --- a prompt on its way --------------------------------------------------------------------------
 
 
 @hookspec(shape="first", deadline=10.0, fault="next one", gives=Interpretation)
 async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
-    """Say what a prompt means: it addresses an agent, or is a command. ``None`` leaves it to the next, at last it is text."""
+    """Return what a prompt means: it addresses an agent, or is a command.
+
+    ``None`` leaves it to the next, at last it is text.
+    """
 
 
 @hookspec(shape="gather", deadline=10.0, fault="left out", gives=Block, many=True)
 async def gather_context(agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
-    """Give blocks of context for a prompt, once per run. They join the user's message, best first, within the budget."""
+    """Return blocks of context for a prompt, once per run.
+
+    They join the user's message, best first, within the budget.
+    """
 
 
 @hookspec(shape="gather", deadline=5.0, fault="last good layer", gives=Layer, many=True)
 def build_prompt_layer(agent: Agent) -> Layer | Sequence[Layer] | None:
-    """Give layers of the system prompt. Asked before each model call, so be quick and give the same text for the same state:
-    what changes within a run becomes a note at the tail, and takes its place in the prompt at the next run.
+    """Return layers of the system prompt.
+
+    Asked before each model call, so be quick and give the same text for the same state: what
+    changes within a run becomes a note at the tail, and takes its place in the prompt at the next
+    run.
     """
 
 
 @hookspec(shape="first", deadline=300.0, fault="next one; at last plain dropping", gives=Trim)
-async def trim_context(agent: Agent, messages: Sequence[Message], sizes: Sequence[int], budget: int) -> Trim | None:
-    """Plan how to make the conversation fit ``budget`` tokens, two fifths of what there is room for.
+async def trim_context(
+    agent: Agent, messages: Sequence[Message], sizes: Sequence[int], budget: int
+) -> Trim | None:
+    """Plan how to make the conversation fit ``budget`` tokens, two fifths of what there is room
+    for.
 
-    The user's request of the current run, or of one that may be retried, and the last turn always stay. The request is at
-    ``agent.conversation.kept_request``.
+    The user's request of the current run, or of one that may be retried, and the last turn always
+    stay. The request is at ``agent.conversation.kept_request``.
 
-    Asked when it does not fit its model's window, or when somebody asks for it (``agent.conversation.trim_asked``).
-    ``sizes`` are the tokens of each message, as far as known.
+    Asked when it does not fit its model's window, or when somebody asks for it
+    (``agent.conversation.trim_asked``). ``sizes`` are the tokens of each message, as far as known.
     """
 
 
 @hookspec(shape="filter", deadline=30.0, fault="texts withheld", gives=str, many=True)
 def redact_texts(texts: Sequence[str], origin: str) -> Sequence[str] | None:
-    """Replace secrets in texts before they are logged: by ``[REDACTED:NAME]``, where the name says what it was.
+    """Replace secrets in texts before they are logged: by ``[REDACTED:NAME]``, where the name says
+    what it was.
 
-    Asked once for all new texts of an event. Give as many texts, in the same order. The same text must always give the same
-    result, and a result that is given again must stay as it is.
+    Asked once for all new texts of an event. Give as many texts, in the same order. The same text
+    must always give the same result, and a result that is given again must stay as it is.
 
-    ``origin`` is ``prompt`` for what the user says, ``model`` for the text and reasoning of a model and the prompts that it
-    writes for other agents, ``arguments`` for those of its calls, ``result`` for what tools gave, after ``check_result`` has
-    seen it with the call, and ``other``.
+    ``origin`` is ``prompt`` for what the user says, ``model`` for the text and reasoning of a model
+    and the prompts that it writes for other agents, ``arguments`` for those of its calls,
+    ``result`` for what tools gave, after ``check_result`` has seen it with the call, and ``other``.
 
-    Large texts come in a thread. While an implementation fails, texts are withheld: prompts are refused, and runs end.
+    Large texts come in a thread. While an implementation fails, texts are withheld: prompts are
+    refused, and runs end.
     """
 
 
-# --- tool calls ----------------------------------------------------------------------------------------------------------
+# --- tool calls -----------------------------------------------------------------------------------
 
 
 @hookspec(shape="gate", deadline=10.0, fault="deny", gives=Verdict)
 async def on_tool_call(agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-    """Allow a call, have the user asked, or deny it; ``None`` is no opinion. ``call.arguments`` are checked JSON by then.
+    """Allow a call, have the user asked, or deny it; ``None`` is no opinion.
 
-    ``allow(arguments=…)`` and ``ask(…, arguments=…)`` rewrite the call. All gates then judge the rewritten one, until none
-    rewrites it any more; a call that is rewritten without end is denied.
+    ``call.arguments`` are checked JSON by then.
+
+    ``allow(arguments=…)`` and ``ask(…, arguments=…)`` rewrite the call. All gates then judge the
+    rewritten one, until none rewrites it any more; a call that is rewritten without end is denied.
     """
 
 
 @hookspec(shape="pipe", deadline=10.0, fault="deny", gives=Command, raises=(ToolDenied,))
 async def wrap_process(session: Session, command: Command) -> Command | None:
-    """Change a command before any plugin's child process starts: sandbox, environment. Raise ``ToolDenied`` to refuse it."""
+    """Change a command before any plugin's child process starts: sandbox, environment.
+
+    Raise ``ToolDenied`` to refuse it.
+    """
 
 
 @hookspec(shape="pipe", deadline=10.0, fault="result withheld", gives=ToolResult)
@@ -232,14 +270,18 @@ async def check_result(agent: Agent, call: ToolCall, result: ToolResult) -> Tool
 
 @hookspec(shape="gather", deadline=5.0, fault="left out", gives=str)
 async def remind(agent: Agent, results: Sequence[ToolResult]) -> str | None:
-    """Give a short note for the tail after a round of calls."""
+    """Return a short note for the tail after a round of calls."""
 
 
 @hookspec(shape="gate", deadline=30.0, fault="object", gives=str)
 async def check_answer(agent: Agent, message: AssistantMessage) -> str | None:
-    """Object to a final answer: the text goes back to the model, which tries again (at most three times). ``None`` passes."""
+    """Object to a final answer: the text goes back to the model, which tries again (at most three
+    times). ``None`` passes.
+    """
 
 
 HOOKS: dict[str, Spec] = {
-    name: value.hilum_spec_info for name, value in dict(globals()).items() if hasattr(value, "hilum_spec_info")
+    name: value.hilum_spec_info
+    for name, value in dict(globals()).items()
+    if hasattr(value, "hilum_spec_info")
 }

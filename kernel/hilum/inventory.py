@@ -1,4 +1,7 @@
-"""``hilum plugins``: what is installed and how it is doing, and blocking a plugin. Works with every plugin broken."""
+"""``hilum plugins``: what is installed and how it is doing, and blocking a plugin.
+
+Works with every plugin broken.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,12 @@ def main(argv: list[str]) -> int:
         return 0
     options = _parse(argv)
     action, *names = options.words or ["list"]
-    right = {"list": not names, "show": True, "block": len(names) == 1, "unblock": len(names) == 1}.get(action)
+    right = {
+        "list": not names,
+        "show": True,
+        "block": len(names) == 1,
+        "unblock": len(names) == 1,
+    }.get(action)
     if not right:
         raise _misuse(argv)
     if action in ("block", "unblock"):
@@ -91,16 +99,27 @@ def _parse(argv: list[str]) -> _Options:
             words.append(word)
     workspace = Path(values["--workspace"][-1] if values["--workspace"] else ".").expanduser()
     if not workspace.is_dir():
-        raise UsageError(f"The workspace {workspace} is not a folder.", hint="Name an existing folder.")
-    return _Options(words, as_json, Path(os.path.realpath(workspace)), [Path(file) for file in values["--plugin"]])
+        raise UsageError(
+            f"The workspace {workspace} is not a folder.", hint="Name an existing folder."
+        )
+    return _Options(
+        words,
+        as_json,
+        Path(os.path.realpath(workspace)),
+        [Path(file) for file in values["--plugin"]],
+    )
 
 
 def _misuse(argv: list[str]) -> UsageError:
-    return UsageError(f"hilum plugins does not take {' '.join(argv)!r}.", code="E_BAD_ARGS", hint=USAGE)
+    return UsageError(
+        f"hilum plugins does not take {' '.join(argv)!r}.", code="E_BAD_ARGS", hint=USAGE
+    )
 
 
 def _list(options: _Options) -> list[dict[str, Any]]:
-    """Import all plugins, and describe them, and those of an untrusted project without importing them."""
+    """Import all plugins, and describe them, and those of an untrusted project without importing
+    them.
+    """
     loaded = load([KernelSettings], workspace=options.workspace, known=None, strict=False)
     host = Host(lambda fault: None, [])
     usable, left_out = _project_files(options.workspace)
@@ -132,7 +151,9 @@ async def _show(names: list[str], options: _Options) -> list[dict[str, Any]]:
     ):
         rows = _rows(kernel.host)
         for row in rows:
-            row["tools"] = [f"{t.name} ({t.risk})" for t in session.tools.values() if t.plugin == row["name"]]
+            row["tools"] = [
+                f"{t.name} ({t.risk})" for t in session.tools.values() if t.plugin == row["name"]
+            ]
             row["faults"] = [f"{f.hook}: {f}" for f in kernel.faults if f.plugin == row["name"]]
         return [*rows, *left_out]
 
@@ -145,7 +166,8 @@ def _project_files(workspace: Path) -> tuple[list[str], list[dict[str, Any]]]:
     for path in [*usable]:
         # A run refuses to start with such a file; this list shows what is wrong instead.
         name = Path(path).stem
-        if other := installed.get(normal(name)):
+        other = installed.get(normal(name))
+        if other:
             usable.remove(path)
             reason = f"It has the name of the installed plugin {other!r}: rename the file."
             rows.append(_row(name, "failed", reason, path=path))
@@ -153,7 +175,10 @@ def _project_files(workspace: Path) -> tuple[list[str], list[dict[str, Any]]]:
         path = str(workspace / ".hilum" / "plugins" / f"{name}.py")
         why = reason.partition(" is not loaded: ")[2]
         if why:
-            told = f"not loaded: the folder is not trusted. {why} (hilum trust {shlex.quote(str(workspace))})"
+            told = (
+                f"not loaded: the folder is not trusted. {why} (hilum trust"
+                f" {shlex.quote(str(workspace))})"
+            )
             rows.append(_row(name, "untrusted", told, path=path))
         else:
             rows.append(_row(name, "blocked", "by the settings", path=path))
@@ -192,7 +217,8 @@ def _text(row: dict[str, Any]) -> str:
     name = _plain(row["name"])
     text = f"{name:15} {row['version']:10} {row['state']:9} {row['milliseconds']:6.1f} ms  {source}"
     for key in ("error", "hooks", "tools", "faults"):
-        if value := row.get(key):
+        value = row.get(key)
+        if value:
             text += f"\n    {key}: {_plain(value if isinstance(value, str) else ', '.join(value))}"
     return text
 
@@ -213,7 +239,10 @@ def _block(name: str, block: bool) -> int:
     try:
         path = change(config_folder() / FILE, "plugins.block", wanted)
     except ChangeError as error:
-        hint = f'Change it by hand: "{name}" {"joins" if block else "leaves"} the list block under [plugins].'
+        hint = (
+            f'Change it by hand: "{name}" {"joins" if block else "leaves"} the list block under'
+            " [plugins]."
+        )
         raise HilumError(str(error), code="E_SETTINGS", hint=hint) from None
     print(f"{name} is {'blocked' if block else 'not blocked'} in {path}.")
     return 0

@@ -1,7 +1,8 @@
 """The journal of a session: what was written, and what is on its way, for any number of readers.
 
-Events are shown only after they were written. Output on its way (``Delta``) is never stored: a reader that comes late gets the
-text so far, then what is added; one that is slow gets pieces joined. Nothing waits for readers.
+Events are shown only after they were written. Output on its way (``Delta``) is never stored: a
+reader that comes late gets the text so far, then what is added; one that is slow gets pieces
+joined. Nothing waits for readers.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ class Stream(msgspec.Struct):
             self.first += 1
 
     def since(self, position: int) -> tuple[str, int]:
-        """Give the text after a position, and the position after it."""
-        return "".join(islice(self.pieces, max(position - self.first, 0), None)), self.first + len(self.pieces)
+        """Return the text after a position, and the position after it."""
+        return "".join(islice(self.pieces, max(position - self.first, 0), None)), self.first + len(
+            self.pieces
+        )
 
 
 class Journal:
@@ -55,10 +58,12 @@ class Journal:
     """
 
     def __init__(self, log: Log) -> None:
-        self._log, self._recent = log, deque[AnyEvent](maxlen=RECENT)
+        self._log = log
+        self._recent = deque[AnyEvent](maxlen=RECENT)
         self.broken: StoreError | None = None
         self.streams: dict[Key, Stream] = {}
-        self.news, self.closed = trio.Event(), False
+        self.news = trio.Event()
+        self.closed = False
 
     @property
     def last(self) -> int:
@@ -102,9 +107,15 @@ class Journal:
         self._wake()
 
     def drop(self, agent: str, call_id: str | None = None) -> None:
-        """Forget the output of a call, or (without one) of an agent's answer: the event with the whole is written."""
+        """Forget the output of a call, or (without one) of an agent's answer: the event with the
+        whole is written.
+        """
         for key in [k for k, s in self.streams.items() if s.agent == agent]:
-            if (key[1] != "output") if call_id is None else (key[1] == "output" and key[2] == call_id):
+            if (
+                (key[1] != "output")
+                if call_id is None
+                else (key[1] == "output" and key[2] == call_id)
+            ):
                 del self.streams[key]
 
     def since(self, after: int) -> list[AnyEvent]:
@@ -138,7 +149,9 @@ class Reader:
     """
 
     def __init__(self, journal: Journal, after: int, deltas: bool) -> None:
-        self._journal, self._after, self._deltas = journal, after, deltas
+        self._journal = journal
+        self._after = after
+        self._deltas = deltas
         self._ready: deque[AnyEvent | Delta] = deque()
         self._seen: dict[Key, int] = {}
 
@@ -146,11 +159,12 @@ class Reader:
         return self
 
     async def __anext__(self) -> AnyEvent | Delta:
-        """Give the next event or delta, waiting for it if need be."""
+        """Return the next event or delta, waiting for it if need be."""
         journal = self._journal
         while not self._ready:
             news = journal.news
-            if events := journal.since(self._after):
+            events = journal.since(self._after)
+            if events:
                 self._after = events[-1].seq
                 self._ready.extend(events)
             elif self._deltas and (unseen := self._unseen()):
@@ -165,7 +179,8 @@ class Reader:
         """Do nothing: so that it can stand where a generator could."""
 
     def _unseen(self) -> list[Delta]:
-        found, seen = [], {}
+        found = []
+        seen = {}
         for key, stream in self._journal.streams.items():
             text, seen[key] = stream.since(self._seen.get(key, 0))
             if text:

@@ -1,4 +1,7 @@
-"""The kernel: a value that owns plugins, settings, models, the store and the warden. Wiring, nothing else."""
+"""The kernel: a value that owns plugins, settings, models, the store and the warden.
+
+Wiring, nothing else.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ class Kernel:
         store: Where sessions are kept.
         warden: Owner of all processes.
         faults: The last faults of plugins, as text.
-        observers: Called after each hook implementation, model call and tool call with kind, name, plugin, seconds, error.
+        observers: Called after each hook implementation, model call and tool call with kind, name,
+            plugin, seconds, error.
         sessions: The sessions that are open or opening, by id.
         environ: The environment that its plugins see, and from which the user's folders follow.
         workspace: The folder whose project settings it has; ``None`` for no project.
@@ -63,10 +67,14 @@ class Kernel:
     _lifespans: Lifespans = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._lifespans = Lifespans("open_kernel", self, self.crashed, PROJECT, HOOKS["open_kernel"].deadline)
+        self._lifespans = Lifespans(
+            "open_kernel", self, self.crashed, PROJECT, HOOKS["open_kernel"].deadline
+        )
 
     def settings(self, section: type[T]) -> T:
-        """Give a plugin's settings, without those of any project but the one the kernel was opened for."""
+        """Return a plugin's settings, without those of any project but the one the kernel was
+        opened for.
+        """
         return self._settings.get(section)
 
     def explain(self) -> Sequence[Any]:
@@ -75,11 +83,13 @@ class Kernel:
 
     @property
     def ignored(self) -> Sequence[str]:
-        """What the settings of the project that the kernel was opened for say and may not, a sentence each."""
+        """What the settings of the project that the kernel was opened for say and may not, a
+        sentence each.
+        """
         return self._settings.ignored
 
     def half(self, kind: type[T]) -> T | None:
-        """Give a plugin's kernel half by its type, ``None`` if that plugin is not there."""
+        """Return a plugin's kernel half by its type, ``None`` if that plugin is not there."""
         return self._lifespans.half(kind)
 
     def observe(self, observer: Observer) -> None:
@@ -104,7 +114,8 @@ class Kernel:
             workspace: The folder to work in; a resumed session keeps its own.
             resume: Id of a session to go on with (or the beginning of it).
             kind: ``main``, ``shared`` or ``headless``; the setting ``session_kind`` by default.
-            attended: Whether somebody is there to answer approvals and questions; by default unless the kind is ``headless``.
+            attended: Whether somebody is there to answer approvals and questions; by default unless
+                the kind is ``headless``.
             mode: Mode to be in; the setting by default.
             model: ``provider/name``; the setting by default.
             approve: ``ask_first``, ``auto`` or ``readonly``; the setting by default.
@@ -120,7 +131,9 @@ class Kernel:
         reusable = self.workspace in (None, root) and not (root / ".hilum" / FILE).exists()
         settings = self._settings if reusable else self._read(workspace=root)
         if info is None:
-            info, log = await self._create(spell_folder(root), kind or settings.get(KernelSettings).session_kind)
+            info, log = await self._create(
+                spell_folder(root), kind or settings.get(KernelSettings).session_kind
+            )
         else:
             log = await self.store.open(info.id)
         try:
@@ -133,14 +146,17 @@ class Kernel:
                 await log.close()
             raise
         opened = False
-        # Before anything of it opens, so that a plugin that crashes meanwhile is off in this session, too: its gates close.
+        # Before anything of it opens, so that a plugin that crashes meanwhile is off in this
+        # session, too: its gates close.
         self.sessions[session.id] = session
         # What agents do has ended before any plugin's half is closed.
         try:
             async with open_nursery() as session.work:
                 await session.start()
                 if settings.ignored:
-                    say = "Settings of the project that do not count:\n  " + "\n  ".join(settings.ignored)
+                    say = "Settings of the project that do not count:\n  " + "\n  ".join(
+                        settings.ignored
+                    )
                     session.note("settings.ignored", say=say, ignored=list(settings.ignored))
                 # A resumed session may be in a mode that is gone; it then stands for reading only.
                 mode = mode or (None if resume else session.mode.name)
@@ -152,17 +168,24 @@ class Kernel:
             await session.close()
             if session.discarded or (not opened and not resume):
                 with trio.CancelScope(shield=True):
-                    await self.store.delete(session.id)  # nobody ever saw it, or nothing happened in it
+                    await self.store.delete(
+                        session.id
+                    )  # nobody ever saw it, or nothing happened in it
 
-    async def _create(self, workspace: str, kind: str, title: str = "", forked: str = "") -> tuple[SessionInfo, Log]:
-        now, identity = time.time(), f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(4).hex()}"
+    async def _create(
+        self, workspace: str, kind: str, title: str = "", forked: str = ""
+    ) -> tuple[SessionInfo, Log]:
+        now = time.time()
+        identity = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(4).hex()}"
         info = SessionInfo(identity, workspace, kind, title, now, now, forked=forked)
         return info, await self.store.create(info)
 
     async def fork(self, session: str, upto: int | None = None) -> str:
         """Copy a session, or its events up to ``upto``, into a new one; gives its id."""
         old = await self.store.info(session)
-        new, log = await self._create(old.workspace, old.kind, old.title and f"{old.title} (fork)", old.id)
+        new, log = await self._create(
+            old.workspace, old.kind, old.title and f"{old.title} (fork)", old.id
+        )
         try:
             while events := await self.store.read(old.id, log.last):
                 kept = [event for event in events if upto is None or event.seq <= upto]
@@ -190,7 +213,9 @@ class Kernel:
                 self.crashed(plugin.name, failure)
         for _, provider in self.host.table.collect("provide_models", kernel=self):
             self.router.add(provider)
-        self.store = wanted_store or await self.host.table.first("provide_store", kernel=self) or self.store
+        self.store = (
+            wanted_store or await self.host.table.first("provide_store", kernel=self) or self.store
+        )
 
     def crashed(self, plugin: str, error: BaseException) -> None:
         """A plugin's kernel lifespan failed: it is off, in all sessions."""
@@ -242,24 +267,27 @@ async def open_kernel(
     """Open a kernel; leaving the block closes every session and ends everything it started.
 
     Args:
-        plugins: Names of installed plugins, modules, objects and functions with hook implementations, and Python files;
-            ``None`` takes all that are installed.
+        plugins: Names of installed plugins, modules, objects and functions with hook
+            implementations, and Python files; ``None`` takes all that are installed.
         extra_plugins: The same, beside ``plugins``.
         without: Names of plugins to leave out, beside those that the settings block.
         tools: Functions, and what ``tool`` makes of them, for every session.
         model: ``provider/name``; short for the setting ``model``.
-        settings: Settings that win over all others, by dotted key: ``{"turns": 5, "shell.timeout": 20}``.
+        settings: Settings that win over all others, by dotted key:
+            ``{"turns": 5, "shell.timeout": 20}``.
         workspace: Folder whose project settings hold for the kernel, too.
         store: Where to keep sessions; by default what a plugin provides, else memory.
-        environ: Environment to read settings from; the folders of configuration, data and cache and the home folder follow
-            from it, and commands inherit it. The process's by default.
+        environ: Environment to read settings from; the folders of configuration, data and cache and
+            the home folder follow from it, and commands inherit it. The process's by default.
         project_plugins: Files of the project with plugins, which somebody trusts.
-        required: Distributions without which no call runs, besides those of the setting ``required``.
+        required: Distributions without which no call runs, besides those of the setting
+            ``required``.
 
     Raises:
         SettingsError: The settings have mistakes; all of them are named.
         UsageError: A plugin is named that is not there, or an object cannot be a plugin.
-        PluginError: An object that was passed as a plugin does not fit, or two distributions provide one plugin.
+        PluginError: An object that was passed as a plugin does not fit, or two distributions
+            provide one plugin.
     """
     overrides = dict(settings or {}) | ({"model": model} if model else {})
     read = partial(load, overrides=overrides, environ=environ)
@@ -268,8 +296,8 @@ async def open_kernel(
     observers: list[Observer] = []
     host = Host(partial(_keep, faults), observers, environ)
     extra = [*extra_plugins, *([tools_plugin(tools)] if (tools := list(tools)) else [])]
-    # The plugins to load stand in the settings, and the settings are checked against the plugins: read twice, and only the
-    # second reading complains.
+    # The plugins to load stand in the settings, and the settings are checked against the plugins:
+    # read twice, and only the second reading complains.
     first = read([KernelSettings], workspace=root, known=None, strict=False).get(KernelSettings)
     host.find(plugins, first.plugins, without, extra, project_plugins)
     if host.clashes:
@@ -284,7 +312,9 @@ async def open_kernel(
     roles = options.roles | ({"default": options.model} if options.model else {})
     async with Warden() as warden:
         router = Router(roles, options.fallback)
-        kernel = Kernel(host, options, router, warden, faults, observers, loaded, read, environ, root)
+        kernel = Kernel(
+            host, options, router, warden, faults, observers, loaded, read, environ, root
+        )
         try:
             await kernel.start(store)
             yield kernel

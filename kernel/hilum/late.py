@@ -1,4 +1,6 @@
-"""The stable pair of tools through which deferred tools are reached: those that are not in the tool list."""
+"""The stable pair of tools through which deferred tools are reached: those that are not in the tool
+list.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ async def find_tools(call: Call, query: str = "") -> str:
 
 
 def _describe(spec: ToolSpec) -> str:
-    return f"{spec.name}: {spec.description}\nparameters: {msgspec.json.encode(spec.parameters).decode()}"
+    return (
+        f"{spec.name}: {spec.description}\nparameters:"
+        f" {msgspec.json.encode(spec.parameters).decode()}"
+    )
 
 
 @tool(risk="read", effect="once")
@@ -71,12 +76,14 @@ def pair_specs(deferred: Sequence[str]) -> list[ToolSpec]:
         names.append(f"{len(deferred) - MAX_NAMED} more")
     found = find_tools.spec
     if names:
-        found = msgspec.structs.replace(found, description=f"{found.description}\n\nThere are: {', '.join(names)}.")
+        found = msgspec.structs.replace(
+            found, description=f"{found.description}\n\nThere are: {', '.join(names)}."
+        )
     return [found, call_tool.spec]
 
 
 def unwrap(call: ToolCall) -> ToolCall:
-    """Give the call that a ``call_tool`` stands for, under the same id; any other call as it is.
+    """Return the call that a ``call_tool`` stands for, under the same id; any other call as it is.
 
     Raises:
         ToolError: Its own arguments are invalid, or it stands for another ``call_tool``.
@@ -91,7 +98,9 @@ def unwrap(call: ToolCall) -> ToolCall:
 
 
 def wrap(outer: ToolCall, inner: ToolCall) -> ToolCall:
-    """Return the call as its model would have written it to have ``inner`` run: the reverse of ``unwrap``."""
+    """Return the call as its model would have written it to have ``inner`` run: the reverse of
+    ``unwrap``.
+    """
     if outer.name != call_tool.name:
         return inner
     arguments = {"name": inner.name, "arguments": msgspec.Raw(inner.arguments.encode() or b"{}")}

@@ -1,4 +1,6 @@
-"""The reason–act loop: do the step for the phase, until the run is over. The phase is a function of the log.
+"""The reason–act loop: do the step for the phase, until the run is over.
+
+The phase is a function of the log.
 
 ::
 
@@ -58,9 +60,12 @@ SMALL_WINDOW = 32_768
 
 
 async def drive(agent: Agent) -> None:
-    """Work on the agent's run, or on its next waiting prompt, until it is over, stopped, or out of time."""
+    """Work on the agent's run, or on its next waiting prompt, until it is over, stopped, or out of
+    time.
+    """
     conversation = agent.conversation
-    agent.starting, agent.began = conversation.pending[0], trio.current_time()
+    agent.starting = conversation.pending[0]
+    agent.began = trio.current_time()
     limit = agent.limit("timeout") or inf
     agent.scope = trio.CancelScope(deadline=trio.current_time() + limit)
     try:
@@ -72,7 +77,8 @@ async def drive(agent: Agent) -> None:
             if conversation.run is None:
                 await _begin(agent)
             while conversation.phase != "idle":
-                # A stop that came while a step could not be cancelled holds before the next one: no request is sent any more.
+                # A stop that came while a step could not be cancelled holds before the next one: no
+                # request is sent any more.
                 await trio.lowlevel.checkpoint_if_cancelled()
                 await _STEPS[conversation.phase](agent)
         if agent.scope.cancelled_caught:
@@ -85,15 +91,19 @@ async def drive(agent: Agent) -> None:
     except BaseException as error:
         if not is_failure(error):
             raise
-        if (broken := agent.session.journal.broken) is not None:
+        broken = agent.session.journal.broken
+        if broken is not None:
             raise broken from error
         if isinstance(error, HilumError):
             give_up(agent, "failed", error.code, error.message, error.hint)
         else:  # a fault of the kernel itself: the run ends, the session and its other agents go on
             agent.session.report(Fault("kernel", conversation.phase, error))
-            give_up(agent, "failed", "E_FAILED", f"The kernel failed: {type(error).__name__}: {error}")
+            give_up(
+                agent, "failed", "E_FAILED", f"The kernel failed: {type(error).__name__}: {error}"
+            )
     finally:
-        agent.scope, agent.starting = None, ""
+        agent.scope = None
+        agent.starting = ""
 
 
 def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -> None:
@@ -101,14 +111,18 @@ def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -
     conversation = agent.conversation
     if conversation.run is None:
         identity, text = conversation.queue[0]
-        agent.session.emit(RunStarted(text=text, message=UserMessage((Text(text),))), agent, identity)
+        agent.session.emit(
+            RunStarted(text=text, message=UserMessage((Text(text),))), agent, identity
+        )
     end_calls(agent, code, "The call was not carried out to its end, because the run ended.")
     if conversation.phase == "round":
         agent.emit(RoundEnded(shortened=_shortened(agent)))
     end(agent, state, code=code, error=error, hint=hint)
 
 
-def end(agent: Agent, state: State, *, code: str = "", error: str = "", hint: str = "", left: str = "") -> None:
+def end(
+    agent: Agent, state: State, *, code: str = "", error: str = "", hint: str = "", left: str = ""
+) -> None:
     """Log the end of the agent's run."""
     run = agent.run
     # What the model says beside its calls is no answer.
@@ -132,7 +146,7 @@ def end(agent: Agent, state: State, *, code: str = "", error: str = "", hint: st
 
 
 def _done(agent: Agent) -> str:
-    """Say what the run has done: the files that its tools wrote, and how often each tool ran."""
+    """Return what the run has done: the files that its tools wrote, and how often each tool ran."""
     tools: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     files: dict[str, None] = {}
@@ -164,7 +178,9 @@ def _written(agent: Agent, call: FinishedCall) -> list[str]:
 
 
 def _left(agent: Agent, left: str) -> str:
-    """Say what is left to do: the step that the model announced last, and calls that were not carried out."""
+    """Return what is left to do: the step that the model announced last, and calls that were not
+    carried out.
+    """
     run = agent.run
     parts = [left] if left else []
     cut_off = [call.name for call in run.finished if call.code in ("E_STOPPED", "E_INTERRUPTED")]
@@ -177,7 +193,9 @@ def _left(agent: Agent, left: str) -> str:
 
 def _one_line(text: str, limit: int) -> str:
     joined = " ".join(text.split())
-    return joined if len(joined) <= limit else joined[: limit - 1] + "…"
+    if len(joined) <= limit:
+        return joined
+    return joined[: limit - 1] + "…"
 
 
 async def _begin(agent: Agent) -> None:
@@ -185,11 +203,17 @@ async def _begin(agent: Agent) -> None:
     session, (identity, text) = agent.session, agent.conversation.queue[0]
     model = session.kernel.router.chain(agent)[0]
     window = session.kernel.router.model(model).info.window
-    run = session.runs.get(identity)  # None for a prompt that waited when hilum died, and was not resumed
+    run = session.runs.get(
+        identity
+    )  # None for a prompt that waited when hilum died, and was not resumed
     budget = window // 4 if window >= SMALL_WINDOW else window // 16
     request = ContextRequest(text, budget, dict(run.state) if run else {})
     given = await session.hooks.gather("gather_context", agent=agent, request=request)
-    found = [[each] if isinstance(each, Block) else each for _, each in given if not isinstance(each, Fault)]
+    found = [
+        [each] if isinstance(each, Block) else each
+        for _, each in given
+        if not isinstance(each, Fault)
+    ]
     blocks = fit((block for each in found for block in each), request.budget)
     parts = [Text(render(block), f"context:{block.type}") for block in blocks]
     message = UserMessage((Text(text), *parts))
@@ -204,14 +228,20 @@ async def _seal(agent: Agent) -> None:
 
 async def _think(agent: Agent) -> None:
     """Ask the model once, unless a limit is reached or the conversation must be cut first."""
-    run, sealed, model = agent.run, agent.conversation.sealed, agent.session.kernel.router.current(agent)
-    turns, most = agent.limit("turns"), agent.limit("token_limit")
+    run = agent.run
+    sealed = agent.conversation.sealed
+    model = agent.session.kernel.router.current(agent)
+    turns = agent.limit("turns")
+    most = agent.limit("token_limit")
     if run.turn >= turns:
         return _limit_reached(agent, "E_TURN_LIMIT", f"The limit of {turns} turns is reached")
     if most and run.usage.total >= most:
         return _limit_reached(agent, "E_TOKEN_LIMIT", f"The limit of {most} tokens is reached")
-    if (dollars := agent.profile.cost_limit) is not None and (run.usage.cost or 0.0) > dollars:
-        return _limit_reached(agent, "E_TOKEN_LIMIT", f"The limit of {dollars:g} US dollars is reached")
+    dollars = agent.profile.cost_limit
+    if dollars is not None and (run.usage.cost or 0.0) > dollars:
+        return _limit_reached(
+            agent, "E_TOKEN_LIMIT", f"The limit of {dollars:g} US dollars is reached"
+        )
     if (sealed.mode, sealed.model) != (agent.mode.name, model):
         agent.emit(await seal(agent, "mode" if sealed.mode != agent.mode.name else "model", model))
     if await _compact(agent, model):
@@ -220,8 +250,16 @@ async def _think(agent: Agent) -> None:
     if failed is not None and failed.action == "retry":
         await trio.sleep(failed.wait)
     elif failed is not None and failed.action == "give_up":
-        if failed.code == "E_LLM_AUTH" or failed.kind in ("timeout", "too_slow", "rate_limit", "quota", "connect"):
-            agent.emit(UserNeeded(code=failed.code, message=f"{failed.message} {failed.hint}".strip()))
+        if failed.code == "E_LLM_AUTH" or failed.kind in (
+            "timeout",
+            "too_slow",
+            "rate_limit",
+            "quota",
+            "connect",
+        ):
+            agent.emit(
+                UserNeeded(code=failed.code, message=f"{failed.message} {failed.hint}".strip())
+            )
         error = failed.message
         if run.first_failure and run.first_failure != error:
             error = f"{run.first_failure} The fallback {failed.model} failed, too: {error}"
@@ -235,7 +273,10 @@ def _limit_reached(agent: Agent, code: str, what: str) -> None:
 
 
 async def trim_at_rest(agent: Agent) -> None:
-    """Carry out a trim that was asked for while the agent has nothing to do. One that changes nothing is logged, too."""
+    """Carry out a trim that was asked for while the agent has nothing to do.
+
+    One that changes nothing is logged, too.
+    """
     try:
         with trio.CancelScope() as agent.scope:
             await agent.session.kernel.router.ready(agent)
@@ -249,17 +290,21 @@ async def trim_at_rest(agent: Agent) -> None:
 
 
 async def _compact(agent: Agent, name: str) -> bool:
-    """Make the conversation fit the model's window, if it does not or somebody asks; return whether anything changed.
+    """Create the conversation fit the model's window, if it does not or somebody asks.
+
+    Return whether anything changed.
 
     Raises:
         UsageError: ``"E_WINDOW"``, the window cannot hold prompt, tools and request.
     """
-    conversation, run = agent.conversation, agent.conversation.run
+    run = agent.conversation.run
+    conversation = agent.conversation
     try:
         model = agent.session.kernel.router.model(name)
     except FAULTS:
         return False  # The attempt that follows says what is wrong with the model.
-    known, gauge = pieces(agent, model), conversation.gauge(name)
+    known = pieces(agent, model)
+    gauge = conversation.gauge(name)
     used = gauge.tokens(known.size)
     head = gauge.total(known.total) - used
     space = room(model.info, head)
@@ -269,8 +314,8 @@ async def _compact(agent: Agent, name: str) -> bool:
     forced = cause in ("too_long", "asked")
     if not known.sizes or (used <= space and not forced) or (run and run.trims >= MAX_COMPACTIONS):
         return False
-    # What the request may take follows from the window. A provider that refuses a small conversation counts otherwise, and
-    # quoting a request of a few words would only lose it.
+    # What the request may take follows from the window. A provider that refuses a small
+    # conversation counts otherwise, and quoting a request of a few words would only lose it.
     share = space
     if used > space or cause == "too_long":
         space = min(space, used)
@@ -280,7 +325,11 @@ async def _compact(agent: Agent, name: str) -> bool:
     sizes = [gauge.tokens(size) + 1 for size in known.sizes]
     index = conversation.kept_request
     quoted = None
-    if index is not None and cause != "asked" and isinstance(request := messages[index], UserMessage):
+    if (
+        index is not None
+        and cause != "asked"
+        and isinstance(request := messages[index], UserMessage)
+    ):
         fitted = fit_request(request, share, gauge.text)
         if fitted != request:
             messages[index] = quoted = fitted
@@ -290,11 +339,20 @@ async def _compact(agent: Agent, name: str) -> bool:
     if trim is None:
         if used <= space and cause == "asked":
             return False  # Nobody knows how to do it well, and it need not be done.
-        trim = plain_trim(messages, sizes, budget, request=index, measure=gauge.text, recall=_recall(agent))
+        trim = plain_trim(
+            messages, sizes, budget, request=index, measure=gauge.text, recall=_recall(agent)
+        )
     if not trim.upto and not trim.thinned and quoted is None:
         return False
     summary = trim.summary if trim.upto else ""
-    trimmed = Trimmed(upto=trim.upto, summary=summary, thinned=trim.thinned, before=used, cause=cause, request=quoted)
+    trimmed = Trimmed(
+        upto=trim.upto,
+        summary=summary,
+        thinned=trim.thinned,
+        before=used,
+        cause=cause,
+        request=quoted,
+    )
     await agent.session.redaction.prepare(trimmed)
     agent.emit(trimmed)
     return True
@@ -306,13 +364,18 @@ def _check_window(agent: Agent, model: Model, head: int, space: int) -> None:
     Raises:
         UsageError: They do not.
     """
-    conversation, run = agent.conversation, agent.run
-    gauge, index = conversation.gauge(model.info.name), conversation.request
+    conversation = agent.conversation
+    run = agent.run
+    gauge = conversation.gauge(model.info.name)
+    index = conversation.request
     size = 0
     if index is not None and isinstance(request := conversation.messages[index], UserMessage):
         size = message_size(without_context(request), gauge.text)
     # Later in the run the request is quoted where it takes over half of the room.
-    wanted = min(size, space // 2) if run.turn else size
+    if run.turn:
+        wanted = min(size, space // 2)
+    else:
+        wanted = size
     if wanted + least_room(model.info) <= space:
         return
     sealed = conversation.sealed
@@ -323,7 +386,9 @@ def _check_window(agent: Agent, model: Model, head: int, space: int) -> None:
     raise error
 
 
-async def _planned(agent: Agent, messages: Sequence[Message], sizes: Sequence[int], budget: int) -> Trim | None:
+async def _planned(
+    agent: Agent, messages: Sequence[Message], sizes: Sequence[int], budget: int
+) -> Trim | None:
     """Ask the plugins how to compact; ``None`` where they have nothing that helps.
 
     Where a plugin's own plan, just carried out, was not enough, it is not asked again.
@@ -337,21 +402,28 @@ async def _planned(agent: Agent, messages: Sequence[Message], sizes: Sequence[in
     if trim is None:
         return None
     upto = cut_point(messages, trim.upto)
-    return Trim(upto, trim.summary if upto else "", trim.thinned) if upto or trim.thinned else None
+    if upto or trim.thinned:
+        return Trim(upto, trim.summary if upto else "", trim.thinned)
+    return None
 
 
 def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
-    """Say why the conversation would be compacted now."""
-    conversation, run = agent.conversation, agent.conversation.run
+    """Return why the conversation would be compacted now."""
+    run = agent.conversation.run
+    conversation = agent.conversation
     if run is not None and run.failed is not None and run.failed.action == "trim":
         return "too_long"
     if conversation.trim_asked is not None:
         return "asked"
-    return "model" if conversation.sealed.cause == "model" and not any(agent.run.size) else "window"
+    if conversation.sealed.cause == "model" and not any(agent.run.size):
+        return "model"
+    return "window"
 
 
 async def _round(agent: Agent) -> None:
-    """Close a round of calls: what plugins remind of, what changed, and what was repeated in vain."""
+    """Close a round of calls: what plugins remind of, what changed, and what was repeated in
+    vain.
+    """
     run = agent.run
     failures = agent.conversation.failures
     results = [state.done.result for state in run.calls.values() if state.done]
@@ -362,7 +434,9 @@ async def _round(agent: Agent) -> None:
     notes += failures.due()
     turns = agent.limit("turns")
     if run.turn == turns - 1 and turns > 1:
-        notes.append("One turn is left. Call no more tools: say what is done and what is left to do.")
+        notes.append(
+            "One turn is left. Call no more tools: say what is done and what is left to do."
+        )
     ended = await round_end(agent, notes)
     ended = msgspec.structs.replace(ended, shortened=_shortened(agent))
     await agent.session.redaction.prepare(ended)
@@ -370,7 +444,9 @@ async def _round(agent: Agent) -> None:
 
 
 def _shortened(agent: Agent) -> dict[str, str]:
-    """Shorten the results of the round that are too large for the window of the model that reads them."""
+    """Shorten the results of the round that are too large for the window of the model that reads
+    them.
+    """
     results = [state.done.result for state in agent.run.calls.values() if state.done]
     if not results:
         return {}
@@ -388,7 +464,7 @@ def _shortened(agent: Agent) -> dict[str, str]:
 
 
 def _recall(agent: Agent) -> str:
-    """Say how the agent calls the tool that fetches results back; empty where it has none."""
+    """Return how the agent calls the tool that fetches results back; empty where it has none."""
     if RECALL not in {tool.name for tool in agent.tools()}:
         return ""
     listed = RECALL in {spec.name for spec in agent.conversation.sealed.tools}
@@ -396,11 +472,19 @@ def _recall(agent: Agent) -> str:
 
 
 async def _check(agent: Agent) -> None:
-    """Continue an answer that was cut off; let plugins object to a whole one, at most three times."""
-    run, hooks, message = agent.run, agent.session.hooks, agent.conversation.messages[-1]
+    """Continue an answer that was cut off.
+
+    Let plugins object to a whole one, at most three times.
+    """
+    run = agent.run
+    hooks = agent.session.hooks
+    message = agent.conversation.messages[-1]
     assert isinstance(message, AssistantMessage)
     if run.cut and run.continued < MAX_CONTINUATIONS:
-        note = "Your answer was cut off at the output limit. Continue exactly where it stopped; repeat nothing."
+        note = (
+            "Your answer was cut off at the output limit. Continue exactly where it stopped; repeat"
+            " nothing."
+        )
         agent.emit(msgspec.structs.replace(await round_end(agent, [note]), continued=True))
         return
     if run.continued:
@@ -420,16 +504,47 @@ async def _check(agent: Agent) -> None:
         agent.emit(await round_end(agent, objections, objected=True))
     elif objections or gone:
         told = "The model gave an empty answer, and again after it was asked to go on."
-        why = [told if objection == EMPTY_ANSWER else objection for objection in (*objections, *gone)]
-        end(agent, "partial_success", code="E_PLUGIN" if gone else "E_FAILED", error=why[0], left="; ".join(why))
+        why = [
+            told if objection == EMPTY_ANSWER else objection for objection in (*objections, *gone)
+        ]
+        end(
+            agent,
+            "partial_success",
+            code="E_PLUGIN" if gone else "E_FAILED",
+            error=why[0],
+            left="; ".join(why),
+        )
     elif run.cut:
-        error = f"The answer is not complete: it was cut off at the output limit {run.continued + 1} times."
+        error = (
+            f"The answer is not complete: it was cut off at the output limit {run.continued + 1}"
+            " times."
+        )
         hint = "Ask for the rest, or for a shorter answer."
-        end(agent, "partial_success", code="E_OUTPUT_LIMIT", error=error, hint=hint, left="The end of the answer.")
+        end(
+            agent,
+            "partial_success",
+            code="E_OUTPUT_LIMIT",
+            error=error,
+            hint=hint,
+            left="The end of the answer.",
+        )
     elif message.stop == "refusal":
-        end(agent, "failed", code="E_FAILED", error="The model refused to answer.", hint="Say it differently.")
+        end(
+            agent,
+            "failed",
+            code="E_FAILED",
+            error="The model refused to answer.",
+            hint="Say it differently.",
+        )
     elif refusal := find_refusal(run.outcomes, agent.session.approve):
-        end(agent, "partial_success", code=refusal.code, error=refusal.error, hint=refusal.hint, left=refusal.left)
+        end(
+            agent,
+            "partial_success",
+            code=refusal.code,
+            error=refusal.error,
+            hint=refusal.hint,
+            left=refusal.left,
+        )
     else:
         end(agent, "completed")
 

@@ -1,7 +1,9 @@
-"""The data a conversation is made of: parts, messages, prompt layers, context blocks, tool descriptions.
+"""The data a conversation is made of: parts, messages, prompt layers, context blocks, tool
+descriptions.
 
-Everything here is a frozen struct with one wire format (JSON with a ``type`` tag), written to the log as it is. Every part
-says where it comes from: what did not come from the user or the model is data, never an instruction.
+Everything here is a frozen struct with one wire format (JSON with a ``type`` tag), written to the
+log as it is. Every part says where it comes from: what did not come from the user or the model is
+data, never an instruction.
 """
 
 from __future__ import annotations
@@ -14,8 +16,12 @@ import msgspec
 
 
 def writable(text: str) -> str:
-    """Replace what UTF-8 cannot hold: odd bytes of a file name, as Python carries them in a text."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
+    """Replace what UTF-8 cannot hold: odd bytes of a file name, as Python carries them in a
+    text.
+    """
+    if text.isascii():
+        return text
+    return text.encode(errors="replace").decode()
 
 
 NOTE_TAG = "hilum_note"
@@ -26,7 +32,9 @@ _ESCAPED_NOTE = re.compile(rf"<\\(?=\s*(?:/\s*)?{NOTE_TAG}\b)", re.IGNORECASE)
 
 
 def escape_notes(text: str) -> str:
-    """Return a text in which no tag of a note is left, so that a model cannot take data for a note of the program."""
+    """Return a text in which no tag of a note is left, so that a model cannot take data for a note
+    of the program.
+    """
     if NOTE_TAG not in text and NOTE_TAG not in text.lower():
         return text
     return _FORGED_NOTE.sub(r"<\\", text)
@@ -42,7 +50,10 @@ class Data(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Text(Data, frozen=True, tag="text"):
-    """A piece of text. ``source`` is ``user``, ``model``, ``kernel``, ``tool:NAME`` or ``context:TYPE``."""
+    """A piece of text.
+
+    ``source`` is ``user``, ``model``, ``kernel``, ``tool:NAME`` or ``context:TYPE``.
+    """
 
     text: str
     source: str = "user"
@@ -57,17 +68,21 @@ class Image(Data, frozen=True, tag="image"):
 
 
 class Thinking(Data, frozen=True, tag="thinking"):
-    """Reasoning of a model, sent back unchanged to the vendor that wrote it (``vendor`` holds its opaque fields)."""
+    """Reasoning of a model, sent back unchanged to the vendor that wrote it (``vendor`` holds its
+    opaque fields).
+    """
 
     text: str = ""
     vendor: dict[str, Any] = {}
 
 
 class ToolCall(Data, frozen=True, tag="tool_call"):
-    """A call the model asks for. ``arguments`` is JSON text as the model wrote it; it may be invalid.
+    """A call the model asks for.
 
-    ``problem`` says why a call cannot be carried out whose name or arguments could not even be kept; ``arguments`` is then
-    an empty object.
+    ``arguments`` is JSON text as the model wrote it; it may be invalid.
+
+    ``problem`` says why a call cannot be carried out whose name or arguments could not even be
+    kept; ``arguments`` is then an empty object.
     """
 
     id: str
@@ -78,7 +93,10 @@ class ToolCall(Data, frozen=True, tag="tool_call"):
 
 
 class ToolResult(Data, frozen=True, tag="tool_result"):
-    """What a call gave. ``code`` is empty on success; ``data`` is for faces and never sent to a model."""
+    """What a call gave.
+
+    ``code`` is empty on success; ``data`` is for faces and never sent to a model.
+    """
 
     call_id: str
     name: str
@@ -123,7 +141,9 @@ class ToolMessage(Data, frozen=True, tag="tool"):
 
 
 class NoteMessage(Data, frozen=True, tag="note"):
-    """Text the kernel adds at the tail: reminders, changes of rules or tools, the summary at a cut."""
+    """Text the kernel adds at the tail: reminders, changes of rules or tools, the summary at a
+    cut.
+    """
 
     text: str
 
@@ -134,7 +154,8 @@ Message = UserMessage | AssistantMessage | ToolMessage | NoteMessage
 class Layer(Data, frozen=True):
     """A part of the system prompt. Lower ranks come first and change less often.
 
-    0 meta, 10 mode, 20 tool use, 30 recovery, 40 rules, 50 skills are the ranks of the standard set.
+    0 meta, 10 mode, 20 tool use, 30 recovery, 40 rules, 50 skills are the ranks of the standard
+    set.
     """
 
     rank: int
@@ -143,7 +164,10 @@ class Layer(Data, frozen=True):
 
 
 class Block(Data, frozen=True):
-    """A block of context gathered for a prompt. ``type`` becomes its tag; higher ``priority`` survives a tight budget."""
+    """A block of context gathered for a prompt.
+
+    ``type`` becomes its tag; higher ``priority`` survives a tight budget.
+    """
 
     type: str
     text: str
@@ -164,8 +188,8 @@ class Trim(Data, frozen=True):
     """What ``trim_context`` gives: how to make a conversation fit its budget.
 
     Args:
-        upto: Messages before this index are replaced by the summary; 0 keeps all. The kernel moves it back if it would
-            split calls from their results.
+        upto: Messages before this index are replaced by the summary; 0 keeps all. The kernel moves
+            it back if it would split calls from their results.
         summary: Text of the summary at the cut.
         thinned: Call id to the text that replaces the result of that call.
     """
@@ -176,7 +200,10 @@ class Trim(Data, frozen=True):
 
 
 class Usage(Data, frozen=True):
-    """Tokens of one or more model calls. ``input`` includes ``cached`` and ``cache_write``; ``cost`` is in US dollars."""
+    """Tokens of one or more model calls.
+
+    ``input`` includes ``cached`` and ``cache_write``; ``cost`` is in US dollars.
+    """
 
     input: int = 0
     cached: int = 0
@@ -186,7 +213,10 @@ class Usage(Data, frozen=True):
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:
-        cost = None if self.cost is None and other.cost is None else (self.cost or 0) + (other.cost or 0)
+        if self.cost is None and other.cost is None:
+            cost = None
+        else:
+            cost = (self.cost or 0) + (other.cost or 0)
         *mine, _ = msgspec.structs.astuple(self)
         *theirs, _ = msgspec.structs.astuple(other)
         counts = [*map(add, mine, theirs), cost]

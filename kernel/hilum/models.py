@@ -1,7 +1,8 @@
 """The model protocol. Gateways implement it; there is no HTTP here.
 
-A request is made of pieces that are encoded once each: the head (layers, tools, options) and one piece per message. A
-``Wire`` encodes pieces; a ``Model`` sends a body made of them and yields what comes back.
+A request is made of pieces that are encoded once each: the head (layers, tools, options) and one
+piece per message. A ``Wire`` encodes pieces; a ``Model`` sends a body made of them and yields what
+comes back.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ class Price(msgspec.Struct, frozen=True):
         cached = self.input if self.cached is None else self.cached
         written = self.input if self.cache_write is None else self.cache_write
         fresh = usage.input - usage.cached - usage.cache_write
-        tokens = fresh * self.input + usage.cached * cached + usage.cache_write * written + usage.output * self.output
+        tokens = (
+            fresh * self.input
+            + usage.cached * cached
+            + usage.cache_write * written
+            + usage.output * self.output
+        )
         return tokens / 1e6
 
 
@@ -74,11 +80,15 @@ class CallChunk(msgspec.Struct, frozen=True):
 
 
 class Alive(msgspec.Struct, frozen=True):
-    """A sign of life without content (a comment, a keep-alive): it stretches the silence limit, up to a bound."""
+    """A sign of life without content (a comment, a keep-alive): it stretches the silence limit, up
+    to a bound.
+    """
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The whole answer: always the last chunk, and yielded only if the provider said that the answer is complete."""
+    """The whole answer: always the last chunk, and yielded only if the provider said that the
+    answer is complete.
+    """
 
     message: AssistantMessage
     usage: Usage = Usage()
@@ -88,24 +98,37 @@ Chunk = TextChunk | ThinkingChunk | CallChunk | Alive | Done
 
 
 class Wire(Protocol):
-    """A wire format: pure functions from our data to bytes. What it gives for a value never changes."""
+    """A wire format: pure functions from our data to bytes.
+
+    What it gives for a value never changes.
+    """
 
     @property
     def key(self) -> str:
-        """Name under which encoded pieces are kept; two wires that encode differently have different keys."""
+        """Name under which encoded pieces are kept.
+
+        Two wires that encode differently have different keys.
+        """
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
-        """Encode everything that stands before the first message (model, options, system prompt, tools)."""
+        """Encode everything that stands before the first message (model, options, system prompt,
+        tools).
+        """
 
     def message(self, message: Message) -> bytes:
         """Encode one message; may hold several JSON values separated by commas, or nothing."""
 
     def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
-        """Join head and message pieces to the request body. The body of a longer conversation starts with the same bytes."""
+        """Join head and message pieces to the request body.
+
+        The body of a longer conversation starts with the same bytes.
+        """
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request to a model: the encoded body, and the same as data for models that do not go over a wire."""
+    """One request to a model: the encoded body, and the same as data for models that do not go over
+    a wire.
+    """
 
     body: bytes
     layers: Sequence[Layer]
@@ -131,19 +154,24 @@ class Model(Protocol):
         """Send the request; the chunks end with ``Done``.
 
         Raises:
-            ModelError: In the context manager or while iterating. A stream that ends without ``Done`` is broken.
+            ModelError: In the context manager or while iterating. A stream that ends without
+                ``Done`` is broken.
         """
 
 
-# Signs of life without content stretch the silence limit up to this many times: some providers queue a request for minutes.
+# Signs of life without content stretch the silence limit up to this many times: some providers
+# queue a request for minutes.
 MAX_STRETCH = 4
-# Characters of an answer: so many for each token that it may have, and never more than the second figure.
+# Characters of an answer: so many for each token that it may have, and never more than the second
+# figure.
 CHARACTERS_PER_TOKEN = 8
 MAX_CHARACTERS = 4 << 20
 
 
 def longest_answer(info: ModelInfo) -> int:
-    """Return the characters of an answer, reasoning and arguments included, after which a model counts as running away."""
+    """Return the characters of an answer, reasoning and arguments included, after which a model
+    counts as running away.
+    """
     tokens = max(4 * info.max_output, 65_536)
     return min(tokens * CHARACTERS_PER_TOKEN, MAX_CHARACTERS)
 
@@ -166,9 +194,11 @@ async def read_answer(
         show: Receives the chunks with content as they come.
 
     Raises:
-        ModelError: The model failed, was silent, was too slow, did not come to an end, or broke off.
+        ModelError: The model failed, was silent, was too slow, did not come to an end, or broke
+            off.
     """
-    name, limit = model.info.name, longest_answer(model.info)
+    name = model.info.name
+    limit = longest_answer(model.info)
     size = 0
     end = trio.current_time() + longest
     content_at = trio.current_time()
@@ -193,10 +223,14 @@ async def read_answer(
                     patience.deadline = min(now + silence, end)
                 show(chunk)
     if not patience.cancelled_caught:
-        raise ModelError(f"The stream of {name} broke off before the answer was complete.", kind="broken")
+        raise ModelError(
+            f"The stream of {name} broke off before the answer was complete.", kind="broken"
+        )
     if trio.current_time() >= end:
         message = f"{name} did not complete its answer within {longest:g} seconds."
-        raise ModelError(message, kind="too_slow", hint="Raise answer_timeout, or choose a faster model.")
+        raise ModelError(
+            message, kind="too_slow", hint="Raise answer_timeout, or choose a faster model."
+        )
     waited = trio.current_time() - content_at
     hint = "Check the network and the provider's status; a slow model needs a larger `silence`."
     raise ModelError(f"{name} sent nothing for {waited:g} seconds.", kind="timeout", hint=hint)
@@ -211,14 +245,16 @@ class Provider(Protocol):
         """The part before the slash."""
 
     def model(self, name: str) -> Model:
-        """Give the model of that name (the part after the slash).
+        """Return the model of that name (the part after the slash).
 
         Raises:
-            UsageError: There is no such model, or it cannot be used as things are (no key); the hint says what to do.
+            UsageError: There is no such model, or it cannot be used as things are (no key); the
+                hint says what to do.
         """
 
     async def suggest(self) -> str | None:
-        """Name of the model to use when the user named none, ``None`` if this provider cannot be used right now.
+        """Name of the model to use when the user named none, ``None`` if this provider cannot be
+        used right now.
 
         Raises:
             HilumError: The user has set it up and it cannot be used; the message says why.

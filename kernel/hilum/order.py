@@ -1,6 +1,8 @@
-"""The order of the calls of one answer: as if they ran one after another wherever they meet, in parallel where not.
+"""The order of the calls of one answer: as if they ran one after another wherever they meet, in
+parallel where not.
 
-Every call takes its place before the first one begins. A call waits for earlier ones only, so none waits for ever.
+Every call takes its place before the first one begins. A call waits for earlier ones only, so none
+waits for ever.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ class Claims(msgspec.Struct, frozen=True):
     queues: frozenset[str] = frozenset()
 
     def meets(self, other: Claims) -> bool:
-        """Whether one writes what the other reads or writes. Readers do not meet; a folder holds all below it."""
+        """Return whether one writes what the other reads or writes.
+
+        Readers do not meet; a folder holds all below it.
+        """
         return (
             _overlap(self.writes, other.writes)
             or _overlap(self.writes, other.reads)
@@ -54,7 +59,9 @@ def claims_of(tool: Tool, arguments: dict[str, Any], workspace: Workspace) -> Cl
 
 
 def _places(paths: Iterable[str], workspace: Workspace) -> Iterable[Path]:
-    """Yield where paths lead, and where a link itself is: both are touched by who writes or deletes it."""
+    """Yield where paths lead, and where a link itself is: both are touched by who writes or deletes
+    it.
+    """
     for path in paths:
         if path == EVERYTHING:
             yield ()
@@ -67,7 +74,9 @@ def _places(paths: Iterable[str], workspace: Workspace) -> Iterable[Path]:
 
 
 def shown_paths(claims: Claims, workspace: Workspace) -> tuple[str, ...]:
-    """Return the paths of claims as the log has them: relative to the workspace, sorted, without ``EVERYTHING``."""
+    """Return the paths of claims as the log has them: relative to the workspace, sorted, without
+    ``EVERYTHING``.
+    """
     paths = (claims.reads | claims.writes) - {()}
     return tuple(sorted(workspace.relative("/".join(path).replace("//", "/")) for path in paths))
 
@@ -76,11 +85,13 @@ class Place(msgspec.Struct, eq=False):
     """The place of one call among those of its answer.
 
     Attributes:
-        claims: What the call touches. A plugin that rewrites the call may change it until the call has begun.
+        claims: What the call touches. A plugin that rewrites the call may change it until the call
+            has begun.
         earlier: The places before it.
         ended: Set when the call has ended.
         released: Set when the call is through with its queues.
-        judged: Set when it is known what the call touches: the gates have judged it, or it cannot be their turn yet.
+        judged: Set when it is known what the call touches: the gates have judged it, or it cannot
+            be their turn yet.
         begun: Whether the call runs, or has run.
         later: The places after it.
     """
@@ -96,16 +107,19 @@ class Place(msgspec.Struct, eq=False):
     async def wait(self) -> None:
         """Wait until no earlier call that this one meets is left."""
         while (event := self._obstacle()) is not None:
-            # Calls behind this one need not wait for its gates, which cannot judge it before the obstacle is gone.
+            # Calls behind this one need not wait for its gates, which cannot judge it before the
+            # obstacle is gone.
             self.judged.set()
             await event.wait()
             self.judged = trio.Event()
 
     async def asking(self) -> None:
-        """Wait until this call, which is judged, may be asked about: the gates have judged all earlier ones.
+        """Wait until this call, which is judged, may be asked about: the gates have judged all
+        earlier ones.
 
-        Gates take different times; the user is asked in the order of the calls. A call that waits for the end of another
-        one is asked when that has ended, and holds back no question meanwhile.
+        Gates take different times; the user is asked in the order of the calls. A call that waits
+        for the end of another one is asked when that has ended, and holds back no question
+        meanwhile.
         """
         while (event := self._unjudged()) is not None:
             await event.wait()
@@ -113,18 +127,24 @@ class Place(msgspec.Struct, eq=False):
         self.judged.set()
 
     async def turn(self) -> None:
-        """Wait until this call, which is judged, may begin: no gate can move an earlier one into its way any more."""
+        """Wait until this call, which is judged, may begin: no gate can move an earlier one into
+        its way any more.
+        """
         self.judged.set()
         while (event := self._unjudged()) is not None or (event := self._obstacle()) is not None:
             await event.wait()
         self.begun = True
 
     def _unjudged(self) -> trio.Event | None:
-        """Return what must happen before it is known what all earlier calls touch, ``None`` where it is."""
+        """Return what must happen before it is known what all earlier calls touch, ``None`` where
+        it is.
+        """
         return next((place.judged for place in self.earlier if not place.judged.is_set()), None)
 
     def _obstacle(self) -> trio.Event | None:
-        """Return what must happen before this call may go on, ``None`` where nothing is in its way."""
+        """Return what must happen before this call may go on, ``None`` where nothing is in its
+        way.
+        """
         for place in self.earlier:
             if place.claims.meets(self.claims) and not place.ended.is_set():
                 return place.ended
@@ -133,7 +153,9 @@ class Place(msgspec.Struct, eq=False):
         return None
 
     def overtaken(self) -> bool:
-        """Return whether a later call that this one meets has begun, because a gate moved this one only now."""
+        """Return whether a later call that this one meets has begun, because a gate moved this one
+        only now.
+        """
         return any(place.begun and place.claims.meets(self.claims) for place in self.later)
 
     def end(self) -> None:

@@ -1,4 +1,6 @@
-"""Plugins that are no installed modules: objects, functions, tools and files, and what a plugin declares of itself."""
+"""Plugins that are no installed modules: objects, functions, tools and files, and what a plugin
+declares of itself.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,20 @@ def check_file(path: str | os.PathLike[str]) -> str:
     """
     absolute = os.path.abspath(os.path.expanduser(path))
     if os.path.isdir(absolute):
-        raise UsageError(f"The plugin file {os.fspath(path)!r} is a folder.", hint="Name one of its Python files.")
+        raise UsageError(
+            f"The plugin file {os.fspath(path)!r} is a folder.",
+            hint="Name one of its Python files.",
+        )
     if not os.path.isfile(absolute):
         raise UsageError(
-            f"There is no plugin file {os.fspath(path)!r}.", hint="Name an existing file that ends with .py."
+            f"There is no plugin file {os.fspath(path)!r}.",
+            hint="Name an existing file that ends with .py.",
         )
     if not absolute.endswith(".py"):
-        raise UsageError(f"The plugin file {os.fspath(path)!r} does not end with .py.", hint="Name a Python file.")
+        raise UsageError(
+            f"The plugin file {os.fspath(path)!r} does not end with .py.",
+            hint="Name a Python file.",
+        )
     return absolute
 
 
@@ -85,20 +94,26 @@ def as_plugin(thing: object) -> tuple[str, object]:
     if isinstance(thing, Tool | FunctionType):
         name = thing.name if isinstance(thing, Tool) else thing.__name__
         hint = (
-            f"Pass it as a tool: open_kernel(tools=[{name}]). A function is a plugin when it is marked with @hookimpl."
+            f"Pass it as a tool: open_kernel(tools=[{name}]). A function is a plugin when it is"
+            " marked with @hookimpl."
         )
         raise UsageError(f"{name} is not a plugin.", hint=hint)
     if isinstance(thing, type):
         hint = f"Pass an instance: {thing.__name__}()."
         raise UsageError(f"The class {thing.__name__} is not a plugin.", hint=hint)
-    if thing is None or isinstance(thing, bool | int | float | bytes | Sequence | set | frozenset | dict):
-        hint = "A plugin is the name of an installed one, a module, an object with @hookimpl methods, or a file."
+    if thing is None or isinstance(
+        thing, bool | int | float | bytes | Sequence | set | frozenset | dict
+    ):
+        hint = (
+            "A plugin is the name of an installed one, a module, an object with @hookimpl methods,"
+            " or a file."
+        )
         raise UsageError(f"{thing!r:.60} is not a plugin.", hint=hint)
     return type(thing).__name__, thing
 
 
 def tools_plugin(tools: Iterable[Tool | Callable[..., Any]]) -> ModuleType:
-    """Make a plugin that provides tools.
+    """Create a plugin that provides tools.
 
     Args:
         tools: Tools, and functions that become tools.
@@ -110,7 +125,10 @@ def tools_plugin(tools: Iterable[Tool | Callable[..., Any]]) -> ModuleType:
     made: list[Tool] = []
     for each in tools:
         if not isinstance(each, Tool) and not callable(each):
-            raise UsageError(f"{each!r:.60} is not a tool.", hint="Pass a function, or what @hilum.tool makes of one.")
+            raise UsageError(
+                f"{each!r:.60} is not a tool.",
+                hint="Pass a function, or what @hilum.tool makes of one.",
+            )
         found = each if isinstance(each, Tool) else tool(each)
         _ = found.spec  # what cannot be described is an error here, and not in the first session
         made.append(found)
@@ -130,9 +148,16 @@ def names_in(module: object, attribute: str) -> tuple[str, ...]:
     Raises:
         PluginError: It is of another type.
     """
-    value = vars(module).get(attribute, ()) if isinstance(module, ModuleType) else getattr(module, attribute, ())
+    if isinstance(module, ModuleType):
+        value = vars(module).get(attribute, ())
+    else:
+        value = getattr(module, attribute, ())
     if isinstance(value, ModuleType):  # a package with a module of that name
         return ()
-    if not isinstance(value, tuple | list | set | frozenset) or not all(isinstance(name, str) for name in value):
-        raise PluginError(f"{attribute} is {value!r:.60}.", hint=f'Write a tuple of names: {attribute} = ("…",).')
+    if not isinstance(value, tuple | list | set | frozenset) or not all(
+        isinstance(name, str) for name in value
+    ):
+        raise PluginError(
+            f"{attribute} is {value!r:.60}.", hint=f'Write a tuple of names: {attribute} = ("…",).'
+        )
     return tuple(value)

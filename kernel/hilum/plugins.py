@@ -1,4 +1,5 @@
-"""Plugins: found without importing, filtered, loaded one by one, so that what does not load is a fact and never a stop.
+"""Plugins: found without importing, filtered, loaded one by one, so that what does not load is a
+fact and never a stop.
 
 pluggy validates and keeps the modules; the calls are made by ``hilum_hooks``.
 """
@@ -45,7 +46,8 @@ class Table(hilum_hooks.Table):
         lacking: Required distributions that are not there.
     """
 
-    error, project = PluginError, PROJECT
+    error = PluginError
+    project = PROJECT
 
     environ: Mapping[str, str] = os.environ
     lacking: tuple[str, ...] = ()
@@ -57,25 +59,30 @@ class Table(hilum_hooks.Table):
     def copy(self, report: Callable[[Fault], None]) -> Table:
         """Return a table with the same implementations, for more to be added to."""
         table = super().copy(report)
-        table.environ, table.lacking = self.environ, self.lacking
+        table.environ = self.environ
+        table.lacking = self.lacking
         return table
 
     def refusal(self, gate: str = "") -> str:
-        """Return why no call may run, empty if calls may run: a plugin that guards them is not in working order.
+        """Return why no call may run, empty if calls may run: a plugin that guards them is not in
+        working order.
 
         Args:
             gate: The only gate that counts; all by default.
         """
         for name in self.lacking:
             return (
-                f"The distribution {name!r} is required and not installed. No call runs until the user installs it, or "
-                "changes the setting `required`."
+                f"The distribution {name!r} is required and not installed. No call runs until the"
+                " user installs it, or changes the setting `required`."
             )
         gates = (gate, ALL_GATES) if gate else tuple(self.closed)
-        for plugin, reason in ((name, why) for gate in gates for name, why in self.closed.get(gate, {}).items()):
+        for plugin, reason in (
+            (name, why) for gate in gates for name, why in self.closed.get(gate, {}).items()
+        ):
             return (
-                f"The plugin {plugin!r} {GATE_SHUT} ({reason}). No call runs until it works again, "
-                f"or until the user blocks it by name: plugins.block = [{plugin!r}] in settings.toml, or --no-plugin {plugin}."
+                f"The plugin {plugin!r} {GATE_SHUT} ({reason}). No call runs until it works again,"
+                f" or until the user blocks it by name: plugins.block = [{plugin!r}] in"
+                f" settings.toml, or --no-plugin {plugin}."
             )
         return ""
 
@@ -86,7 +93,8 @@ class Plugin(msgspec.Struct, eq=False):
     Attributes:
         name: Its entry-point name, or the name of the object or file it was passed as.
         module: The module or object, ``None`` unless loaded.
-        state: ``ready``, ``blocked`` (by a setting), ``failed`` (did not load) or ``off`` (failed while running).
+        state: ``ready``, ``blocked`` (by a setting), ``failed`` (did not load) or ``off`` (failed
+            while running).
         error: Why it is blocked, failed or off.
         seconds: Time its import took.
         point: Its entry point, if it is installed.
@@ -127,7 +135,10 @@ class Host:
     """
 
     def __init__(
-        self, report: Callable[[Fault], None], observers: list[Observer], environ: Mapping[str, str] = os.environ
+        self,
+        report: Callable[[Fault], None],
+        observers: list[Observer],
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.plugins: dict[str, Plugin] = {}
         self.specs: dict[str, Spec] = dict(HOOKS)
@@ -137,7 +148,7 @@ class Host:
         self._manager = hilum_hooks.Manager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
 
-    # --- which plugins there are ----------------------------------------------------------------------------------------
+    # --- which plugins there are ------------------------------------------------------------------
 
     def find(
         self,
@@ -157,23 +168,31 @@ class Host:
             project_files: Files of the project, which are trusted.
 
         Raises:
-            UsageError: A name is not installed, a file is not there, or an object cannot be a plugin.
+            UsageError: A name is not installed, a file is not there, or an object cannot be a
+                plugin.
         """
         given = [*(wanted or ()), *extra]
         installed = all_entry_points("hilum")
         self._installed = {point.name for points in installed.values() for point in points}
         asked = [*installed] if wanted is None else []
         asked += [thing for thing in given if isinstance(thing, str) and not is_file(thing)]
-        # A name in `block` may be of a plugin that has been uninstalled since: nothing to complain of.
+        # A name in `block` may be of a plugin that has been uninstalled since: nothing to complain
+        # of.
         for name in (*asked, *(chosen.allow or ()), *chosen.order):
             if normal(name) not in installed:
                 raise unknown("plugin", name, self._installed)
         first = [*map(normal, chosen.order)]
         names = dict.fromkeys(map(normal, asked))
-        for name in sorted(names, key=lambda name: first.index(name) if name in first else len(first)):
+        for name in sorted(
+            names, key=lambda name: first.index(name) if name in first else len(first)
+        ):
             self._add_installed(installed[name])
         for name, plugin in [*self.plugins.items()]:
-            if normal(name) not in first and plugin.point and plugin.point.distribution.lower() not in STANDARD:
+            if (
+                normal(name) not in first
+                and plugin.point
+                and plugin.point.distribution.lower() not in STANDARD
+            ):
                 self.plugins[name] = self.plugins.pop(name)  # behind those of hilum itself
         for thing in given:
             if is_file(thing):
@@ -188,7 +207,8 @@ class Host:
     def _add_installed(self, points: list[EntryPoint]) -> None:
         plugin = Plugin(points[0].name, point=points[0])
         if len(points) > 1:
-            plugin.state, plugin.error = "failed", clash("plugin", points)
+            plugin.state = "failed"
+            plugin.error = clash("plugin", points)
         self.plugins[plugin.name] = plugin
 
     def _add_file(self, path: str, project: bool = False) -> None:
@@ -196,22 +216,31 @@ class Host:
         self._add_given(Plugin(name, path=path, project=project))
 
     def _add_given(self, plugin: Plugin) -> None:
-        """Add a plugin that is no installed one. Of several with one name each counts; none takes an installed one's name."""
+        """Add a plugin that is no installed one.
+
+        Of several with one name each counts; none takes an installed one's name.
+        """
         taken = {normal(name): other for name, other in self.plugins.items()}
         if any(other.point is None and _same(other, plugin) for other in self.plugins.values()):
             return
         other = taken.get(normal(plugin.name))
         if other is not None and (other.point is not None or plugin.project or other.project):
-            problem = f"The plugin {other.name!r} of {other.origin} and {plugin.origin} have one name."
+            problem = (
+                f"The plugin {other.name!r} of {other.origin} and {plugin.origin} have one name."
+            )
             raise UsageError(problem, hint="Rename one of them, or leave one out.")
-        name, number = plugin.name, 1
+        name = plugin.name
+        number = 1
         while normal(plugin.name) in taken:
             number += 1
             plugin.name = f"{name}-{number}"
         self.plugins[plugin.name] = plugin
 
     def _block(self, chosen: PluginSettings, without: Sequence[str]) -> None:
-        """Block what the settings and the caller leave out; whatever clashes and is not blocked is a mistake."""
+        """Block what the settings and the caller leave out.
+
+        Whatever clashes and is not blocked is a mistake.
+        """
         there = {normal(name) for name in (*self._installed, *self.plugins)}
         for name in without:
             if normal(name) not in there:
@@ -221,17 +250,19 @@ class Host:
         for plugin in self.plugins.values():
             name = normal(plugin.name)
             if name in blocked or ((plugin.point or plugin.project) and name not in allowed):
-                plugin.state, plugin.error = "blocked", "by the settings"
+                plugin.state = "blocked"
+                plugin.error = "by the settings"
             elif plugin.state == "failed":
                 self.clashes.append(plugin.error)
 
-    # --- loading ----------------------------------------------------------------------------------------------------------
+    # --- loading ----------------------------------------------------------------------------------
 
     def load(self, *, strict: bool = True) -> None:
         """Import and register every plugin: all specifications first, then implementations.
 
         Args:
-            strict: Whether a file that was passed and does not load is an error; else it is a fault like any other.
+            strict: Whether a file that was passed and does not load is an error; else it is a fault
+                like any other.
 
         Raises:
             PluginError: An object that was passed as a plugin does not fit.
@@ -262,39 +293,57 @@ class Host:
             raise PluginError(f"{type(plugin.module).__name__} implements no hook.", hint=hint)
         if _is_given_file(plugin) and not has_hooks and not self._adds_specs(plugin.module):
             hint = "Mark its functions with @hookimpl; they have the names of hooks."
-            raise PluginError("It defines no plugin: no function in it is marked as a hook.", hint=hint)
+            raise PluginError(
+                "It defines no plugin: no function in it is marked as a hook.", hint=hint
+            )
         if self._in_metadata(plugin) and not self.table.gates.get(plugin.name):
             hint = 'Write in its module: gates = ("…",).'
-            raise PluginError(f"Its distribution says that it has gates ({GATES}), and it declares none.", hint=hint)
+            raise PluginError(
+                f"Its distribution says that it has gates ({GATES}), and it declares none.",
+                hint=hint,
+            )
 
     def _in_metadata(self, plugin: Plugin) -> bool:
         return plugin.point is not None and plugin.point.name in self._guarding
 
     def _guards(self, plugin: Plugin) -> bool:
-        """Return whether a plugin that cannot be imported may have gates: by its metadata, or because its source names one."""
+        """Return whether a plugin that cannot be imported may have gates: by its metadata, or
+        because its source names one.
+        """
         if self._in_metadata(plugin):
             return True
         gates = [name for name, spec in self.specs.items() if spec.guards]
-        files = [plugin.path] if plugin.path else sources(plugin.point.target) if plugin.point else ()
+        files = (
+            [plugin.path] if plugin.path else sources(plugin.point.target) if plugin.point else ()
+        )
         return any(mentions(read_source(file), gates) for file in files)
 
     @contextmanager
     def _isolated(self, plugin: Plugin) -> Iterator[None]:
-        """Whatever error comes of loading a plugin is written down, its gates are closed, and the next one loads."""
+        """Whatever error comes of loading a plugin is written down, its gates are closed, and the
+        next one loads.
+        """
         try:
             yield
         except BaseException as error:
             failure, rest = split_failure(error)
-            if isinstance(error, trio.Cancelled):  # nothing here has a checkpoint at which it could be cancelled
-                failure, rest = RuntimeError("It raised trio.Cancelled, and nothing had been cancelled."), None
+            if isinstance(
+                error, trio.Cancelled
+            ):  # nothing here has a checkpoint at which it could be cancelled
+                failure = RuntimeError("It raised trio.Cancelled, and nothing had been cancelled.")
+                rest = None
             if failure is None or rest is not None:
                 raise
             fault = Fault(plugin.name, "load", failure, switched_off=True)
             self.table.forget(plugin.name)
-            if plugin.point is None and not plugin.path:  # the caller's own code: an error where it is passed
+            if (
+                plugin.point is None and not plugin.path
+            ):  # the caller's own code: an error where it is passed
                 hint = failure.hint if isinstance(failure, PluginError) else ""
                 text = failure.message if isinstance(failure, PluginError) else str(fault)
-                raise PluginError(f"The plugin {plugin.name!r} does not fit: {text}", hint=hint) from failure
+                raise PluginError(
+                    f"The plugin {plugin.name!r} does not fit: {text}", hint=hint
+                ) from failure
             if self._strict and _is_given_file(plugin):
                 raise _file_error(plugin.path, failure) from failure
             if not self.table.gates.get(plugin.name) and self._guards(plugin):
@@ -311,7 +360,8 @@ class Host:
         if not isinstance(plugin.module, ModuleType):
             return
         own = self._adds_specs(plugin.module)
-        if clash := own.keys() & self.specs.keys():
+        clash = own.keys() & self.specs.keys()
+        if clash:
             raise PluginError(f"The hook {min(clash)!r} exists already.")
         if own:
             self._manager.add_hookspecs(plugin.module)
@@ -326,16 +376,21 @@ class Host:
             if hasattr(value, "hilum_spec_info") and value.__module__ == module.__name__
         }
 
-    # --- how they are doing -------------------------------------------------------------------------------------------------
+    # --- how they are doing -----------------------------------------------------------------------
 
     def require(self, required: Iterable[str]) -> None:
         """Have no call run without distributions that must be there.
 
         Args:
-            required: Names of distributions; ``guard`` is short for ``hilum-guard``. Objects and files do not count.
+            required: Names of distributions; ``guard`` is short for ``hilum-guard``. Objects and
+                files do not count.
         """
         for name in required:
-            provided = [p for p in self.plugins.values() if p.point and normal(p.point.distribution) == normal(name)]
+            provided = [
+                p
+                for p in self.plugins.values()
+                if p.point and normal(p.point.distribution) == normal(name)
+            ]
             for plugin in provided:
                 if plugin.state != "blocked":
                     self.table.declare(plugin.name, [ALL_GATES])
@@ -349,17 +404,26 @@ class Host:
         self.table.forget(plugin)
         self._mark(self.plugins[plugin], "off", fault, _reason(fault))
 
-    def _mark(self, plugin: Plugin, state: Literal["failed", "off"], fault: Fault, reason: str) -> None:
-        plugin.state, plugin.error, plugin.hook = state, reason, fault.hook
+    def _mark(
+        self, plugin: Plugin, state: Literal["failed", "off"], fault: Fault, reason: str
+    ) -> None:
+        plugin.state = state
+        plugin.error = reason
+        plugin.hook = fault.hook
         self.table.close(plugin.name, reason)
 
     def absent(self) -> set[str]:
-        """Return names of plugins that are installed and not loaded: their settings are nobody's to check."""
+        """Return names of plugins that are installed and not loaded: their settings are nobody's to
+        check.
+        """
         return {*self._installed, *self.plugins} - {plugin.name for plugin in self._ready()}
 
     def sections(self) -> list[type]:
         """Return the settings sections of the kernel and of the loaded plugins."""
-        return [KernelSettings, *(section for plugin in self._ready() for section in sections_of(plugin.module))]
+        return [
+            KernelSettings,
+            *(section for plugin in self._ready() for section in sections_of(plugin.module)),
+        ]
 
 
 def _same(one: Plugin, other: Plugin) -> bool:
@@ -377,11 +441,16 @@ def _file_error(path: str, failure: BaseException) -> UsageError:
     hint = "Correct the file, or leave it out."
     if isinstance(error, PluginError):
         return UsageError(
-            f"The plugin file {path} does not fit: {error.message}", code=E_PLUGIN, hint=error.hint or hint
+            f"The plugin file {path} does not fit: {error.message}",
+            code=E_PLUGIN,
+            hint=error.hint or hint,
         )
     number = _line_of(error, path)
     where = f"{path}, line {number}," if number else path
-    text = error.msg if isinstance(error, SyntaxError) else str(Fault("", "load", error)).partition(": ")[2]
+    if isinstance(error, SyntaxError):
+        text = error.msg
+    else:
+        text = str(Fault("", "load", error)).partition(": ")[2]
     # The text of an exception may have several lines; what is shown is one sentence.
     said = " ".join(str(text).split())[:300].rstrip(".")
     kind = type(error).__name__

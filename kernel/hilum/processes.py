@@ -1,4 +1,7 @@
-"""Child processes: how any plugin starts one. ``hilum_warden`` does the work; here its errors become those of tools."""
+"""Child processes: how any plugin starts one.
+
+``hilum_warden`` does the work; here its errors become those of tools.
+"""
 
 import hilum_warden
 from hilum_warden import Command, Completed, Process, ProcessError, Processes

@@ -1,7 +1,7 @@
 """The prompt: layers and messages, sealed and encoded once.
 
-What was sent stays byte for byte. Within a run a changed layer or tool becomes a note at the tail; the prompt itself is built
-anew only at the next run, at a trim, or when mode or model is switched.
+What was sent stays byte for byte. Within a run a changed layer or tool becomes a note at the tail;
+the prompt itself is built anew only at the next run, at a trim, or when mode or model is switched.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 
 class Pieces(msgspec.Struct):
-    """The encoded pieces of one conversation in one wire format, and what they take by estimate, in tokens."""
+    """The encoded pieces of one conversation in one wire format, and what they take by estimate, in
+    tokens.
+    """
 
     epoch: int
     sealed: LayersSealed | None = None
@@ -53,7 +55,8 @@ class Pieces(msgspec.Struct):
 
 def pieces(agent: Agent, model: Model) -> Pieces:
     """Encode what is not encoded yet; the past is left as it is."""
-    conversation, wire = agent.conversation, model.wire
+    conversation = agent.conversation
+    wire = model.wire
     known = agent.pieces.get(wire.key)
     if known is None or known.epoch != conversation.epoch:
         agent.pieces.clear()
@@ -70,11 +73,16 @@ def pieces(agent: Agent, model: Model) -> Pieces:
 
 
 def _without_forged_notes(message: Message) -> Message:
-    """Return a message as it is sent: whatever came from outside the program holds no tag of a note."""
+    """Return a message as it is sent: whatever came from outside the program holds no tag of a
+    note.
+    """
     if isinstance(message, UserMessage):
         return UserMessage(_escape_parts(message.parts))
     if isinstance(message, ToolMessage):
-        results = [msgspec.structs.replace(result, parts=_escape_parts(result.parts)) for result in message.results]
+        results = [
+            msgspec.structs.replace(result, parts=_escape_parts(result.parts))
+            for result in message.results
+        ]
         return ToolMessage(tuple(results))
     if isinstance(message, NoteMessage):  # a note that quotes data holds no other note
         return NoteMessage(escape_notes(message.text))
@@ -82,23 +90,36 @@ def _without_forged_notes(message: Message) -> Message:
 
 
 def _escape_parts(parts: Iterable[Text | Image]) -> tuple[Text | Image, ...]:
-    return tuple(Text(escape_notes(part.text), part.source) if isinstance(part, Text) else part for part in parts)
+    return tuple(
+        Text(escape_notes(part.text), part.source) if isinstance(part, Text) else part
+        for part in parts
+    )
 
 
 def _size(piece: bytes, message: Message) -> Size:
-    """Estimate an encoded message, its images and what only its vendor can read apart from its text."""
-    parts: Iterable[Any] = message.parts if isinstance(message, UserMessage | AssistantMessage) else ()
+    """Estimate an encoded message, its images and what only its vendor can read apart from its
+    text.
+    """
+    parts: Iterable[Any] = (
+        message.parts if isinstance(message, UserMessage | AssistantMessage) else ()
+    )
     if isinstance(message, ToolMessage):
         parts = [part for result in message.results for part in result.parts]
     images = [b64encode(part.data) for part in parts if isinstance(part, Image)]
-    return weigh(piece, images, [text for part in parts for text in opaque(getattr(part, "vendor", {}))])
+    return weigh(
+        piece, images, [text for part in parts for text in opaque(getattr(part, "vendor", {}))]
+    )
 
 
 def request(agent: Agent, model: Model, attempt: int) -> Request:
     """Build the request for the next model call."""
-    sealed, messages, known = agent.conversation.sealed, agent.conversation.messages, pieces(agent, model)
+    sealed = agent.conversation.sealed
+    messages = agent.conversation.messages
+    known = pieces(agent, model)
     body = model.wire.body(known.head, known.messages)
-    return Request(body, sealed.layers, sealed.tools, messages, agent.session.id, agent.name, attempt)
+    return Request(
+        body, sealed.layers, sealed.tools, messages, agent.session.id, agent.name, attempt
+    )
 
 
 async def layers(agent: Agent) -> list[Layer]:
@@ -112,20 +133,27 @@ async def layers(agent: Agent) -> list[Layer]:
     found = [msgspec.structs.replace(layer, text=escape_notes(layer.text)) for layer in found]
     # Here and not only when they are logged: they are compared with those that were sealed.
     texts = await agent.session.redaction.texts([layer.text for layer in found])
-    found = [msgspec.structs.replace(layer, text=text) for layer, text in zip(found, texts, strict=True)]
+    found = [
+        msgspec.structs.replace(layer, text=text) for layer, text in zip(found, texts, strict=True)
+    ]
     return sorted(found, key=lambda layer: layer.rank)
 
 
 def specs(agent: Agent) -> list[ToolSpec]:
-    """Return the agent's tool list as a model sees it. A tool that cannot be described is taken out of the session.
+    """Return the agent's tool list as a model sees it.
 
-    Deferred tools are not in it. ``find_tools`` names them, and they are reached through it and ``call_tool``.
+    A tool that cannot be described is taken out of the session.
+
+    Deferred tools are not in it. ``find_tools`` names them, and they are reached through it and
+    ``call_tool``.
     """
-    listed, deferred = [], []
+    listed = []
+    deferred = []
     for tool in agent.tools():
         try:
             if tool.is_deferred(agent):
-                # Tools of other systems come and go, and would change the list with them; their plugin names them in a layer.
+                # Tools of other systems come and go, and would change the list with them; their
+                # plugin names them in a layer.
                 if tool.schema is None:
                     deferred.append(tool.name)
             else:
@@ -140,26 +168,36 @@ def specs(agent: Agent) -> list[ToolSpec]:
     return listed
 
 
-async def seal(agent: Agent, cause: Literal["run", "trim", "mode", "model"], model: str) -> LayersSealed:
+async def seal(
+    agent: Agent, cause: Literal["run", "trim", "mode", "model"], model: str
+) -> LayersSealed:
     """Build the system prompt and the tool list anew."""
-    built, tools, old = tuple(await layers(agent)), tuple(specs(agent)), agent.conversation.sealed
-    was, now = _named(old.layers, old.tools), _named(built, tools)
+    built = tuple(await layers(agent))
+    tools = tuple(specs(agent))
+    old = agent.conversation.sealed
+    was = _named(old.layers, old.tools)
+    now = _named(built, tools)
     changed = tuple(name for name in was | now if was and was.get(name) != now.get(name))
     mode = agent.mode.name
     if cause == "run" and old.model:
         cause = "model" if old.model != model else "mode" if old.mode != mode else "run"
-    sealed = LayersSealed(layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed)
+    sealed = LayersSealed(
+        layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed
+    )
     await agent.session.redaction.prepare(sealed)
     return sealed
 
 
 def _named(layers: Iterable[Layer], tools: Iterable[ToolSpec]) -> dict[str, object]:
-    return {f"layer {layer.name}": layer for layer in layers} | {f"tool {tool.name}": tool for tool in tools}
+    return {f"layer {layer.name}": layer for layer in layers} | {
+        f"tool {tool.name}": tool for tool in tools
+    }
 
 
 async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> RoundEnded:
     """Close a round: add to its notes what changed in layers and tools since it was last told."""
-    conversation, sealed = agent.conversation, agent.conversation.sealed
+    sealed = agent.conversation.sealed
+    conversation = agent.conversation
     if sealed.mode != agent.mode.name:  # the prompt is built anew before the next request
         return RoundEnded(notes=tuple(notes), objected=objected)
     told = {layer.name: layer.text for layer in sealed.layers} | conversation.told
@@ -173,10 +211,12 @@ async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> R
     usable = {tool.name for tool in agent.tools()}
     gone = sorted(conversation.tools - available.keys())
     # A tool that is deferred again can still be reached: there is nothing to withdraw.
-    if lost := [name for name in gone if name not in usable and name not in PAIR]:
+    lost = [name for name in gone if name not in usable and name not in PAIR]
+    if lost:
         notes.append(f"No longer available, do not call: {', '.join(lost)}.")
     new = sorted(available.keys() - conversation.tools)
-    if told_of := [name for name in new if name not in PAIR]:
+    told_of = [name for name in new if name not in PAIR]
+    if told_of:
         if PAIR.keys() & {spec.name for spec in sealed.tools}:
             signatures = "; ".join(_signature(available[name]) for name in told_of)
             notes.append(f"New tools, to be called through call_tool: {signatures}.")
@@ -189,5 +229,7 @@ async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> R
 def _signature(spec: ToolSpec) -> str:
     """Return a tool's name with its parameters, those that may be left out marked with ``?``."""
     required = spec.parameters.get("required", ())
-    names = [name if name in required else f"{name}?" for name in spec.parameters.get("properties", {})]
+    names = [
+        name if name in required else f"{name}?" for name in spec.parameters.get("properties", {})
+    ]
     return f"{spec.name}({', '.join(names)})"

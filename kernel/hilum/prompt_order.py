@@ -1,4 +1,6 @@
-"""Keeps prompts in the order in which they were given, though reading and searching one may take longer than the next."""
+"""Keeps prompts in the order in which they were given, though reading and searching one may take
+longer than the next.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,11 @@ from contextvars import ContextVar
 
 import trio
 
-# The prompts that this task is in the middle of: a plugin that prompts while it reads a prompt must not wait for that one.
-_within: ContextVar[frozenset[trio.Event]] = ContextVar("prompts that are being read", default=frozenset())
+# The prompts that this task is in the middle of: a plugin that prompts while it reads a prompt must
+# not wait for that one.
+_within: ContextVar[frozenset[trio.Event]] = ContextVar(
+    "prompts that are being read", default=frozenset()
+)
 
 
 class PromptOrder:

@@ -1,9 +1,12 @@
-"""Secrets are taken out of every event before it is written. What is written is what the conversation holds from then on.
+"""Secrets are taken out of every event before it is written.
 
-The kernel knows no secrets: plugins replace them (``redact_texts``). It knows where texts are, and what must stay as it is:
-identifiers, and what only a vendor can read.
+What is written is what the conversation holds from then on.
 
-Where a plugin fails, texts are withheld: a prompt is refused, a run ends, and what is written all the same has a placeholder.
+The kernel knows no secrets: plugins replace them (``redact_texts``). It knows where texts are, and
+what must stay as it is: identifiers, and what only a vendor can read.
+
+Where a plugin fails, texts are withheld: a prompt is refused, a run ends, and what is written all
+the same has a placeholder.
 """
 
 from __future__ import annotations
@@ -26,14 +29,17 @@ PLACEHOLDER = re.compile(r"\[REDACTED:([^\]\s]{1,200})\]")
 WITHHELD = "[WITHHELD: it could not be searched for secrets]"
 # Shorter texts hold no secret that could be told from a word.
 MIN_LENGTH = 8
-# Characters of new texts in one event, above which they are searched in a thread. The guard's redactor takes 0.1 to 0.7 ms
-# for 1,000 characters.
+# Characters of new texts in one event, above which they are searched in a thread. The guard's
+# redactor takes 0.1 to 0.7 ms for 1,000 characters.
 IN_THREAD = 20_000
-# Characters of texts whose result is kept. One answer may have 128 calls with arguments of 4,000,000.
+# Characters of texts whose result is kept. One answer may have 128 calls with arguments of
+# 4,000,000.
 MAX_KEPT = 8_000_000
-# A vendor's own field is plain up to this length; longer ones may be a signature of the text beside them.
+# A vendor's own field is plain up to this length; longer ones may be a signature of the text beside
+# them.
 MAX_PLAIN_FIELD = 64
-# An event is walked again while new texts turn up: those inside arguments, then the arguments as a whole.
+# An event is walked again while new texts turn up: those inside arguments, then the arguments as a
+# whole.
 MAX_PASSES = 5
 # Identifiers, which others refer to, and what a vendor must get back unchanged.
 _LEFT_ALONE = frozenset(
@@ -52,7 +58,20 @@ _LEFT_ALONE = frozenset(
         "name",
         "vendor",
     }
-    | {"media_type", "source", "withheld", "redacted", "model", "mode", "state", "risk", "effect", "kind", "stop", "by"}
+    | {
+        "media_type",
+        "source",
+        "withheld",
+        "redacted",
+        "model",
+        "mode",
+        "state",
+        "risk",
+        "effect",
+        "kind",
+        "stop",
+        "by",
+    }
 )
 _NO_TEXTS = (SessionOpened, Image)
 Origin = Literal["prompt", "model", "arguments", "result", "other"]
@@ -85,7 +104,10 @@ class Redaction:
         if not self.opened:
             return ""
         for plugin, reason in self._hooks.closed.get(HOOK, {}).items():
-            return f"The plugin {plugin!r}, which takes secrets out of texts, is not in working order ({reason})."
+            return (
+                f"The plugin {plugin!r}, which takes secrets out of texts, is not in working order"
+                f" ({reason})."
+            )
         return ""
 
     def check(self) -> None:
@@ -94,15 +116,19 @@ class Redaction:
         Raises:
             PluginError: A plugin that takes secrets out of texts is not in working order.
         """
-        if problem := self.problem():
+        problem = self.problem()
+        if problem:
             raise self._error(problem)
 
     def _error(self, problem: str) -> PluginError:
-        hint = "Block the plugin by name to work without it: plugins.block in settings.toml, or --no-plugin."
+        hint = (
+            "Block the plugin by name to work without it: plugins.block in settings.toml, or"
+            " --no-plugin."
+        )
         self._own |= {problem, hint}
         return PluginError(problem, hint=hint)
 
-    # --- asking -------------------------------------------------------------------------------------------------------
+    # --- asking -----------------------------------------------------------------------------------
 
     def event(self, event: E, *, by_model: bool = False) -> E:
         """Return an event as it may be written. What cannot be searched is withheld.
@@ -114,8 +140,11 @@ class Redaction:
         if isinstance(event, PluginFault) and event.hook == HOOK:
             return event  # its text quotes nothing, and to search it would fail for the same reason
         if self.problem():
-            # How a plugin failed must be seen; nothing that was said goes on while texts cannot be searched.
-            return event if isinstance(event, PluginFault) else self._marked(event, self._withheld)
+            # How a plugin failed must be seen; nothing that was said goes on while texts cannot be
+            # searched.
+            if isinstance(event, PluginFault):
+                return event
+            return self._marked(event, self._withheld)
         if not self._hooks.implemented(HOOK):
             return event
         found: dict[tuple[Origin, str], str] = {}
@@ -189,7 +218,10 @@ class Redaction:
         if known is None:
             try:
                 self._keep(
-                    {}, "model", [identity], self._hooks.filter(HOOK, "texts", texts=(identity,), origin="model")
+                    {},
+                    "model",
+                    [identity],
+                    self._hooks.filter(HOOK, "texts", texts=(identity,), origin="model"),
                 )
             except PluginError:
                 return ""
@@ -197,14 +229,18 @@ class Redaction:
         return identity if known == identity else ""
 
     async def loggable(self, answer: AssistantMessage) -> AssistantMessage:
-        """Return an answer that was given where no tools are offered, as it may be written to the log."""
+        """Return an answer that was given where no tools are offered, as it may be written to the
+        log.
+        """
         return safe_answer(await self.call_names(answer, ()))
 
-    async def call_names(self, message: AssistantMessage, tools: Container[str]) -> AssistantMessage:
+    async def call_names(
+        self, message: AssistantMessage, tools: Container[str]
+    ) -> AssistantMessage:
         """Return an answer of a model whose calls have names and ids without secrets.
 
-        Both are identifiers in the log, and nothing in a log replaces those. A name that is no tool is free text of the
-        model, and so is an id.
+        Both are identifiers in the log, and nothing in a log replaces those. A name that is no tool
+        is free text of the model, and so is an id.
 
         Args:
             message: The answer, as it came.
@@ -221,25 +257,38 @@ class Redaction:
             if isinstance(part, ToolCall):
                 name = part.name if part.name in tools else cleaned[part.name]
                 # An empty id is replaced by one of the kernel's own.
-                identity = part.id if cleaned.get(part.id) == part.id else ""
+                if cleaned.get(part.id) == part.id:
+                    identity = part.id
+                else:
+                    identity = ""
                 parts.append(msgspec.structs.replace(part, name=name, id=identity))
             else:
                 parts.append(part)
         return msgspec.structs.replace(message, parts=tuple(parts))
 
-    async def _ask(self, found: dict[tuple[Origin, str], str], origin: Origin, texts: Iterable[str]) -> None:
+    async def _ask(
+        self, found: dict[tuple[Origin, str], str], origin: Origin, texts: Iterable[str]
+    ) -> None:
         asked = tuple(texts)
         try:
             if sum(map(len, asked)) > IN_THREAD:
-                answers = await self._hooks.filter_in_thread(HOOK, "texts", texts=asked, origin=origin)
+                answers = await self._hooks.filter_in_thread(
+                    HOOK, "texts", texts=asked, origin=origin
+                )
             else:
                 answers = self._hooks.filter(HOOK, "texts", texts=asked, origin=origin)
             self._keep(found, origin, asked, answers)
         except PluginError as error:
-            raise self._error(f"A text could not be searched for secrets. {error.message}") from None
+            raise self._error(
+                f"A text could not be searched for secrets. {error.message}"
+            ) from None
 
     def _keep(
-        self, found: dict[tuple[Origin, str], str], origin: Origin, texts: Iterable[str], answers: Sequence[str]
+        self,
+        found: dict[tuple[Origin, str], str],
+        origin: Origin,
+        texts: Iterable[str],
+        answers: Sequence[str],
     ) -> None:
         asked = tuple(texts)
         if isinstance(answers, str) or len(answers) != len(asked):
@@ -266,7 +315,7 @@ class Redaction:
             return text
         return WITHHELD
 
-    # --- one event ----------------------------------------------------------------------------------------------------
+    # --- one event --------------------------------------------------------------------------------
 
     def _marked(self, event: E, lookup: Lookup) -> E:
         """Return an event with its texts replaced, and with the names of what was replaced."""
@@ -278,7 +327,11 @@ class Redaction:
         if isinstance(event, ModelAnswered):
             now = changed.message.calls
             before = event.message.calls
-            withheld = [one.id for one, two in zip(now, before, strict=True) if one.arguments != two.arguments]
+            withheld = [
+                one.id
+                for one, two in zip(now, before, strict=True)
+                if one.arguments != two.arguments
+            ]
             names = _names(_texts(changed), _texts(event))
             self.names.update(names)
             if names or withheld:
@@ -287,9 +340,13 @@ class Redaction:
 
 
 class _Walk:
-    """One walk through an event: looks texts up, and collects those that nobody has searched yet."""
+    """One walk through an event: looks texts up, and collects those that nobody has searched
+    yet.
+    """
 
-    def __init__(self, redaction: Redaction, found: dict[tuple[Origin, str], str], *, by_model: bool = False) -> None:
+    def __init__(
+        self, redaction: Redaction, found: dict[tuple[Origin, str], str], *, by_model: bool = False
+    ) -> None:
         self._redaction = redaction
         self._found = found
         self._by_model = by_model
@@ -314,14 +371,19 @@ class _Walk:
 
 
 def _walk(value: Any, lookup: Lookup, origin: Origin) -> Any:
-    """Return plain data or a struct with its texts looked up; the same object where nothing changes."""
+    """Return plain data or a struct with its texts looked up.
+
+    The same object where nothing changes.
+    """
     if isinstance(value, str):
         return lookup(value, origin)
     if isinstance(value, _NO_TEXTS) or value is None or isinstance(value, int | float | bytes):
         return value
     if isinstance(value, dict):
         walked = {key: _walk(inner, lookup, origin) for key, inner in value.items()}
-        return walked if any(walked[key] is not inner for key, inner in value.items()) else value
+        if any(walked[key] is not inner for key, inner in value.items()):
+            return walked
+        return value
     if isinstance(value, list | tuple):
         items = [_walk(inner, lookup, origin) for inner in value]
         if all(new is old for new, old in zip(items, value, strict=True)):
@@ -343,8 +405,12 @@ def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
         return _walk_thinking(value, lookup)
     if isinstance(value, Text):
         sources: dict[str, Origin] = {"user": "prompt", "model": "model"}
-        text = lookup(value.text, origin if origin == "result" else sources.get(value.source, "other"))
-        return value if text is value.text else msgspec.structs.replace(value, text=text)
+        text = lookup(
+            value.text, origin if origin == "result" else sources.get(value.source, "other")
+        )
+        if text is value.text:
+            return value
+        return msgspec.structs.replace(value, text=text)
     if isinstance(value, ToolResult):
         origin = "result"
     changes: dict[str, Any] = {}
@@ -360,27 +426,35 @@ def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
             new = _walk(inner, lookup, origin)
         if new is not inner:
             changes[field] = new
-    return msgspec.structs.replace(value, **changes) if changes else value
+    if changes:
+        return msgspec.structs.replace(value, **changes)
+    return value
 
 
 def _walk_thinking(part: Thinking, lookup: Lookup) -> Thinking:
     """Return reasoning without secrets.
 
-    What a vendor signed must go back as it was or not at all. So where a secret is in it, the vendor's fields are left out, and
-    the gateways then leave out the block. A plain field only says where the vendor wants the text.
+    What a vendor signed must go back as it was or not at all. So where a secret is in it, the
+    vendor's fields are left out, and the gateways then leave out the block. A plain field only says
+    where the vendor wants the text.
     """
     text = lookup(part.text, "model")
     vendor = _walk(part.vendor, lookup, "model")
     if text == part.text and vendor == part.vendor:
         return part
-    plain = all(isinstance(field, str) and len(field) <= MAX_PLAIN_FIELD for field in part.vendor.values())
+    plain = all(
+        isinstance(field, str) and len(field) <= MAX_PLAIN_FIELD for field in part.vendor.values()
+    )
     return Thinking(text, part.vendor if plain and vendor == part.vendor else {})
 
 
 def _walk_arguments(text: str, lookup: Lookup) -> str:
-    """Return the arguments of a call without secrets. What was a JSON object stays one; unchanged ones keep their spelling.
+    """Return the arguments of a call without secrets.
 
-    Texts are looked up as they are meant, without escapes, and then together: a name may say what its value is.
+    What was a JSON object stays one; unchanged ones keep their spelling.
+
+    Texts are looked up as they are meant, without escapes, and then together: a name may say what
+    its value is.
     """
     try:
         decoded = msgspec.json.decode(text or "{}", type=dict[str, Any])
@@ -405,7 +479,8 @@ def _walk_json(value: Any, lookup: Lookup) -> Any:
         return lookup(value, "arguments")
     if isinstance(value, dict):
         walked: dict[str, Any] = {}
-        # The last number that each name got: to count from one for every key would take quadratic time.
+        # The last number that each name got: to count from one for every key would take quadratic
+        # time.
         numbers: dict[str, int] = {}
         for key, inner in value.items():
             cleaned = lookup(key, "arguments")
@@ -426,13 +501,21 @@ def _walk_json(value: Any, lookup: Lookup) -> Any:
 
 def _texts(event: ModelAnswered) -> list[str]:
     """Return the texts of an answer in which names of secrets can be."""
-    return [part.arguments if isinstance(part, ToolCall) else part.text for part in event.message.parts]
+    return [
+        part.arguments if isinstance(part, ToolCall) else part.text for part in event.message.parts
+    ]
 
 
 def _names(now: Iterable[str], before: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the placeholders that texts have now and did not have before, in order."""
+    """Return the names of the placeholders that texts have now and did not have before, in
+    order.
+    """
     known = {name for text in before for name in PLACEHOLDER.findall(text)}
-    return tuple(dict.fromkeys(name for text in now for name in PLACEHOLDER.findall(text) if name not in known))
+    return tuple(
+        dict.fromkeys(
+            name for text in now for name in PLACEHOLDER.findall(text) if name not in known
+        )
+    )
 
 
 def notice(names: Sequence[str]) -> str:
@@ -440,7 +523,8 @@ def notice(names: Sequence[str]) -> str:
     listed = ", ".join(names)
     what = "a secret" if len(names) == 1 else "secrets"
     return (
-        f"Your prompt held {what} ({listed}). The model gets [REDACTED:…] instead, and so does the log. "
-        "Put it into a file or an environment variable yourself, and tell the agent its name. "
-        "To have prompts sent and stored as you write them, set guard.redact_prompts = false."
+        f"Your prompt held {what} ({listed}). The model gets [REDACTED:…] instead, and so does the"
+        " log. Put it into a file or an environment variable yourself, and tell the agent its"
+        " name. To have prompts sent and stored as you write them, set guard.redact_prompts ="
+        " false."
     )

@@ -1,6 +1,8 @@
-"""Runs that ended in good order although calls could not run: nobody was there to approve, or a gate was broken.
+"""Runs that ended in good order although calls could not run: nobody was there to approve, or a
+gate was broken.
 
-The model has answered, so the run looks complete. A program that only reads the state must not take it for one.
+The model has answered, so the run looks complete. A program that only reads the state must not take
+it for one.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ class CallOutcome(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, call: ToolCall, started: CallStarted | None, result: ToolResult) -> CallOutcome:
         """Create it from a call and its result."""
-        refused = result.code in (E_DENIED, E_PLUGIN) and any(text in result.text for text in GATE_TEXTS)
+        refused = result.code in (E_DENIED, E_PLUGIN) and any(
+            text in result.text for text in GATE_TEXTS
+        )
         return cls(
             name=_described(call),
             identity=hash((call.name, call.arguments)),
@@ -106,13 +110,18 @@ def find_refusal(outcomes: Sequence[CallOutcome], approve: str) -> Refusal | Non
         return Refusal(
             code=E_PLUGIN,
             error=f"{what} {broken[-1].broken}",
-            hint="`hilum doctor` shows which gates are closed; correct the plugin, or leave it out with --no-plugin.",
+            hint=(
+                "`hilum doctor` shows which gates are closed; correct the plugin, or leave it out"
+                " with --no-plugin."
+            ),
             left=f"Calls that were refused: {_names(broken)}.",
         )
     denied = [outcome for outcome in outcomes if outcome.denied]
     if not denied or any(outcome.changed for outcome in outcomes):
         return None
-    return Refusal(code=E_DENIED, error=unapproved(len(denied)), hint=approval_hint(approve), left="")
+    return Refusal(
+        code=E_DENIED, error=unapproved(len(denied)), hint=approval_hint(approve), left=""
+    )
 
 
 def _broken(outcomes: Iterable[CallOutcome]) -> list[CallOutcome]:

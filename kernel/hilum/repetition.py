@@ -1,7 +1,9 @@
-"""Repetition: calls that fail again and again, or give the same result again and again, with nothing changed in between.
+"""Repetition: calls that fail again and again, or give the same result again and again, with
+nothing changed in between.
 
-``FailureCounts`` is folded from the events of an agent, so that a resumed run counts as the first one did. What may have
-changed the world clears it: red, edit, red, edit, red is work; the same failing call three times in a row is not.
+``FailureCounts`` is folded from the events of an agent, so that a resumed run counts as the first
+one did. What may have changed the world clears it: red, edit, red, edit, red is work; the same
+failing call three times in a row is not.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ ADVICE = "Change what causes it, take another way, or tell the user what stands 
 # Failures that reading the file again may cure.
 _CURED_BY_READING = frozenset({"E_STALE", "E_NOT_FOUND", "E_MULTIPLE_MATCHES"})
 # Codes of a writing call that may have written all the same.
-_MAY_HAVE_WRITTEN = frozenset({"E_READBACK_FAIL", "E_TIMEOUT", "E_PLUGIN", "E_INTERRUPTED", "E_STOPPED"})
+_MAY_HAVE_WRITTEN = frozenset(
+    {"E_READBACK_FAIL", "E_TIMEOUT", "E_PLUGIN", "E_INTERRUPTED", "E_STOPPED"}
+)
 # The call was cut off, by a crash or by a stop: that says nothing about whether it fails.
 _NO_OUTCOME = frozenset({"E_INTERRUPTED", "E_STOPPED"})
 # The model cannot form a call of this tool, whatever it is about.
@@ -47,7 +51,8 @@ class Failures(msgspec.Struct):
         turn: The last turn that counted: several calls of one answer count once for an aim.
         noted: Whether the model was told.
         mixed: Whether they had different codes.
-        text: Digest of the last result that a call had which may change something; it tells whether it changed anything.
+        text: Digest of the last result that a call had which may change something; it tells whether
+            it changed anything.
         moved: Whether such results differed: the calls themselves changed something.
         curable: How many of them a read of ``curable_paths`` may cure.
     """
@@ -102,22 +107,25 @@ class FailureCounts(msgspec.Struct):
         key = _fingerprint(call)
         failures = self.calls.get(key)
         if failures is not None and failures.count >= MAX_REPEATED_FAILURES:
-            what = (
-                "This exact call" if is_readable(call.arguments) and not call.problem else f"Such a call of {call.name}"
-            )
+            if is_readable(call.arguments) and not call.problem:
+                what = "This exact call"
+            else:
+                what = f"Such a call of {call.name}"
             return (
-                f"{what} failed three times in a row {_with_code(failures)}, and nothing changed in between,"
-                " so it was not run again."
+                f"{what} failed three times in a row {_with_code(failures)}, and nothing changed in"
+                " between, so it was not run again."
             )
         same = self.results.get(key)
         if same is not None and same.count >= MAX_SAME_RESULTS:
             return (
-                f"This exact call gave the same result {same.count} times in a row, and nothing changed in between,"
-                " so it was not run again."
+                f"This exact call gave the same result {same.count} times in a row, and nothing"
+                " changed in between, so it was not run again."
             )
         return ""
 
-    def record(self, call: ToolCall, started: CallStarted | None, result: ToolResult, turn: int) -> None:
+    def record(
+        self, call: ToolCall, started: CallStarted | None, result: ToolResult, turn: int
+    ) -> None:
         """Count the outcome of a call.
 
         Args:
@@ -141,7 +149,9 @@ class FailureCounts(msgspec.Struct):
             self._count_failure(key, aim, started, turn, text, is_one_call=is_one_call)
             return
         self.calls.pop(key, None)
-        self.aims = {other: failures for other, failures in self.aims.items() if other[:2] != aim[:2]}
+        self.aims = {
+            other: failures for other, failures in self.aims.items() if other[:2] != aim[:2]
+        }
         # A call of the tool that was right shows that the model can form one.
         for code in _WRONG_CALL:
             self.aims.pop((aim[0], "", code), None)
@@ -174,8 +184,8 @@ class FailureCounts(msgspec.Struct):
         for same in self.results.values():
             if same.count >= SAME_RESULTS_NOTED and not same.noted:
                 notes[same.tool, ""] = (
-                    f"The same call of {same.tool} gave the same result {same.count} times in a row, and nothing changed"
-                    " in between. Use that result, or do something else."
+                    f"The same call of {same.tool} gave the same result {same.count} times in a"
+                    " row, and nothing changed in between. Use that result, or do something else."
                 )
         return list(notes.values())
 
@@ -196,7 +206,14 @@ class FailureCounts(msgspec.Struct):
             same.noted = same.noted or same.count >= SAME_RESULTS_NOTED
 
     def _count_failure(
-        self, key: str, aim: Aim, started: CallStarted | None, turn: int, text: str, *, is_one_call: bool
+        self,
+        key: str,
+        aim: Aim,
+        started: CallStarted | None,
+        turn: int,
+        text: str,
+        *,
+        is_one_call: bool,
     ) -> None:
         tool, about, code = aim
         self.results.pop(key, None)
@@ -207,14 +224,16 @@ class FailureCounts(msgspec.Struct):
             failures = self.calls[key] = Failures(tool, text=text)
         failures.mixed = failures.mixed or (failures.count > 0 and failures.code != code)
         failures.code = code
-        # Calls that cannot be read share a fingerprint; several of one answer may have been different calls.
+        # Calls that cannot be read share a fingerprint; several of one answer may have been
+        # different calls.
         if is_one_call or failures.turn != turn:
             failures.count += 1
             if code in _CURED_BY_READING:
                 failures.curable += 1
                 failures.curable_paths |= paths
         failures.turn = turn
-        # Without a path or a program only the same call is the same aim; a call that is no call is one by itself.
+        # Without a path or a program only the same call is the same aim; a call that is no call is
+        # one by itself.
         if not about and code not in _WRONG_CALL:
             return
         same = self.aims.setdefault(aim, Failures(tool, code))
@@ -251,11 +270,13 @@ def failed_note(failures: Failures) -> str:
 
 
 def _with_code(failures: Failures) -> str:
-    return f"with different errors, the last one {failures.code}" if failures.mixed else f"with {failures.code}"
+    if failures.mixed:
+        return f"with different errors, the last one {failures.code}"
+    return f"with {failures.code}"
 
 
 def may_have_changed(started: CallStarted, code: str) -> bool:
-    """Whether a call that ran may have changed anything outside the conversation.
+    """Return whether a call that ran may have changed anything outside the conversation.
 
     Args:
         started: The event of its start.
@@ -269,11 +290,16 @@ def may_have_changed(started: CallStarted, code: str) -> bool:
 
 
 def _fingerprint(call: ToolCall) -> str:
-    """Return what is equal for equal calls, however their JSON was spelled. A digest, because arguments may be long.
+    """Return what is equal for equal calls, however their JSON was spelled.
+
+    A digest, because arguments may be long.
 
     Calls of a tool whose arguments cannot be read are one call: nobody knows what they were to do.
     """
-    arguments = normalized(call.arguments) if is_readable(call.arguments) else "unreadable"
+    if is_readable(call.arguments):
+        arguments = normalized(call.arguments)
+    else:
+        arguments = "unreadable"
     text = f"{call.name}\n{call.problem}\n{arguments}"
     return _digest(text)
 
@@ -286,7 +312,9 @@ def _aim(call: ToolCall, started: CallStarted | None, code: str) -> Aim:
 
 
 def _tool_name(call: ToolCall) -> str:
-    """Return the name of the tool that a call is meant for, also where it goes through ``call_tool``."""
+    """Return the name of the tool that a call is meant for, also where it goes through
+    ``call_tool``.
+    """
     if call.name != CALL_TOOL or call.problem or not is_readable(call.arguments):
         return call.name
     name = msgspec.json.decode(call.arguments or "{}").get("name")

@@ -1,7 +1,9 @@
-"""Which model answers, and what happens when it fails. Retries are made here and nowhere else: two layers would multiply.
+"""Which model answers, and what happens when it fails.
 
-One call of ``attempt`` is one request. What follows a failure is decided from the failures in the log, so that a resume goes on
-where the process died.
+Retries are made here and nowhere else: two layers would multiply.
+
+One call of ``attempt`` is one request. What follows a failure is decided from the failures in the
+log, so that a resume goes on where the process died.
 """
 
 from __future__ import annotations
@@ -78,10 +80,15 @@ class Router(msgspec.Struct, eq=False):
         self._models.pop(self.resolve(name), None)
 
     def resolve(self, name: str) -> str:
-        """Give the model name a role stands for; any other name as it is. ``fast`` and ``summarize`` fall back to default."""
+        """Return the model name a role stands for; any other name as it is.
+
+        ``fast`` and ``summarize`` fall back to default.
+        """
         if name in self.roles:
             return self.roles[name]
-        return self.roles.get("default", "") if name in ("", "default", "fast", "summarize") else name
+        if name in ("", "default", "fast", "summarize"):
+            return self.roles.get("default", "")
+        return name
 
     def model(self, name: str) -> Model:
         """Find a model.
@@ -93,10 +100,18 @@ class Router(msgspec.Struct, eq=False):
         if name not in self._models:
             provider, slash, rest = name.partition("/")
             if not slash or not rest:
-                hint = f"Try {' or '.join(f'{p}/{name}' for p in list(self.providers)[:3])}." if self.providers else ""
+                if self.providers:
+                    hint = f"Try {' or '.join(f'{p}/{name}' for p in list(self.providers)[:3])}."
+                else:
+                    hint = ""
                 raise UsageError(f"A model is named provider/name, and {name!r} is not.", hint=hint)
             if provider not in self.providers:
-                raise unknown("provider of models", provider, self.providers, hint="Install a plugin that provides it.")
+                raise unknown(
+                    "provider of models",
+                    provider,
+                    self.providers,
+                    hint="Install a plugin that provides it.",
+                )
             try:
                 self._models[name] = self.providers[provider].model(rest)
             except HilumError:
@@ -114,7 +129,8 @@ class Router(msgspec.Struct, eq=False):
         Raises:
             UsageError: ``"E_NO_MODEL"``; the hint lists the ways to get one.
         """
-        if name := self.resolve("default"):
+        name = self.resolve("default")
+        if name:
             return name
         trouble = []
         for provider in self.providers.values():
@@ -123,12 +139,19 @@ class Router(msgspec.Struct, eq=False):
             except BaseException as error:
                 if not is_failure(error):
                     raise
-                trouble.append(f"{provider.name}: {error.message if isinstance(error, HilumError) else repr(error)}")
+                trouble.append(
+                    f"{provider.name}:"
+                    f" {error.message if isinstance(error, HilumError) else repr(error)}"
+                )
                 continue
             if suggested:
                 self.roles["default"] = f"{provider.name}/{suggested}"
                 return self.roles["default"]
-        raise UsageError(" ".join(["There is no model to work with.", *trouble]), code="E_NO_MODEL", hint=NO_MODEL)
+        raise UsageError(
+            " ".join(["There is no model to work with.", *trouble]),
+            code="E_NO_MODEL",
+            hint=NO_MODEL,
+        )
 
     async def ready(self, agent: Agent) -> None:
         """See that the agent has a model that can be asked.
@@ -164,16 +187,25 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     Returns:
         The failure as logged, ``None`` when the model answered.
     """
-    # A stop may have come together with the end of the last wait, such as that of a hook. Then no request is sent.
+    # A stop may have come together with the end of the last wait, such as that of a hook. Then no
+    # request is sent.
     await trio.lowlevel.checkpoint_if_cancelled()
-    run, router = agent.run, agent.session.kernel.router
+    run = agent.run
+    router = agent.session.kernel.router
     agent.session.redaction.check()  # the answer would be withheld
-    name, number, began = router.current(agent), run.attempt + 1, trio.current_time()
+    name = router.current(agent)
+    number = run.attempt + 1
+    began = trio.current_time()
     try:
         model = router.model(name)
-        sent, size = request(agent, model, number), pieces(agent, model).total
+        sent = request(agent, model, number)
+        size = pieces(agent, model).total
         expected = agent.conversation.gauge(name).total(size)
-        seq = agent.emit(ModelStarted(attempt=number, model=name, turn=run.turn + 1, estimate=expected, size=size))
+        seq = agent.emit(
+            ModelStarted(
+                attempt=number, model=name, turn=run.turn + 1, estimate=expected, size=size
+            )
+        )
         done, first = await _listen(agent, model, sent, seq)
     except BaseException as error:
         if not is_failure(error):
@@ -192,7 +224,10 @@ async def attempt(agent: Agent) -> ModelFailed | None:
 
 
 async def _listen(agent: Agent, model: Model, request: Request, seq: int) -> tuple[Done, float]:
-    """Read the answer to its end, showing what comes; return it and the seconds until its first chunk."""
+    """Read the answer to its end, showing what comes.
+
+    Return it and the seconds until its first chunk.
+    """
     session = agent.session
     began = trio.current_time()
     first = 0.0
@@ -206,23 +241,32 @@ async def _listen(agent: Agent, model: Model, request: Request, seq: int) -> tup
             case ThinkingChunk(text):
                 session.delta(seq, agent, "thinking", text)
             case CallChunk(call_id, _, arguments):
-                session.delta(seq, agent, "arguments", arguments, session.redaction.call_id(safe_id(call_id)))
+                session.delta(
+                    seq, agent, "arguments", arguments, session.redaction.call_id(safe_id(call_id))
+                )
 
     options = session.options
-    done = await read_answer(model, request, silence=options.silence, longest=options.answer_timeout, show=show)
+    done = await read_answer(
+        model, request, silence=options.silence, longest=options.answer_timeout, show=show
+    )
     return done, first
 
 
 def _failed(agent: Agent, error: BaseException, name: str, number: int) -> ModelFailed:
     """Log a failure and what follows from it. What no gateway foresaw is not tried again."""
     if not isinstance(error, HilumError):
-        error = ModelError(f"The gateway of {name} failed: {type(error).__name__}: {error}.", kind="gateway")
+        error = ModelError(
+            f"The gateway of {name} failed: {type(error).__name__}: {error}.", kind="gateway"
+        )
     kind = error.kind if isinstance(error, ModelError) else "request"
     asked = getattr(error, "retry_after", None)
     decision = _decide(agent, kind, asked, name)
     hints = [error.hint, decision.pop("hint", "")]
     if kind == "rate_limit" and asked is not None and asked > LONGEST_WAIT:
-        hints.append(f"The provider asks to wait {_duration(asked)}: try again then, or choose another model.")
+        hints.append(
+            f"The provider asks to wait {_duration(asked)}: try again then, or choose another"
+            " model."
+        )
     failed = ModelFailed(
         attempt=number,
         model=name,
@@ -286,12 +330,14 @@ def _fall_back(agent: Agent, name: str) -> dict[str, Any]:
 
 
 def _tidy(message: AssistantMessage, name: str) -> AssistantMessage:
-    """Name the model, and give calls ids that are unique in the answer (some servers repeat or omit them).
+    """Name the model, and give calls ids that are unique in the answer (some servers repeat or omit
+    them).
 
     What nobody could read back from the log is taken out first.
     """
     message = safe_answer(message)
-    parts, seen = list(message.parts), set()
+    parts = list(message.parts)
+    seen = set()
     for index, part in enumerate(parts):
         if isinstance(part, ToolCall):
             identity = part.id or f"call-{index}"

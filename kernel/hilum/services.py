@@ -1,7 +1,8 @@
 """Services that one plugin may provide to others, described as protocols.
 
 A plugin whose session instance has these methods provides the service. Other plugins reach it with
-``session.half(ReadingPolicy)``, and work without it where no plugin provides it. Neither needs the other's package.
+``session.half(ReadingPolicy)``, and work without it where no plugin provides it. Neither needs the
+other's package.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ class ReadingPolicy(Protocol):
         """Return a function that tells whether a search leaves a file out.
 
         Args:
-            base: The path that the search names, relative to the workspace. The call that names it was judged already.
+            base: The path that the search names, relative to the workspace. The call that names it
+                was judged already.
         """
         ...
 
     def denied_to_commands(self) -> tuple[str, ...]:
-        """Return the existing paths that rules keep from being read and the sandbox hides. Blocks."""
+        """Return the existing paths that rules keep from being read and the sandbox hides.
+
+        Blocks.
+        """
         ...
 
     def reveal(self, argv: Sequence[str], paths: Iterable[str]) -> AbstractContextManager[None]:

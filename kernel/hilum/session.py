@@ -1,6 +1,9 @@
-"""A session: one user's work in one workspace. It owns the event log, the agents, and the halves of the plugins.
+"""A session: one user's work in one workspace.
 
-Faces send commands (``prompt``, ``answer``, ``stop``, ``set`` …) and read ``events``; nothing calls back into the loop.
+It owns the event log, the agents, and the halves of the plugins.
+
+Faces send commands (``prompt``, ``answer``, ``stop``, ``set`` …) and read ``events``; nothing calls
+back into the loop.
 """
 
 from __future__ import annotations
@@ -18,7 +21,15 @@ from hilum_hooks import Fault
 from hilum import __version__
 from hilum import events as ev
 from hilum.agents import Agent, Mode, Profile, ToolFilter
-from hilum.errors import COMMAND_WITHHELD, HilumError, PluginError, StoreError, ToolDenied, UsageError, unknown
+from hilum.errors import (
+    COMMAND_WITHHELD,
+    HilumError,
+    PluginError,
+    StoreError,
+    ToolDenied,
+    UsageError,
+    unknown,
+)
 from hilum.halves import Halves
 from hilum.journal import Journal, Reader
 from hilum.loop import drive, give_up, trim_at_rest
@@ -66,7 +77,8 @@ class Run(msgspec.Struct, eq=False):
         """Wait for the end.
 
         Raises:
-            StoreError: The session could not be written any more (disk full, file damaged); nothing was lost that was shown.
+            StoreError: The session could not be written any more (disk full, file damaged); nothing
+                was lost that was shown.
         """
         await self._over.wait()
         if self.error is not None:
@@ -75,7 +87,8 @@ class Run(msgspec.Struct, eq=False):
         return self.result
 
     async def events(self, *, deltas: bool = False) -> AsyncIterator[ev.AnyEvent | ev.Delta]:
-        """Read what happens from the prompt of this run on, other agents' events included, until the run has ended.
+        """Read what happens from the prompt of this run on, other agents' events included, until
+        the run has ended.
 
         Args:
             deltas: Also give text and tool output while it comes.
@@ -88,13 +101,17 @@ class Run(msgspec.Struct, eq=False):
                 return
 
     def stop(self) -> None:
-        """End the run at once, with everything it started; other prompts of its agent wait for their turn as before."""
+        """End the run at once, with everything it started.
+
+        Other prompts of its agent wait for their turn as before.
+        """
         if not self._over.is_set():
             self.session.stop(self.agent, run=self.id)
 
     def finish(self, result: ev.RunEnded | None, error: HilumError | None = None) -> None:
         """Note how it ended, and wake who waits."""
-        self.result, self.error = result, error
+        self.result = result
+        self.error = error
         self._over.set()
 
 
@@ -111,9 +128,12 @@ class Session:
         runs: The runs that have not ended, by id.
         modes: The modes there are.
         processes: The only way to start a process.
-        expects_tools: Set by a plugin whose tools may come late: ``find_tools`` and ``call_tool`` join the tool list.
-        began_at: Sequence number of the last event that was there when it was opened: 0 for a new session.
-        coming: Set by such a plugin while tools are on their way: ``find_tools`` waits for it, for 30 seconds at most.
+        expects_tools: Set by a plugin whose tools may come late: ``find_tools`` and ``call_tool``
+            join the tool list.
+        began_at: Sequence number of the last event that was there when it was opened: 0 for a new
+            session.
+        coming: Set by such a plugin while tools are on their way: ``find_tools`` waits for it, for
+            30 seconds at most.
         journal: Its event log and who reads it.
         halves: The plugins' halves.
         hooks: The hooks of its plugins.
@@ -123,11 +143,18 @@ class Session:
 
     work: trio.Nursery
 
-    def __init__(self, kernel: Kernel, log: Log, info: SessionInfo, root: Path, settings: Settings) -> None:
-        self.id, self.kernel, self.kind, self.options = info.id, kernel, info.kind, settings.get(KernelSettings)
+    def __init__(
+        self, kernel: Kernel, log: Log, info: SessionInfo, root: Path, settings: Settings
+    ) -> None:
+        self.id = info.id
+        self.kernel = kernel
+        self.kind = info.kind
+        self.options = settings.get(KernelSettings)
         self.attended = info.kind != "headless"
         self.workspace = Workspace(root, self.options.extra_roots)
-        self._settings, self.journal, self.underway = settings, Journal(log), Underway(self.workspace)
+        self._settings = settings
+        self.journal = Journal(log)
+        self.underway = Underway(self.workspace)
         self.halves = Halves(self)
         self.discarded = False
         self.began_at = self.journal.last
@@ -135,20 +162,24 @@ class Session:
         self.redaction = Redaction(self.hooks)
         self.processes = Processes(kernel.warden, self._wrap, str(root), kernel.environ)
         self.modes: dict[str, Mode] = {"agent": Mode("agent")}
-        self.model, self.approve, self._mode = self.options.model, self.options.approve, self.options.mode
-        self.agents, self.runs = dict[str, Agent](), dict[str, Run]()
+        self.model = self.options.model
+        self.approve = self.options.approve
+        self._mode = self.options.mode
+        self.agents = dict[str, Agent]()
+        self.runs = dict[str, Run]()
         self.expects_tools = False
         self.coming: trio.Event | None = None
         self._working: set[str] = set()
         self._prompts = PromptOrder()
 
-    # --- events -------------------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------
 
     def emit(self, event: ev.Event, agent: Agent | None = None, run: str = "") -> int:
         """Write an event to the log, fold it, show it to readers. When this returns it is durable.
 
-        Secrets in it are replaced first. What is folded is what is written, so that a resumed session sends the model the
-        same requests. The question of an approval is shown as it is: the user must see what would run.
+        Secrets in it are replaced first. What is folded is what is written, so that a resumed
+        session sends the model the same requests. The question of an approval is shown as it is:
+        the user must see what would run.
 
         Returns:
             Its sequence number.
@@ -160,7 +191,8 @@ class Session:
         written = self.redaction.event(
             event, by_model=by_model
         )  # a failure in it is an event of its own, which comes first
-        seq, whose = self.journal.last + 1, dict[str, Any]()
+        seq = self.journal.last + 1
+        whose = dict[str, Any]()
         if agent is not None:
             now = agent.conversation.run
             whose = {"agent": agent.name, "run": run or (now.id if now else "")}
@@ -172,8 +204,11 @@ class Session:
             before = agent.conversation.state
             self._fold(event, agent)
             _keep_written(original, agent)
-            if (state := agent.conversation.state) != before:
-                events.append(ev.StateChanged(seq=seq + 1, at=event.at, state=state, previous=before, **whose))
+            state = agent.conversation.state
+            if state != before:
+                events.append(
+                    ev.StateChanged(seq=seq + 1, at=event.at, state=state, previous=before, **whose)
+                )
         shown = None
         if isinstance(original, ev.ApprovalAsked) and original is not written:
             shown = [msgspec.structs.replace(original, seq=seq, at=event.at, **whose), *events[1:]]
@@ -187,7 +222,10 @@ class Session:
         return seq
 
     def _fold(self, event: ev.Event, agent: Agent) -> None:
-        """Fold an event of an agent's into its state; what it may have changed, all other agents take note of."""
+        """Fold an event of an agent's into its state.
+
+        What it may have changed, all other agents take note of.
+        """
         started = None
         if isinstance(event, ev.CallDone) and agent.conversation.run is not None:
             started = agent.run.calls[event.result.call_id].started
@@ -207,7 +245,8 @@ class Session:
 
         Args:
             after: Sequence number of the last event already known.
-            deltas: Also give output on its way, as ``Delta``; a late reader gets the text so far, then what is added.
+            deltas: Also give output on its way, as ``Delta``; a late reader gets the text so far,
+                then what is added.
         """
         return Reader(self.journal, after, deltas)
 
@@ -215,18 +254,25 @@ class Session:
         """Write a fact of a plugin's own, named ``plugin.what``, with plain data."""
         self.emit(ev.PluginEvent(name=name, data=data))
 
-    # --- commands -----------------------------------------------------------------------------------------------------
+    # --- commands ---------------------------------------------------------------------------------
 
     async def prompt(
-        self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None, piped: bool = False
+        self,
+        text: str,
+        *,
+        agent: str = "main",
+        state: Mapping[str, object] | None = None,
+        piped: bool = False,
     ) -> Run:
-        """Give an agent something to do; it starts at once, or after what it is doing.
+        """Return an agent something to do; it starts at once, or after what it is doing.
 
         Args:
-            text: What the user says. Plugins may read it as a command, or as addressed to another agent.
+            text: What the user says. Plugins may read it as a command, or as addressed to another
+                agent.
             agent: The agent, unless the text addresses one.
             state: What the face knows of the user's workspace (open files, cursor), as plain data.
-            piped: Whether another program wrote the text. Plugins that trust what the user says do not trust it.
+            piped: Whether another program wrote the text. Plugins that trust what the user says do
+                not trust it.
 
         Raises:
             UsageError: There is no such agent or model.
@@ -238,12 +284,21 @@ class Session:
             return await self._prompt(writable(text), agent, state or {}, earlier, piped=piped)
 
     async def _prompt(
-        self, text: str, agent: str, state: Mapping[str, object], earlier: Sequence[trio.Event], *, piped: bool
+        self,
+        text: str,
+        agent: str,
+        state: Mapping[str, object],
+        earlier: Sequence[trio.Event],
+        *,
+        piped: bool,
     ) -> Run:
-        """Read a prompt, search it for secrets, and queue it behind those that were given earlier."""
+        """Read a prompt, search it for secrets, and queue it behind those that were given
+        earlier.
+        """
         meant = await self.hooks.first("interpret_prompt", session=self, text=text)
         if meant is not None:
-            text, agent = meant.text, meant.agent if meant.agent != "main" else agent
+            text = meant.text
+            agent = meant.agent if meant.agent != "main" else agent
             if meant.reply is not None:
                 run = Run("", agent, self, reply=meant.reply)
                 run.finish(ev.RunEnded(state="completed", text=meant.reply))
@@ -269,9 +324,17 @@ class Session:
         return run
 
     async def run(
-        self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None, piped: bool = False
+        self,
+        text: str,
+        *,
+        agent: str = "main",
+        state: Mapping[str, object] | None = None,
+        piped: bool = False,
     ) -> ev.RunEnded:
-        """Prompt and wait for the end. Takes what ``prompt`` takes. Cancelling it stops the run, and waits for that."""
+        """Prompt and wait for the end.
+
+        Takes what ``prompt`` takes. Cancelling it stops the run, and waits for that.
+        """
         run = await self.prompt(text, agent=agent, state=state, piped=piped)
         try:
             return await run.wait()
@@ -282,7 +345,8 @@ class Session:
             raise
 
     def resume(self) -> list[Run]:
-        """Go on with what was cut off when the session was last written, in the middle of a turn if need be.
+        """Go on with what was cut off when the session was last written, in the middle of a turn if
+        need be.
 
         Returns:
             The runs that go on, and those of prompts that still waited.
@@ -291,7 +355,9 @@ class Session:
         for agent in self.agents.values():
             after = self.journal.last
             new = [
-                Run(run, agent.name, self, after=after) for run in agent.conversation.pending if run not in self.runs
+                Run(run, agent.name, self, after=after)
+                for run in agent.conversation.pending
+                if run not in self.runs
             ]
             self.runs |= {run.id: run for run in new}
             resumed += new
@@ -299,7 +365,8 @@ class Session:
         return resumed
 
     async def retry(self, agent: str = "main") -> Run:
-        """Continue where the agent's last run ended without being done: finished calls are not run again.
+        """Continue where the agent's last run ended without being done: finished calls are not run
+        again.
 
         Args:
             agent: Whose run failed for a temporary reason, timed out or was stopped.
@@ -320,12 +387,15 @@ class Session:
         run = self.runs[identity] = Run(identity, agent, self, after=self.journal.last)
         model = self.kernel.router.chain(actor)[0]
         previous = actor.conversation.ended.run
-        self.emit(ev.RunRetried(previous=previous, model=model, mode=actor.mode.name), actor, identity)
+        self.emit(
+            ev.RunRetried(previous=previous, model=model, mode=actor.mode.name), actor, identity
+        )
         self._start(actor)
         return run
 
     def stop(self, agent: str = "", *, run: str = "") -> None:
-        """End what an agent is doing (all agents by default): its run, everything the run started, and waiting prompts.
+        """End what an agent is doing (all agents by default): its run, everything the run started,
+        and waiting prompts.
 
         Args:
             agent: Which.
@@ -341,7 +411,8 @@ class Session:
                     self.emit(ev.StopAsked(), actor, actor.starting)
 
     def trim(self, agent: str = "main", *, focus: str = "") -> None:
-        """Have a conversation cut to what matters: at once when the agent has nothing to do, else before its next request.
+        """Have a conversation cut to what matters: at once when the agent has nothing to do, else
+        before its next request.
 
         ``Trimmed`` tells what came of it. One cut off by a crash is made when the session goes on.
 
@@ -359,7 +430,13 @@ class Session:
             self._start(actor)
 
     def answer(
-        self, approval: str, accepted: bool, *, reason: str = "", remember: str = "once", by: str = "user"
+        self,
+        approval: str,
+        accepted: bool,
+        *,
+        reason: str = "",
+        remember: str = "once",
+        by: str = "user",
     ) -> None:
         """Answer an approval.
 
@@ -367,21 +444,30 @@ class Session:
             approval: Its id.
             accepted: Whether the call may run.
             reason: Why not; the model reads it.
-            remember: ``session`` lets every later call of the approval's scope (of its tool, if it has none) run unasked
-                until the session ends; ``always`` asks the plugin that gave the scope to keep it as a rule, too.
+            remember: ``session`` lets every later call of the approval's scope (of its tool, if it
+                has none) run unasked until the session ends; ``always`` asks the plugin that gave
+                the scope to keep it as a rule, too.
             by: ``headless`` where a face says no because it can ask nobody.
 
         Raises:
             UsageError: No such approval is open: it was answered, ran out, or its run ended.
         """
         opened = self.underway.take(approval)
-        answer = ev.ApprovalAnswered(id=approval, accepted=accepted, reason=reason, remember=remember, by=by)  # type: ignore[arg-type]
+        answer = ev.ApprovalAnswered(
+            id=approval,
+            accepted=accepted,
+            reason=reason,
+            remember=remember,  # type: ignore[arg-type]
+            by=by,
+        )
         self.emit(answer, opened.agent)
         opened.answered.set()
         opened.first.set()
 
     def approval_shown(self, approval: str) -> float:
-        """Start the clock of an approval, because the user sees it now. That of the oldest open one runs anyway.
+        """Start the clock of an approval, because the user sees it now.
+
+        That of the oldest open one runs anyway.
 
         Args:
             approval: Its id.
@@ -394,13 +480,18 @@ class Session:
         """
         return self.underway.show(approval)
 
-    def set(self, *, mode: str | None = None, model: str | None = None, approve: str | None = None) -> None:
+    def set(
+        self, *, mode: str | None = None, model: str | None = None, approve: str | None = None
+    ) -> None:
         """Change what holds from the next turn on.
 
         Raises:
             UsageError: There is no such mode, model or policy.
         """
-        for kind, name, known in (("mode", mode, self.modes), ("approval policy", approve, POLICIES)):
+        for kind, name, known in (
+            ("mode", mode, self.modes),
+            ("approval policy", approve, POLICIES),
+        ):
             if name is not None and name not in known:
                 raise unknown(kind, name, known)
         if model is not None:
@@ -424,8 +515,12 @@ class Session:
 
     @property
     def grants(self) -> frozenset[str]:
-        """Scopes of approvals, and names of tools, whose calls the user lets run unasked until the session ends."""
-        return frozenset(name for agent in self.agents.values() for name in agent.conversation.grants)
+        """Scopes of approvals, and names of tools, whose calls the user lets run unasked until the
+        session ends.
+        """
+        return frozenset(
+            name for agent in self.agents.values() for name in agent.conversation.grants
+        )
 
     def add_mode(self, mode: Mode) -> None:
         """Add a mode, or replace the one of that name."""
@@ -434,9 +529,13 @@ class Session:
     @property
     def mode(self) -> Mode:
         """The mode it is in. An unknown one stands for reading only, until it is set right."""
-        return self.modes.get(self._mode) or Mode(self._mode, self.modes["ask"].tools if "ask" in self.modes else _READ)
+        return self.modes.get(self._mode) or Mode(
+            self._mode, self.modes["ask"].tools if "ask" in self.modes else _READ
+        )
 
-    def add_agent(self, profile: Profile, parent: str = "", messages: Sequence[Message] = ()) -> Agent:
+    def add_agent(
+        self, profile: Profile, parent: str = "", messages: Sequence[Message] = ()
+    ) -> Agent:
         """Add an agent.
 
         Args:
@@ -450,10 +549,15 @@ class Session:
         if profile.name in self.agents:
             raise UsageError(f"There is an agent {profile.name!r} already.", code="E_BUSY")
         agent = self.agents[profile.name] = Agent(profile.name, self, profile, parent)
-        self.emit(ev.AgentStarted(parent=parent, profile=msgspec.to_builtins(profile), messages=(*messages,)), agent)
+        self.emit(
+            ev.AgentStarted(
+                parent=parent, profile=msgspec.to_builtins(profile), messages=(*messages,)
+            ),
+            agent,
+        )
         return agent
 
-    # --- work ---------------------------------------------------------------------------------------------------------
+    # --- work -------------------------------------------------------------------------------------
 
     def _start(self, agent: Agent) -> None:
         if agent.name not in self._working:
@@ -474,24 +578,36 @@ class Session:
                 run.finish(None, error)
         finally:
             self._working.discard(agent.name)
-            for run in [run for run in self.runs.values() if run.agent == agent.name and not run._over.is_set()]:
-                run.finish(None, HilumError("The session was closed before the run ended.", code="E_INTERRUPTED"))
+            for run in [
+                run
+                for run in self.runs.values()
+                if run.agent == agent.name and not run._over.is_set()
+            ]:
+                run.finish(
+                    None,
+                    HilumError(
+                        "The session was closed before the run ended.", code="E_INTERRUPTED"
+                    ),
+                )
 
     async def _wrap(self, command: Command) -> Command:
-        if reason := self.hooks.refusal():
+        reason = self.hooks.refusal()
+        if reason:
             raise ToolDenied(reason)
         try:
-            wrapped: Command = await self.hooks.pipe("wrap_process", "command", session=self, command=command)
+            wrapped: Command = await self.hooks.pipe(
+                "wrap_process", "command", session=self, command=command
+            )
         except PluginError as error:
             raise ToolDenied(f"{COMMAND_WITHHELD}: {error.message}") from error
         except HilumError as error:
             raise ToolDenied(f"The command may not start. {error.message}") from error
         return wrapped
 
-    # --- plugins ------------------------------------------------------------------------------------------------------
+    # --- plugins ----------------------------------------------------------------------------------
 
     def settings(self, section: type[T]) -> T:
-        """Give a plugin's settings as they hold for this session's workspace."""
+        """Return a plugin's settings as they hold for this session's workspace."""
         return self._settings.get(section)
 
     @property
@@ -504,7 +620,7 @@ class Session:
         self.halves.take_tools()
 
     def half(self, kind: type[T]) -> T | None:
-        """Give another plugin's half by its type, ``None`` if that plugin is not there."""
+        """Return another plugin's half by its type, ``None`` if that plugin is not there."""
         return self.halves.half(kind)
 
     def report(self, fault: Fault) -> None:
@@ -516,7 +632,11 @@ class Session:
         events = self.journal.read_all()
         if not events:
             where = spell_folder(self.workspace.root)
-            self.emit(ev.SessionOpened(session=self.id, workspace=where, kind=self.kind, version=__version__))
+            self.emit(
+                ev.SessionOpened(
+                    session=self.id, workspace=where, kind=self.kind, version=__version__
+                )
+            )
         await self.halves.open()
         self.redaction.opened = True
         for event in events:
@@ -546,7 +666,9 @@ class Session:
 
 
 def check_kind(kind: str) -> None:
-    """Raise an error for a kind of session that does not exist; an empty one stands for the setting.
+    """Raise an error for a kind of session that does not exist.
+
+    An empty one stands for the setting.
 
     Raises:
         UsageError: There is no such kind.
@@ -564,7 +686,8 @@ def _check_retryable(agent: Agent) -> None:
 def _keep_written(event: ev.Event, agent: Agent) -> None:
     """Keep what the log does not have and this process needs.
 
-    Calls run as their model wrote them. A lasting yes holds for the scope that the user saw; a resumed session asks again.
+    Calls run as their model wrote them. A lasting yes holds for the scope that the user saw; a
+    resumed session asks again.
     """
     if isinstance(event, ev.ModelAnswered):
         for call in event.message.calls:

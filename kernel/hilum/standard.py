@@ -1,6 +1,7 @@
 """The standard session: what every face opens, and what an embedder opens who wants the same.
 
-It has all installed plugins, the plugins of the project if it is trusted, and no call runs without the guard.
+It has all installed plugins, the plugins of the project if it is trusted, and no call runs without
+the guard.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ from hilum.tools import Tool
 LAST = "last"
 GUARD = "hilum-guard"
 UNGUARDED = (
-    "It is left out by choice (--plugins, --no-plugin, plugins.allow, plugins.block). No call is judged or sandboxed."
+    "It is left out by choice (--plugins, --no-plugin, plugins.allow, plugins.block). No call is"
+    " judged or sandboxed."
 )
 TRUST = "hilum.trust"
-"""Group of entry points: functions that take a folder and return why what it brings along may not run, empty if it may."""
+"""Group of entry points: functions that take a folder and return why what it brings along may not
+run, empty if it may.
+"""
 
 
 @asynccontextmanager
@@ -56,29 +60,36 @@ async def open_standard_session(
     """Open a kernel and a session in it as ``hilum run`` does; leaving the block ends everything.
 
     Args:
-        workspace: The folder to work in; a resumed session keeps its own, with the plugins and settings of its project.
-        resume: Id of a session to resume, or its beginning; ``last`` for the last one of the folder.
+        workspace: The folder to work in; a resumed session keeps its own, with the plugins and
+            settings of its project.
+        resume: Id of a session to resume, or its beginning; ``last`` for the last one of the
+            folder.
         kind: ``main``, ``shared`` or ``headless``; the setting ``session_kind`` by default.
-        attended: Whether somebody is there to answer questions. Where nobody is, a ``main`` session becomes ``headless``;
-            ``shared`` says who reads along, and stays. By default everybody but a ``headless`` session is answered.
+        attended: Whether somebody is there to answer questions. Where nobody is, a ``main`` session
+            becomes ``headless``; ``shared`` says who reads along, and stays. By default everybody
+            but a ``headless`` session is answered.
         mode: Mode to be in; the setting by default.
         model: ``provider/name``; the setting by default.
         approve: ``ask_first``, ``auto`` or ``readonly``; the setting by default.
-        plugins: As for ``open_kernel``. Where they are named, only they are loaded, and the guard only if it is among them.
+        plugins: As for ``open_kernel``. Where they are named, only they are loaded, and the guard
+            only if it is among them.
         extra_plugins: Modules, objects, functions and files beside them.
         without: Names of plugins to leave out.
         tools: Functions, and what ``tool`` makes of them.
-        required: Distributions without which no call runs, besides the guard and those of the setting ``required``. Only
-            who leaves the guard out by name (``without``, the setting ``plugins.block``) runs calls without it.
+        required: Distributions without which no call runs, besides the guard and those of the
+            setting ``required``. Only who leaves the guard out by name (``without``, the setting
+            ``plugins.block``) runs calls without it.
         settings: Settings that win over all others, by dotted key.
         store: Where to keep sessions; by default what a plugin provides.
         environ: As for ``open_kernel``.
         needs_model: Whether a new session without any model is an error.
-        prepare: Called with the kernel before the session is made, so that a mistake leaves no empty session behind.
+        prepare: Called with the kernel before the session is made, so that a mistake leaves no
+            empty session behind.
 
     Raises:
         SettingsError: The settings have mistakes.
-        UsageError: The folder, a plugin, the mode or the model is not there, or there is no session to resume.
+        UsageError: The folder, a plugin, the mode or the model is not there, or there is no session
+            to resume.
         PluginError: A plugin that was passed does not fit.
         StoreError: No such session, or another process has it open.
     """
@@ -97,7 +108,9 @@ async def open_standard_session(
         )
         workspace = await _folder_of(resume, store, opened)
     with use_environment(environ):
-        files, refused = await trio.to_thread.run_sync(partial(project_plugins, Path(workspace), without, environ))
+        files, refused = await trio.to_thread.run_sync(
+            partial(project_plugins, Path(workspace), without, environ)
+        )
     # A plugin of the project may be left out by name whether or not it would be loaded.
     ours = {normal(name) for name in refused}
     without = [name for name in without if normal(name) not in ours]
@@ -140,14 +153,17 @@ async def open_standard_session(
             for name, reason in refused.items():
                 session.emit(PluginFault(plugin=name, hook="load", error=reason, switched_off=True))
             if not _is_guarded(kernel):
-                session.emit(PluginFault(plugin="guard", hook="load", error=UNGUARDED, switched_off=True))
+                session.emit(
+                    PluginFault(plugin="guard", hook="load", error=UNGUARDED, switched_off=True)
+                )
             yield session
 
 
 async def _folder_of(
     session: str, store: Store | None, opened: Callable[[], AbstractAsyncContextManager[Kernel]]
 ) -> str:
-    """Return the folder of a session: its project decides which plugins and settings the kernel has.
+    """Return the folder of a session: its project decides which plugins and settings the kernel
+    has.
 
     Args:
         session: Its id, or the beginning of it.
@@ -164,11 +180,16 @@ async def _folder_of(
 
 
 def _is_guarded(kernel: Kernel) -> bool:
-    """Return whether the guard judges calls; or refuses them, because it is not in working order."""
+    """Return whether the guard judges calls.
+
+    Or refuses them, because it is not in working order.
+    """
     if kernel.host.table.refusal():
         return True
     ours = [
-        each for each in kernel.host.plugins.values() if each.point and normal(each.point.distribution) == normal(GUARD)
+        each
+        for each in kernel.host.plugins.values()
+        if each.point and normal(each.point.distribution) == normal(GUARD)
     ]
     return any(plugin.state != "blocked" for plugin in ours)
 
@@ -195,7 +216,8 @@ async def _kind(kernel: Kernel, wanted: str, resume: str, attended: bool) -> tup
 
 
 async def find_session(kernel: Kernel, wanted: str, workspace: str | os.PathLike[str]) -> str:
-    """Return the id of a session: the one named, or the last one of a folder in which anything was said.
+    """Return the id of a session: the one named, or the last one of a folder in which anything was
+    said.
 
     Raises:
         UsageError: There is none.
@@ -220,19 +242,30 @@ def project_plugins(
     """Find the plugins in ``.hilum/plugins`` of a project.
 
     Returns:
-        The files that may be loaded, and why others are not, by name; nothing where the user has left them out.
+        The files that may be loaded, and why others are not, by name; nothing where the user has
+        left them out.
     """
     root = Path(_real(workspace))
     try:
-        found = sorted(str(path) for path in (root / ".hilum" / "plugins").glob("*.py") if path.name[:1] not in "._")
+        found = sorted(
+            str(path)
+            for path in (root / ".hilum" / "plugins").glob("*.py")
+            if path.name[:1] not in "._"
+        )
     except OSError:
         return [], {}
-    chosen = load([KernelSettings], known=None, strict=False, environ=environ).get(KernelSettings).plugins
+    chosen = (
+        load([KernelSettings], known=None, strict=False, environ=environ)
+        .get(KernelSettings)
+        .plugins
+    )
     left_out = {*map(normal, (*chosen.block, *without))}
     reason = _distrust(root, left_out) if found else ""
     if not reason:
         return found, {}
-    refused = {Path(path).stem: f"{os.path.relpath(path, root)} is not loaded: {reason}" for path in found}
+    refused = {
+        Path(path).stem: f"{os.path.relpath(path, root)} is not loaded: {reason}" for path in found
+    }
     return [], {name: "" if normal(name) in left_out else why for name, why in refused.items()}
 
 

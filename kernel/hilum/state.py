@@ -1,6 +1,7 @@
 """State as a fold over events: the conversation of one agent, and the phase its run is in.
 
-``Conversation.apply`` is the only place that changes it, live and on resume alike. That makes a resumed run the same run.
+``Conversation.apply`` is the only place that changes it, live and on resume alike. That makes a
+resumed run the same run.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ from hilum_tokens import NOTHING, Gauge, Size
 from hilum import events as ev
 from hilum.compaction import compacted, replace_texts
 from hilum.errors import RETRYABLE
-from hilum.messages import AssistantMessage, Message, NoteMessage, ToolCall, ToolMessage, Trim, Usage, UserMessage
+from hilum.messages import (
+    AssistantMessage,
+    Message,
+    NoteMessage,
+    ToolCall,
+    ToolMessage,
+    Trim,
+    Usage,
+    UserMessage,
+)
 from hilum.refusals import CallOutcome
 from hilum.repetition import FailureCounts
 
@@ -28,8 +38,10 @@ class CallState(msgspec.Struct):
     Attributes:
         call: The call as it is in the log and in the conversation.
         withheld: Whether its arguments held a secret, which is replaced there.
-        written: The call as the model wrote it, where it was withheld. A process that reads the log does not have it.
-        scope: What a lasting yes would hold for, as the user was asked last. The log has it without secrets.
+        written: The call as the model wrote it, where it was withheld. A process that reads the log
+            does not have it.
+        scope: What a lasting yes would hold for, as the user was asked last. The log has it without
+            secrets.
     """
 
     call: ToolCall
@@ -73,7 +85,11 @@ class FinishedCall(msgspec.Struct, frozen=True):
             arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
         except (msgspec.DecodeError, RecursionError, UnicodeError):
             arguments = {}
-        texts = {key: text for key, text in arguments.items() if isinstance(text, str) and len(text) <= MAX_PATH}
+        texts = {
+            key: text
+            for key, text in arguments.items()
+            if isinstance(text, str) and len(text) <= MAX_PATH
+        }
         return cls(call.name, code, {} if code else texts)
 
 
@@ -111,7 +127,10 @@ class RunState(msgspec.Struct):
 
 
 def join_answer(first: str, second: str) -> str:
-    """Join two pieces of an answer; words that the second piece repeats from the end of the first are there once."""
+    """Join two pieces of an answer.
+
+    Words that the second piece repeats from the end of the first are there once.
+    """
     for count in range(min(len(first), len(second), 400), 15, -1):
         if first.endswith(second[:count]):
             return first + second[count:]
@@ -132,7 +151,8 @@ class Conversation(msgspec.Struct, eq=False):
     Attributes:
         messages: What was said, oldest first; the prompt is layers plus these.
         request: Where in them the user's request of the last run is, ``None`` where there is none.
-        shortened: Whether an earlier run had a result that was too large for the window and was shortened.
+        shortened: Whether an earlier run had a result that was too large for the window and was
+            shortened.
         epoch: Grows when the past changed (a trim); encoded pieces of an older epoch are void.
         sealed: The prompt's layers and tools as sent, none before the first.
         told: Layers by name as last told at the tail, where they differ from the sealed ones.
@@ -166,12 +186,17 @@ class Conversation(msgspec.Struct, eq=False):
     ended: ev.RunEnded | None = None
 
     def apply(self, event: ev.Event) -> None:
-        """Fold one event into the state. The method that is named like the event does it; most events have none."""
+        """Fold one event into the state.
+
+        The method that is named like the event does it; most events have none.
+        """
         fold = getattr(self, f"_{type(event).__struct_config__.tag}", None)
         if fold is not None:
             fold(event, self.run)
         if self.run is not None and self.phase in ("call", "round"):
-            waiting = any(s.asked and not s.answered and not s.done for s in self.run.calls.values())
+            waiting = any(
+                s.asked and not s.answered and not s.done for s in self.run.calls.values()
+            )
             self.state = "waiting_for_approval" if waiting else "waiting_for_tool"
 
     @property
@@ -185,7 +210,9 @@ class Conversation(msgspec.Struct, eq=False):
 
     def open_calls(self) -> list[CallState]:
         """The calls of the last answer that have not ended, in call order."""
-        return [state for state in self.run.calls.values() if state.done is None] if self.run else []
+        if self.run:
+            return [state for state in self.run.calls.values() if state.done is None]
+        return []
 
     def _agent_started(self, event: ev.AgentStarted, run: RunState | None) -> None:
         self.messages = [*event.messages]
@@ -203,7 +230,8 @@ class Conversation(msgspec.Struct, eq=False):
         self.request = len(self.messages)
         self.messages.append(event.message)
         self.failures.clear()
-        self.phase, self.state = "seal", "preparing"
+        self.phase = "seal"
+        self.state = "preparing"
 
     def _run_retried(self, event: ev.RunRetried, run: RunState | None) -> None:
         self.run = RunState(event.run, event.model)
@@ -226,8 +254,12 @@ class Conversation(msgspec.Struct, eq=False):
 
     @property
     def kept_request(self) -> int | None:
-        """Where the request is that every compaction keeps: that of the current run, and of one that may be retried."""
-        return self.request if self.run is not None or self._ended_early else None
+        """Where the request is that every compaction keeps: that of the current run, and of one
+        that may be retried.
+        """
+        if self.run is not None or self._ended_early:
+            return self.request
+        return None
 
     @property
     def _ended_early(self) -> bool:
@@ -238,34 +270,53 @@ class Conversation(msgspec.Struct, eq=False):
         return self.ended.state == "failed" and self.ended.code in RETRYABLE
 
     def _layers_sealed(self, event: ev.LayersSealed, run: RunState) -> None:
-        self.sealed, self.told = event, {}
+        self.sealed = event
+        self.told = {}
         self.tools = frozenset(spec.name for spec in event.tools)
-        self.phase, run.size = "think", NOTHING
+        self.phase = "think"
+        run.size = NOTHING
 
     def _trim_asked(self, event: ev.TrimAsked, run: RunState | None) -> None:
         self.trim_asked = event
 
     def _trimmed(self, event: ev.Trimmed, run: RunState | None) -> None:
         trim = Trim(event.upto, event.summary, event.thinned)
-        self.messages, self.request = compacted(self.messages, trim, self.kept_request, event.request)
-        self.epoch, self.trim_asked = self.epoch + 1, None
-        self.failures.results.clear()  # what was read may be gone from the conversation, and must be read again
+        self.messages, self.request = compacted(
+            self.messages, trim, self.kept_request, event.request
+        )
+        self.epoch = self.epoch + 1
+        self.trim_asked = None
+        # What was read may be gone from the conversation, and must be read again
+        self.failures.results.clear()
         if run is not None:
-            self.phase, run.cause, run.failed, run.trims = "seal", "trim", None, run.trims + 1
+            self.phase = "seal"
+            run.cause = "trim"
+            run.failed = None
+            run.trims = run.trims + 1
 
     def _model_started(self, event: ev.ModelStarted, run: RunState) -> None:
-        run.attempt, run.model, run.failed, run.size = event.attempt, event.model, None, event.size
-        self.phase, self.state, self.trim_asked = "think", "thinking", None
+        run.attempt = event.attempt
+        run.model = event.model
+        run.failed = None
+        run.size = event.size
+        self.phase = "think"
+        self.state = "thinking"
+        self.trim_asked = None
 
     def _model_failed(self, event: ev.ModelFailed, run: RunState) -> None:
         run.failures[event.kind] = run.failures.get(event.kind, 0) + 1
-        run.failed, run.attempt = event, event.attempt
+        run.failed = event
+        run.attempt = event.attempt
         if event.action == "fallback":
-            run.model, run.failures = event.next, {}
+            run.model = event.next
+            run.failures = {}
             run.first_failure = run.first_failure or event.message
 
     def _model_answered(self, event: ev.ModelAnswered, run: RunState) -> None:
-        run.turn, run.attempt, run.failures, run.trims = run.turn + 1, 0, {}, 0
+        run.turn = run.turn + 1
+        run.attempt = 0
+        run.failures = {}
+        run.trims = 0
         self._model_used(event, run)
         if any(run.size) and event.usage.input:
             self.gauges[run.model] = self.gauge(run.model).learn(run.size, event.usage.input)
@@ -273,7 +324,9 @@ class Conversation(msgspec.Struct, eq=False):
         run.answer = join_answer(run.answer, text) if run.cut else text or run.answer
         run.cut = event.message.stop == "length" and not event.message.calls
         run.first_failure = ""
-        run.calls = {call.id: CallState(call, call.id in event.withheld) for call in event.message.calls}
+        run.calls = {
+            call.id: CallState(call, call.id in event.withheld) for call in event.message.calls
+        }
         self.messages.append(event.message)
         self.phase = "call" if run.calls else "check"
 
@@ -289,7 +342,8 @@ class Conversation(msgspec.Struct, eq=False):
         for state in run.calls.values():
             if state.asked and state.asked.id == event.id:
                 state.answered = event
-                # Whoever was asked may have done something meanwhile; but a no does not make the same call right.
+                # Whoever was asked may have done something meanwhile; but a no does not make the
+                # same call right.
                 if event.accepted:
                     self.failures.clear()
                 elif event.by == "user":
@@ -311,7 +365,9 @@ class Conversation(msgspec.Struct, eq=False):
 
     def _round_ended(self, event: ev.RoundEnded, run: RunState) -> None:
         if run.calls:
-            results = ToolMessage(tuple(state.done.result for state in run.calls.values() if state.done))
+            results = ToolMessage(
+                tuple(state.done.result for state in run.calls.values() if state.done)
+            )
             self.messages.append(replace_texts(results, event.shortened, images=True))
         self.failures.mark_noted()
         if event.notes:
@@ -333,5 +389,7 @@ class Conversation(msgspec.Struct, eq=False):
         if run is not None:
             self.shortened = self.shortened or run.shortened
         if run.id == event.run if run else not self.queue:
-            self.run, self.phase, self.state = None, "idle", event.state
+            self.run = None
+            self.phase = "idle"
+            self.state = event.state
             self.ended = event

@@ -1,7 +1,8 @@
 """The store protocol, and the store that lives in memory.
 
-A store keeps the event logs of sessions. A log is open for writing in one process at a time (a lease); anyone may read.
-Appending is synchronous: when it returns, the events survive the death of the process.
+A store keeps the event logs of sessions. A log is open for writing in one process at a time (a
+lease); anyone may read. Appending is synchronous: when it returns, the events survive the death of
+the process.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from hilum.messages import Data
 def spell_folder(folder: str | os.PathLike[str]) -> str:
     """Return the path of a folder as text that JSON and databases can hold.
 
-    A path whose bytes are not UTF-8 becomes a ``file:`` address, which no absolute path looks like; others stay as they are.
+    A path whose bytes are not UTF-8 becomes a ``file:`` address, which no absolute path looks like;
+    others stay as they are.
     """
     path = os.fspath(folder)
     try:
@@ -34,13 +36,16 @@ def spell_folder(folder: str | os.PathLike[str]) -> str:
 
 def unspell_folder(text: str) -> str:
     """Return the path that ``spell_folder`` wrote."""
-    return os.fsdecode(unquote_to_bytes(text.removeprefix("file://"))) if text.startswith("file:///") else text
+    if text.startswith("file:///"):
+        return os.fsdecode(unquote_to_bytes(text.removeprefix("file://")))
+    return text
 
 
 class SessionInfo(Data, frozen=True):
     """A session as a list shows it.
 
-    Times are Unix seconds; ``title`` starts as the first prompt; ``workspace`` is spelled as ``spell_folder`` does.
+    Times are Unix seconds; ``title`` starts as the first prompt; ``workspace`` is spelled as
+    ``spell_folder`` does.
     """
 
     id: str
@@ -65,7 +70,8 @@ class Log(Protocol):
         """Write events in one transaction. Their ``seq`` continue ``last`` without a gap.
 
         Raises:
-            StoreError: Nothing was written: the disk is full, the file is damaged, or the lease was lost.
+            StoreError: Nothing was written: the disk is full, the file is damaged, or the lease was
+                lost.
         """
 
     def read(self, after: int = 0, limit: int = 1000) -> list[AnyEvent]:
@@ -80,13 +86,14 @@ class Store(Protocol):
     """Keeps sessions. A session is named by its id or by any unambiguous beginning of it."""
 
     async def create(self, info: SessionInfo) -> Log:
-        """Make a session with an empty log and take its lease."""
+        """Create a session with an empty log and take its lease."""
 
     async def open(self, session: str) -> Log:
         """Take the lease of a session.
 
         Raises:
-            StoreError: ``"E_UNKNOWN"`` no such session; ``"E_BUSY"`` another process writes it (the message says which).
+            StoreError: ``"E_UNKNOWN"`` no such session; ``"E_BUSY"`` another process writes it (the
+                message says which).
         """
 
     async def info(self, session: str) -> SessionInfo:
@@ -102,14 +109,19 @@ class Store(Protocol):
         """Give a session a title."""
 
     async def delete(self, session: str) -> None:
-        """Delete a session and its log. Raises ``StoreError`` with ``"E_BUSY"`` while it is open."""
+        """Delete a session and its log.
+
+        Raises ``StoreError`` with ``"E_BUSY"`` while it is open.
+        """
 
     async def close(self) -> None:
         """Close the store and all logs of this process."""
 
 
 async def is_open(store: Store, session: str) -> bool:
-    """Return whether a process has a session open: without one, what its log says to be running was cut off."""
+    """Return whether a process has a session open: without one, what its log says to be running was
+    cut off.
+    """
     try:
         log = await store.open(session)
     except StoreError as error:
@@ -119,8 +131,10 @@ async def is_open(store: Store, session: str) -> bool:
 
 
 def describe(info: SessionInfo, events: Sequence[AnyEvent]) -> SessionInfo:
-    """Give the description of a session after these events were appended."""
-    title, state, count = info.title, info.state, info.events + len(events)
+    """Return the description of a session after these events were appended."""
+    title = info.title
+    state = info.state
+    count = info.events + len(events)
     for event in events:
         if isinstance(event, RunStarted):
             title = title or " ".join(event.text.split())[:80]
@@ -136,17 +150,24 @@ class MemoryStore:
         self._logs: dict[str, MemoryLog] = {}
 
     def _find(self, session: str, *, free: bool = False) -> MemoryLog:
-        found = [session] if session in self._logs else [s for s in self._logs if s.startswith(session)]
+        if session in self._logs:
+            found = [session]
+        else:
+            found = [s for s in self._logs if s.startswith(session)]
         if len(found) != 1:
             what = "There is no session" if not found else "More than one session begins with"
-            raise StoreError(f"{what} {session!r}.", code="E_UNKNOWN", hint="hilum sessions list shows all.")
+            raise StoreError(
+                f"{what} {session!r}.", code="E_UNKNOWN", hint="hilum sessions list shows all."
+            )
         log = self._logs[found[0]]
         if free and log.leased:
-            raise StoreError(f"Session {log.info.id} is in use.", code="E_BUSY", hint="Close it there first.")
+            raise StoreError(
+                f"Session {log.info.id} is in use.", code="E_BUSY", hint="Close it there first."
+            )
         return log
 
     async def create(self, info: SessionInfo) -> Log:
-        """Make a session with an empty log."""
+        """Create a session with an empty log."""
         self._logs[info.id] = MemoryLog(info)
         return await self.open(info.id)
 
@@ -189,7 +210,8 @@ class MemoryLog:
     """A log in memory, kept when it is closed. Implements ``Log``."""
 
     def __init__(self, info: SessionInfo) -> None:
-        self.info, self.leased = info, False
+        self.info = info
+        self.leased = False
         self._events: list[AnyEvent] = []
 
     @property

@@ -1,4 +1,7 @@
-"""Tools: a typed function with a docstring is one. ``Call`` is what a running tool sees of the world."""
+"""Tools: a typed function with a docstring is one.
+
+``Call`` is what a running tool sees of the world.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ RISKS: tuple[str, ...] = get_args(Risk)
 DEFAULT_TIMEOUT = 120.0
 DEFAULT_GRACE = 3.0
 EVERYTHING = "/"
-"""Stands for all files: what a command reads. A call that reads it waits for each earlier change of its answer."""
+"""Stands for all files: what a command reads.
+
+A call that reads it waits for each earlier change of its answer.
+"""
 
 # How a parameter annotated with such a type is filled; Agent and Session register themselves.
 injected: dict[type, Callable[[Call], Any]] = {}
@@ -65,7 +71,8 @@ class Call(msgspec.Struct, eq=False):
         processes: The only way to start a process.
         deadline: ``trio.current_time`` at which the call is cancelled.
         emit: Shows output while the call runs. It reaches faces, not the model, and is not stored.
-        release_queues: Let the next call of this answer that uses the same ``queues`` begin, before this one has ended.
+        release_queues: Let the next call of this answer that uses the same ``queues`` begin, before
+            this one has ended.
     """
 
     id: str
@@ -102,26 +109,36 @@ class Tool:
     Args:
         name: Name the model uses, ``[a-zA-Z0-9_-]{1,64}``.
         description: What it does, for the model.
-        function: ``async def`` or ``def`` (a ``def`` must not block); gives ``str``, ``Output``, or plain data.
+        function: ``async def`` or ``def`` (a ``def`` must not block); gives ``str``, ``Output``, or
+            plain data.
         risk: What it touches: ``read``, ``write``, ``execute`` or ``network``.
-        effect: What a resume may do with a call that was cut off: ``pure`` and ``idempotent`` run again, ``once`` does not.
-        timeout: Seconds after which a call is cancelled; a number, or a function of the checked arguments.
-        grace: Seconds that a cancelled call has to end. One that takes longer is abandoned, as a fault of its plugin.
-        writes: Names of parameters that hold paths it writes. Calls of one answer that meet (one writes what the other
-            reads or writes, a folder above it included) run in their order; calls that do not meet run in parallel.
-        reads: Names of parameters that hold paths it reads, or a function of the checked arguments that returns the paths
-            (``EVERYTHING`` for all files). A tool of risk ``execute`` that declares no order reads everything.
-        queues: Names of queues; calls of one answer that use the same queue run in their order. ``"service {service}"``
-            takes the argument ``service`` into the name.
-        aim: What a call is about, where that is no path: a function of the checked arguments that returns, for example,
-            the program that a command runs. Three failures in a row with one aim and one code are told to the user.
-        schema: JSON Schema of the parameters, for tools whose function takes whatever the schema allows (MCP). Without it
-            the schema comes from the function's signature and docstring, and the arguments are checked against it.
-        deferred: Whether it is left out of the tool list and is reached through ``find_tools`` and ``call_tool`` instead:
-            always, never, or decided by a function of the agent (a tool for services has no use before there is one).
+        effect: What a resume may do with a call that was cut off: ``pure`` and ``idempotent`` run
+            again, ``once`` does not.
+        timeout: Seconds after which a call is cancelled; a number, or a function of the checked
+            arguments.
+        grace: Seconds that a cancelled call has to end. One that takes longer is abandoned, as a
+            fault of its plugin.
+        writes: Names of parameters that hold paths it writes. Calls of one answer that meet (one
+            writes what the other reads or writes, a folder above it included) run in their order;
+            calls that do not meet run in parallel.
+        reads: Names of parameters that hold paths it reads, or a function of the checked arguments
+            that returns the paths (``EVERYTHING`` for all files). A tool of risk ``execute`` that
+            declares no order reads everything.
+        queues: Names of queues; calls of one answer that use the same queue run in their order.
+            ``"service {service}"`` takes the argument ``service`` into the name.
+        aim: What a call is about, where that is no path: a function of the checked arguments that
+            returns, for example, the program that a command runs. Three failures in a row with one
+            aim and one code are told to the user.
+        schema: JSON Schema of the parameters, for tools whose function takes whatever the schema
+            allows (MCP). Without it the schema comes from the function's signature and docstring,
+            and the arguments are checked against it.
+        deferred: Whether it is left out of the tool list and is reached through ``find_tools`` and
+            ``call_tool`` instead: always, never, or decided by a function of the agent (a tool for
+            services has no use before there is one).
         serves: Tells whether an agent may use it; it is neither shown to others nor runs for them.
-        changes_files: Whether a call may change files of the workspace that none of its parameters names, as a program of the
-            user's does. The journal compares the files before and after such a call, as for every tool that executes.
+        changes_files: Whether a call may change files of the workspace that none of its parameters
+            names, as a program of the user's does. The journal compares the files before and after
+            such a call, as for every tool that executes.
         plugin: Name of the plugin it belongs to; the kernel fills it in.
     """
 
@@ -133,7 +150,9 @@ class Tool:
     timeout: Timeout = DEFAULT_TIMEOUT
     grace: float = DEFAULT_GRACE
     writes: tuple[str, ...] = attrs.field(default=(), converter=_names)
-    reads: tuple[str, ...] | Callable[[dict[str, Any]], Iterable[str]] = attrs.field(default=(), converter=_paths)
+    reads: tuple[str, ...] | Callable[[dict[str, Any]], Iterable[str]] = attrs.field(
+        default=(), converter=_paths
+    )
     queues: tuple[str, ...] = attrs.field(default=(), converter=_names)
     aim: Callable[[dict[str, Any]], str] | None = None
     schema: dict[str, Any] | None = None
@@ -147,7 +166,9 @@ class Tool:
     def __get__(self, instance: object, owner: type | None = None) -> Tool:
         if instance is None:
             return self
-        return attrs.evolve(self, function=functools.partial(self.function, instance), signature=self._signature)
+        return attrs.evolve(
+            self, function=functools.partial(self.function, instance), signature=self._signature
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, as if it were no tool."""
@@ -155,9 +176,14 @@ class Tool:
 
     @property
     def signature(self) -> Signature:
-        """The parameters as a struct type, their schema, and what is injected; read at first use."""
+        """The parameters as a struct type, their schema, and what is injected.
+
+        Read at first use.
+        """
         if not self._signature:
-            self._signature.append(read(self.function, name=self.name, injected=injected, error=_wrong))
+            self._signature.append(
+                read(self.function, name=self.name, injected=injected, error=_wrong)
+            )
         return self._signature[0]
 
     @property
@@ -187,12 +213,15 @@ class Tool:
         try:
             return self.signature.convert(raw)
         except msgspec.ValidationError as error:
-            problem, hint = f"The arguments of {self.name} do not fit: {error}.", f"Parameters: {self.signature.takes}."
+            problem = f"The arguments of {self.name} do not fit: {error}."
+            hint = f"Parameters: {self.signature.takes}."
             raise ToolError(problem, code="E_BAD_ARGS", hint=hint) from None
 
     def is_deferred(self, agent: Any) -> bool:
         """Return whether the tool is left out of an agent's tool list for now."""
-        return self.deferred(agent) if callable(self.deferred) else self.deferred
+        if callable(self.deferred):
+            return self.deferred(agent)
+        return self.deferred
 
     def time_limit(self, arguments: dict[str, Any]) -> float:
         """Seconds this call may take."""
@@ -225,7 +254,9 @@ class Tool:
             value = await value
         if value is None or isinstance(value, str):
             value = Output(value or "")
-        return value if isinstance(value, Output) else Output(msgspec.json.encode(value).decode())
+        if isinstance(value, Output):
+            return value
+        return Output(msgspec.json.encode(value).decode())
 
 
 def _named(arguments: dict[str, Any], names: Iterable[str]) -> list[str]:
@@ -257,12 +288,14 @@ class Options(TypedDict, total=False):
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
 def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a tool of a function or method: its name, docstring and signature are the tool's.
+def tool(
+    function: Callable[..., Any] | None = None, /, **options: Any
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Create a tool of a function or method: its name, docstring and signature are the tool's.
 
-    Parameters annotated ``Call``, ``Session`` or ``Agent`` are injected; all others come from the model and need an
-    annotation. ``Annotated[int, msgspec.Meta(ge=1)]`` adds constraints. The docstring is Google style; what stands under
-    ``Args:`` describes the parameters.
+    Parameters annotated ``Call``, ``Session`` or ``Agent`` are injected; all others come from the
+    model and need an annotation. ``Annotated[int, msgspec.Meta(ge=1)]`` adds constraints. The
+    docstring is Google style; what stands under ``Args:`` describes the parameters.
 
     Args:
         function: The function, when used without parentheses.
@@ -272,13 +305,16 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool 
             ``timeout``, seconds, or a function of the arguments that gives seconds;
             ``grace``, seconds that a cancelled call has to end before it is abandoned;
             ``writes``, parameters that hold paths it writes;
-            ``reads``, parameters that hold paths it reads, or a function of the arguments that returns the paths;
-            ``queues``, names of queues in which its calls run in their order;
-            ``aim``, a function of the arguments that returns what a call is about, where that is no path;
-            ``name``, name for the model, when it should differ from the function's;
-            ``deferred``, whether the model finds it through ``find_tools`` instead of in its tool list.
+            ``reads``, parameters that hold paths it reads, or a function of the arguments that
+            returns the paths; ``queues``, names of queues in which its calls run in their order;
+            ``aim``, a function of the arguments that returns what a call is about, where that is no
+            path; ``name``, name for the model, when it should differ from the function's;
+            ``deferred``, whether the model finds it through ``find_tools`` instead of in its tool
+            list.
     """
     if function is None:
         return functools.partial(tool, **options)
     named = {"name": function.__name__, **options}
-    return Tool(description=split_docstring(inspect.getdoc(function) or "")[0], function=function, **named)
+    return Tool(
+        description=split_docstring(inspect.getdoc(function) or "")[0], function=function, **named
+    )

@@ -130,5 +130,7 @@ class Underway:
 
     def _find(self, approval: str) -> OpenApproval:
         if approval not in self._approvals:
-            raise UsageError(f"There is no open approval {approval!r}.", hint="It was answered or ran out.")
+            raise UsageError(
+                f"There is no open approval {approval!r}.", hint="It was answered or ran out."
+            )
         return self._approvals[approval]

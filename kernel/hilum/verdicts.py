@@ -1,7 +1,8 @@
-"""Whether a call may run: what the approval policy, the mode and the plugins' gates say, and what the user answers.
+"""Whether a call may run: what the approval policy, the mode and the plugins' gates say, and what
+the user answers.
 
-A gate may rewrite the arguments. Then all gates judge the rewritten call, until none rewrites it any more: what is approved,
-logged and run is what every gate has seen.
+A gate may rewrite the arguments. Then all gates judge the rewritten call, until none rewrites it
+any more: what is approved, logged and run is what every gate has seen.
 """
 
 from __future__ import annotations
@@ -43,7 +44,11 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 async def permit(
-    agent: Agent, state: CallState, call: ToolCall, tool: Tool, before_asking: Callable[[ToolCall], Awaitable[None]]
+    agent: Agent,
+    state: CallState,
+    call: ToolCall,
+    tool: Tool,
+    before_asking: Callable[[ToolCall], Awaitable[None]],
 ) -> Judgement:
     """Judge a call, and have the user asked where need be.
 
@@ -52,7 +57,8 @@ async def permit(
         state: How far it has come.
         call: The call.
         tool: Its tool.
-        before_asking: Called with the call as the gates have rewritten it, before the user is asked; waits for its turn.
+        before_asking: Called with the call as the gates have rewritten it, before the user is
+            asked; waits for its turn.
 
     Returns:
         The call that may run.
@@ -74,7 +80,9 @@ async def permit(
         if same and verdict == approved:
             return Judgement(verdict, judged.call, rewritten_by)
         if approved is not None and (approved.scope or call.name) not in agent.session.grants:
-            raise ToolDenied("What the call would do has changed since it was asked.", code=verdict.code)
+            raise ToolDenied(
+                "What the call would do has changed since it was asked.", code=verdict.code
+            )
         if verdict.kind == "ask":
             await before_asking(judged.call)
             await _approve(agent, state, judged.call, tool, verdict)
@@ -83,14 +91,21 @@ async def permit(
 
 
 async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
-    """Judge a call, again and again while gates rewrite it. Where the policy refuses it, no plugin is heard."""
-    hooks, approve = agent.session.hooks, agent.session.approve
+    """Judge a call, again and again while gates rewrite it.
+
+    Where the policy refuses it, no plugin is heard.
+    """
+    hooks = agent.session.hooks
+    approve = agent.session.approve
     if tool.risk != "read" and approve == "readonly":
         return Judgement(deny(f"The session is read-only, and {tool.name} can {tool.risk}."), call)
-    if reason := hooks.refusal():
+    reason = hooks.refusal()
+    if reason:
         return Judgement(deny(reason), call)
     rewritten_by: list[str] = []
-    kept: list[Verdict] = []  # who rewrites a call and has the user asked about it need not ask again
+    kept: list[
+        Verdict
+    ] = []  # who rewrites a call and has the user asked about it need not ask again
     for _ in range(MAX_REWRITES + 1):
         verdicts: list[Verdict] = []
         rewritten = call
@@ -105,7 +120,10 @@ async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
             except (ToolError, TypeError, ValueError, RecursionError) as error:
                 fault = hooks.fault(plugin, "on_tool_call", error)
                 return Judgement(
-                    deny(f"The plugin {plugin}, {GATE_FAILED}: it rewrote the call wrongly. {fault}."), call
+                    deny(
+                        f"The plugin {plugin}, {GATE_FAILED}: it rewrote the call wrongly. {fault}."
+                    ),
+                    call,
                 )
             if rewritten is not call:
                 rewritten_by.append(plugin)
@@ -120,7 +138,9 @@ async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
 
 
 def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
-    """Return the call with the arguments of a verdict; the very same call where they are the ones that it has.
+    """Return the call with the arguments of a verdict.
+
+    The very same call where they are the ones that it has.
 
     Raises:
         ToolError: They do not fit the tool.
@@ -129,7 +149,8 @@ def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
     """
     assert verdict.arguments is not None
     text = encode_arguments(verdict.arguments)
-    if reason := problem_of(text):
+    reason = problem_of(text)
+    if reason:
         raise ValueError(f"the arguments {reason}")
     if normalized(text) == normalized(call.arguments):
         return call
@@ -140,27 +161,41 @@ def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
 def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]) -> Verdict:
     """Return the strictest of what gates, mode and approval policy say.
 
-    A lasting yes of the user's answers what he was asked, and nothing else that is asked of the same call.
+    A lasting yes of the user's answers what he was asked, and nothing else that is asked of the
+    same call.
     """
     grants = agent.session.grants
-    left = [verdict for verdict in verdicts if verdict.kind != "ask" or (verdict.scope or call.name) not in grants]
+    left = [
+        verdict
+        for verdict in verdicts
+        if verdict.kind != "ask" or (verdict.scope or call.name) not in grants
+    ]
     if tool.risk != "read" and len(left) == len(verdicts) and call.name not in grants:
         if tool.risk in agent.mode.ask:
-            left.append(ask(f"In {agent.mode.name} mode calls that {tool.risk} are confirmed by the user."))
-        if agent.session.approve == "ask_first" and not any(verdict.settled for verdict in verdicts):
+            left.append(
+                ask(f"In {agent.mode.name} mode calls that {tool.risk} are confirmed by the user.")
+            )
+        if agent.session.approve == "ask_first" and not any(
+            verdict.settled for verdict in verdicts
+        ):
             left.append(ask("Calls that change something are confirmed (approve = ask_first)."))
     strictest = max([allow(), *left], key=lambda verdict: verdict.rank)
     return msgspec.structs.replace(strictest, arguments=None)
 
 
-async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict) -> None:
+async def _approve(
+    agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict
+) -> None:
     """Wait for the user's answer.
 
     Raises:
         ToolDenied: It was no, came too late, or nobody is there to ask.
     """
     session = agent.session
-    known = state.asked is not None and (state.asked.call, state.asked.scope) == (call, verdict.scope)
+    known = state.asked is not None and (state.asked.call, state.asked.scope) == (
+        call,
+        verdict.scope,
+    )
     answer = state.answered if known else None
     if answer is None:
         if not session.attended:
@@ -178,16 +213,25 @@ async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, v
     raise ToolDenied(f"{who} the call: {reason}{stop}", code="E_REJECTED", hint="Change your plan.")
 
 
-async def _ask(agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict) -> ApprovalAnswered:
+async def _ask(
+    agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict
+) -> ApprovalAnswered:
     """Ask the user; where nobody answers in time, that is written down as the answer."""
     session = agent.session
-    # A stop cannot cancel a gate that has already decided. Nobody is asked about a call of a stopped run.
+    # A stop cannot cancel a gate that has already decided. Nobody is asked about a call of a
+    # stopped run.
     await trio.lowlevel.checkpoint_if_cancelled()
-    identity, seconds = os.urandom(6).hex(), session.options.approval_timeout
+    identity = os.urandom(6).hex()
+    seconds = session.options.approval_timeout
     with session.underway.approval(agent, identity, seconds) as opened:
         agent.emit(
             ApprovalAsked(
-                id=identity, call=call, risk=tool.risk, reason=verdict.reason, scope=verdict.scope, seconds=seconds
+                id=identity,
+                call=call,
+                risk=tool.risk,
+                reason=verdict.reason,
+                scope=verdict.scope,
+                seconds=seconds,
             )
         )
         session.underway.ask()

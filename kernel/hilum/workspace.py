@@ -1,4 +1,7 @@
-"""The folders a session works in. ``hilum_workspace`` does the work; here its errors become those that tools tell."""
+"""The folders a session works in.
+
+``hilum_workspace`` does the work; here its errors become those that tools tell.
+"""
 
 import hilum_workspace
 from hilum_workspace import Locks, Place

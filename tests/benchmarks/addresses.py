@@ -1,4 +1,6 @@
-"""What checking an address costs, and what the import does. Run: ``python tests/benchmarks/addresses.py``.
+"""What checking an address costs, and what the import does.
+
+Run: ``python tests/benchmarks/addresses.py``.
 
 Times are of the processor, the least of several rounds: other work on the machine does not count.
 """
@@ -23,23 +25,35 @@ HEAVY = ("httpx", "httpcore", "selectolax", "html_to_markdown")
 
 
 def main() -> None:
-    """Print the cost of one check for each kind of URL as a share of the bar, then what an import brings."""
+    """Print the cost of one check for each kind of URL as a share of the bar, then what an import
+    brings.
+    """
     from hilum_web import check_url
     from hilum_web.addresses import is_own
     from hilum_web.urls import read_url
 
     print(f"{len(URLS)} kinds of URLs, bar {BAR * 1e6:.0f} µs")
     for name, url in URLS.items():
-        best = measured(lambda url=url: check_url(url, lambda host: ANSWERS.get(host, ["93.184.215.14"])))
-        verdict = "allowed" if check_url(url, lambda host: ANSWERS.get(host, ["93.184.215.14"])) else "refused"
+        best = measured(
+            lambda url=url: check_url(url, lambda host: ANSWERS.get(host, ["93.184.215.14"]))
+        )
+        verdict = (
+            "allowed"
+            if check_url(url, lambda host: ANSWERS.get(host, ["93.184.215.14"]))
+            else "refused"
+        )
         print(f"{name} ({verdict}): {best * 1e6:.1f} µs, {best / BAR:.2f} of the bar")
     own = read_url(URLS["IPv4"]).address
-    print(f"whether an address is this machine's (at each connection): {measured(lambda: is_own(own)) * 1e6:.1f} µs")
+    print(
+        f"whether an address is this machine's (at each connection): {measured(lambda: is_own(own)) * 1e6:.1f} µs"
+    )
     program = (
         "import hilum, sys, time, trio; b = time.process_time(); import hilum_web;"
         f"print((time.process_time() - b) * 1e3, [m for m in {HEAVY} if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     taken, _, brought = done.stdout.strip().partition(" ")
     print(
         f"import of hilum_web beyond hilum and trio: {float(taken):.1f} ms, of {', '.join(HEAVY)} it brings {brought}"

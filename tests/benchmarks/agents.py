@@ -1,7 +1,9 @@
-"""What 1,000 agents of one kernel cost while they wait for a slow model. Run: ``python tests/benchmarks/agents.py``.
+"""What 1,000 agents of one kernel cost while they wait for a slow model.
 
-Once as 1,000 agents of one session, once as 1,000 sessions with one agent each; all plugins, the durable store, real
-connections.
+Run: ``python tests/benchmarks/agents.py``.
+
+Once as 1,000 agents of one session, once as 1,000 sessions with one agent each; all plugins, the
+durable store, real connections.
 """
 
 import argparse
@@ -26,7 +28,10 @@ def rss() -> float:
 
 
 async def slow_server() -> None:
-    """Take requests, begin an answer, and say no more; print the port, then the number of requests held."""
+    """Take requests, begin an answer, and say no more.
+
+    Print the port, then the number of requests held.
+    """
     import trio
 
     held = 0
@@ -114,7 +119,12 @@ def child(which: str, count: int) -> None:
         assert server.stdout
         url = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
         own = f"{folder}/own"
-        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": own, "HILUM_CONFIG": own}
+        os.environ |= {
+            "OPENAI_BASE_URL": url,
+            "OPENAI_API_KEY": "none",
+            "HILUM_DATA": own,
+            "HILUM_CONFIG": own,
+        }
         os.chdir(folder)
         print(json.dumps(trio.run(measure, which, server.stdout, count)))
         server.stdin.close()
@@ -135,13 +145,13 @@ def main() -> None:
         return trio.run(slow_server)
     if options.child:
         return child(options.child[0], int(options.child[1]))
-    print(f"{options.count} waiting as        RSS MB   (before)   CPU %   all waiting after s   stopped after s   bar")
+    print(
+        f"{options.count} waiting as        RSS MB   (before)   CPU %   all waiting after s   stopped after s   bar"
+    )
     for which in ("agents", "sessions"):
         argv = [sys.executable, __file__, "--child", which, str(options.count)]
         found = json.loads(subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout)
-        figures = (
-            f"{found['rss']:8.0f}{found['empty']:11.0f}{found['cpu']:8.2f}{found['start']:22.1f}{found['stop']:18.2f}"
-        )
+        figures = f"{found['rss']:8.0f}{found['empty']:11.0f}{found['cpu']:8.2f}{found['start']:22.1f}{found['stop']:18.2f}"
         print(f"{which:22}{figures}   300 MB, 5 %", flush=True)
     return None
 

@@ -1,9 +1,10 @@
-"""A real browser on a local page: from a cold start, and navigate, type, click, read and screenshot once it runs.
+"""A real browser on a local page: from a cold start, and navigate, type, click, read and screenshot
+once it runs.
 
-``python tests/benchmarks/browser.py`` prints medians and the worst of some rounds, how long its end takes, and how many
-processes are left then; it fails where a bar is missed.
-``--long 100`` does a hundred rounds of ten actions, with a new tab and a dialog in each, and prints at every fifth of it the
-seconds of a round and the megabytes of each process: neither may grow.
+``python tests/benchmarks/browser.py`` prints medians and the worst of some rounds, how long its end
+takes, and how many processes are left then; it fails where a bar is missed.
+``--long 100`` does a hundred rounds of ten actions, with a new tab and a dialog in each, and prints
+at every fifth of it the seconds of a round and the megabytes of each process: neither may grow.
 Needs Playwright and Chromium.
 """
 
@@ -79,8 +80,13 @@ async def work_long(bench: Bench, url: str, rounds: int, mark: dict[str, str]) -
             assert not result.code, result.text
         taken.append(time.perf_counter() - began)
         if (number + 1) % max(rounds // 5, 1) == 0:
-            kinds = ", ".join(f"{kind} {megabytes}" for kind, megabytes in sorted(memory(mark).items()))
-            print(f"{number + 1:4} rounds: median {statistics.median(taken):.2f} s; MB: {kinds}", flush=True)
+            kinds = ", ".join(
+                f"{kind} {megabytes}" for kind, megabytes in sorted(memory(mark).items())
+            )
+            print(
+                f"{number + 1:4} rounds: median {statistics.median(taken):.2f} s; MB: {kinds}",
+                flush=True,
+            )
             taken.clear()
 
 
@@ -90,7 +96,9 @@ async def main(long: int) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://localhost:{server.server_port}/"
     mark = {"BROWSER_BENCHMARK": str(os.getpid())}
-    async with open_bench(hilum_files, hilum_guard, hilum_browser, environ=mark, patience=90) as bench:
+    async with open_bench(
+        hilum_files, hilum_guard, hilum_browser, environ=mark, patience=90
+    ) as bench:
         starts, ends, left = [], [], 0
         for _ in range(3):
             began = time.perf_counter()
@@ -129,7 +137,9 @@ def memory(mark: dict[str, str]) -> dict[str, int]:
         kind = next((kind for kind in kinds if kind.encode() in command), "")
         try:
             with open(f"/proc/{pid}/smaps_rollup") as lines:
-                size = sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) // 1024
+                size = (
+                    sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) // 1024
+                )
         except OSError:
             continue
         if kind:
@@ -138,12 +148,17 @@ def memory(mark: dict[str, str]) -> dict[str, int]:
 
 
 def processes(mark: dict[str, str]) -> list[tuple[str, bytes]]:
-    """Give number and command line of the processes that have the mark in their environment, and of what they started."""
+    """Give number and command line of the processes that have the mark in their environment, and of
+    what they started.
+    """
     [wanted] = [f"{name}={value}".encode() for name, value in mark.items()]
     found, parents = {}, {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/cmdline", "rb") as command:
+            with (
+                open(f"/proc/{pid}/environ", "rb") as environ,
+                open(f"/proc/{pid}/cmdline", "rb") as command,
+            ):
                 found[pid] = (wanted in environ.read().split(b"\0"), command.read())
             with open(f"/proc/{pid}/stat") as stat:
                 parents[pid] = stat.read().rpartition(")")[2].split()[1]

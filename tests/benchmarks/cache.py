@@ -1,9 +1,11 @@
-"""How much of a long session's prompts a provider's cache can hold: ``python tests/benchmarks/cache.py``.
+"""How much of a long session's prompts a provider's cache can hold:
+``python tests/benchmarks/cache.py``.
 
-A session of 20 runs and 300 turns over HTTP, with all plugins, over all four wire formats; 12 times a rule is edited or a
-skill switched in the middle of a run, every few turns a note on the todo list comes, two trims are made. The bytes of each
-request are put in the order in which providers cache them (tools, system, messages); what the next request begins with is
-kept. Each break must be explained by the log: by a trim, or by the layers and tools that it names as changed.
+A session of 20 runs and 300 turns over HTTP, with all plugins, over all four wire formats; 12 times
+a rule is edited or a skill switched in the middle of a run, every few turns a note on the todo list
+comes, two trims are made. The bytes of each request are put in the order in which providers cache
+them (tools, system, messages); what the next request begins with is kept. Each break must be
+explained by the log: by a trim, or by the layers and tools that it names as changed.
 """
 
 import json
@@ -29,7 +31,8 @@ RUNS, TURNS = 20, 15
 EDITS = [n * 24 + 5 for n in range(12)]
 TRIMS = {7, 14}
 SUMMARY = "\n".join(
-    f"## {name}\nWhat src/app.py needs.\n" for name in ("Goal", "Decisions", "Files", "Facts", "Open work")
+    f"## {name}\nWhat src/app.py needs.\n"
+    for name in ("Goal", "Decisions", "Files", "Facts", "Open work")
 )
 
 
@@ -57,11 +60,16 @@ class Work:
 def furnish(work: Path, own: Path) -> None:
     """Write rules for the folder, and skills of the user."""
     work.mkdir()
-    (work / "AGENTS.md").write_text("# Style\n" + "".join(f"- Keep functions of kind {n} short.\n" for n in range(40)))
+    (work / "AGENTS.md").write_text(
+        "# Style\n" + "".join(f"- Keep functions of kind {n} short.\n" for n in range(40))
+    )
     for number in range(10):
         skill = own / "skills" / f"skill-{number}"
         skill.mkdir(parents=True)
-        text = f"---\nname: skill-{number}\ndescription: Does thing {number}.\n---\n" + "Do it step by step.\n" * 10
+        text = (
+            f"---\nname: skill-{number}\ndescription: Does thing {number}.\n---\n"
+            + "Do it step by step.\n" * 10
+        )
         (skill / "SKILL.md").write_text(text)
 
 
@@ -88,7 +96,10 @@ async def bodies_of(api: str) -> tuple[list[bytes], list[Any]]:
         if number % TURNS == 0:
             return "Done."
         return AssistantMessage(
-            (Text(f"Turn {number}.", "model"), ToolCall(f"call-{number:05}", "look", f'{{"number":{number}}}'))
+            (
+                Text(f"Turn {number}.", "model"),
+                ToolCall(f"call-{number:05}", "look", f'{{"number":{number}}}'),
+            )
         )
 
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +123,9 @@ async def bodies_of(api: str) -> tuple[list[bytes], list[Any]]:
                     assert ended.state == "completed", ended
                 events = list(await kernel.store.read(session.id, 0, 100_000))
             assert not server.failures
-            return [body for body in server.bodies if b"You summarize the earlier part" not in body], events
+            return [
+                body for body in server.bodies if b"You summarize the earlier part" not in body
+            ], events
 
 
 def ordered(body: bytes) -> bytes:
@@ -123,7 +136,9 @@ def ordered(body: bytes) -> bytes:
         data.get(key) for key in ("system", "instructions", "systemInstruction")
     ]
     said = [m for m in messages if m.get("role") != "system"]
-    return "".join(json.dumps(part, ensure_ascii=False)[:-1] for part in (data.get("tools"), system, said)).encode()
+    return "".join(
+        json.dumps(part, ensure_ascii=False)[:-1] for part in (data.get("tools"), system, said)
+    ).encode()
 
 
 def prefix(before: bytes, after: bytes) -> int:
@@ -138,7 +153,10 @@ def prefix(before: bytes, after: bytes) -> int:
 
 
 def causes(events: list[Any]) -> list[str]:
-    """For each request why the prompt before it was built anew, empty if it was not; and what changed."""
+    """For each request why the prompt before it was built anew, empty if it was not.
+
+    And what changed.
+    """
     found, why, trimmed = [], "", ""
     for event in events:
         if isinstance(event, Trimmed):
@@ -154,7 +172,9 @@ def causes(events: list[Any]) -> list[str]:
 async def main() -> None:
     """Print the table."""
     shares = []
-    print("wire format   requests   within runs   all    bar            breaks: by cause, unexplained")
+    print(
+        "wire format   requests   within runs   all    bar            breaks: by cause, unexplained"
+    )
     for api in APIS:
         bodies, events = await bodies_of(api)
         why, sent = causes(events), [ordered(body) for body in bodies]

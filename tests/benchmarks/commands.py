@@ -1,4 +1,5 @@
-"""What run_terminal_cmd costs beside ``session.processes.run``, and what a command that prints 1 GB costs.
+"""What run_terminal_cmd costs beside ``session.processes.run``, and what a command that prints 1 GB
+costs.
 
 Run: ``python tests/benchmarks/commands.py``.
 """
@@ -34,14 +35,27 @@ def show(name: str, value: float, unit: str, ratio: float = 0.0) -> None:
 
 
 async def call(session, tool: str, **arguments):
-    """Call a tool as the kernel does, without a run around it; what it emits goes to the session's readers."""
+    """Call a tool as the kernel does, without a run around it.
+
+    What it emits goes to the session's readers.
+    """
     found, agent = session.tools[tool], session.agents["main"]
     checked = found.check(msgspec.json.encode(arguments).decode())
 
     def emit(text: str) -> None:
         session.delta(1, agent, "output", text, "c1")
 
-    running = Call("c1", tool, checked, agent, session, session.workspace, session.processes, float("inf"), emit)
+    running = Call(
+        "c1",
+        tool,
+        checked,
+        agent,
+        session,
+        session.workspace,
+        session.processes,
+        float("inf"),
+        emit,
+    )
     output = await found.run(running)
     session.journal.drop("main", "c1")
     return output
@@ -61,11 +75,18 @@ async def cost(session) -> None:
     show("session.processes.run, bash -c true (median)", 1e3 * base, "ms")
     show("run_terminal_cmd, true (median)", 1e3 * more, "ms", more / base)
     show("  more per command", 1e3 * (more - base), "ms")
-    show("  more per command, best of each", 1e3 * (min(ours) - min(plain)), "ms", min(ours) / min(plain))
+    show(
+        "  more per command, best of each",
+        1e3 * (min(ours) - min(plain)),
+        "ms",
+        min(ours) / min(plain),
+    )
 
 
 async def gigabyte(session) -> None:
-    """Let commands print 1 GB: to nobody, through the tool, and in the background while a pattern is waited for."""
+    """Let commands print 1 GB: to nobody, through the tool, and in the background while a pattern
+    is waited for.
+    """
     await call(session, "run_terminal_cmd", command="true")
     before = megabytes()
     begun = time.perf_counter()
@@ -79,12 +100,21 @@ async def gigabyte(session) -> None:
     show("1 GB, run_terminal_cmd, shown and kept", GIGABYTE / taken / 1e6, "MB/s", base / taken)
     for name, command in (("lines of 80", f"{PRINT} | fold -w 80"), ("one line", PRINT)):
         begun = time.perf_counter()
-        started = await call(session, "run_terminal_cmd", command=f"{command}; echo; echo the end", background=True)
+        started = await call(
+            session, "run_terminal_cmd", command=f"{command}; echo; echo the end", background=True
+        )
         service = started.data["service"]
-        output = await call(session, "read_service", service=service, wait_for="^the end$", timeout=600.0)
+        output = await call(
+            session, "read_service", service=service, wait_for="^the end$", timeout=600.0
+        )
         taken = time.perf_counter() - begun
         assert output.text.startswith("Found: "), output.text[:200]
-        show(f"1 GB, background, {name}, until a pattern comes", GIGABYTE / taken / 1e6, "MB/s", base / taken)
+        show(
+            f"1 GB, background, {name}, until a pattern comes",
+            GIGABYTE / taken / 1e6,
+            "MB/s",
+            base / taken,
+        )
     show("memory more after all this, at most", megabytes() - before, "MB")
 
 
@@ -102,7 +132,11 @@ async def stops() -> None:
             run.stop()
             await bench.wait_for(PluginEvent, lambda event: event.name == "shell.service_ended")
             times.append(time.perf_counter() - begun)
-    show("stop of a run, to the end of its stubborn service, median", 1e3 * statistics.median(times), "ms")
+    show(
+        "stop of a run, to the end of its stubborn service, median",
+        1e3 * statistics.median(times),
+        "ms",
+    )
     show("  worst", 1e3 * max(times), "ms")
 
 

@@ -1,10 +1,13 @@
-"""The MCP conformance suite against ``hilum mcp serve``: ``python tests/benchmarks/conformance_server.py [--packages DIR]``.
+"""The MCP conformance suite against ``hilum mcp serve``:
+``python tests/benchmarks/conformance_server.py [--packages DIR]``.
 
-The program itself is started, with the tools of ``tests/conformance/server.py`` as a plugin. The suite knows of no token, so a
-relay between the two puts it into each request and changes nothing else. Without ``--packages`` the suite and a Node that is
-new enough for it are installed from the npm registry into a temporary folder (about 240 MB).
+The program itself is started, with the tools of ``tests/conformance/server.py`` as a plugin. The
+suite knows of no token, so a relay between the two puts it into each request and changes nothing
+else. Without ``--packages`` the suite and a Node that is new enough for it are installed from the
+npm registry into a temporary folder (about 240 MB).
 
-Scenarios that need what hilum does not have (audio, forms and samples of a tool's own, log messages, tasks) are told as such.
+Scenarios that need what hilum does not have (audio, forms and samples of a tool's own, log
+messages, tasks) are told as such.
 """
 
 from __future__ import annotations
@@ -27,7 +30,13 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 PACKAGES = ("node@22", "@modelcontextprotocol/conformance@0.1.16")
 TOOLS = Path(__file__).resolve().parents[1] / "conformance" / "server.py"
 TOKEN = "conformance-conformance"
-PROGRAM = [sys.executable, "-c", "from hilum.__main__ import main; raise SystemExit(main())", "mcp", "serve"]
+PROGRAM = [
+    sys.executable,
+    "-c",
+    "from hilum.__main__ import main; raise SystemExit(main())",
+    "mcp",
+    "serve",
+]
 
 PARTS = "hilum's tools give text and images"
 FORMS = "hilum asks for approvals only, with a form of its own"
@@ -78,7 +87,9 @@ class Handler(StreamRequestHandler):
         """Put the token behind the first line of the head, and pass all else on."""
         first = self.rfile.readline()
         with create_connection(("127.0.0.1", self.server.server_port)) as behind:
-            behind.sendall(first + f"Authorization: Bearer {TOKEN}\r\nConnection: close\r\n".encode())
+            behind.sendall(
+                first + f"Authorization: Bearer {TOKEN}\r\nConnection: close\r\n".encode()
+            )
             sending = threading.Thread(target=pour, args=(self.rfile, behind), daemon=True)
             sending.start()
             try:
@@ -107,16 +118,26 @@ def served(folder: Path) -> Iterator[str]:
     """Start ``hilum mcp serve`` and the relay; gives the address."""
     package = folder / "conformance_tools-1.dist-info"
     package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: conformance-tools\nVersion: 1\n")
+    (package / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: conformance-tools\nVersion: 1\n"
+    )
     (package / "entry_points.txt").write_text("[hilum]\nconformance_tools = conformance_tools\n")
     shutil.copy(TOOLS, folder / "conformance_tools.py")
     skill = folder / "config" / "skills" / "test_simple_prompt"
     skill.mkdir(parents=True)
-    (skill / "SKILL.md").write_text("---\nname: test_simple_prompt\ndescription: A prompt.\n---\nA simple prompt.\n")
+    (skill / "SKILL.md").write_text(
+        "---\nname: test_simple_prompt\ndescription: A prompt.\n---\nA simple prompt.\n"
+    )
     work = folder / "work"
     work.mkdir()
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("HILUM_", "XDG_"))}
-    environ |= {"HILUM_CONFIG": str(folder / "config"), "HILUM_DATA": str(folder / "data"), "HOME": str(folder)}
+    environ = {
+        name: value for name, value in os.environ.items() if not name.startswith(("HILUM_", "XDG_"))
+    }
+    environ |= {
+        "HILUM_CONFIG": str(folder / "config"),
+        "HILUM_DATA": str(folder / "data"),
+        "HOME": str(folder),
+    }
     environ |= {"PYTHONPATH": str(folder), "HILUM_MCP_TOKEN": TOKEN}
     with Relay(("127.0.0.1", 0), Handler) as relay:
         name = f"127.0.0.1:{relay.server_address[1]}"
@@ -135,7 +156,9 @@ def served(folder: Path) -> Iterator[str]:
 def main() -> int:
     """Run the scenarios and print a table; gives 1 where one that applies fails."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--packages", type=Path, help="a folder in which the npm packages are installed")
+    parser.add_argument(
+        "--packages", type=Path, help="a folder in which the npm packages are installed"
+    )
     parser.add_argument("--spec-version", help="of the protocol, where the suite knows several")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -143,19 +166,29 @@ def main() -> int:
         if not options.packages:
             subprocess.run(["npm", "install", "--silent", "--prefix", name, *PACKAGES], check=True)
         packages = (options.packages or folder).absolute() / "node_modules"
-        suite = [packages / ".bin/node", packages / "@modelcontextprotocol/conformance/dist/index.js", "server"]
+        suite = [
+            packages / ".bin/node",
+            packages / "@modelcontextprotocol/conformance/dist/index.js",
+            "server",
+        ]
         suite += ["--suite", "all", "-o", out]
         if options.spec_version:
             suite += ["--spec-version", options.spec_version]
         with served(folder) as url:
             subprocess.run([*suite, "--url", url], capture_output=True, check=False)
         results = {
-            re.sub(r"^server-|-\d{4}-\d\d-\d\dT.*$", "", file.parent.name): json.loads(file.read_text())
+            re.sub(r"^server-|-\d{4}-\d\d-\d\dT.*$", "", file.parent.name): json.loads(
+                file.read_text()
+            )
             for file in sorted(out.rglob("checks.json"))
         }
     bad = passed = applied = 0
     for scenario, checks in results.items():
-        wrong = [check for check in checks if check["status"] == "FAILURE" and check["id"] not in NOT_OURS]
+        wrong = [
+            check
+            for check in checks
+            if check["status"] == "FAILURE" and check["id"] not in NOT_OURS
+        ]
         good = sum(check["status"] == "SUCCESS" for check in checks)
         why = NOT_OURS.get(scenario, "")
         if not why:

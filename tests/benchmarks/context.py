@@ -1,9 +1,10 @@
 """What gathering context costs in a repository of 20,000 files, and whether the loop waits for it.
 
-Run: ``python tests/benchmarks/context.py``. The bars: 300 ms for all six sources, with the guard and its sandbox; no gap of
-the loop longer than 20 ms. The repository is copies of Python's library and the installed packages, under Git, with changed
-files; linters are ruff where this environment has it. The first prompt also loads modules and starts the warden; it is shown
-apart, and so is what a prompt costs that names nothing, in a folder without Git.
+Run: ``python tests/benchmarks/context.py``. The bars: 300 ms for all six sources, with the guard
+and its sandbox; no gap of the loop longer than 20 ms. The repository is copies of Python's library
+and the installed packages, under Git, with changed files; linters are ruff where this environment
+has it. The first prompt also loads modules and starts the warden; it is shown apart, and so is what
+a prompt costs that names nothing, in a folder without Git.
 """
 
 import gc
@@ -28,7 +29,9 @@ from hilum_search import ripgrep
 FILES = 20_000
 TIMES = 15
 PLUGINS = ("files", "guard", "search", "shell", "lint", "context")
-PROMPT = "Why does `{word}` fail in open_file_{n} of target_one.py? See find_spec_{n} and ModuleSpec."
+PROMPT = (
+    "Why does `{word}` fail in open_file_{n} of target_one.py? See find_spec_{n} and ModuleSpec."
+)
 
 
 def plant(top: Path) -> int:
@@ -72,7 +75,9 @@ class Beat:
     longest = computing = 0.0
 
     async def run(self) -> None:
-        """Beat until cancelled: by the clock, and by the time that the loop's own thread computed."""
+        """Beat until cancelled: by the clock, and by the time that the loop's own thread
+        computed.
+        """
         last, worked = time.perf_counter(), time.thread_time()
         while True:
             await trio.sleep(0.001)
@@ -81,8 +86,13 @@ class Beat:
             self.computing, worked = max(self.computing, work - worked), work
 
 
-async def gathered(bench: Bench, text: str, said: dict[str, Any]) -> tuple[dict[str, Any], float, Beat]:
-    """Prompt once; gives the event, milliseconds of the hook, and the gaps of the loop while it ran."""
+async def gathered(
+    bench: Bench, text: str, said: dict[str, Any]
+) -> tuple[dict[str, Any], float, Beat]:
+    """Prompt once.
+
+    Gives the event, milliseconds of the hook, and the gaps of the loop while it ran.
+    """
     hook, session, agent = "gather_context", bench.session, bench.session.agents["main"]
     seen, beat = len(bench.calls(hook)), Beat()
     request = ContextRequest(text, 50_000, said)
@@ -100,7 +110,9 @@ async def gathered(bench: Bench, text: str, said: dict[str, Any]) -> tuple[dict[
 
 def told(gaps: list[Beat]) -> str:
     """Write gaps down: on a busy machine the first figure is mostly that of other programs."""
-    longest, computing = ([1e3 * getattr(gap, name) for gap in gaps] for name in ("longest", "computing"))
+    longest, computing = (
+        [1e3 * getattr(gap, name) for gap in gaps] for name in ("longest", "computing")
+    )
     return (
         f"longest gap of the loop: median {statistics.median(longest):.1f}, worst {max(longest):.1f} ms, in which it computed"
         f" itself: median {statistics.median(computing):.1f}, worst {max(computing):.1f} ms"
@@ -108,7 +120,9 @@ def told(gaps: list[Beat]) -> str:
 
 
 async def by_hand(root: Path, n: int) -> float:
-    """Milliseconds of the three programs alone, side by side, their output thrown away: Git, ripgrep and ruff."""
+    """Milliseconds of the three programs alone, side by side, their output thrown away: Git,
+    ripgrep and ruff.
+    """
     words = rf"\b(?:import_module|open_file_{n}|find_spec_{n}|ModuleSpec)\b"
     commands = [
         ["git", "--no-optional-locks", "status", "--porcelain", "-z", "--no-renames"],
@@ -129,17 +143,25 @@ async def main(root: Path) -> None:
     chosen = {"files.snapshots": False}
     for engine in ("rg", "python"):
         async with open_bench(
-            *PLUGINS, workspace=root, settings={**chosen, "search.engine": engine, "lint.trusted": [str(root)]}
+            *PLUGINS,
+            workspace=root,
+            settings={**chosen, "search.engine": engine, "lint.trusted": [str(root)]},
         ) as bench:
             said, times, gaps, missing = state(root), list[float](), list[Beat](), 0
             alone, sources = list[float](), dict[str, list[float]]()
             for turn in range(TIMES + 1):
-                data, ms, gap = await gathered(bench, PROMPT.format(word="import_module", n=turn), said)
+                data, ms, gap = await gathered(
+                    bench, PROMPT.format(word="import_module", n=turn), said
+                )
                 if not turn:
-                    print(f"{count:,} files, search with {engine}; the first prompt: {ms:.0f} ms, {told([gap])}")
+                    print(
+                        f"{count:,} files, search with {engine}; the first prompt: {ms:.0f} ms, {told([gap])}"
+                    )
                     continue
                 if turn == 1:
-                    print(f"  sent: {', '.join(each['type'] for each in data['blocks'])}; {data['tokens']:,} tokens")
+                    print(
+                        f"  sent: {', '.join(each['type'] for each in data['blocks'])}; {data['tokens']:,} tokens"
+                    )
                 missing += 6 - len({each["type"] for each in data["blocks"]})
                 times.append(ms)
                 alone.append(await by_hand(root, turn))
@@ -155,12 +177,19 @@ async def main(root: Path) -> None:
             f"  git status, rg and ruff alone, side by side: {hand:.0f} ms; ratio {statistics.median(times) / hand:.2f}"
         )
         print(f"  {told(gaps)} (bar 20)")
-        print("  " + ", ".join(f"{name} {statistics.median(each):.0f} ms" for name, each in sources.items()))
+        print(
+            "  "
+            + ", ".join(
+                f"{name} {statistics.median(each):.0f} ms" for name, each in sources.items()
+            )
+        )
     with tempfile.TemporaryDirectory() as empty:
         async with open_bench(*PLUGINS, workspace=empty, settings=chosen) as bench:
             _, first, _ = await gathered(bench, "hi", {})
             _, second, _ = await gathered(bench, "hi", {})
-        print(f"nothing to gather, in an empty folder: the first prompt {first:.0f} ms, the second {second:.1f} ms")
+        print(
+            f"nothing to gather, in an empty folder: the first prompt {first:.0f} ms, the second {second:.1f} ms"
+        )
 
 
 if __name__ == "__main__":

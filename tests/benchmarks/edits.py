@@ -1,12 +1,16 @@
-"""How edits with slips end: right, refused, or wrong. Run: ``python tests/benchmarks/edits.py [edits] [seed] [old new]``.
+"""How edits with slips end: right, refused, or wrong.
+
+Run: ``python tests/benchmarks/edits.py [edits] [seed] [old new]``.
 
 ``edits`` is the number for each kind of slip; 550 make about 20,000 slips.
 
-Files are looked for on this machine (standard library, packages, their documentation, headers, scripts …), edits are made
-up or taken from the history of this repository, or from two folders ``old`` and ``new`` that hold two versions of
-something. Then a slip is put in, and what the file must become is known beforehand: lines that stay as the file has them,
-lines that are new as they were sent, but for a margin that the whole text lost or got. Prints a table and the times;
-``changed`` counts edits whose added lines are not in the file byte by byte as they were sent, leading white space apart.
+Files are looked for on this machine (standard library, packages, their documentation, headers,
+scripts …), edits are made up or taken from the history of this repository, or from two folders
+``old`` and ``new`` that hold two versions of something. Then a slip is put in, and what the file
+must become is known beforehand: lines that stay as the file has them, lines that are new as they
+were sent, but for a margin that the whole text lost or got. Prints a table and the times;
+``changed`` counts edits whose added lines are not in the file byte by byte as they were sent,
+leading white space apart.
 """
 
 import difflib
@@ -45,7 +49,7 @@ class Case:
     sent: str | None = None  # the new text without line numbers or escapes, where it has them
 
 
-# --- files and edits -------------------------------------------------------------------------------------------------
+# --- files and edits ------------------------------------------------------------------------------
 
 
 def files(rng: random.Random, each: int, roots: Sequence[str] = ROOTS) -> list[tuple[str, str]]:
@@ -55,7 +59,9 @@ def files(rng: random.Random, each: int, roots: Sequence[str] = ROOTS) -> list[t
         for folder, folders, names in os.walk(root):
             folders.sort()
             for name in sorted(names):
-                ending = os.path.splitext(name)[1] or ("make" if name.startswith("Makefile") else "")
+                ending = os.path.splitext(name)[1] or (
+                    "make" if name.startswith("Makefile") else ""
+                )
                 if ending in ENDINGS or ending == "make":
                     found[ending].append(os.path.join(folder, name))
     texts = []
@@ -63,10 +69,17 @@ def files(rng: random.Random, each: int, roots: Sequence[str] = ROOTS) -> list[t
         taken = 0
         for path in rng.sample(paths, min(len(paths), each * 4)):
             try:
-                text = Path(path).read_bytes().decode("utf-8-sig")  # the mark is the file's, and no text
+                text = (
+                    Path(path).read_bytes().decode("utf-8-sig")
+                )  # the mark is the file's, and no text
             except (OSError, UnicodeDecodeError):
                 continue
-            if 200 < len(text) < 300_000 and text.count("\n") > 10 and "\r" not in text and "\0" not in text:
+            if (
+                200 < len(text) < 300_000
+                and text.count("\n") > 10
+                and "\r" not in text
+                and "\0" not in text
+            ):
                 texts.append((ending, text))
                 taken += 1
             if taken == each:
@@ -75,7 +88,9 @@ def files(rng: random.Random, each: int, roots: Sequence[str] = ROOTS) -> list[t
 
 
 def made_up(rng: random.Random, ending: str, text: str) -> Case | None:
-    """Make an edit: some lines changed, added, taken away or wrapped, with unchanged lines around or without."""
+    """Make an edit: some lines changed, added, taken away or wrapped, with unchanged lines around
+    or without.
+    """
     lines = text.split("\n")
     size = rng.choice([1, 2, 3, 4, 6, 10])
     at = rng.randrange(max(len(lines) - size - 1, 1))
@@ -96,14 +111,19 @@ def made_up(rng: random.Random, ending: str, text: str) -> Case | None:
             del new[place]
         elif action == "wrap" and new:
             line = new[place]
-            indent, step = line[: len(line) - len(line.lstrip())], "\t" if line.startswith("\t") else "    "
+            indent, step = (
+                line[: len(line) - len(line.lstrip())],
+                "\t" if line.startswith("\t") else "    ",
+            )
             if line.strip():
                 new[place : place + 1] = [f"{indent}if ready:", f"{indent}{step}{line.lstrip()}"]
     after = lines[:at] + new + lines[at + size :]
     return case_of(ending, lines, at, old, new, after)
 
 
-def case_of(ending: str, lines: list[str], at: int, old: list[str], new: list[str], after: list[str]) -> Case | None:
+def case_of(
+    ending: str, lines: list[str], at: int, old: list[str], new: list[str], after: list[str]
+) -> Case | None:
     """Build the case if the place is the only one, and blank lines at the ends do not blur it."""
     said = [" ".join(line.split()) for line in lines if line.strip()]
     wanted = [" ".join(line.split()) for line in old if line.strip()]
@@ -136,7 +156,9 @@ def hunks(ending: str, before: str, after: str, rng: random.Random) -> Iterator[
     a, b = before.split("\n"), after.split("\n")
     if len(a) + len(b) > 6000:
         return
-    for group in difflib.SequenceMatcher(None, a, b, autojunk=False).get_grouped_opcodes(rng.choice([0, 1, 2, 3])):
+    for group in difflib.SequenceMatcher(None, a, b, autojunk=False).get_grouped_opcodes(
+        rng.choice([0, 1, 2, 3])
+    ):
         i1, i2, j1, j2 = group[0][1], group[-1][2], group[0][3], group[-1][4]
         while i1 < i2 and j1 < j2 and a[i1] == b[j1] and not a[i1].strip():
             i1, j1 = i1 + 1, j1 + 1
@@ -155,15 +177,17 @@ def history(rng: random.Random, most: int) -> list[Case]:
     root = Path(__file__).resolve().parents[2]
 
     def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=root, capture_output=True, check=False).stdout.decode(
-            errors="replace"
-        )
+        return subprocess.run(
+            ["git", *words], cwd=root, capture_output=True, check=False
+        ).stdout.decode(errors="replace")
 
     cases: list[Case] = []
     commits = git("log", "--format=%H", "--no-merges").split()
     rng.shuffle(commits)
     for commit in commits:
-        for line in git("diff-tree", "-r", "--no-commit-id", "--diff-filter=M", "--name-only", commit).splitlines():
+        for line in git(
+            "diff-tree", "-r", "--no-commit-id", "--diff-filter=M", "--name-only", commit
+        ).splitlines():
             old, new = git("show", f"{commit}~:{line}"), git("show", f"{commit}:{line}")
             if "\r" not in old + new and "\ufffd" not in old + new:
                 cases += hunks(os.path.splitext(line)[1], old, new, rng)
@@ -175,7 +199,9 @@ def history(rng: random.Random, most: int) -> list[Case]:
 def versions(old: Path, new: Path, rng: random.Random, most: int) -> list[Case]:
     """Give edits from two folders that hold two versions of the same files."""
     cases: list[Case] = []
-    paths = [p for p in sorted(old.rglob("*")) if p.is_file() and (new / p.relative_to(old)).is_file()]
+    paths = [
+        p for p in sorted(old.rglob("*")) if p.is_file() and (new / p.relative_to(old)).is_file()
+    ]
     rng.shuffle(paths)
     for path in paths:
         try:
@@ -189,7 +215,7 @@ def versions(old: Path, new: Path, rng: random.Random, most: int) -> list[Case]:
     return cases
 
 
-# --- slips that must be survived -------------------------------------------------------------------------------------
+# --- slips that must be survived ------------------------------------------------------------------
 
 Slip = Callable[[random.Random, Case], Case | None]
 SAFE: dict[str, Slip] = {}
@@ -219,7 +245,9 @@ def same(case: Case) -> list[tuple[int, int]]:
     """The indexes of the lines that old and new text share."""
     a, b = case.old.split("\n"), case.new.split("\n")
     codes = difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
-    return [(i, i + j1 - i1) for kind, i1, i2, j1, _ in codes if kind == "equal" for i in range(i1, i2)]
+    return [
+        (i, i + j1 - i1) for kind, i1, i2, j1, _ in codes if kind == "equal" for i in range(i1, i2)
+    ]
 
 
 def no_trailing(text: str) -> bool:
@@ -238,9 +266,13 @@ def trailing_blanks_in_old(rng: random.Random, case: Case) -> Case | None:
 
 
 def sent_with_slip(case: Case, change: Callable[[str], str]) -> Case:
-    """The case with a slip in every line of both texts: what stays is the file's, what is new is as it was sent."""
+    """The case with a slip in every line of both texts: what stays is the file's, what is new is as
+    it was sent.
+    """
     kept = bare_lines(case.old)
-    after = [line if line.strip() in kept else each_line(line, change) for line in case.new.split("\n")]
+    after = [
+        line if line.strip() in kept else each_line(line, change) for line in case.new.split("\n")
+    ]
     changed = both(case, lambda text: each_line(text, change))
     return replace(changed, after=splice(case, "\n".join(after)))
 
@@ -248,12 +280,16 @@ def sent_with_slip(case: Case, change: Callable[[str], str]) -> Case:
 def slip_in_kept(case: Case, change: Callable[[str], str]) -> Case:
     """The case with a slip in the old text and in the lines that the new one shares with it."""
     kept = bare_lines(case.old)
-    new = [each_line(line, change) if line.strip() in kept else line for line in case.new.split("\n")]
+    new = [
+        each_line(line, change) if line.strip() in kept else line for line in case.new.split("\n")
+    ]
     return replace(case, old=each_line(case.old, change), new="\n".join(new))
 
 
 def added_lines(old: str, new: str) -> list[str]:
-    """The lines of the new text that the old one does not have, at any depth, without blank ones."""
+    """The lines of the new text that the old one does not have, at any depth, without blank
+    ones.
+    """
     kept = bare_lines(old)
     return [line for line in new.split("\n") if line.strip() not in kept and line.strip()]
 
@@ -266,8 +302,13 @@ def bare_lines(text: str) -> set[str]:
 @slip(SAFE)
 def trailing_blanks_in_both(rng: random.Random, case: Case) -> Case | None:
     extra = rng.choice([" ", "\t"])
-    # Of a line that comes twice in the new text one is kept and one is added: the blanks at its end may be either's.
-    return replace(sent_with_slip(case, lambda line: line + extra), kind="trailing") if no_trailing(case.new) else None
+    # Of a line that comes twice in the new text one is kept and one is added: the blanks at its end
+    # may be either's.
+    return (
+        replace(sent_with_slip(case, lambda line: line + extra), kind="trailing")
+        if no_trailing(case.new)
+        else None
+    )
 
 
 def own_blanks(rng: random.Random, line: str) -> str:
@@ -277,12 +318,16 @@ def own_blanks(rng: random.Random, line: str) -> str:
         return line + "  =  note"
     if kind == "tab":
         return line + "\t# note"
-    return line + rng.choice([" ", "  ", "\t"]) if kind == "end" else line + " \u2014 \u201cso\u2019"
+    return (
+        line + rng.choice([" ", "  ", "\t"]) if kind == "end" else line + " \u2014 \u201cso\u2019"
+    )
 
 
 @slip(SAFE)
 def added_lines_with_blanks_of_their_own(rng: random.Random, case: Case) -> Case | None:
-    """A slip in the lines that stay, and a new line with blanks, dashes and quotes that look like one."""
+    """A slip in the lines that stay, and a new line with blanks, dashes and quotes that look like
+    one.
+    """
     lines, kept = case.new.split("\n"), bare_lines(case.old)
     places = [n for n, line in enumerate(lines) if line.strip() and line.strip() not in kept]
     if not places or not case.old.isascii() or not no_trailing(case.old):
@@ -290,7 +335,9 @@ def added_lines_with_blanks_of_their_own(rng: random.Random, case: Case) -> Case
     for place in places:
         lines[place] = own_blanks(rng, lines[place])
     fresh = replace(case, new="\n".join(lines), after=splice(case, "\n".join(lines)))
-    doubled = not re.search("[\"'`\t]|  ", each_line(case.old, str.strip)) and re.search(r"\S \S", case.old)
+    doubled = not re.search("[\"'`\t]|  ", each_line(case.old, str.strip)) and re.search(
+        r"\S \S", case.old
+    )
     if doubled and rng.random() < 0.7:
         return slip_in_kept(fresh, lambda line: re.sub(r"(?<=\S) (?=\S)", "  ", line))
     return replace(slip_in_kept(fresh, lambda line: line + "  "), kind="trailing")
@@ -305,7 +352,11 @@ def typographic_dashes_in_kept_lines(rng: random.Random, case: Case) -> Case | N
 
 @slip(SAFE)
 def ellipses_in_kept_lines(rng: random.Random, case: Case) -> Case | None:
-    if not re.search(r"(?<!\.)\.{3}(?!\.)", case.old) or "...." in case.old or not (case.old + case.new).isascii():
+    if (
+        not re.search(r"(?<!\.)\.{3}(?!\.)", case.old)
+        or "...." in case.old
+        or not (case.old + case.new).isascii()
+    ):
         return None
     return slip_in_kept(case, lambda line: line.replace("...", "\u2026"))
 
@@ -336,16 +387,28 @@ def indents(text: str) -> list[str]:
 
 def common_margin(found: list[str]) -> str:
     return next(
-        (min(found)[:n] for n in range(len(min(found)), 0, -1) if all(i.startswith(min(found)[:n]) for i in found)), ""
+        (
+            min(found)[:n]
+            for n in range(len(min(found)), 0, -1)
+            if all(i.startswith(min(found)[:n]) for i in found)
+        ),
+        "",
     )
 
 
 @slip(SAFE)
 def spaces_for_tabs(rng: random.Random, case: Case) -> Case | None:
     width = rng.choice([4, 4, 8, 2])
-    if not any("\t" in i for i in indents(case.old)) or any(" " in i for i in indents(case.old + "\n" + case.new)):
+    if not any("\t" in i for i in indents(case.old)) or any(
+        " " in i for i in indents(case.old + "\n" + case.new)
+    ):
         return None
-    return both(case, lambda t: each_line(t, lambda line: re.sub(r"^\t+", lambda m: " " * width * len(m[0]), line)))
+    return both(
+        case,
+        lambda t: each_line(
+            t, lambda line: re.sub(r"^\t+", lambda m: " " * width * len(m[0]), line)
+        ),
+    )
 
 
 @slip(SAFE)
@@ -355,7 +418,12 @@ def tabs_for_spaces(rng: random.Random, case: Case) -> Case | None:
         return None
     if {len(i) % 8 for i in indents(case.before) if "\t" not in i} == {0}:
         return None
-    return both(case, lambda t: each_line(t, lambda line: re.sub(r"^ +", lambda m: "\t" * (len(m[0]) // 4), line)))
+    return both(
+        case,
+        lambda t: each_line(
+            t, lambda line: re.sub(r"^ +", lambda m: "\t" * (len(m[0]) // 4), line)
+        ),
+    )
 
 
 @slip(SAFE)
@@ -388,10 +456,17 @@ def moved_in(rng: random.Random, case: Case) -> Case | None:
 
 @slip(SAFE)
 def old_only_dedented(rng: random.Random, case: Case) -> Case | None:
-    """The old text lost its margin, the new one is as the file wants it, and shares a line with it."""
+    """The old text lost its margin, the new one is as the file wants it, and shares a line with
+    it.
+    """
     margin = common_margin(indents(case.old))
     old = case.old.split("\n")
-    if not margin or indents(case.old)[0] != margin or indents(case.new)[0] != margin or len(old) < 2:
+    if (
+        not margin
+        or indents(case.old)[0] != margin
+        or indents(case.new)[0] != margin
+        or len(old) < 2
+    ):
         return None
     if not any(old[i].strip() for i, _ in same(case)):
         return None
@@ -400,7 +475,11 @@ def old_only_dedented(rng: random.Random, case: Case) -> Case | None:
 
 @slip(SAFE)
 def first_line_stripped(rng: random.Random, case: Case) -> Case | None:
-    if not indents(case.old)[0] or indents(case.new)[0] != indents(case.old)[0] or case.old.count("\n") < 1:
+    if (
+        not indents(case.old)[0]
+        or indents(case.new)[0] != indents(case.old)[0]
+        or case.old.count("\n") < 1
+    ):
         return None
     old, new = case.old.split("\n"), case.new.split("\n")
     if old[0] != new[0]:
@@ -408,12 +487,20 @@ def first_line_stripped(rng: random.Random, case: Case) -> Case | None:
     return both(case, str.lstrip)
 
 
-def blank_gap(rng: random.Random, case: Case, wanted: Callable[[str], bool]) -> tuple[int, int] | None:
+def blank_gap(
+    rng: random.Random, case: Case, wanted: Callable[[str], bool]
+) -> tuple[int, int] | None:
     """A place between unchanged lines, where the next line is of a kind."""
     old, pairs = case.old.split("\n"), same(case)
     known = set(pairs)
-    found = [(i, j) for i, j in pairs if old[i].strip() and (i + 1, j + 1) in known and wanted(old[i + 1])]
-    found = [(i, j) for i, j in found if old.count(old[i]) == 1 == case.new.split("\n").count(old[i])]
+    found = [
+        (i, j)
+        for i, j in pairs
+        if old[i].strip() and (i + 1, j + 1) in known and wanted(old[i + 1])
+    ]
+    found = [
+        (i, j) for i, j in found if old.count(old[i]) == 1 == case.new.split("\n").count(old[i])
+    ]
     found = [(i, j) for i, j in found if (i + 2, j + 2) in known or old[i + 1].strip()]
     return rng.choice(found) if found else None
 
@@ -465,7 +552,9 @@ def mixed_line_ends(rng: random.Random, case: Case) -> Case | None:
     tail = len(case.before) - end
     inner = case.after[start : len(case.after) - tail]
     before = crlf(case.before[:start]) + case.before[start:end] + crlf(case.before[end:])
-    return replace(case, before=before, after=crlf(case.before[:start]) + inner + crlf(case.before[end:]))
+    return replace(
+        case, before=before, after=crlf(case.before[:start]) + inner + crlf(case.before[end:])
+    )
 
 
 @slip(SAFE)
@@ -501,7 +590,11 @@ def escaped(text: str) -> str:
 
 @slip(SAFE)
 def escaped_twice(rng: random.Random, case: Case) -> Case | None:
-    return replace(both(case, escaped), sent=case.new) if "\n" in case.old and "\n" in case.new else None
+    return (
+        replace(both(case, escaped), sent=case.new)
+        if "\n" in case.old and "\n" in case.new
+        else None
+    )
 
 
 @slip(SAFE)
@@ -546,7 +639,9 @@ def typographic_characters_in_added_lines(rng: random.Random, case: Case) -> Cas
     changes: list[Callable[[str], str]] = [curly, lambda text: text.replace(" ", "\u00a0"),
                                            lambda text: text.replace("-", "\u2013")]  # fmt: skip
     slipped = both(case, rng.choice(changes))
-    if slipped.old == case.old or all(line.isascii() for line in added_lines(slipped.old, slipped.new)):
+    if slipped.old == case.old or all(
+        line.isascii() for line in added_lines(slipped.old, slipped.new)
+    ):
         return None
     return replace(slipped, after=None)
 
@@ -568,7 +663,9 @@ def new_typographic_quotes_stay(rng: random.Random, case: Case) -> Case | None:
     if lines[at] in case.old.split("\n") or not lines[at].strip() or not no_trailing(case.new):
         return None
     lines[at] += " “so’"
-    return replace(case, old=case.old + "  ", new="\n".join(lines), after=splice(case, "\n".join(lines)))
+    return replace(
+        case, old=case.old + "  ", new="\n".join(lines), after=splice(case, "\n".join(lines))
+    )
 
 
 @slip(SAFE)
@@ -589,7 +686,11 @@ def straight_quotes_for_typographic(rng: random.Random, case: Case) -> Case | No
         return None
     for i, j in pairs:
         lines[i] = new[j] = lines[i].replace('"', "”")
-    return replace(case, before=case.before.replace(case.old, "\n".join(lines)), after=splice(case, "\n".join(new)))
+    return replace(
+        case,
+        before=case.before.replace(case.old, "\n".join(lines)),
+        after=splice(case, "\n".join(new)),
+    )
 
 
 @slip(SAFE)
@@ -600,7 +701,11 @@ def line_end_behind_both(rng: random.Random, case: Case) -> Case | None:
 @slip(SAFE)
 def line_end_behind_old(rng: random.Random, case: Case) -> Case | None:
     end = case.before.index(case.old) + len(case.old)
-    if not whole(case) or case.before[end : end + 2] in ("\n\n", "\n", "") or case.old == case.new + "\n":
+    if (
+        not whole(case)
+        or case.before[end : end + 2] in ("\n\n", "\n", "")
+        or case.old == case.new + "\n"
+    ):
         return None
     return replace(case, old=case.old + "\n")
 
@@ -623,12 +728,18 @@ def parts_of_lines(rng: random.Random, case: Case) -> Case | None:
         return None
     head, tail = heads[0], len(old) - rng.choice(tails)
     text, wanted = old[head : len(old) - tail], new[head : len(new) - tail]
-    return replace(case, old=text, new=wanted) if case.before.count(text) == 1 and text != wanted else None
+    return (
+        replace(case, old=text, new=wanted)
+        if case.before.count(text) == 1 and text != wanted
+        else None
+    )
 
 
 def shared(a: str, b: str) -> int:
     """The number of characters that both begin with."""
-    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return next(
+        (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
 
 
 @slip(SAFE)
@@ -648,7 +759,10 @@ def line_end_before_old(rng: random.Random, case: Case) -> Case | None:
 
 def whole(case: Case) -> bool:
     at = case.before.index(case.old)
-    return (not at or case.before[at - 1] == "\n") and case.before[at + len(case.old) :][:1] in ("", "\n")
+    return (not at or case.before[at - 1] == "\n") and case.before[at + len(case.old) :][:1] in (
+        "",
+        "\n",
+    )
 
 
 @slip(SAFE)
@@ -675,7 +789,11 @@ def several_slips(rng: random.Random, case: Case) -> Case | None:
 @slip(SAFE)
 def numbers_and_margin(rng: random.Random, case: Case) -> Case | None:
     moved = SAFE["dedented"](rng, case)
-    return replace(both(moved, lambda text: numbered(text, 7, " | ")), sent=moved.new) if moved else None
+    return (
+        replace(both(moved, lambda text: numbered(text, 7, " | ")), sent=moved.new)
+        if moved
+        else None
+    )
 
 
 @slip(SAFE)
@@ -685,7 +803,11 @@ def numbers_on_kept_lines(rng: random.Random, case: Case) -> Case | None:
     first = case.before.count("\n", 0, case.before.index(case.old)) + 1
     for i, j in same(case):
         new[j] = f"{first + i}{mark}{old[i]}"
-    return replace(case, old="\n".join(f"{first + i}{mark}{line}" for i, line in enumerate(old)), new="\n".join(new))
+    return replace(
+        case,
+        old="\n".join(f"{first + i}{mark}{line}" for i, line in enumerate(old)),
+        new="\n".join(new),
+    )
 
 
 @slip(SAFE)
@@ -704,17 +826,23 @@ def numbers_on_some_kept_lines(rng: random.Random, case: Case) -> Case | None:
 @slip(SAFE)
 def cut_at_a_hyphen_or_in_a_version(rng: random.Random, case: Case) -> Case | None:
     """An exact text that ends in front of a hyphen, or of a later part of a version."""
-    ends = [m.start() for m in re.finditer(r"(?<=[A-Za-z])-(?=[A-Za-z])|(?<=\d)\.(?=\d+\.\d)", case.old)]
+    ends = [
+        m.start() for m in re.finditer(r"(?<=[A-Za-z])-(?=[A-Za-z])|(?<=\d)\.(?=\d+\.\d)", case.old)
+    ]
     if not ends or not whole(case):
         return None
     old = case.old[: rng.choice(ends)]
     if case.before.count(old) != 1 or not re.search(r"\S\s+\S", old):
         return None
     new = re.sub(r"\w+", "fresh", old, count=1)
-    return replace(case, old=old, new=new, after=splice(replace(case, old=old), new)) if new != old else None
+    return (
+        replace(case, old=old, new=new, after=splice(replace(case, old=old), new))
+        if new != old
+        else None
+    )
 
 
-# --- what must be refused --------------------------------------------------------------------------------------------
+# --- what must be refused -------------------------------------------------------------------------
 
 
 def refused(case: Case, old: str) -> Case | None:
@@ -740,7 +868,9 @@ def other_number(rng: random.Random, case: Case) -> Case | None:
     if not numbers:
         return None
     number = rng.choice(numbers)
-    return refused(case, case.old[: number.start()] + str(int(number[0]) + 1) + case.old[number.end() :])
+    return refused(
+        case, case.old[: number.start()] + str(int(number[0]) + 1) + case.old[number.end() :]
+    )
 
 
 @slip(REFUSED)
@@ -749,7 +879,9 @@ def other_operator(rng: random.Random, case: Case) -> Case | None:
     if not signs:
         return None
     sign = rng.choice(signs)
-    return refused(case, case.old[: sign.start()] + rng.choice("=<>+*/&|!;,.()") + case.old[sign.end() :])
+    return refused(
+        case, case.old[: sign.start()] + rng.choice("=<>+*/&|!;,.()") + case.old[sign.end() :]
+    )
 
 
 @slip(REFUSED)
@@ -759,7 +891,11 @@ def word_split(rng: random.Random, case: Case) -> Case | None:
         return None
     at = rng.choice(words).start() + 2
     old = case.old[:at] + " " + case.old[at:]
-    return replace(case, old=old, after=None) if " ".join(old.split()) not in " ".join(case.before.split()) else None
+    return (
+        replace(case, old=old, after=None)
+        if " ".join(old.split()) not in " ".join(case.before.split())
+        else None
+    )
 
 
 @slip(REFUSED)
@@ -775,7 +911,12 @@ def line_missing(rng: random.Random, case: Case) -> Case | None:
 @slip(REFUSED)
 def lines_swapped(rng: random.Random, case: Case) -> Case | None:
     lines = case.old.split("\n")
-    if len(lines) < 2 or not lines[0].strip() or lines[0].strip() == lines[1].strip() or not lines[1].strip():
+    if (
+        len(lines) < 2
+        or not lines[0].strip()
+        or lines[0].strip() == lines[1].strip()
+        or not lines[1].strip()
+    ):
         return None
     lines[0], lines[1] = lines[1], lines[0]
     return refused(case, "\n".join(lines))
@@ -796,7 +937,11 @@ def one_line_indented_otherwise(rng: random.Random, case: Case) -> Case | None:
         new[stays[0]] = line
     old[at] = line
     text = "\n".join(old)
-    return None if text in case.before or old == new else replace(case, old=text, new="\n".join(new), after=None)
+    return (
+        None
+        if text in case.before or old == new
+        else replace(case, old=text, new="\n".join(new), after=None)
+    )
 
 
 @slip(REFUSED)
@@ -807,7 +952,9 @@ def spaces_inside_of_quotes(rng: random.Random, case: Case) -> Case | None:
         return None
     string = rng.choice(strings)
     wider = re.sub(r"(\S) ", r"\1  ", string[0], count=1)
-    return replace(case, old=case.old[: string.start()] + wider + case.old[string.end() :], after=None)
+    return replace(
+        case, old=case.old[: string.start()] + wider + case.old[string.end() :], after=None
+    )
 
 
 @slip(REFUSED)
@@ -816,7 +963,9 @@ def twice_in_the_file(rng: random.Random, case: Case) -> Case | None:
         return None
     before = case.before.rstrip("\n") + "\n" + case.old + "\n"
     starts = (match.start() for match in re.finditer(f"(?={re.escape(case.old)})", before))
-    return replace(case, before=before, after=None, lines=tuple(before.count("\n", 0, at) + 1 for at in starts))
+    return replace(
+        case, before=before, after=None, lines=tuple(before.count("\n", 0, at) + 1 for at in starts)
+    )
 
 
 @slip(REFUSED)
@@ -826,10 +975,18 @@ def twice_with_other_margins(rng: random.Random, case: Case) -> Case | None:
     if not whole(case) or "\t" in "".join(found) or found[0]:
         return None
     first = case.before.count("\n", 0, case.before.index(case.old)) + 1
-    before = case.before.replace(case.old, each_line(case.old, lambda line: "  " + line)).rstrip("\n")
+    before = case.before.replace(case.old, each_line(case.old, lambda line: "  " + line)).rstrip(
+        "\n"
+    )
     more = each_line(case.old, lambda line: "     " + line)
     old = each_line(case.old, lambda line: " " * 9 + line)
-    return replace(case, before=f"{before}\n{more}\n", old=old, after=None, lines=(first, before.count("\n") + 2))
+    return replace(
+        case,
+        before=f"{before}\n{more}\n",
+        old=old,
+        after=None,
+        lines=(first, before.count("\n") + 2),
+    )
 
 
 @slip(REFUSED)
@@ -840,13 +997,17 @@ def already_applied(rng: random.Random, case: Case) -> Case | None:
     return replace(case, before=case.after, after=None)
 
 
-# --- either: never wrong ---------------------------------------------------------------------------------------------
+# --- either: never wrong --------------------------------------------------------------------------
 
 
 @slip(EITHER)
 def beside_a_near_copy(rng: random.Random, case: Case) -> Case | None:
     """What the model copied with one slip stands elsewhere with another one."""
-    copies = [each_line(case.old, lambda line: "      " + line), case.old.replace("\n", "\n\n"), curly(case.old)]
+    copies = [
+        each_line(case.old, lambda line: "      " + line),
+        case.old.replace("\n", "\n\n"),
+        curly(case.old),
+    ]
     copy = rng.choice([text for text in copies if text != case.old] or [""])
     if not copy or not whole(case) or not no_trailing(case.new):
         return None
@@ -873,7 +1034,9 @@ def trailing_blanks_of_a_changed_line(rng: random.Random, case: Case) -> Case | 
 def blank_lines_dropped_everywhere(rng: random.Random, case: Case) -> Case | None:
     pairs, new = {j for _, j in same(case)}, case.new.split("\n")
     old, kept = case.old.split("\n"), {i for i, _ in same(case)}
-    if not re.search(r"\n\s*\n", case.old) or any(not line.strip() and j not in pairs for j, line in enumerate(new)):
+    if not re.search(r"\n\s*\n", case.old) or any(
+        not line.strip() and j not in pairs for j, line in enumerate(new)
+    ):
         return None
     if any(not line.strip() and i not in kept for i, line in enumerate(old)):
         return None
@@ -882,7 +1045,9 @@ def blank_lines_dropped_everywhere(rng: random.Random, case: Case) -> Case | Non
 
 @slip(EITHER)
 def one_dedented_line_becomes_several(rng: random.Random, case: Case) -> Case | None:
-    """Whether the other new lines lack the margin, too, cannot always be told: refused, or right."""
+    """Whether the other new lines lack the margin, too, cannot always be told: refused, or
+    right.
+    """
     return without_margin(case) if "\n" not in case.old and "\n" in case.new else None
 
 
@@ -896,7 +1061,9 @@ def new_only_dedented(rng: random.Random, case: Case) -> Case | None:
 
 @slip(EITHER)
 def escaped_without_care(rng: random.Random, case: Case) -> Case | None:
-    """Line ends escaped, backslashes not: an escaped line end of the file looks like one of the slip."""
+    """Line ends escaped, backslashes not: an escaped line end of the file looks like one of the
+    slip.
+    """
     return (
         replace(both(case, lambda text: text.replace("\n", "\\n")), sent=case.new)
         if "\n" in case.old and "\\" in case.old + case.new
@@ -904,7 +1071,7 @@ def escaped_without_care(rng: random.Random, case: Case) -> Case | None:
     )
 
 
-# --- the measurement -------------------------------------------------------------------------------------------------
+# --- the measurement ------------------------------------------------------------------------------
 
 
 def verdict(case: Case) -> tuple[str, float]:
@@ -920,21 +1087,33 @@ def verdict(case: Case) -> tuple[str, float]:
     taken = time.perf_counter() - begun
     if not all_as_sent(case, content):
         return "changed", taken
-    if case.kind == "trailing" and case.after is not None:  # whether it stays in a line that only moves does not matter
-        same = [line.rstrip() for line in content.split("\n")] == [line.rstrip() for line in case.after.split("\n")]
+    if (
+        case.kind == "trailing" and case.after is not None
+    ):  # whether it stays in a line that only moves does not matter
+        same = [line.rstrip() for line in content.split("\n")] == [
+            line.rstrip() for line in case.after.split("\n")
+        ]
         return ("right" if same else "wrong"), taken
     return ("right" if content == case.after else "wrong"), taken
 
 
 def all_as_sent(case: Case, content: str) -> bool:
-    """Whether every line that the edit adds is in the file byte by byte as it was sent, leading white space apart."""
+    """Whether every line that the edit adds is in the file byte by byte as it was sent, leading
+    white space apart.
+    """
     text = content.replace("\r", "")
     if case.after is None or case.new.replace("\r", "") in text:
         return True
     old = case.old if case.sent is None else ""
     new = case.new if case.sent is None else case.sent
-    bare = {line.strip() for line in case.before.split("\n")} if case.sent is not None else set[str]()
-    sent = (line for line in added_lines(old.replace("\r", ""), new.replace("\r", "")) if line.strip() not in bare)
+    bare = (
+        {line.strip() for line in case.before.split("\n")} if case.sent is not None else set[str]()
+    )
+    sent = (
+        line
+        for line in added_lines(old.replace("\r", ""), new.replace("\r", ""))
+        if line.strip() not in bare
+    )
     made = Counter(line.lstrip(" \t") for line in text.removeprefix("\ufeff").split("\n"))
     return not Counter(line.lstrip(" \t\ufeff") for line in sent) - made
 
@@ -957,8 +1136,12 @@ def gather(rng: random.Random, edits: int, folders: list[Path] | None = None, ro
     return cases
 
 
-def measure(rng: random.Random, cases: list[Case], each: int) -> dict[str, tuple[str, Counter[str], float, list[Case]]]:
-    """Try each slip on up to ``each`` edits: by its name its group, the verdicts, the seconds, and what went wrong."""
+def measure(
+    rng: random.Random, cases: list[Case], each: int
+) -> dict[str, tuple[str, Counter[str], float, list[Case]]]:
+    """Try each slip on up to ``each`` edits: by its name its group, the verdicts, the seconds, and
+    what went wrong.
+    """
     results = {}
     for group, table in (("apply", SAFE), ("refuse", REFUSED), ("either", EITHER)):
         for name, make in table.items():
@@ -973,7 +1156,9 @@ def measure(rng: random.Random, cases: list[Case], each: int) -> dict[str, tuple
                 found, taken = verdict(slipped)
                 counts[found] += 1
                 seconds += taken
-                if found in ("wrong", "changed") or found != ("refused" if group == "refuse" else "right"):
+                if found in ("wrong", "changed") or found != (
+                    "refused" if group == "refuse" else "right"
+                ):
                     bad.append(replace(slipped, kind=found))
             results[name] = group, counts, seconds, bad
     return results
@@ -1034,7 +1219,13 @@ def main() -> None:
             try:
                 made = apply_edit(case.before, case.old, case.new).content
                 wanted = (case.after or "").split("\n")
-                print("\n".join(difflib.unified_diff(wanted, made.split("\n"), "wanted", "made", lineterm="")))
+                print(
+                    "\n".join(
+                        difflib.unified_diff(
+                            wanted, made.split("\n"), "wanted", "made", lineterm=""
+                        )
+                    )
+                )
             except EditError as error:
                 print(error)
     for group, counts in total.items():

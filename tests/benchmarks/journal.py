@@ -1,6 +1,8 @@
-"""What reading before editing, the journal and snapshots cost: an edit and a command with them and without, in one run.
+"""What reading before editing, the journal and snapshots cost: an edit and a command with them and
+without, in one run.
 
-``python tests/benchmarks/journal.py`` prints a table. The tools' own work is the same on both sides; the rounds alternate.
+``python tests/benchmarks/journal.py`` prints a table. The tools' own work is the same on both
+sides; the rounds alternate.
 """
 
 import argparse
@@ -50,31 +52,44 @@ async def edits(bench, root: Path) -> tuple[float, float]:
     changes._fold().ledger.seen.setdefault("main", {})["edited.py"] = known
     for number in range(ROUNDS):
         for guarded in (True, False):
-            call = Call(f"c{number}", "edit_file", {}, agent, session, session.workspace, None, 0.0, print)
+            call = Call(
+                f"c{number}", "edit_file", {}, agent, session, session.workspace, None, 0.0, print
+            )
             began = time.perf_counter()
             workspace = half.guarded(call) if guarded else Workspace(root)
             name = "edited.py" if guarded else "plain.py"
-            await trio.to_thread.run_sync(_edit, workspace, name, f"one = {number}\n", f"one = {number + 1}\n", False)
+            await trio.to_thread.run_sync(
+                _edit, workspace, name, f"one = {number}\n", f"one = {number + 1}\n", False
+            )
             times[guarded].append((time.perf_counter() - began) * 1000)
     return statistics.median(times[True]), statistics.median(times[False])
 
 
 async def commands(bench, root: Path, rounds: int) -> tuple[float, float, float]:
-    """Milliseconds of the first look, and the median of what the looks around a command take; and of all of a command."""
+    """Milliseconds of the first look, and the median of what the looks around a command take.
+
+    And of all of a command.
+    """
     looks: list[float] = []
     whole: list[float] = []
     first = 0.0
     for number in range(rounds):
         seen = len(bench.observed)
         await bench.call("run_terminal_cmd", command=f"echo {number} > touched.txt")
-        mine = [o for o in bench.observed[seen:] if o.name in ("on_tool_call", "wrap_process", "check_result")]
+        mine = [
+            o
+            for o in bench.observed[seen:]
+            if o.name in ("on_tool_call", "wrap_process", "check_result")
+        ]
         spent = sum(o.seconds for o in mine if "files" in o.plugin) * 1000
         if number == 0:
             first = spent
         else:
             looks.append(spent)
             whole.append(next(o.seconds for o in bench.observed[seen:] if o.kind == "tool") * 1000)
-    changed = [e for e in bench.of(PluginEvent) if e.name == "files.changed" and e.data.get("changes")]
+    changed = [
+        e for e in bench.of(PluginEvent) if e.name == "files.changed" and e.data.get("changes")
+    ]
     assert len(changed) >= rounds, "a change was missed"
     return first, statistics.median(looks), statistics.median(whole)
 

@@ -1,6 +1,8 @@
-"""What read_lints costs beside ruff alone, what a round with an edit costs, and what the loop waits for meanwhile.
+"""What read_lints costs beside ruff alone, what a round with an edit costs, and what the loop waits
+for meanwhile.
 
-Run: ``python tests/benchmarks/lint.py``. It links the ruff of this environment into a project of 400 files.
+Run: ``python tests/benchmarks/lint.py``. It links the ruff of this environment into a project of
+400 files.
 """
 
 import os
@@ -19,7 +21,8 @@ from hilum.testing import open_bench
 
 TIMES = 30
 CONFIG = '[project]\nname = "x"\n[tool.ruff.lint]\nselect = ["E", "F"]\n' + "".join(
-    f'[tool.other{n}]\nkeys = ["one", "two", "three"]\nmore = {{a = 1, b = "text"}}\n' for n in range(60)
+    f'[tool.other{n}]\nkeys = ["one", "two", "three"]\nmore = {{a = 1, b = "text"}}\n'
+    for n in range(60)
 )
 FLOOD = "import os, sys, json\n" * 4_000
 
@@ -36,7 +39,9 @@ def make(root: Path) -> str:
     (root / "pyproject.toml").write_text(CONFIG)
     (root / "src" / "pkg").mkdir(parents=True)
     for number in range(400):
-        (root / "src" / "pkg" / f"m{number}.py").write_text("import os\n\n\ndef f(x):\n    return x + missing\n")
+        (root / "src" / "pkg" / f"m{number}.py").write_text(
+            "import os\n\n\ndef f(x):\n    return x + missing\n"
+        )
     (root / "flood.py").write_text(FLOOD)
     return str(root / ".venv" / "bin" / "ruff")
 
@@ -46,7 +51,9 @@ async def call(session, **arguments):
     found, agent = session.tools["read_lints"], session.agents["main"]
     checked = found.check(msgspec.json.encode(arguments).decode())
     place, until = session.workspace, trio.current_time() + 100
-    return await found.run(Call("1", found.name, checked, agent, session, place, session.processes, until, print))
+    return await found.run(
+        Call("1", found.name, checked, agent, session, place, session.processes, until, print)
+    )
 
 
 async def longest_wait(work) -> float:
@@ -85,7 +92,15 @@ async def main(folder: str) -> None:
     """Print the table; the first rows are measured in turns, so that noise hits all alike."""
     root = Path(folder)
     ruff, file = make(root), "src/pkg/m7.py"
-    argv = [ruff, "check", "--output-format=json", "--no-cache", "--exit-zero", "--quiet", str(root / file)]
+    argv = [
+        ruff,
+        "check",
+        "--output-format=json",
+        "--no-cache",
+        "--exit-zero",
+        "--quiet",
+        str(root / file),
+    ]
     settings = {"lint.trusted": [str(root)], "lint.background": False}
     async with open_bench(hilum_lint, "files", settings=settings, workspace=root) as bench:
         session, agent = bench.session, bench.session.agents["main"]

@@ -1,8 +1,9 @@
 """What a turn costs late in a long session: ``python tests/benchmarks/long.py``.
 
-A session of 1,000 turns over HTTP, with all plugins and the SQLite store, against a server that answers at once: in a
-window that holds it all, and in one that has it trimmed many times. Compared is the lower quartile of the processor
-time of 40 turns, which a busy machine does not change much; nothing but hilum's own process is counted.
+A session of 1,000 turns over HTTP, with all plugins and the SQLite store, against a server that
+answers at once: in a window that holds it all, and in one that has it trimmed many times. Compared
+is the lower quartile of the processor time of 40 turns, which a busy machine does not change much;
+nothing but hilum's own process is counted.
 """
 
 import argparse
@@ -79,12 +80,22 @@ async def session(folder: str, window: int, size: int) -> None:
 
 def measure(window: int, size: int) -> dict[str, list[float]]:
     """Run a session in a fresh process against a fresh server."""
-    with model_server.start(TURNS, "noop", "{}", counted=0) as url, tempfile.TemporaryDirectory() as folder:
+    with (
+        model_server.start(TURNS, "noop", "{}", counted=0) as url,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         own, work = f"{folder}/own", f"{folder}/work"
         os.mkdir(work)
-        environ = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": own, "HILUM_CONFIG": own}
+        environ = {
+            "OPENAI_BASE_URL": url,
+            "OPENAI_API_KEY": "none",
+            "HILUM_DATA": own,
+            "HILUM_CONFIG": own,
+        }
         argv = [sys.executable, __file__, "--child", work, str(window), str(size)]
-        done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | environ)
+        done = subprocess.run(
+            argv, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | environ
+        )
         return json.loads(done.stdout)
 
 
@@ -102,11 +113,14 @@ def main() -> None:
     for window, size in ((1_000_000, 200), (200_000, 2_048), (60_000, 2_048), (10_000_000, 2_048)):
         found = measure(window, size)
         turns, memories = found["turns"], found["memory"]
-        early, late = (statistics.quantiles(turns[a:b])[0] * 1e3 for a, b in ((10, 50), (970, 1_010)))
+        early, late = (
+            statistics.quantiles(turns[a:b])[0] * 1e3 for a, b in ((10, 50), (970, 1_010))
+        )
         grown = (memories[1_000] - memories[100]) / 900
         row = f"{window:10,} {size:8} B {early:8.2f} ms {late:8.2f} ms {late / early:7.2f} x"
         row += f" {len(found['trims']):6} {grown:10.1f}"
-        # The last one carries 2.4 MB in each request at the end, which is copied and sent: no bar for that.
+        # The last one carries 2.4 MB in each request at the end, which is copied and sent: no bar
+        # for that.
         print(f"{row}   {'1.3 x, 20 KB' if window < 10_000_000 else '–, 20 KB'}", flush=True)
 
 

@@ -1,16 +1,20 @@
-"""How much of the main text of real documentation is kept, and how much else comes with it, beside trafilatura.
+"""How much of the main text of real documentation is kept, and how much else comes with it, beside
+trafilatura.
 
-The pages are those of Debian's packages of documentation and of two sites that are built by hand, below one folder::
+The pages are those of Debian's packages of documentation and of two sites that are built by hand,
+below one folder::
 
     apt-get download python3.11-doc python-django-doc ...       # the names in KINDS
     for each in *.deb; do dpkg-deb -x $each FOLDER/${each%%_*}; done
     FOLDER/docusaurus, FOLDER/mkdocs-material   # built by `docusaurus build`, `mkdocs build` from some Markdown
 
-Run: ``uv run --with trafilatura==2.3.1 python tests/benchmarks/main_text.py FOLDER [--each N] [--kind NAME] [--show]``.
-What is missing is left out. What the main text is, a selector says for each generator, written by looking at its pages; the
-extractors do not know it. Counted are, over all pages: words of the main text that are there (recall) and words that are of the
-main text (precision), blocks of at least five words that are there as they are, blocks of code that are there line by line in
-a fence, rows of tables on a line of a table, links with their address, headings that are marked as such.
+Run:
+``uv run --with trafilatura==2.3.1 python tests/benchmarks/main_text.py FOLDER [--each N] [--kind NAME] [--show]``.
+What is missing is left out. What the main text is, a selector says for each generator, written by
+looking at its pages; the extractors do not know it. Counted are, over all pages: words of the main
+text that are there (recall) and words that are of the main text (precision), blocks of at least
+five words that are there as they are, blocks of code that are there line by line in a fence, rows
+of tables on a line of a table, links with their address, headings that are marked as such.
 """
 
 import argparse
@@ -119,7 +123,9 @@ def spoken(text: str) -> str:
 
 def lines(code: str) -> str:
     """Give the lines of a block of code without what nobody sees."""
-    return textwrap.dedent("\n".join(line.rstrip() for line in code.expandtabs().split("\n") if line.strip()))
+    return textwrap.dedent(
+        "\n".join(line.rstrip() for line in code.expandtabs().split("\n") if line.strip())
+    )
 
 
 def truth(data: bytes, url: str, kind: Kind) -> Truth | None:
@@ -144,7 +150,11 @@ def truth(data: bytes, url: str, kind: Kind) -> Truth | None:
         for node in root.css("pre br"):
             node.replace_with("\n")
         for node in root.css("pre"):
-            if (code := lines(node.text())) and not re.fullmatch(r"[\d\s]+", code) and len(node.css("table, pre")) == 1:
+            if (
+                (code := lines(node.text()))
+                and not re.fullmatch(r"[\d\s]+", code)
+                and len(node.css("table, pre")) == 1
+            ):
                 found.code.append(code)
         for node in root.css(BLOCKS):
             if node.css_first(INNER) is None or node.tag == "p":
@@ -153,11 +163,18 @@ def truth(data: bytes, url: str, kind: Kind) -> Truth | None:
                     found.blocks.append(words)
         for node in root.css("tr"):
             cells = [spoken(text_of(each)) for each in node.iter() if each.tag in ("td", "th")]
-            if sum(map(bool, cells)) > 1 and node.css_first("table, pre, ul, ol, dl, p + p") is None:
+            if (
+                sum(map(bool, cells)) > 1
+                and node.css_first("table, pre, ul, ol, dl, p + p") is None
+            ):
                 found.rows.append(" ".join(filter(None, cells)))
         for node in root.css("a[href]"):
             target, fragment = urldefrag(urljoin(url, (node.attributes["href"] or "").strip()))
-            if node.text().strip() and target.startswith("http") and not (fragment and target == urldefrag(url)[0]):
+            if (
+                node.text().strip()
+                and target.startswith("http")
+                and not (fragment and target == urldefrag(url)[0])
+            ):
                 found.links.append(target + ("#" + fragment if fragment else ""))
         for node in root.css("h1, h2, h3, h4, h5, h6"):
             if words := spoken(text_of(node)):
@@ -200,13 +217,18 @@ def text_of(node: LexborNode) -> str:
     return "".join(parts)
 
 
-LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(<?((?:[^()\s<>\\]|\\.|\([^()\s]*\))*)>?(?:\s+\"[^\"]*\")?\)")
+LINK = re.compile(
+    r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(<?((?:[^()\s<>\\]|\\.|\([^()\s]*\))*)>?(?:\s+\"[^\"]*\")?\)"
+)
 FENCE = re.compile(r"^([ >]*)(```+|~~~+)[^\n`]*\n(.*?)\n\1\2[ ]*$", re.M | re.S)
 
 
 def scores(text: str, real: Truth, url: str) -> dict[str, tuple[int, int]]:
     """Count, for each part, what there is and what there should be."""
-    fences = {lines(re.sub(rf"^[ >]{{{len(head)}}}", "", code, flags=re.M)) for head, _, code in FENCE.findall(text)}
+    fences = {
+        lines(re.sub(rf"^[ >]{{{len(head)}}}", "", code, flags=re.M))
+        for head, _, code in FENCE.findall(text)
+    }
     fences |= {lines(code) for code in re.findall(r"`([^`\n]+)`", text)}
     links = {re.sub(r"\\(.)", r"\1", target) for _, _, target in LINK.findall(text)}
     links |= set(re.findall(r"<(https?://[^>\s]+)>", text))
@@ -245,17 +267,28 @@ def theirs(data: bytes, url: str, **options: bool) -> str:
     """Extract with trafilatura, all that it can keep switched on."""
     import trafilatura
 
-    keep = {"include_links": True, "include_tables": True, "include_formatting": True, "include_comments": False}
+    keep = {
+        "include_links": True,
+        "include_tables": True,
+        "include_formatting": True,
+        "include_comments": False,
+    }
     return trafilatura.extract(data, url=url, output_format="markdown", **keep, **options) or ""
 
 
-def chosen(folder: Path, count: int, only: str, kinds: tuple[Kind, ...]) -> list[tuple[Kind, Path, Truth]]:
+def chosen(
+    folder: Path, count: int, only: str, kinds: tuple[Kind, ...]
+) -> list[tuple[Kind, Path, Truth]]:
     """Pick pages of each kind, always the same."""
     pages = []
     for kind in kinds:
         if only and only not in (kind.name, kind.folder):
             continue
-        files = [each for each in (folder / kind.folder).glob(kind.files) if SMALLEST < each.stat().st_size < LARGEST]
+        files = [
+            each
+            for each in (folder / kind.folder).glob(kind.files)
+            if SMALLEST < each.stat().st_size < LARGEST
+        ]
         files = sorted({each.resolve() for each in files})
         random.Random(kind.folder).shuffle(files)
         taken = 0
@@ -311,9 +344,15 @@ def report(pages: list[tuple[Kind, Path, Truth]], folder: Path, *, show_each: bo
                 if show_each and who == "hilum":
                     show(file, text, real, rows[-1])
             total[who] += rows
-            print(f"{name:24}{who:22}" + "".join(f"{share(rows, part):>11}" for part in PARTS), flush=True)
+            print(
+                f"{name:24}{who:22}" + "".join(f"{share(rows, part):>11}" for part in PARTS),
+                flush=True,
+            )
     for who, rows in total.items():
-        print(f"{'all, each page alike':24}{who:22}" + "".join(f"{mean(rows, part):>11}" for part in PARTS))
+        print(
+            f"{'all, each page alike':24}{who:22}"
+            + "".join(f"{mean(rows, part):>11}" for part in PARTS)
+        )
         poor = sum(row["recall"][0] < 0.9 * row["recall"][1] for row in rows)
         print(
             f"{'':24}{'':22}pages with less than nine tenths of their words: {poor}; {taken[who]:.1f} s of processor time"
@@ -334,7 +373,10 @@ def mean(rows: list[dict[str, tuple[int, int]]], part: str) -> str:
 
 def show(file: Path, text: str, real: Truth, row: dict[str, tuple[int, int]]) -> None:
     """Print what a page lacks."""
-    print(f"--- {file}", {part: f"{there}/{all_of}" for part, (there, all_of) in row.items() if there < all_of})
+    print(
+        f"--- {file}",
+        {part: f"{there}/{all_of}" for part, (there, all_of) in row.items() if there < all_of},
+    )
     words = Counter(spoken(text).split())
     print("    missing:", (real.words - words).most_common(12))
     print("    extra:", ((words - real.words) - real.neutral).most_common(12))

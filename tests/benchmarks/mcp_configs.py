@@ -1,9 +1,10 @@
 """Published MCP configurations read by hilum: ``python tests/benchmarks/mcp_configs.py FOLDER``.
 
-Every file of a folder is read that looks like a configuration (JSON, JSON with comments, TOML, YAML), and every block of
-such a kind in Markdown files and package descriptions. What is read is compared with the plain data, as other parsers give
-it: each server must be there or be named in a complaint, each key of it must be found again or be told.
-Bring your own folder; none is in the repository.
+Every file of a folder is read that looks like a configuration (JSON, JSON with comments, TOML,
+YAML), and every block of such a kind in Markdown files and package descriptions. What is read is
+compared with the plain data, as other parsers give it: each server must be there or be named in a
+complaint, each key of it must be found again or be told. Bring your own folder; none is in the
+repository.
 """
 
 from __future__ import annotations
@@ -25,9 +26,17 @@ from hilum_mcp import read_config
 from hilum_mcp.dialects import TABLES
 from hilum_mcp.reading import ADDRESSES, DESCRIBING
 
-KINDS = {".json": "json", ".jsonc": "json", ".json5": "json", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
+KINDS = {
+    ".json": "json",
+    ".jsonc": "json",
+    ".json5": "json",
+    ".toml": "toml",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+}
 FENCE = re.compile(
-    r"^([ >]*)```[ \t]*(jsonc?|json5|javascript|js|toml|ya?ml)\b[^\n]*\n(.*?)^[ >]*```", re.M | re.S | re.I
+    r"^([ >]*)```[ \t]*(jsonc?|json5|javascript|js|toml|ya?ml)\b[^\n]*\n(.*?)^[ >]*```",
+    re.M | re.S | re.I,
 )
 # By what is written above a block, the file that it is meant for.
 FILES = [
@@ -53,7 +62,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--verbose", "-v", action="store_true", help="each complaint")
-    parser.add_argument("--text", "-t", action="store_true", help="the text of each in which no server was found")
+    parser.add_argument(
+        "--text", "-t", action="store_true", help="the text of each in which no server was found"
+    )
     options = parser.parse_args()
     counts: Counter[str] = Counter()
     seen: set[bytes] = set()
@@ -73,12 +84,16 @@ def main() -> int:
             told = [str(mistake).removeprefix(str(file)) for mistake in config.mistakes]
             lost = list(dropped(plain(file, content), config.servers, told))
             counts["servers"] += len(config.servers)
-            counts["with servers" if config.servers else "none, told why" if told else "none, silent"] += 1
+            counts[
+                "with servers" if config.servers else "none, told why" if told else "none, silent"
+            ] += 1
             counts["lost"] += len(lost)
             for each in lost:
                 print(f"✗ {source} #{number} ({file.name}): {each}")
             if options.verbose or not (config.servers or told):
-                print(f"  {source} #{number} ({file.name}): {len(config.servers)} servers {told or ''}")
+                print(
+                    f"  {source} #{number} ({file.name}): {len(config.servers)} servers {told or ''}"
+                )
             if options.text and not config.servers:
                 print(content.decode(errors="replace"))
     print(", ".join(f"{count} {what}" for what, count in counts.items()))
@@ -94,7 +109,9 @@ def found(folder: Path, scratch: Path) -> Iterator[tuple[str, Path]]:
         where = str(path.relative_to(folder))
         if path.name in ("package.json", "package-lock.json"):
             continue
-        if path.suffix in KINDS and any(word.strip('"') in path.read_text(errors="replace") for word in WORDS[:5]):
+        if path.suffix in KINDS and any(
+            word.strip('"') in path.read_text(errors="replace") for word in WORDS[:5]
+        ):
             yield where, path
         elif path.suffix in (".md", ".mdx") or path.name == "METADATA":
             text = path.read_text(errors="replace")
@@ -118,7 +135,10 @@ def meant(above: str, kind: str) -> str:
     """Give the name of the file that a block is meant for."""
     near = above[-600:].lower()
     suffix = {"toml": ".toml", "yaml": ".yaml", "yml": ".yaml"}.get(kind, ".json")
-    last = max(((m.start(), name) for word, name in FILES for m in re.finditer(word, near)), default=(0, "mcp.json"))[1]
+    last = max(
+        ((m.start(), name) for word, name in FILES for m in re.finditer(word, near)),
+        default=(0, "mcp.json"),
+    )[1]
     return last if last.endswith(suffix) else f"config{suffix}"
 
 
@@ -151,7 +171,11 @@ def dropped(data: Any, servers: Mapping[str, Any], told: list[str]) -> Iterator[
                 or value in (None, "", [], {}, False, ["*"])
             ):
                 continue
-            if f"'{key}'" in text or f"{key} " in text or not any(gone(leaf, kept) for leaf in leaves(value)):
+            if (
+                f"'{key}'" in text
+                or f"{key} " in text
+                or not any(gone(leaf, kept) for leaf in leaves(value))
+            ):
                 continue
             yield f"{name}.{key} is gone: {value!r}"
 
@@ -173,7 +197,8 @@ def entries(data: Any) -> list[tuple[str, Mapping[str, Any]]]:
         (name, entry)
         for table in tables
         for name, entry in table.items()
-        if isinstance(entry, Mapping) and any(key in entry for key in ("command", "cmd", *ADDRESSES))
+        if isinstance(entry, Mapping)
+        and any(key in entry for key in ("command", "cmd", *ADDRESSES))
     ]
 
 

@@ -1,12 +1,14 @@
-"""What MCP servers cost a session that does not use them: until the answer to the first prompt, and in what is sent.
+"""What MCP servers cost a session that does not use them: until the answer to the first prompt, and
+in what is sent.
 
     python tests/benchmarks/mcp_cost.py [--rounds 40] [--processes 20]
 
-Compares sessions by turns: with another plugin that does nothing; with this one and no server; with five servers whose tools
-are known; with five that are not known yet (they start beside the prompt). First many sessions in one process, in processor
-time; then the first session of a process each, where modules are imported too; ``fresh`` is ``known`` without what ``quick``
-keeps, so that descriptions are read. ``new`` is measured by the clock, as it is about not having to wait. Says whether the SDK
-was imported where it must not be. Exits with 1 where a bar is missed.
+Compares sessions by turns: with another plugin that does nothing; with this one and no server; with
+five servers whose tools are known; with five that are not known yet (they start beside the prompt).
+First many sessions in one process, in processor time; then the first session of a process each,
+where modules are imported too; ``fresh`` is ``known`` without what ``quick`` keeps, so that
+descriptions are read. ``new`` is measured by the clock, as it is about not having to wait. Says
+whether the SDK was imported where it must not be. Exits with 1 where a bar is missed.
 """
 
 import argparse
@@ -31,7 +33,10 @@ from hilum_mcp import places
 SERVER = Path(__file__).parents[1] / "plugins" / "mcp_client" / "plain_server.py"
 KINDS = ("without", "none", "known", "new")
 BARS = {"none": 1.0, "known": 5.0, "new": 50.0}
-"""Milliseconds more than without the plugin. With no server: its two tables of settings, and noise."""
+"""Milliseconds more than without the plugin.
+
+With no server: its two tables of settings, and noise.
+"""
 COLD = ("without", "none", "known", "fresh", "new")
 
 
@@ -39,7 +44,10 @@ def write(folder: Path, servers: int) -> None:
     """Describe servers."""
     (folder / "config").mkdir(parents=True, exist_ok=True)
     args = ["-S", str(SERVER)]
-    described = {f"s{number}": {"command": sys.executable, "args": [*args, f"n={number}"]} for number in range(servers)}
+    described = {
+        f"s{number}": {"command": sys.executable, "args": [*args, f"n={number}"]}
+        for number in range(servers)
+    }
     if servers:
         (folder / "config" / "mcp.json").write_text(json.dumps({"mcpServers": described}))
 
@@ -53,10 +61,17 @@ async def open_session() -> AsyncIterator[None]:
 OTHER = plugin("other", open_session=open_session)
 
 
-async def first_prompt(folder: Path, with_plugin: bool, clock: Callable[[], float]) -> tuple[float, int]:
-    """Open a session and run a prompt; gives milliseconds until the answer is there, and bytes of the first request."""
+async def first_prompt(
+    folder: Path, with_plugin: bool, clock: Callable[[], float]
+) -> tuple[float, int]:
+    """Open a session and run a prompt.
+
+    Gives milliseconds until the answer is there, and bytes of the first request.
+    """
     began = clock()
-    async with open_bench(hilum_mcp if with_plugin else OTHER, folder=folder, answers=[say("x")]) as kit:
+    async with open_bench(
+        hilum_mcp if with_plugin else OTHER, folder=folder, answers=[say("x")]
+    ) as kit:
         await kit.run("hello")
         return (clock() - began) * 1000, len(kit.requests[0].body)
 
@@ -77,19 +92,27 @@ def _known(kit: Bench) -> bool:
 def child(*words: str) -> str:
     """Run this file in a process of its own; gives what it prints."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    made = subprocess.run([sys.executable, __file__, *words], check=True, capture_output=True, text=True, env=env)
+    made = subprocess.run(
+        [sys.executable, __file__, *words], check=True, capture_output=True, text=True, env=env
+    )
     return made.stdout
 
 
 def in_a_process_of_its_own(kind: str, folder: str) -> None:
-    """Print what the first session of a process costs; what every session imports is imported before."""
+    """Print what the first session of a process costs.
+
+    What every session imports is imported before.
+    """
     if kind == "learn":
         trio.run(learn, Path(folder))
         return
     gc.set_threshold(100_000, 20, 20)  # as for `hilum run`
     trio.run(first_prompt, Path(folder).parent / "warm", False, time.perf_counter)
     clock = time.perf_counter if kind in ("new", "clock") else time.process_time
-    print(*trio.run(first_prompt, Path(folder), kind not in ("without", "clock"), clock), "mcp" in sys.modules)
+    print(
+        *trio.run(first_prompt, Path(folder), kind not in ("without", "clock"), clock),
+        "mcp" in sys.modules,
+    )
 
 
 def forget(base: Path) -> None:
@@ -99,7 +122,9 @@ def forget(base: Path) -> None:
     shutil.rmtree(base / "fresh" / "data" / "mcp" / "begun", ignore_errors=True)
 
 
-def told(name: str, times: list[float], ground: list[float], bar: float | None, more: str = "") -> bool:
+def told(
+    name: str, times: list[float], ground: list[float], bar: float | None, more: str = ""
+) -> bool:
     """Print a row; gives whether it is within its bar."""
     cost = statistics.median(times) - statistics.median(ground)
     print(f"  {name:8} {cost:+7.2f} ms{f' (bar {bar:g})' if bar else ''}{more}")
@@ -108,12 +133,16 @@ def told(name: str, times: list[float], ground: list[float], bar: float | None, 
 
 def spread(times: list[float], ground: list[float]) -> str:
     """Give the quartiles of what a turn cost more than the turn without."""
-    low, middle, high = statistics.quantiles((a - b for a, b in zip(times, ground, strict=True)), n=4)
+    low, middle, high = statistics.quantiles(
+        (a - b for a, b in zip(times, ground, strict=True)), n=4
+    )
     return f"; by turns {middle:+.1f}, half of them {low:+.1f} to {high:+.1f}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--processes", type=int, default=20)
     options = parser.parse_args()
@@ -131,7 +160,9 @@ def main() -> None:
         child("known", str(Path(base, "known")))
         for turn in range(options.rounds + 1):
             for name in KINDS[:3]:
-                took, sizes[name] = trio.run(first_prompt, Path(base, name), name != "without", time.process_time)
+                took, sizes[name] = trio.run(
+                    first_prompt, Path(base, name), name != "without", time.process_time
+                )
                 warm[name] += [took] if turn else []
         imported |= "mcp" in sys.modules
         for _ in range(options.processes):
@@ -142,7 +173,9 @@ def main() -> None:
                 imported |= name != "new" and sdk == "True"
             ground.append(float(child("clock", str(Path(base, "without"))).split()[0]))
     good = not imported and sizes["none"] == sizes["without"]
-    print(f"a session, of {options.rounds}: {statistics.median(warm['without']):.1f} ms of processor time, and with")
+    print(
+        f"a session, of {options.rounds}: {statistics.median(warm['without']):.1f} ms of processor time, and with"
+    )
     for name in KINDS[1:3]:
         extra = f", {sizes[name] - sizes['without']:+} bytes sent"
         good &= told(name, warm[name], warm["without"], BARS[name], extra)
@@ -152,8 +185,16 @@ def main() -> None:
     for name in COLD[1:4]:
         told(name, cold[name], cold["without"], None, spread(cold[name], cold["without"]))
     print(f"the same by the clock: {statistics.median(ground):.1f} ms, and with")
-    last = statistics.quantiles(cold["new"], n=100, method="inclusive")[98] - statistics.median(ground)
-    good &= told("new", cold["new"], ground, BARS["new"], f"{spread(cold['new'], ground)}; 99th percentile {last:+.1f}")
+    last = statistics.quantiles(cold["new"], n=100, method="inclusive")[98] - statistics.median(
+        ground
+    )
+    good &= told(
+        "new",
+        cold["new"],
+        ground,
+        BARS["new"],
+        f"{spread(cold['new'], ground)}; 99th percentile {last:+.1f}",
+    )
     began = time.process_time()
     for _ in range(1000):
         places.described(base)

@@ -1,13 +1,15 @@
-"""MCP servers that misbehave, in seeded sessions of five: is the session fine, how long does closing take, what is left?
+"""MCP servers that misbehave, in seeded sessions of five: is the session fine, how long does
+closing take, what is left?
 
     python tests/benchmarks/mcp_faults.py [--runs 200] [--kills 9] [--seed 1] [--at-once 3]
 
-Each run opens a session with five servers whose behaviour the seed picks, calls their tools at the same time, cancels some of
-the calls, has the model finish a turn, and closes. ``ordinary`` runs have servers that go by themselves when their input
-ends; they run one after another. ``stubborn`` ones have at least one that does not go, and mostly wait: ``--at-once`` of them
-run at the same time, in a process each. A kill is a SIGKILL of hilum in the middle of its calls: without a sandbox, with
-bubblewrap, with Landlock, by turns. What a run has started carries a mark in its environment, and is looked for by it in the
-whole system. Exits with 1 where a bar is missed.
+Each run opens a session with five servers whose behaviour the seed picks, calls their tools at the
+same time, cancels some of the calls, has the model finish a turn, and closes. ``ordinary`` runs
+have servers that go by themselves when their input ends; they run one after another. ``stubborn``
+ones have at least one that does not go, and mostly wait: ``--at-once`` of them run at the same
+time, in a process each. A kill is a SIGKILL of hilum in the middle of its calls: without a sandbox,
+with bubblewrap, with Landlock, by turns. What a run has started carries a mark in its environment,
+and is looked for by it in the whole system. Exits with 1 where a bar is missed.
 """
 
 import argparse
@@ -60,7 +62,10 @@ def describe(folder: Path, chance: random.Random, staying: bool) -> dict[str, di
 
 
 async def work(kit: Bench, folder: Path, chance: random.Random, calls: list[str]) -> None:
-    """Call tools of all servers at once, some of which are cancelled; what comes of it is the servers' business."""
+    """Call tools of all servers at once, some of which are cancelled.
+
+    What comes of it is the servers' business.
+    """
     half = kit.session.half(Mcp)
     assert half is not None
 
@@ -68,7 +73,9 @@ async def work(kit: Bench, folder: Path, chance: random.Random, calls: list[str]
         with trio.move_on_after(patience):
             try:
                 await half.clients[name].connection.use(
-                    lambda client: client.call_tool(tool, {"path": str(folder / "end"), "call": "1"})
+                    lambda client: client.call_tool(
+                        tool, {"path": str(folder / "end"), "call": "1"}
+                    )
                 )
             except hilum.HilumError:
                 pass
@@ -147,7 +154,9 @@ trio.run(main)
 
 
 def kill(seed: int, by: str) -> float | None:
-    """Kill hilum; gives the seconds until nothing is left, ``None`` where the system has no such sandbox.
+    """Kill hilum.
+
+    Gives the seconds until nothing is left, ``None`` where the system has no such sandbox.
 
     Args:
         seed: Picks the servers.
@@ -197,8 +206,12 @@ def one(seed: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=200, help="half of them ordinary, half stubborn (200)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--runs", type=int, default=200, help="half of them ordinary, half stubborn (200)"
+    )
     parser.add_argument("--kills", type=int, default=9)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=3, help="stubborn runs at the same time (3)")
@@ -212,7 +225,9 @@ def main() -> None:
         gone = [kill(seed, by) for seed in seeds[number : options.kills : 3]]
         if took := [seconds for seconds in gone if seconds is not None]:
             kind = by or "no sandbox"
-            print(f"SIGKILL   {len(took):4} runs   {kind}: nothing left after {max(took):.3f} s at most")
+            print(
+                f"SIGKILL   {len(took):4} runs   {kind}: nothing left after {max(took):.3f} s at most"
+            )
     print("sessions fine, processes left: 0")
     sys.exit(not good)
 

@@ -1,7 +1,8 @@
 """A call of a tool by an MCP client, beside the same call in a run of the same session.
 
-``python tests/benchmarks/mcp_server.py`` opens a session with the standard plugins, and has ``read_file`` called by turns: by a
-model that plays a script, and by a client of the SDK in each era. All of it is in one process, so no wire is measured.
+``python tests/benchmarks/mcp_server.py`` opens a session with the standard plugins, and has
+``read_file`` called by turns: by a model that plays a script, and by a client of the SDK in each
+era. All of it is in one process, so no wire is measured.
 """
 
 import statistics
@@ -35,7 +36,10 @@ ROUNDS = 100
 async def main() -> None:
     """Print the median of each kind in milliseconds, and its ratio to the run's."""
     found: dict[str, list[float]] = {}
-    async with open_bench(*PLUGINS, files={"a.txt": "one\n"}) as bench, trio.open_nursery() as nursery:
+    async with (
+        open_bench(*PLUGINS, files={"a.txt": "one\n"}) as bench,
+        trio.open_nursery() as nursery,
+    ):
         desk = Desk(bench.session, ToolFilter(), nursery)
         nursery.start_soon(desk.follow)
         server = Protocol(desk, [], sessions=False).server()

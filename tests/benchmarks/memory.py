@@ -1,6 +1,8 @@
-"""What recalling costs with 10,000 memories: finding them, the whole hook, and what the loop waits for meanwhile.
+"""What recalling costs with 10,000 memories: finding them, the whole hook, and what the loop waits
+for meanwhile.
 
-Run: ``python tests/benchmarks/memory.py``. The memories are sentences of seeded words, half of them Chinese.
+Run: ``python tests/benchmarks/memory.py``. The memories are sentences of seeded words, half of them
+Chinese.
 """
 
 import random
@@ -22,9 +24,7 @@ COUNT = 10_000
 TIMES = 200
 ENGLISH = [f"{a}{b}" for a in "run build test parse load store cache render fetch merge".split() for b in
            "er ing ed able s ment ion or ly ness".split()] + "the a of to in with is are uses needs".split()  # fmt: skip
-CHINESE = (
-    "测试构建缓存数据库解析加载存储渲染获取合并提交分支接口配置文件目录命令参数错误日志性能内存线程进程网络请求响应"
-)
+CHINESE = "测试构建缓存数据库解析加载存储渲染获取合并提交分支接口配置文件目录命令参数错误日志性能内存线程进程网络请求响应"
 PROMPTS = (
     "Why does the test of the merger fail when the cache is loaded with the builder of the parser?",
     "为什么缓存测试在加载配置文件的时候会失败，数据库的连接有错误吗？",
@@ -51,15 +51,20 @@ def fill(path: Path, workspace: str) -> Memories:
         for number in range(COUNT):
             at = now - rng.random() * 300 * 86_400
             memory = Memory(
-                scope=rng.choice((USER, workspace)), kind=rng.choice(KINDS), text=sentence(rng), created=at, updated=at
+                scope=rng.choice((USER, workspace)),
+                kind=rng.choice(KINDS),
+                text=sentence(rng),
+                created=at,
+                updated=at,
             )
             _insert(connection, memory, str(number))
     return memories
 
 
 def timed(work) -> list[float]:
-    """Give the times of a piece of work, in milliseconds, sorted; prints the time of the processor, which a busy machine
-    does not lengthen.
+    """Give the times of a piece of work, in milliseconds, sorted.
+
+    Prints the time of the processor, which a busy machine does not lengthen.
     """
     times, used = [], time.process_time()
     for _ in range(TIMES):
@@ -78,7 +83,9 @@ def show(name: str, times: list[float]) -> None:
 
 async def hook(workspace: str, folder: str) -> None:
     """Time the hook in a session, and the longest wait of another task."""
-    async with open_bench(longterm, workspace=workspace, folder=folder, answers=["ok"] * 50) as bench:
+    async with open_bench(
+        longterm, workspace=workspace, folder=folder, answers=["ok"] * 50
+    ) as bench:
         fill(data_folder() / "memory.db", str(bench.workspace))
         longest = 0.0
 
@@ -107,16 +114,28 @@ def main() -> None:
         memories, scopes = fill(root / "memory.db", "/w"), ["/w", USER]
         for prompt in PROMPTS:
             what = f"recall, {COUNT:,} memories: {prompt[:20]}…"
-            show(what, timed(lambda prompt=prompt: recall(memories, prompt, scopes, time.time(), first=True)))
+            show(
+                what,
+                timed(
+                    lambda prompt=prompt: recall(memories, prompt, scopes, time.time(), first=True)
+                ),
+            )
         began = time.perf_counter()
-        memories.add(Memory(scope="/w", text="A new memory of the parser that is unlike all others"))
+        memories.add(
+            Memory(scope="/w", text="A new memory of the parser that is unlike all others")
+        )
         print(f"{'writing one':<60} {(time.perf_counter() - began) * 1000:13.1f} ms")
         began = time.perf_counter()
         memories.forget([7])
-        print(f"{'forgetting one, index cleaned':<60} {(time.perf_counter() - began) * 1000:13.1f} ms")
+        print(
+            f"{'forgetting one, index cleaned':<60} {(time.perf_counter() - began) * 1000:13.1f} ms"
+        )
         trio.run(hook, str(root / "workspace"), str(root / "bench"))
         file.has_fts5 = lambda: False
-        show("recall without FTS5", timed(lambda: recall(memories, PROMPTS[0], scopes, time.time(), first=True))[:20])
+        show(
+            "recall without FTS5",
+            timed(lambda: recall(memories, PROMPTS[0], scopes, time.time(), first=True))[:20],
+        )
     print("bar: recall < 20 ms with 10,000 memories, off the loop")
 
 

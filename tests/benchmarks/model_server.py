@@ -1,7 +1,8 @@
-"""A model that answers at once: a process that speaks OpenAI chat completions and does as little else as can be.
+"""A model that answers at once: a process that speaks OpenAI chat completions and does as little
+else as can be.
 
-It calls the tool it was told to call ``calls`` times on each connection; then it says it is done, and begins again. Start it
-with ``start()``; it prints its port and ends with its standard input.
+It calls the tool it was told to call ``calls`` times on each connection; then it says it is done,
+and begins again. Start it with ``start()``; it prints its port and ends with its standard input.
 """
 
 import json
@@ -23,7 +24,9 @@ def answer(number: int, tool: str, arguments: str, last: bool, counted: int) -> 
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return (
             b"data: "
-            + json.dumps({"id": "x", "object": "chat.completion.chunk", "choices": [choice]}).encode()
+            + json.dumps(
+                {"id": "x", "object": "chat.completion.chunk", "choices": [choice]}
+            ).encode()
             + b"\n\n"
         )
 
@@ -38,11 +41,17 @@ def answer(number: int, tool: str, arguments: str, last: bool, counted: int) -> 
             + chunk({}, "tool_calls")
         )
     usage = {"prompt_tokens": counted, "completion_tokens": 20, "total_tokens": counted + 20}
-    body += b"data: " + json.dumps({"id": "x", "choices": [], "usage": usage}).encode() + b"\n\ndata: [DONE]\n\n"
+    body += (
+        b"data: "
+        + json.dumps({"id": "x", "choices": [], "usage": usage}).encode()
+        + b"\n\ndata: [DONE]\n\n"
+    )
     return HEAD % len(body) + body
 
 
-def serve(connection: socket.socket, calls: int, tool: str, arguments: str, delay: float, counted: int) -> None:
+def serve(
+    connection: socket.socket, calls: int, tool: str, arguments: str, delay: float, counted: int
+) -> None:
     """Answer the requests of one connection."""
     answers = [answer(n, tool, arguments, n >= calls, counted) for n in range(calls + 1)]
     number, scratch = 0, bytearray(1 << 20)
@@ -58,7 +67,11 @@ def serve(connection: socket.socket, calls: int, tool: str, arguments: str, dela
                     return
                 got += size
             head = bytes(view[:end]).lower()
-            length = int(head.split(b"content-length:")[1].split(b"\r\n")[0]) if b"content-length:" in head else 0
+            length = (
+                int(head.split(b"content-length:")[1].split(b"\r\n")[0])
+                if b"content-length:" in head
+                else 0
+            )
             missing = end + 4 + length - got
             while missing > 0:
                 missing -= connection.recv_into(view, min(missing, len(scratch)))
@@ -84,10 +97,17 @@ def main() -> None:
 
 
 @contextmanager
-def start(calls: int, tool: str, arguments: str, delay: float = 0.0, counted: int = 1_000) -> Iterator[str]:
-    """Start the server; gives its base URL. It says of each request that it is of ``counted`` tokens; 0 says nothing."""
+def start(
+    calls: int, tool: str, arguments: str, delay: float = 0.0, counted: int = 1_000
+) -> Iterator[str]:
+    """Start the server; gives its base URL.
+
+    It says of each request that it is of ``counted`` tokens; 0 says nothing.
+    """
     argv = [sys.executable, "-u", __file__, str(calls), tool, arguments, str(delay), str(counted)]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout
         assert process.stdin
         yield f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"

@@ -1,17 +1,21 @@
-"""What a user waits for when a large page is fetched and made readable, and how long the loop is held meanwhile.
+"""What a user waits for when a large page is fetched and made readable, and how long the loop is
+held meanwhile.
 
-Run: ``python tests/benchmarks/pages.py [PAGE.html ...]``. Each kind is 4 MB of HTML; a page that is named is repeated up to
-4 MB. Times are by the clock, the least of some rounds, gaps the median.
+Run: ``python tests/benchmarks/pages.py [PAGE.html ...]``. Each kind is 4 MB of HTML; a page that is
+named is repeated up to 4 MB. Times are by the clock, the least of some rounds, gaps the median.
 
-- *fetched*: ``web_fetch`` up to its first part, the network included: from a server on loopback, in a process of its own, that
-  answers at once, and from one that answers after 50 ms, as a near site does. The process that reads the page starts
-  meanwhile. *Network* is the same fetch alone; *beyond it* is the difference.
-- *at hand*: the first part of a page that is there already, the start of the process included, as for who reads on.
+- *fetched*: ``web_fetch`` up to its first part, the network included: from a server on loopback, in
+  a process of its own, that answers at once, and from one that answers after 50 ms, as a near site
+  does. The process that reads the page starts meanwhile. *Network* is the same fetch alone; *beyond
+  it* is the difference.
+- *at hand*: the first part of a page that is there already, the start of the process included, as
+  for who reads on.
 - *to its end*: the whole page, read at once.
-- *gap*: the longest time for which a task on the loop, which wants to run each millisecond, could not.
+- *gap*: the longest time for which a task on the loop, which wants to run each millisecond, could
+  not.
 
-Bars: the first part < 200 ms beyond the network, and the loop free. Some kinds are made to keep a parser busy without end: they
-are given up after a time, and the loop is free meanwhile.
+Bars: the first part < 200 ms beyond the network, and the loop free. Some kinds are made to keep a
+parser busy without end: they are given up after a time, and the loop is free meanwhile.
 """
 
 import gc
@@ -116,7 +120,10 @@ def kinds() -> dict[str, str]:
 
 
 def serve(folder: str) -> None:
-    """Serve the pages of a folder: ``/MS/NAME`` is answered after so many milliseconds. Writes its port first."""
+    """Serve the pages of a folder: ``/MS/NAME`` is answered after so many milliseconds.
+
+    Writes its port first.
+    """
     bodies = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
     class Handler(BaseHTTPRequestHandler):
@@ -141,7 +148,10 @@ def serve(folder: str) -> None:
 
 
 async def timed(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
-    """Do something: how long it took, no number where it was given up, and the loop's longest gap; in ms."""
+    """Do something: how long it took, no number where it was given up, and the loop's longest gap.
+
+    In ms.
+    """
     gc.collect()
     async with trio.open_nursery() as nursery:
         gaps: list[float] = []
@@ -175,12 +185,16 @@ async def fetch(processes: Processes, url: str, host: str, reading: bool) -> Non
     await fetcher.aclose()
 
 
-async def measure(processes: Processes, host: str, name: str, text: str) -> list[tuple[float, float]]:
+async def measure(
+    processes: Processes, host: str, name: str, text: str
+) -> list[tuple[float, float]]:
     """Time a page once in each way, but to its end."""
     rows = []
     for late in (0, LATE):
         url = f"http://{host}/{late}/{quote(name)}"
-        rows += [await timed(partial(fetch, processes, url, host, reading)) for reading in (True, False)]
+        rows += [
+            await timed(partial(fetch, processes, url, host, reading)) for reading in (True, False)
+        ]
     return [*rows, await timed(partial(read, processes, at_hand(text), 0))]
 
 

@@ -1,4 +1,7 @@
-"""How long eight calls of half a second take that a model asks for at once. Run: ``python tests/benchmarks/parallel.py``."""
+"""How long eight calls of half a second take that a model asks for at once.
+
+Run: ``python tests/benchmarks/parallel.py``.
+"""
 
 import os
 import statistics
@@ -36,7 +39,9 @@ async def measure(name: str, arguments: str, rounds: int) -> list[float]:
     def script(asked: WireRequest) -> AssistantMessage | str:
         if asked.number > rounds:
             return "Rested."
-        return AssistantMessage(tuple(ToolCall(f"call-{asked.number:04}-{n}", name, arguments) for n in range(CALLS)))
+        return AssistantMessage(
+            tuple(ToolCall(f"call-{asked.number:04}-{n}", name, arguments) for n in range(CALLS))
+        )
 
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(work := f"{folder}/work")
@@ -65,7 +70,9 @@ async def main() -> None:
         ("bash -c tool", "run_terminal_cmd", '{"command":"sleep 0.5"}'),
     ):
         seconds = await measure(name, arguments, ROUNDS)
-        print(f"{label:26}{statistics.median(seconds):10.3f}{max(seconds):10.3f}   0.55 s", flush=True)
+        print(
+            f"{label:26}{statistics.median(seconds):10.3f}{max(seconds):10.3f}   0.55 s", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What a todo list costs: a call with 100 items, a round with a list, reading a long log, and the import.
+"""What a todo list costs: a call with 100 items, a round with a list, reading a long log, and the
+import.
 
 Run: ``python tests/benchmarks/plan.py``.
 """
@@ -17,7 +18,10 @@ from hilum.testing import open_bench, use
 from hilum_plan import Plan
 
 TIMES = 200
-ITEMS = [{"id": str(n), "content": f"Step {n}: " + "change the parser and run its tests " * 5} for n in range(100)]
+ITEMS = [
+    {"id": str(n), "content": f"Step {n}: " + "change the parser and run its tests " * 5}
+    for n in range(100)
+]
 IMPORT = "import time, hilum.kernel, hilum.session; t = time.perf_counter(); import hilum_plan; print(time.perf_counter() - t)"
 
 
@@ -44,7 +48,9 @@ def show(name: str, value: float, bar: str = "") -> None:
 async def call() -> None:
     """A todo_write of 100 items through the real loop."""
     answers = [use("todo_write", todos=ITEMS, merge=bool(n % 2)) for n in range(TIMES)]
-    async with open_bench(hilum_plan, answers=[*answers, "Done."], settings={"turns": 10_000}) as bench:
+    async with open_bench(
+        hilum_plan, answers=[*answers, "Done."], settings={"turns": 10_000}
+    ) as bench:
         await bench.run("Go")
         seconds = sorted(event.seconds for event in bench.of(CallDone))
         show("todo_write of 100 items, median", statistics.median(seconds), "bar 1000 ms (K5)")
@@ -55,7 +61,10 @@ async def rounds(*plugins: object) -> float:
     """Seconds of a round with one call that does nothing, with a list or without the plugin."""
     first = [use("todo_write", todos=ITEMS)] if plugins else []
     async with open_bench(
-        Look(), *plugins, answers=[*first, *[use("look")] * TIMES, "Done."], settings={"turns": 10_000}
+        Look(),
+        *plugins,
+        answers=[*first, *[use("look")] * TIMES, "Done."],
+        settings={"turns": 10_000},
     ) as bench:
         began = time.perf_counter()
         await bench.run("Go")
@@ -76,7 +85,9 @@ async def reading() -> None:
             plan = Plan(again, again.settings(hilum_plan.PlanSettings))
             began = time.perf_counter()
             plan.items()
-            show(f"first look at the list of a log of {count:,} events", time.perf_counter() - began)
+            show(
+                f"first look at the list of a log of {count:,} events", time.perf_counter() - began
+            )
 
 
 def main() -> None:
@@ -87,7 +98,8 @@ def main() -> None:
     show("a round with a list of 100 items", with_list, f"{with_list / without:.2f} x")
     trio.run(reading)
     took = [
-        float(subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True).stdout) for _ in range(7)
+        float(subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True).stdout)
+        for _ in range(7)
     ]
     show("import of hilum_plan beside the kernel, fastest of 7", min(took))
 

@@ -1,4 +1,7 @@
-"""What a call through the portal costs, beside a call in a thread. Run: ``python tests/benchmarks/portal.py``."""
+"""What a call through the portal costs, beside a call in a thread.
+
+Run: ``python tests/benchmarks/portal.py``.
+"""
 
 import asyncio
 import statistics
@@ -30,7 +33,9 @@ def nothing() -> None:
 
 
 async def from_asyncio() -> tuple[float, float, float]:
-    """Seconds for a call through the portal, one in a thread of the loop's pool, and for opening and closing."""
+    """Seconds for a call through the portal, one in a thread of the loop's pool, and for opening
+    and closing.
+    """
     began = time.perf_counter()
     async with aio.hosted(open_side, wraps=(Side,))():
         pass
@@ -65,7 +70,9 @@ def main() -> None:
     plain = [from_plain() for _ in range(ROUNDS)]
     for host, rounds in (("asyncio", [(a, b) for a, b, _ in hosted]), ("plain code", plain)):
         portal, thread = (statistics.median(column) * 1e6 for column in zip(*rounds, strict=True))
-        print(f"{host}: {portal:.0f} µs a call, {thread:.0f} µs in a thread: {portal / thread:.1f} times")
+        print(
+            f"{host}: {portal:.0f} µs a call, {thread:.0f} µs in a thread: {portal / thread:.1f} times"
+        )
     print(f"opening and closing: {statistics.median(opened for *_, opened in hosted) * 1e3:.1f} ms")
 
 

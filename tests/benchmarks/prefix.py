@@ -1,7 +1,10 @@
-"""How much of what was sent is sent again unchanged, over all four wire formats. Run: ``python tests/benchmarks/prefix.py``.
+"""How much of what was sent is sent again unchanged, over all four wire formats.
 
-A real run of many turns, in which rules change and tools come and go. Between two requests of a run the first, without the
-brackets that close it, must be the beginning of the second; where that is not so, the log must hold the break with its cause.
+Run: ``python tests/benchmarks/prefix.py``.
+
+A real run of many turns, in which rules change and tools come and go. Between two requests of a run
+the first, without the brackets that close it, must be the beginning of the second; where that is
+not so, the log must hold the break with its cause.
 """
 
 import os
@@ -58,7 +61,8 @@ async def bodies_of(api: str) -> tuple[list[bytes], list[object]]:
         if asked.number % TURNS == 0:
             return "Done."
         calls = tuple(
-            ToolCall(f"call-{asked.number:05}-{n}", "look", f'{{"number":{n}}}') for n in range(asked.number % 3 + 1)
+            ToolCall(f"call-{asked.number:05}-{n}", "look", f'{{"number":{n}}}')
+            for n in range(asked.number % 3 + 1)
         )
         thinking = (Thinking("Hm."),) if api == "chat" else ()
         return AssistantMessage((*thinking, Text(f"Turn {asked.number} — é.", "model"), *calls))
@@ -91,7 +95,9 @@ def kept(before: bytes, after: bytes) -> int:
 
 
 def excepted(events: list[object]) -> list[bool]:
-    """For each request, whether the prompt was built anew before it (by a new run, a trim, another mode or model)."""
+    """For each request, whether the prompt was built anew before it (by a new run, a trim, another
+    mode or model).
+    """
     found, anew = [], False
     for event in events:
         if isinstance(event, LayersSealed | RunEnded):
@@ -104,7 +110,9 @@ def excepted(events: list[object]) -> list[bool]:
 
 async def main() -> None:
     """Print the table."""
-    print("wire format   requests   pairs   bytes already sent   sent again unchanged   breaks logged   bar")
+    print(
+        "wire format   requests   pairs   bytes already sent   sent again unchanged   breaks logged   bar"
+    )
     for api in APIS:
         bodies, events = await bodies_of(api)
         anew = excepted(events)
@@ -113,7 +121,10 @@ async def main() -> None:
         total = sum(len(a.rstrip(b"]}")) for a, _ in pairs)
         same = sum(kept(a, b) for a, b in pairs)
         share = f"{100 * same / total:.3f} %"
-        print(f"{api:14}{len(bodies):8}{len(pairs):8}{total:21,}{share:>23}{sum(anew):16}   100 %", flush=True)
+        print(
+            f"{api:14}{len(bodies):8}{len(pairs):8}{total:21,}{share:>23}{sum(anew):16}   100 %",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""What the warden costs, and how fast it ends a stubborn tree. Run: ``python tests/benchmarks/processes.py``."""
+"""What the warden costs, and how fast it ends a stubborn tree.
+
+Run: ``python tests/benchmarks/processes.py``.
+"""
 
 import os
 import statistics
@@ -53,7 +56,10 @@ async def stop(processes: Processes, grace: float) -> float:
 
         async def run() -> None:
             await processes.run(
-                ["bash", "-c", STUBBORN], env={"BENCH": "stubborn"}, on_output=lambda *_: up.set(), grace=grace
+                ["bash", "-c", STUBBORN],
+                env={"BENCH": "stubborn"},
+                on_output=lambda *_: up.set(),
+                grace=grace,
             )
 
         nursery.start_soon(run)
@@ -89,7 +95,9 @@ async def main() -> None:
         show("first command, with the start of the warden", statistics.median(firsts))
         show("  more than a later one", statistics.median(firsts) - cost)
         for grace in (0.0, GRACE):
-            times = sorted([await stop(processes, grace) for _ in range(TREES if not grace else TREES // 4)])
+            times = sorted(
+                [await stop(processes, grace) for _ in range(TREES if not grace else TREES // 4)]
+            )
             show(f"stop of a stubborn tree, grace {grace} s: median", statistics.median(times))
             show("  p99", times[int(0.99 * len(times))])
             show("  worst", times[-1])

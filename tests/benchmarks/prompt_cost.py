@@ -1,10 +1,11 @@
-"""What the prompt costs: tokens of layers and tools in agent mode with everything installed, and of a session of ten tools.
+"""What the prompt costs: tokens of layers and tools in agent mode with everything installed, and of
+a session of ten tools.
 
     uv run --group bench python tests/benchmarks/prompt_cost.py [--texts] [--limit 3500]
 
-Counts with the vocabulary o200k (the group ``bench`` installs it). The session runs in a Git repository with a home of its
-own and all plugins; a scripted model calls ten tools, one a turn, and the input of all requests is added up: what a provider
-without a prefix cache would bill.
+Counts with the vocabulary o200k (the group ``bench`` installs it). The session runs in a Git
+repository with a home of its own and all plugins; a scripted model calls ten tools, one a turn, and
+the input of all requests is added up: what a provider without a prefix cache would bill.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def tokens(text: str) -> int:
 def tool_text(spec: hilum.ToolSpec) -> str:
     """Return a tool as chat completions send it."""
     function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
-    return json.dumps({"type": "function", "function": function}, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(
+        {"type": "function", "function": function}, ensure_ascii=False, separators=(",", ":")
+    )
 
 
 async def measure(folder: Path, texts: bool) -> tuple[int, int]:
@@ -84,9 +87,13 @@ async def measure(folder: Path, texts: bool) -> tuple[int, int]:
 
 def main() -> int:
     """Measure, print, and compare with the limit."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--texts", action="store_true", help="print the texts, too")
-    parser.add_argument("--limit", type=int, default=3500, help="most tokens of layers and tools (default 3500)")
+    parser.add_argument(
+        "--limit", type=int, default=3500, help="most tokens of layers and tools (default 3500)"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as base:
         os.environ["HOME"] = base

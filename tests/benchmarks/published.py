@@ -1,9 +1,12 @@
-"""How the readers hold on files that others published. Run: ``python tests/benchmarks/published.py FOLDER [FOLDER …]``.
+"""How the readers hold on files that others published.
 
-Every file of a folder is read with the reader that its name asks for. What the readers give is compared with the file by
-means of this script's own, that know nothing of theirs: each key of the front matter with all letters of its value, and each
-line of the text, must stand in what was read or in a problem that is told. The bar: 0 crashed, 0 silently dropped. Prints a
-table, then each file that does not meet the bar or does not load; ``--problems`` prints all problems.
+Run: ``python tests/benchmarks/published.py FOLDER [FOLDER …]``.
+
+Every file of a folder is read with the reader that its name asks for. What the readers give is
+compared with the file by means of this script's own, that know nothing of theirs: each key of the
+front matter with all letters of its value, and each line of the text, must stand in what was read
+or in a problem that is told. The bar: 0 crashed, 0 silently dropped. Prints a table, then each file
+that does not meet the bar or does not load; ``--problems`` prints all problems.
 """
 
 import os
@@ -31,7 +34,9 @@ SLOW = 0.5
 
 
 class Reading(NamedTuple):
-    """What a reader gave of a file: all its text, its fields, and the lines and words of its problems."""
+    """What a reader gave of a file: all its text, its fields, and the lines and words of its
+    problems.
+    """
 
     text: str
     fields: dict[str, object]
@@ -48,22 +53,40 @@ def kind_of(path: Path) -> str:
         return "mdc"
     if RULES.search(name):
         return "rules"
-    if path.suffix == ".md" and ("agents" in path.parts or name.endswith((".agent.md", ".chatmode.md"))):
+    if path.suffix == ".md" and (
+        "agents" in path.parts or name.endswith((".agent.md", ".chatmode.md"))
+    ):
         return "agents"
     return "other" if path.suffix == ".md" else ""
 
 
 def reading(path: Path, kind: str) -> Reading:
     """Read a file with the reader that it is for."""
-    document = read(path.read_bytes(), raw=("globs", "description", "alwaysApply", "paths", "applyTo"))
+    document = read(
+        path.read_bytes(), raw=("globs", "description", "alwaysApply", "paths", "applyTo")
+    )
     if kind == "other":
-        return Reading(document.body, document.fields, [(each.line, each.message) for each in document.problems])
+        return Reading(
+            document.body,
+            document.fields,
+            [(each.line, each.message) for each in document.problems],
+        )
     if kind == "agents":
         agent = load_definition(path)
-        return Reading(agent.prompt, agent.fields, [(each.line, each.message) for each in agent.problems], agent.error)
+        return Reading(
+            agent.prompt,
+            agent.fields,
+            [(each.line, each.message) for each in agent.problems],
+            agent.error,
+        )
     if kind == "skills":
         skill = load_skill(path)
-        return Reading(skill.body, skill.fields, [(each.line, each.message) for each in skill.problems], skill.error)
+        return Reading(
+            skill.body,
+            skill.fields,
+            [(each.line, each.message) for each in skill.problems],
+            skill.error,
+        )
     file = load_rules(path)
     given = [each for rule in file.rules for each in (rule.section, rule.lead, rule.content)]
     given += [enforce.text for rule in file.rules for enforce in rule.enforce]
@@ -72,25 +95,30 @@ def reading(path: Path, kind: str) -> Reading:
     return Reading("\n".join(given), document.fields, problems, refused)
 
 
-# --- what stands in a file, found by other means -----------------------------------------------------------------------
+# --- what stands in a file, found by other means --------------------------------------------------
 
 
 def lines_of(data: bytes) -> list[str]:
     """Give the lines of a file."""
-    text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", errors="replace")
+    text = data.decode(
+        "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", errors="replace"
+    )
     return re.split(r"\r\n|\r|\n", text.lstrip("\ufeff"))
 
 
 def fences(lines: Sequence[str], found: Reading) -> tuple[int, int]:
     """Give the indices of the two fences of the front matter, (-1, -1) where there is none.
 
-    Of front matter that is told to have no closing fence the end is the first line that is neither a key nor indented.
+    Of front matter that is told to have no closing fence the end is the first line that is neither
+    a key nor indented.
     """
     if not lines or lines[0].strip() != "---":
         return -1, -1
     if any("is not closed by a line" in message for _, message in found.problems):
         ends = (
-            at for at, line in enumerate(lines[1:]) if not re.match(r"[A-Za-z][\w.-]*[ \t]*:(?:\s|$)|[ \t-]\s*\S", line)
+            at
+            for at, line in enumerate(lines[1:])
+            if not re.match(r"[A-Za-z][\w.-]*[ \t]*:(?:\s|$)|[ \t-]\s*\S", line)
         )
         return 0, next(ends, len(lines) - 1) + 1
     closing = next((index for index, line in enumerate(lines[1:], 1) if line.strip() == "---"), -1)
@@ -110,7 +138,9 @@ def written(value: object) -> str:
 
 
 def lost_fields(lines: Sequence[str], found: Reading) -> Iterator[tuple[int, str]]:
-    """Give the keys at the margin of front matter whose values are not read, and not told either."""
+    """Give the keys at the margin of front matter whose values are not read, and not told
+    either.
+    """
     opening, closing = fences(lines, found)
     at = opening + 1
     while 0 < at < closing:
@@ -120,20 +150,27 @@ def lost_fields(lines: Sequence[str], found: Reading) -> Iterator[tuple[int, str
             end += 1
         # What is beyond the bound of problems is told by its first line and its number.
         told = any(f"first on line {at + 1})" in text for _, text in found.problems) or any(
-            at + 1 <= line <= end or (line <= end and "more of this kind" in text) for line, text in found.problems
+            at + 1 <= line <= end or (line <= end and "more of this kind" in text)
+            for line, text in found.problems
         )
         empty = match and re.sub(r"\s#\s.*", "", match[2]).strip() in ("~", "null")
         if match and not told and "\\" not in match[2] and not empty:
             value = "\n".join([match[2], *lines[at + 1 : end]])
-            plain = re.sub(r"^[|>][+-]?\d?[+-]?", "", re.sub(r"(?:^|\s)#+\s.*", "", value, flags=re.MULTILINE))
+            plain = re.sub(
+                r"^[|>][+-]?\d?[+-]?", "", re.sub(r"(?:^|\s)#+\s.*", "", value, flags=re.MULTILINE)
+            )
             got = letters(written(found.fields.get(match[1])))
-            if match[1] not in found.fields or (letters(plain) not in got and letters(value) not in got):
+            if match[1] not in found.fields or (
+                letters(plain) not in got and letters(value) not in got
+            ):
                 yield at + 1, lines[at]
         at = end
 
 
 def without_marks(line: str) -> Iterator[str]:
-    """Give the ways in which a line may stand in what was read: with and without marks of lists, quotes and code."""
+    """Give the ways in which a line may stand in what was read: with and without marks of lists,
+    quotes and code.
+    """
     bare = re.sub(r"^[\s>]*", "", line)
     yield bare
     yield re.sub(r"^(?:\d{1,9}[.)、．，]?|[A-Za-z][.)]|[(（]\d+[）)])\s*", "", bare)
@@ -145,10 +182,13 @@ def lost_lines(lines: Sequence[str], found: Reading) -> Iterator[tuple[int, str]
     have = letters(found.text)
     told = {line for line, _ in found.problems}
     cut = min(
-        (line for line, message in found.problems if "What follows is not read" in message), default=len(lines) + 1
+        (line for line, message in found.problems if "What follows is not read" in message),
+        default=len(lines) + 1,
     )
     second = any("second front matter" in message.lower() for _, message in found.problems)
-    start = max(fences(lines, found)[1], -1) + (not any("is not closed" in message for _, message in found.problems))
+    start = max(fences(lines, found)[1], -1) + (
+        not any("is not closed" in message for _, message in found.problems)
+    )
     if second:
         start += fences(lines[start:], found)[1] + 1
     comment = False
@@ -156,9 +196,16 @@ def lost_lines(lines: Sequence[str], found: Reading) -> Iterator[tuple[int, str]
         opens, ends = "<!--" in line, "-->" in line
         hidden = comment or opens
         comment = (comment or opens) and not ends
-        if re.fullmatch(r"\s*@[\w./~-]+\s*", line):  # what is imported stands in its place, or is told
+        if re.fullmatch(
+            r"\s*@[\w./~-]+\s*", line
+        ):  # what is imported stands in its place, or is told
             continue
-        if hidden or number in told or not letters(line) or re.fullmatch(r"\s*</?[A-Za-z][^<>]*>\s*", line):
+        if (
+            hidden
+            or number in told
+            or not letters(line)
+            or re.fullmatch(r"\s*</?[A-Za-z][^<>]*>\s*", line)
+        ):
             continue
         if any(letters(each) in have for each in without_marks(line)):
             continue
@@ -166,7 +213,7 @@ def lost_lines(lines: Sequence[str], found: Reading) -> Iterator[tuple[int, str]
             yield number, line
 
 
-# --- the table ---------------------------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------
 
 
 def files(folders: Iterable[str]) -> Iterator[Path]:
@@ -199,7 +246,10 @@ def main(arguments: Sequence[str]) -> int:
         if times[-1] > SLOW:
             told.append(f"SLOW     {path}: {times[-1]:.2f} s")
         lines = lines_of(path.read_bytes())
-        lost = [*lost_fields(lines, found), *(() if found.refused and found.problems else lost_lines(lines, found))]
+        lost = [
+            *lost_fields(lines, found),
+            *(() if found.refused and found.problems else lost_lines(lines, found)),
+        ]
         row["silently dropped"] += bool(lost)
         told += [f"DROPPED  {path}:{line}: {text[:100]!r}" for line, text in lost[:5]]
         state = "not loaded" if found.refused else "with problems" if found.problems else "clean"
@@ -212,7 +262,9 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{'':8}" + "".join(f"{column:>18}" for column in columns))
     for kind, row in table.items():
         print(f"{kind:8}" + "".join(f"{row[column]:18}" for column in columns))
-    print(f"{len(times)} files in {sum(times):.1f} s, the slowest in {max(times, default=0) * 1000:.0f} ms")
+    print(
+        f"{len(times)} files in {sum(times):.1f} s, the slowest in {max(times, default=0) * 1000:.0f} ms"
+    )
     print("\n".join(told))
     return int(any(row["crashed"] + row["silently dropped"] for row in table.values()))
 

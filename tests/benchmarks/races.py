@@ -1,7 +1,9 @@
-"""Races: eight agents that change one file 1,000 times, in one session and in processes of their own.
+"""Races: eight agents that change one file 1,000 times, in one session and in processes of their
+own.
 
-``python tests/benchmarks/races.py`` prints how often an agent was refused because another was faster, and checks that no update
-was lost and no read was torn: each agent counts its own line and a common one, and reads the whole file each time.
+``python tests/benchmarks/races.py`` prints how often an agent was refused because another was
+faster, and checks that no update was lost and no read was torn: each agent counts its own line and
+a common one, and reads the whole file each time.
 """
 
 import argparse
@@ -25,7 +27,10 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=1000, help="changes of all agents together")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
-    names, times = [f"agent{number}" for number in range(options.agents)], options.times // options.agents
+    names, times = (
+        [f"agent{number}" for number in range(options.agents)],
+        options.times // options.agents,
+    )
     with tempfile.TemporaryDirectory() as folder:
         root, began = Path(folder), time.monotonic()
         counting.start(root / "count.txt", names)
@@ -39,14 +44,18 @@ def main() -> int:
         counting.start(root / "count.txt", names)
         shares = [names[number :: options.processes] for number in range(options.processes)]
         program = [sys.executable, counting.__file__, str(root), str(times)]
-        running = [subprocess.Popen([*program, *share], stdout=subprocess.PIPE, text=True) for share in shares]
+        running = [
+            subprocess.Popen([*program, *share], stdout=subprocess.PIPE, text=True)
+            for share in shares
+        ]
         said = [process.communicate()[0] for process in running]
         if any(process.returncode for process in running):
             return 1
         check(root, names, times)
         refused = sum(map(int, said))
         print(
-            f"{options.processes} processes: {times * len(names):,} changes, {refused:,} refused, none lost,", end=" "
+            f"{options.processes} processes: {times * len(names):,} changes, {refused:,} refused, none lost,",
+            end=" ",
         )
         print(f"{time.monotonic() - began:.0f} s")
     return 0

@@ -1,4 +1,5 @@
-"""What reading rules costs when a session opens, what a turn pays to see that nothing changed, and a change.
+"""What reading rules costs when a session opens, what a turn pays to see that nothing changed, and
+a change.
 
 Run: ``python tests/benchmarks/rules.py``. It writes a repository of 20,000 files, 50 of them rules.
 """
@@ -31,7 +32,9 @@ def show(name: str, value: str, bar: str = "") -> None:
 
 
 def milliseconds(work: Callable[[], object], times: int = TIMES) -> tuple[float, float]:
-    """Give the median and the 99th percentile of a call, in milliseconds of this thread's own time: others may be at work."""
+    """Give the median and the 99th percentile of a call, in milliseconds of this thread's own time:
+    others may be at work.
+    """
     taken = []
     for _ in range(times):
         before = time.thread_time()
@@ -48,8 +51,13 @@ def make(root: Path) -> None:
         folder.mkdir(parents=True)
         for inner in range(FILES // FOLDERS):
             (folder / f"m{inner}.py").write_text("x = 1\n")
-    text = "".join(f"## Part {part}\n\n" + "".join(RULE.format(part, n) for n in range(10)) for part in range(4))
-    (root / "AGENTS.md").write_text("# All\n\n## Safety\n\n- Never edit files in `migrations/`.\n\n" + text)
+    text = "".join(
+        f"## Part {part}\n\n" + "".join(RULE.format(part, n) for n in range(10))
+        for part in range(4)
+    )
+    (root / "AGENTS.md").write_text(
+        "# All\n\n## Safety\n\n- Never edit files in `migrations/`.\n\n" + text
+    )
     rules = root / ".cursor" / "rules"
     rules.mkdir(parents=True)
     for number in range(49):
@@ -57,7 +65,10 @@ def make(root: Path) -> None:
 
 
 async def waits(root: Path) -> tuple[float, float, float]:
-    """Open a session in the repository; gives its seconds, the longest wait of another task, and that beside plain work."""
+    """Open a session in the repository.
+
+    Gives its seconds, the longest wait of another task, and that beside plain work.
+    """
     longest = 0.0
 
     async def tick() -> None:
@@ -87,7 +98,9 @@ def spent(work: Callable[..., object], *arguments: object) -> float:
 
 
 def burn(seconds: float) -> None:
-    """Keep a thread busy with plain Python: what any work in a thread costs the loop on this machine, now."""
+    """Keep a thread busy with plain Python: what any work in a thread costs the loop on this
+    machine, now.
+    """
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         sum(range(1_000))
@@ -108,7 +121,10 @@ def main() -> None:
         os.environ["HOME"] = str(empty)
         make(root)
         taken, longest, plain = trio.run(waits, root)
-        show(f"reading 50 files, 2,000 rules, among {FILES:,} files, first time", f"{taken * 1000:.0f} ms")
+        show(
+            f"reading 50 files, 2,000 rules, among {FILES:,} files, first time",
+            f"{taken * 1000:.0f} ms",
+        )
         show(
             "longest gap of the loop meanwhile",
             f"{longest * 1000:.1f} ms",
@@ -120,7 +136,11 @@ def main() -> None:
             time.sleep(2.1)  # files written just now are read again, until their times tell apart
             current.refresh()
             median, late = milliseconds(current.refresh)
-            show(f"a turn's look at {name}, nothing changed: median, p99", f"{median:.3f}, {late:.3f} ms", "2 ms")
+            show(
+                f"a turn's look at {name}, nothing changed: median, p99",
+                f"{median:.3f}, {late:.3f} ms",
+                "2 ms",
+            )
         file = root / "AGENTS.md"
 
         def change() -> None:
@@ -129,12 +149,16 @@ def main() -> None:
 
         median, late = milliseconds(change, 30)
         show("a change of one file of 50: median, p99", f"{median:.1f}, {late:.1f} ms")
-        median, _ = milliseconds(lambda: current.touch([f"pkg3/part3/{time.perf_counter_ns()}.py"]), 100)
+        median, _ = milliseconds(
+            lambda: current.touch([f"pkg3/part3/{time.perf_counter_ns()}.py"]), 100
+        )
         show("a tool's first touch of a file", f"{median:.3f} ms")
         big = Path(made) / "AGENTS.md"
         big.write_text("- A rule among many others that are as long.\n" * 230_000)
         median, _ = milliseconds(lambda: load_rules(big), 5)
-        show(f"a file of {big.stat().st_size / 1e6:.0f} MB, read up to the limit", f"{median:.0f} ms")
+        show(
+            f"a file of {big.stat().st_size / 1e6:.0f} MB, read up to the limit", f"{median:.0f} ms"
+        )
     show("the reminder after each round", f"{estimate(REMINDER)} tokens", "60")
 
 

@@ -1,4 +1,7 @@
-"""What the sandbox costs a command. Run: ``python tests/benchmarks/sandbox.py``. The bar for all of guard: 25 ms."""
+"""What the sandbox costs a command.
+
+Run: ``python tests/benchmarks/sandbox.py``. The bar for all of guard: 25 ms.
+"""
 
 import os
 import statistics
@@ -25,14 +28,21 @@ def show(name: str, times: list[float], beside: float = 0.0) -> None:
 
 
 async def main() -> None:
-    """Measure each kind of sandbox there is beside none, in turns; with the session's loopback and with one per command."""
+    """Measure each kind of sandbox there is beside none, in turns.
+
+    With the session's loopback and with one per command.
+    """
     begun = time.perf_counter()
     sandbox.probe()
     print(f"{'probe, once in a process':<48} {1e3 * (time.perf_counter() - begun):8.2f} ms")
     kinds = [
-        found for found in (sandbox.bubblewrap_enforced(), sandbox.landlock_enforced()) if not isinstance(found, str)
+        found
+        for found in (sandbox.bubblewrap_enforced(), sandbox.landlock_enforced())
+        if not isinstance(found, str)
     ]
-    kinds = [each for kind in kinds for each in dict.fromkeys((kind, attrs.evolve(kind, shared=False)))]
+    kinds = [
+        each for kind in kinds for each in dict.fromkeys((kind, attrs.evolve(kind, shared=False)))
+    ]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "proj"
         await trio.run_process(["git", "init", "-q", str(root)])
@@ -48,7 +58,8 @@ async def main() -> None:
                 return Processes(warden, wrap, str(root))
 
             boxes = [
-                Sandbox(root, GuardSettings(), f"{folder}/{number}", enforced=kind) for number, kind in enumerate(kinds)
+                Sandbox(root, GuardSettings(), f"{folder}/{number}", enforced=kind)
+                for number, kind in enumerate(kinds)
             ]
             rivals = [Processes(warden, as_it_is, str(root)), *map(boxed, boxes)]
             times: list[list[float]] = [[] for _ in rivals]
@@ -65,7 +76,11 @@ async def main() -> None:
             base = statistics.median(times[0])
             show("bash -c true, without a sandbox", times[0])
             for kind, kept, own in zip(kinds, times[1:], wraps, strict=True):
-                show(f"bash -c true, {kind.by}{'' if kind.shared else ', loopback not shared'}", kept, base)
+                show(
+                    f"bash -c true, {kind.by}{'' if kind.shared else ', loopback not shared'}",
+                    kept,
+                    base,
+                )
                 show("  of it, the hook wrap_process", own)
             for box in boxes:
                 box.close()

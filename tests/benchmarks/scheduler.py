@@ -1,6 +1,7 @@
 """Agents that run side by side, against their bars. Run: ``python tests/benchmarks/scheduler.py``.
 
-Start, stop from each state, 500 queued with 50 at once, 10,000 scripted runs with faults, three agents at once, and SIGKILL.
+Start, stop from each state, 500 queued with 50 at once, 10,000 scripted runs with faults, three
+agents at once, and SIGKILL.
 """
 
 import argparse
@@ -76,7 +77,9 @@ def bench(model: Any = None, *, at_once: int = 3, approve: Any = "auto", **setti
     from hilum_agents import runs
 
     chosen = {"scheduler.at_once": at_once, "silence": 1e6, **settings}
-    return open_bench(runs, Tools(), model=model, settings=chosen, approve=approve, faults=True, patience=600)
+    return open_bench(
+        runs, Tools(), model=model, settings=chosen, approve=approve, faults=True, patience=600
+    )
 
 
 def half_of(kit: Any) -> Any:
@@ -103,7 +106,9 @@ async def starts(count: int) -> None:
 
 
 def cold() -> None:
-    """From the start of Python to the first status event, with all plugins that are installed and compiled bytecode."""
+    """From the start of Python to the first status event, with all plugins that are installed and
+    compiled bytecode.
+    """
     code = (
         "import hilum, trio\n"
         "async def main():\n"
@@ -117,12 +122,22 @@ def cold() -> None:
     )
     best, used = [], []
     with tempfile.TemporaryDirectory() as folder:
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        environ = kept | {"HILUM_DATA": folder, "HILUM_CONFIG": folder, "OPENAI_BASE_URL": "http://127.0.0.1:9"}
+        kept = {
+            name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+        }
+        environ = kept | {
+            "HILUM_DATA": folder,
+            "HILUM_CONFIG": folder,
+            "OPENAI_BASE_URL": "http://127.0.0.1:9",
+        }
         for _ in range(6):  # the first one compiles
             began = time.perf_counter()
             with subprocess.Popen(
-                [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, cwd=folder
+                [sys.executable, "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environ,
+                cwd=folder,
             ) as process:
                 assert process.stdout
                 assert process.stdout.readline() == b"queued\n"
@@ -156,7 +171,11 @@ async def stops(where: str, count: int) -> None:
         half.stop()
     seconds.sort()
     p99 = seconds[max(count * 99 // 100 - 1, 0)]
-    row(f"stop in {where}", f"{count} stops: p99 {p99 * 1e3:.1f} ms, worst {seconds[-1] * 1e3:.1f} ms", "p99 < 500 ms")
+    row(
+        f"stop in {where}",
+        f"{count} stops: p99 {p99 * 1e3:.1f} ms, worst {seconds[-1] * 1e3:.1f} ms",
+        "p99 < 500 ms",
+    )
 
 
 STUBBORN = """trap '' TERM INT HUP
@@ -166,7 +185,9 @@ while :; do sleep 30; done
 
 
 async def stubborn(count: int) -> None:
-    """From the stop to the result, for agents whose command ignores signals and has forked away from its group."""
+    """From the stop to the result, for agents whose command ignores signals and has forked away
+    from its group.
+    """
     import hilum_shell
     from hilum_agents import runs
 
@@ -176,7 +197,9 @@ async def stubborn(count: int) -> None:
         for _ in range(count):
             identity, seen = half.begin(hilum.Profile("x"), "Work."), ""
             async for item in kit.session.events(kit.session.journal.last, deltas=True):
-                seen += item.text if isinstance(item, Delta) and item.agent.endswith(identity) else ""
+                seen += (
+                    item.text if isinstance(item, Delta) and item.agent.endswith(identity) else ""
+                )
                 if "up" in seen:
                     break
             began = time.perf_counter()
@@ -198,14 +221,19 @@ async def many(count: int) -> None:
         half = half_of(kit)
         gc.collect()
         before, peak, began = rss(), 0.0, time.perf_counter()
-        started = [half.begin(hilum.Profile("x"), f"Number {n}.", owner=f"owner-{n % 5}") for n in range(count)]
+        started = [
+            half.begin(hilum.Profile("x"), f"Number {n}.", owner=f"owner-{n % 5}")
+            for n in range(count)
+        ]
         half_way = 0.0
         for number, one in enumerate(started):
             await half.scheduler.ledger.entries[one].ended.wait()
             peak = max(peak, rss())
             half_way = rss() if number == count // 2 else half_way
         seconds = time.perf_counter() - began
-        order = [event.data["agent_id"] for event in kit.of(PluginEvent) if event.name == "agents.result"]
+        order = [
+            event.data["agent_id"] for event in kit.of(PluginEvent) if event.name == "agents.result"
+        ]
         late = max(abs(place - started.index(one)) for place, one in enumerate(order))
         results = sum([(await half.result(one))["status"] == "completed" for one in started])
         memory = f"{before:.0f} → {half_way:.0f} → {rss():.0f} MB"
@@ -214,7 +242,9 @@ async def many(count: int) -> None:
 
 
 async def faulty(count: int, seed: int = 1) -> None:
-    """Scripted runs with faults of models and tools, stops and timeouts at random: no result is lost, none is stuck."""
+    """Scripted runs with faults of models and tools, stops and timeouts at random: no result is
+    lost, none is stuck.
+    """
     dice = random.Random(seed)
     faults = (
         lambda: hilum.ModelError("Gone.", kind="request"),
@@ -237,7 +267,8 @@ async def faulty(count: int, seed: int = 1) -> None:
             half = half_of(kit)
             for _ in range(10):
                 started = [
-                    half.begin(hilum.Profile("x"), "Work.", timeout=dice.choice((0.05, 1.0))) for _ in range(100)
+                    half.begin(hilum.Profile("x"), "Work.", timeout=dice.choice((0.05, 1.0)))
+                    for _ in range(100)
                 ]
                 for one in dice.sample(started, 10):
                     await trio.sleep(dice.uniform(0, 0.005))
@@ -314,23 +345,43 @@ trio.run(main)
 
 
 def three(which: str) -> None:
-    """Explore, review and test at once over this repository: memory, processor, how long one keeps the others waiting."""
+    """Explore, review and test at once over this repository: memory, processor, how long one keeps
+    the others waiting.
+    """
     root = str(Path(__file__).parents[2])
     with tempfile.TemporaryDirectory() as folder:
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        environ = kept | {"HILUM_DATA": folder, "HILUM_CONFIG": folder, "PYTHONPYCACHEPREFIX": f"{folder}/compiled"}
-        short = [sys.executable, "-c", THREE.replace("6.0", "0.1"), "think", root]  # compiles what is loaded
+        kept = {
+            name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+        }
+        environ = kept | {
+            "HILUM_DATA": folder,
+            "HILUM_CONFIG": folder,
+            "PYTHONPYCACHEPREFIX": f"{folder}/compiled",
+        }
+        short = [
+            sys.executable,
+            "-c",
+            THREE.replace("6.0", "0.1"),
+            "think",
+            root,
+        ]  # compiles what is loaded
         subprocess.run(short, stdout=subprocess.DEVNULL, check=True, env=environ)
         argv = [sys.executable, "-c", THREE, which, root]
-        found = subprocess.run(argv, stdout=subprocess.PIPE, check=True, env=environ, text=True).stdout.split()
+        found = subprocess.run(
+            argv, stdout=subprocess.PIPE, check=True, env=environ, text=True
+        ).stdout.split()
     bar = "20" if which == "think" else "50"
-    figures = f"{found[0]} MB, {found[1]} % of a core each, delay p99 {found[2]} ms, worst {found[3]} ms"
+    figures = (
+        f"{found[0]} MB, {found[1]} % of a core each, delay p99 {found[2]} ms, worst {found[3]} ms"
+    )
     row(f"three agents that {which}", figures, f"200 MB, {bar} % each, 20 ms")
     row("    the loop held, processor time", f"p99 {found[4]} ms, worst {found[5]} ms", "20 ms")
 
 
 async def kills(kind: str, count: int) -> None:
-    """SIGKILL at random instants while three run and five wait, or two work in the background of the main agent."""
+    """SIGKILL at random instants while three run and five wait, or two work in the background of
+    the main agent.
+    """
     import test_crash_agents
 
     dice, states = random.Random(7), Counter[str]()

@@ -1,7 +1,10 @@
-"""What a search costs beside ``rg`` alone, and whether anything waits for it. Run: ``python tests/benchmarks/search.py``.
+"""What a search costs beside ``rg`` alone, and whether anything waits for it.
 
-The tree is copies of Python's library and the installed packages, some 20,000 files or more, in a temporary folder. Runs
-of one kind alternate with those they are compared with, so that noise hits both alike; the best of each is compared.
+Run: ``python tests/benchmarks/search.py``.
+
+The tree is copies of Python's library and the installed packages, some 20,000 files or more, in a
+temporary folder. Runs of one kind alternate with those they are compared with, so that noise hits
+both alike; the best of each is compared.
 """
 
 import os
@@ -67,7 +70,9 @@ class Beat:
     longest = computing = 0.0
 
     async def run(self) -> None:
-        """Beat until cancelled: by the clock, and by the time that the loop's own thread computed."""
+        """Beat until cancelled: by the clock, and by the time that the loop's own thread
+        computed.
+        """
         last, worked = time.perf_counter(), time.thread_time()
         while True:
             await trio.sleep(0.001)
@@ -85,7 +90,11 @@ async def alone(rg: str, root: Path, pattern: str, ignore_case: bool = False) ->
     begun = time.perf_counter()
     await trio.to_thread.run_sync(
         partial(
-            subprocess.run, [rg, "--json", *options, "-e", pattern, "./"], cwd=root, stdout=subprocess.PIPE, check=False
+            subprocess.run,
+            [rg, "--json", *options, "-e", pattern, "./"],
+            cwd=root,
+            stdout=subprocess.PIPE,
+            check=False,
         )
     )
     return time.perf_counter() - begun
@@ -100,8 +109,14 @@ def maker(warden: Warden, root: Path) -> Callable[..., Awaitable[tuple[float, fl
     processes = Processes(warden, unchanged, str(root))
 
     async def ours(engine: str, **arguments: Any) -> tuple[float, float]:
-        loaded = load([hilum_search.SearchSettings], overrides={"search.engine": engine}, environ={"HOME": str(root)})
-        session: Any = SimpleNamespace(settings=loaded.get, processes=processes, workspace=Workspace(root))
+        loaded = load(
+            [hilum_search.SearchSettings],
+            overrides={"search.engine": engine},
+            environ={"HOME": str(root)},
+        )
+        session: Any = SimpleNamespace(
+            settings=loaded.get, processes=processes, workspace=Workspace(root)
+        )
         first = 0.0
 
         def show(_: str) -> None:
@@ -119,7 +134,17 @@ def maker(warden: Warden, root: Path) -> Callable[..., Awaitable[tuple[float, fl
             return time.perf_counter() - listed, listed - begun
         tool = hilum_search.search_files
         checked = tool.check(msgspec.json.encode(arguments).decode())
-        call = Call("1", tool.name, checked, None, session, Workspace(root), processes, trio.current_time() + 60, show)
+        call = Call(
+            "1",
+            tool.name,
+            checked,
+            None,
+            session,
+            Workspace(root),
+            processes,
+            trio.current_time() + 60,
+            show,
+        )
         output = await tool.run(call)
         assert not output.code, output.text
         return time.perf_counter() - begun, first
@@ -169,7 +194,9 @@ async def main(root: Path) -> None:
                 gaps.append((beat.longest, beat.computing))
             # The least of these, as others use the machine too.
             beat.longest, beat.computing = (min(some) for some in zip(*gaps, strict=True))
-            print(f"longest gap of the event loop in {len(SEARCHES)} searches with {engine}: {beat}")
+            print(
+                f"longest gap of the event loop in {len(SEARCHES)} searches with {engine}: {beat}"
+            )
         beat.longest = beat.computing = 0.0
         for engine in engines:
             found = [await ours(engine, query="cancel", limit=20) for _ in range(ROUNDS)]
@@ -181,5 +208,7 @@ async def main(root: Path) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        print(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, {plant(Path(folder)):,} files")
+        print(
+            f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, {plant(Path(folder)):,} files"
+        )
         trio.run(main, Path(folder))

@@ -1,7 +1,10 @@
-"""How long ``hilum sessions list`` takes with 1,000 sessions. Run it: ``python tests/benchmarks/sessions_list.py``.
+"""How long ``hilum sessions list`` takes with 1,000 sessions.
 
-Prints medians of five for whole processes: seconds that passed, and seconds of the processor, which say more on a busy machine.
-The sessions are alike: 40 turns, of five events each; ``--turns N`` takes another number.
+Run it: ``python tests/benchmarks/sessions_list.py``.
+
+Prints medians of five for whole processes: seconds that passed, and seconds of the processor, which
+say more on a busy machine. The sessions are alike: 40 turns, of five events each; ``--turns N``
+takes another number.
 """
 
 import argparse
@@ -15,7 +18,15 @@ import time
 from pathlib import Path
 
 import trio
-from hilum.events import AnyEvent, CallDone, CallStarted, ModelAnswered, ModelStarted, RoundEnded, RunStarted
+from hilum.events import (
+    AnyEvent,
+    CallDone,
+    CallStarted,
+    ModelAnswered,
+    ModelStarted,
+    RoundEnded,
+    RunStarted,
+)
 from hilum.messages import AssistantMessage, Text, ToolCall, ToolResult, Usage, UserMessage
 from hilum.store import SessionInfo
 from hilum_store import SqliteStore
@@ -24,7 +35,9 @@ from hilum_store import SqliteStore
 def events(turns: int) -> list[AnyEvent]:
     """Return the events of a session."""
     message = UserMessage((Text("Do it"),))
-    found: list[AnyEvent] = [RunStarted(seq=1, agent="main", run="r1", text="Do it", message=message)]
+    found: list[AnyEvent] = [
+        RunStarted(seq=1, agent="main", run="r1", text="Do it", message=message)
+    ]
     call = ToolCall("c1", "read_file", '{"path": "src/module.py"}')
     text = Text("x = 1\n" * 300, "tool:read_file")
     for _ in range(turns):
@@ -32,7 +45,9 @@ def events(turns: int) -> list[AnyEvent]:
         answer = AssistantMessage((call,), stop="calls", model="lab/model")
         turn: list[AnyEvent] = [
             ModelStarted(seq=len(found) + 1, model="lab/model", turn=1, **where),
-            ModelAnswered(seq=len(found) + 2, message=answer, usage=Usage(1000, output=50, cost=0.01), **where),
+            ModelAnswered(
+                seq=len(found) + 2, message=answer, usage=Usage(1000, output=50, cost=0.01), **where
+            ),
             CallStarted(seq=len(found) + 3, call=call, risk="read", effect="pure", **where),
             CallDone(seq=len(found) + 4, result=ToolResult("c1", "read_file", (text,)), **where),
             RoundEnded(seq=len(found) + 5, **where),
@@ -46,7 +61,9 @@ async def fill(path: Path, workspace: str, sessions: int, turns: int) -> None:
     store = SqliteStore(path)
     content = events(turns)
     for number in range(sessions):
-        log = await store.create(SessionInfo(id=f"20260101-{number:06}-00000000", workspace=workspace))
+        log = await store.create(
+            SessionInfo(id=f"20260101-{number:06}-00000000", workspace=workspace)
+        )
         log.append(content)
         await log.close()
     await store.close()
@@ -59,7 +76,9 @@ def processor() -> float:
 
 
 def medians(command: list[str], env: dict[str, str], cwd: Path) -> tuple[float, float]:
-    """Return the medians of five runs of a command, after one that counts for nothing: seconds passed, and processor."""
+    """Return the medians of five runs of a command, after one that counts for nothing: seconds
+    passed, and processor.
+    """
     passed = []
     worked = []
     for _ in range(6):
@@ -82,8 +101,13 @@ def main() -> None:
         workspace = folder / "work"
         workspace.mkdir()
         (folder / "data").mkdir(mode=0o700)
-        env = os.environ | {"HILUM_CONFIG": str(folder / "config"), "HILUM_DATA": str(folder / "data")}
-        trio.run(fill, folder / "data" / "sessions.db", str(workspace), options.sessions, options.turns)
+        env = os.environ | {
+            "HILUM_CONFIG": str(folder / "config"),
+            "HILUM_DATA": str(folder / "data"),
+        }
+        trio.run(
+            fill, folder / "data" / "sessions.db", str(workspace), options.sessions, options.turns
+        )
         hilum = [sys.executable, "-m", "hilum"]
         print(f"{options.sessions} sessions of {options.turns * 5 + 1} events")
         for name, arguments in (

@@ -1,10 +1,12 @@
-"""Ends runs by signals at random instants, from process start to 0.2 s after the end, and counts what is left.
+"""Ends runs by signals at random instants, from process start to 0.2 s after the end, and counts
+what is left.
 
-Run ``python tests/benchmarks/signals.py 2000``. Each run is a real ``hilum run`` with all plugins in a git repository, with a
-home, data and temporary folder of its own, against a scripted model over HTTP; half of them have a command running. All of
-SIGINT, SIGTERM and SIGHUP are sent, and some runs go on at a time. It prints hangs (10 s), tracebacks, wrong exit codes,
-missing result lines, unsettled sessions, and processes and folders that are left. ``--jobs`` says how many runs go on at a
-time, ``--until 0.1`` keeps all signals in the first 0.1 s, where Python and hilum start.
+Run ``python tests/benchmarks/signals.py 2000``. Each run is a real ``hilum run`` with all plugins
+in a git repository, with a home, data and temporary folder of its own, against a scripted model
+over HTTP; half of them have a command running. All of SIGINT, SIGTERM and SIGHUP are sent, and some
+runs go on at a time. It prints hangs (10 s), tracebacks, wrong exit codes, missing result lines,
+unsettled sessions, and processes and folders that are left. ``--jobs`` says how many runs go on at
+a time, ``--until 0.1`` keeps all signals in the first 0.1 s, where Python and hilum start.
 """
 
 import argparse
@@ -31,7 +33,9 @@ from hilum_replay import serve
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMIT = 10.0
-"""Seconds after a signal in which a run must have ended, without those in which it waited for a processor."""
+"""Seconds after a signal in which a run must have ended, without those in which it waited for a
+processor.
+"""
 MAX_WAIT = 90.0
 """Seconds after which it counts as a hang however busy the machine is."""
 AFTER = 0.2
@@ -59,7 +63,11 @@ class Counts:
 async def answer(request: Any) -> AssistantMessage:
     """Ask for a command where the prompt says so, then end."""
     last = request.messages[-1]
-    wants = any("command" in getattr(part, "text", "") for m in request.messages for part in getattr(m, "parts", ()))
+    wants = any(
+        "command" in getattr(part, "text", "")
+        for m in request.messages
+        for part in getattr(m, "parts", ())
+    )
     if wants and not any(isinstance(message, ToolMessage) for message in request.messages):
         call = ToolCall("c1", "run_terminal_cmd", json.dumps({"command": COMMAND}))
         return AssistantMessage((Text("I run it.", "model"), call), stop="calls")
@@ -85,14 +93,18 @@ def marked(mark: str) -> list[str]:
         try:
             environment = Path("/proc", name, "environ").read_bytes()
             if f"SIGNALS_MARK={mark}".encode() in environment:
-                found.append(Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode()[:120])
+                found.append(
+                    Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode()[:120]
+                )
         except OSError:
             continue
     return [line for line in found if line]
 
 
 def processor_wait(pid: int) -> float:
-    """Return the seconds in which the main thread of a process could have run, and other programs had the processors."""
+    """Return the seconds in which the main thread of a process could have run, and other programs
+    had the processors.
+    """
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
     except (OSError, IndexError):
@@ -115,8 +127,13 @@ class Bench:
         self._url = url
         self._counts = counts
 
-    async def run_once(self, *, instant: float | None, number: signal.Signals, command: bool, format: str) -> float:
-        """Run once, send a signal at an instant, and look at what is left; return the seconds that the run took."""
+    async def run_once(
+        self, *, instant: float | None, number: signal.Signals, command: bool, format: str
+    ) -> float:
+        """Run once, send a signal at an instant, and look at what is left.
+
+        Return the seconds that the run took.
+        """
         mark = uuid4().hex
         home = self._folder / mark
         for name in ("home", "tmp"):
@@ -132,10 +149,25 @@ class Bench:
             "SIGNALS_MARK": mark,
         }
         prompt = "run the command" if command else "hello"
-        argv = [sys.executable, "-m", "hilum", "run", prompt, "--approve", "auto", "--output-format", format]
+        argv = [
+            sys.executable,
+            "-m",
+            "hilum",
+            "run",
+            prompt,
+            "--approve",
+            "auto",
+            "--output-format",
+            format,
+        ]
         began = time.perf_counter()
         process = await trio.lowlevel.open_process(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=work, env=environ
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=work,
+            env=environ,
         )
         output: dict[str, bytes] = {}
         # One number for all messages about this run.
@@ -153,7 +185,10 @@ class Bench:
             hung = not await self._ends(process, LIMIT if instant is not None else 60)
             if hung:
                 used = time.perf_counter() - sent, processor_wait(process.pid)
-                self._counts.add("hang", f"{what}: {used[0]:.1f} s, of them {used[1]:.1f} s waiting for a processor")
+                self._counts.add(
+                    "hang",
+                    f"{what}: {used[0]:.1f} s, of them {used[1]:.1f} s waiting for a processor",
+                )
                 process.kill()
                 await process.wait()
             elif instant is not None:
@@ -168,7 +203,10 @@ class Bench:
         return took
 
     async def _ends(self, process: trio.Process, limit: float) -> bool:
-        """Wait for the end. Returns whether it came within some seconds, not counting those of waiting for a processor."""
+        """Wait for the end.
+
+        Returns whether it came within some seconds, not counting those of waiting for a processor.
+        """
         began = time.perf_counter()
         waited_before = processor_wait(process.pid)
         left = limit
@@ -185,12 +223,15 @@ class Bench:
         async for piece in stream:
             output[name] += piece
 
-    def _judge(self, code: int, output: dict[str, bytes], number: int, format: str, what: str) -> None:
+    def _judge(
+        self, code: int, output: dict[str, bytes], number: int, format: str, what: str
+    ) -> None:
         """Compare exit code and output with what they must be."""
         err = output.get("err", b"").decode(errors="replace")
         out = output.get("out", b"").decode(errors="replace")
         if "Traceback" in err or "Exception" in err:
-            # While Python itself starts its own handler of SIGINT is there, and hilum has not run a line that could change it.
+            # While Python itself starts its own handler of SIGINT is there, and hilum has not run a
+            # line that could change it.
             if number == signal.SIGINT and "/hilum" not in err:
                 self._counts.before_hilum += 1
                 return
@@ -205,7 +246,9 @@ class Bench:
                 self._counts.add("no result line", f"{what}: {code} {out[-200:]!r}")
 
     async def _look(self, mark: str, home: Path, what: str) -> None:
-        """Look for processes and folders that are left, and for a session that says that it still works."""
+        """Look for processes and folders that are left, and for a session that says that it still
+        works.
+        """
         left = marked(mark)
         if left:
             await trio.sleep(0.5)  # the warden ends what a killed owner has left
@@ -236,7 +279,8 @@ async def measure(runs: int, seed: int, jobs: int, until: float | None) -> Count
         runs: How many.
         seed: Of the instants.
         jobs: How many go on at a time.
-        until: The latest instant of a signal, in seconds; that of the end of an undisturbed run by default.
+        until: The latest instant of a signal, in seconds; that of the end of an undisturbed run by
+            default.
     """
     counts = Counts()
     chance = random.Random(seed)
@@ -246,23 +290,31 @@ async def measure(runs: int, seed: int, jobs: int, until: float | None) -> Count
             spans = {}
             for command in (False, True):
                 took = [
-                    await bench.run_once(instant=None, number=signal.SIGINT, command=command, format="json")
+                    await bench.run_once(
+                        instant=None, number=signal.SIGINT, command=command, format="json"
+                    )
                     for _ in range(3)
                 ]
                 spans[command] = until or max(took) + AFTER
             counts.runs = 0
             limit = trio.CapacityLimiter(jobs)
 
-            async def one(instant: float, number: signal.Signals, command: bool, format: str) -> None:
+            async def one(
+                instant: float, number: signal.Signals, command: bool, format: str
+            ) -> None:
                 async with limit:
-                    await bench.run_once(instant=instant, number=number, command=command, format=format)
+                    await bench.run_once(
+                        instant=instant, number=number, command=command, format=format
+                    )
 
             async with trio.open_nursery() as nursery:
                 for _ in range(runs):
                     command = chance.random() < 0.5
                     number = chance.choice(SIGNALS)
                     format = chance.choice(("text", "json", "stream-json"))
-                    nursery.start_soon(one, chance.uniform(0, spans[command]), number, command, format)
+                    nursery.start_soon(
+                        one, chance.uniform(0, spans[command]), number, command, format
+                    )
     return counts
 
 
@@ -277,9 +329,18 @@ def main() -> None:
     counts = trio.run(measure, options.runs, options.seed, options.jobs, options.until)
     for example in counts.examples:
         print(example)
-    kinds = ("hang", "traceback", "exit code", "no result line", "unsettled session", "process left", "folder left")
+    kinds = (
+        "hang",
+        "traceback",
+        "exit code",
+        "no result line",
+        "unsettled session",
+        "process left",
+        "folder left",
+    )
     print(
-        f"{counts.runs} runs; " + ", ".join(f"{kind}: {counts.wrong[kind]}" for kind in (*kinds, "workspace changed"))
+        f"{counts.runs} runs; "
+        + ", ".join(f"{kind}: {counts.wrong[kind]}" for kind in (*kinds, "workspace changed"))
     )
     print(
         f"latest end {counts.latest:.2f} s after its signal; Python's own traceback before hilum: {counts.before_hilum}"

@@ -1,6 +1,7 @@
 """What skills cost: a first look, a turn in which nothing changed, reading files of skills.
 
-Run: ``python tests/benchmarks/skills.py``. Bars: with 200 skills a turn costs less than 10 ms and does not grow with the turns.
+Run: ``python tests/benchmarks/skills.py``. Bars: with 200 skills a turn costs less than 10 ms and
+does not grow with the turns.
 """
 
 import statistics
@@ -41,7 +42,10 @@ async def measure(count: int) -> None:
                 begun = time.perf_counter()
                 await half.build_prompt_layer(agent)
                 times.append(time.perf_counter() - begun)
-            first, last = statistics.median(times[: TURNS // 3]), statistics.median(times[-TURNS // 3 :])
+            first, last = (
+                statistics.median(times[: TURNS // 3]),
+                statistics.median(times[-TURNS // 3 :]),
+            )
             print(
                 f"{count:4} skills: session opened in {opened * 1000:6.1f} ms, "
                 f"a turn {first * 1000:5.2f} ms, later {last * 1000:5.2f} ms"

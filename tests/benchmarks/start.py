@@ -1,8 +1,8 @@
 """How soon hilum is at work. Run: ``python tests/benchmarks/start.py``.
 
-From the start of the process to the arrival of the first model request: ``hilum run`` with all plugins, beside a bare script
-that imports trio and httpx and sends the same request; in turns, with compiled bytecode. Time and CPU are taken by the server
-at the moment the request is there.
+From the start of the process to the arrival of the first model request: ``hilum run`` with all
+plugins, beside a bare script that imports trio and httpx and sends the same request; in turns, with
+compiled bytecode. Time and CPU are taken by the server at the moment the request is there.
 """
 
 import argparse
@@ -48,15 +48,31 @@ import hilum
 print(1000 * (time.perf_counter() - began), 1)
 """
 CHUNK = b'data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}\n\n'
-BODY = CHUNK % (b'{"role":"assistant","content":"Done."}', b"null") + CHUNK % (b"{}", b'"stop"') + b"data: [DONE]\n\n"
-ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(BODY) + BODY
+BODY = (
+    CHUNK % (b'{"role":"assistant","content":"Done."}', b"null")
+    + CHUNK % (b"{}", b'"stop"')
+    + b"data: [DONE]\n\n"
+)
+ANSWER = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(BODY)
+    + BODY
+)
 
 
 def environment(folder: str, url: str = "") -> dict[str, str]:
     """The environment of the measured processes: compiled bytecode is used and kept."""
-    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE" and not k.startswith("HILUM_")}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if k != "PYTHONDONTWRITEBYTECODE" and not k.startswith("HILUM_")
+    }
     own = f"{folder}/own"
-    return kept | {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": own, "HILUM_CONFIG": own}
+    return kept | {
+        "OPENAI_BASE_URL": url,
+        "OPENAI_API_KEY": "none",
+        "HILUM_DATA": own,
+        "HILUM_CONFIG": own,
+    }
 
 
 def cpu(pid: int) -> float:
@@ -80,9 +96,14 @@ def receive(connection: socket.socket) -> bytes:
 def first_request(
     argv: list[str], listener: socket.socket, environ: dict[str, str], folder: str
 ) -> tuple[float, float, bytes]:
-    """Start a process; give the seconds and the CPU seconds until its request was there, and the request."""
+    """Start a process.
+
+    Give the seconds and the CPU seconds until its request was there, and the request.
+    """
     began = time.perf_counter()
-    with subprocess.Popen(argv, env=environ, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        argv, env=environ, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         connection, _ = listener.accept()
         with connection:
             body = receive(connection)
@@ -95,19 +116,38 @@ def first_request(
 
 def to_first_request(rounds: int) -> None:
     """Compare hilum with the bare script."""
-    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        socket.create_server(("127.0.0.1", 0)) as listener,
+    ):
         listener.settimeout(30)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         environ = environment(folder, url)
-        script, request, work = Path(folder, "bare.py"), Path(folder, "request"), Path(folder, "work")
+        script, request, work = (
+            Path(folder, "bare.py"),
+            Path(folder, "request"),
+            Path(folder, "work"),
+        )
         work.mkdir()
         script.write_text(BARE)
-        ours = [str(Path(sys.executable).with_name("hilum")), "run", "--quiet", "--model", "openai/m", "Hello."]
+        ours = [
+            str(Path(sys.executable).with_name("hilum")),
+            "run",
+            "--quiet",
+            "--model",
+            "openai/m",
+            "Hello.",
+        ]
         for _ in range(2):
             request.write_bytes(first_request(ours, listener, environ, str(work))[2])
         bare = [sys.executable, str(script), url, str(request)]
-        # hilum loads certificates only for https, and so can a script whose author thinks of it: the harder measure.
-        programs = {"bare script": bare, "bare script without certificates": [*bare, "bare"], "hilum run": ours}
+        # hilum loads certificates only for https, and so can a script whose author thinks of it:
+        # the harder measure.
+        programs = {
+            "bare script": bare,
+            "bare script without certificates": [*bare, "bare"],
+            "hilum run": ours,
+        }
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
         for argv in programs.values():
             first_request(argv, listener, environ, str(work))
@@ -118,11 +158,17 @@ def to_first_request(rounds: int) -> None:
         print(f"to the first request, median of {rounds}   time ms    CPU ms")
         medians = {}
         for name, values in found.items():
-            medians[name] = [statistics.median(value[n] for value in values) * 1000 for n in range(2)]
+            medians[name] = [
+                statistics.median(value[n] for value in values) * 1000 for n in range(2)
+            ]
             print(f"{name:36}{medians[name][0]:10.0f}{medians[name][1]:10.0f}")
         for name in [*programs][:-1]:
-            ratios = [ours / bare for bare, ours in zip(medians[name], medians["hilum run"], strict=True)]
-            print(f"{f'hilum run / {name}':46}{ratios[0]:.2f} x{ratios[1]:8.2f} x   bar 1.3 x, 1.5 x")
+            ratios = [
+                ours / bare for bare, ours in zip(medians[name], medians["hilum run"], strict=True)
+            ]
+            print(
+                f"{f'hilum run / {name}':46}{ratios[0]:.2f} x{ratios[1]:8.2f} x   bar 1.3 x, 1.5 x"
+            )
 
 
 def others(rounds: int) -> None:
@@ -133,7 +179,9 @@ def others(rounds: int) -> None:
 
         def run(argv: list[str]) -> tuple[float, str]:
             began = time.perf_counter()
-            done = subprocess.run(argv, env=environ, cwd=folder, capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                argv, env=environ, cwd=folder, capture_output=True, text=True, check=True
+            )
             return (time.perf_counter() - began) * 1000, done.stdout
 
         print(f"\nmedian of {rounds}                            ms   bar")

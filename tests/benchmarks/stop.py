@@ -1,6 +1,9 @@
-"""How fast a run is stopped, and what is left of its processes however hilum ends. Run: ``python tests/benchmarks/stop.py``.
+"""How fast a run is stopped, and what is left of its processes however hilum ends.
 
-The stubborn tree ignores every signal that can be ignored, and has forked twice into a session of its own.
+Run: ``python tests/benchmarks/stop.py``.
+
+The stubborn tree ignores every signal that can be ignored, and has forked twice into a session of
+its own.
 """
 
 import argparse
@@ -57,7 +60,8 @@ def marked(mark: str) -> list[str]:
             environment = Path("/proc", name, "environ").read_bytes()
             if f"STOP_MARK={mark}\0".encode() in environment + b"\0":
                 found.append(
-                    f"{name} " + Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode()[:80]
+                    f"{name} "
+                    + Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode()[:80]
                 )
         except OSError:
             continue
@@ -67,12 +71,18 @@ def marked(mark: str) -> list[str]:
 def asked_for(name: str, folder: str, mark: str) -> tuple[str, str]:
     """The tool the model calls, and its arguments."""
     command = STUBBORN.format(mark=mark, up=f"{folder}/up")
-    return ("wait", "{}") if name == "in process" else ("run_terminal_cmd", json.dumps({"command": command}))
+    return (
+        ("wait", "{}")
+        if name == "in process"
+        else ("run_terminal_cmd", json.dumps({"command": command}))
+    )
 
 
 @contextmanager
 def places() -> Iterator[tuple[str, str]]:
-    """A workspace, and beside it, where no sandbox has to hide them, a folder for hilum's own files."""
+    """A workspace, and beside it, where no sandbox has to hide them, a folder for hilum's own
+    files.
+    """
     with tempfile.TemporaryDirectory(prefix="stop-") as folder:
         work, own = Path(folder, "work"), Path(folder, "own")
         work.mkdir()
@@ -87,7 +97,12 @@ async def opened(name: str, mark: str) -> AsyncIterator[tuple[hilum.Session, Pat
         model_server.start(1000, *asked_for(name, work, mark)) as url,
     ):
         # The gateways read the process's own environment.
-        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": own, "HILUM_CONFIG": own}
+        os.environ |= {
+            "OPENAI_BASE_URL": url,
+            "OPENAI_API_KEY": "none",
+            "HILUM_DATA": own,
+            "HILUM_CONFIG": own,
+        }
         installed = list(entry_points("hilum"))
         async with (
             hilum.open_kernel([*installed, Waiting()], settings=SETTINGS) as kernel,
@@ -105,7 +120,8 @@ async def stops(name: str, count: int, seed: int = 1) -> tuple[list[float], list
         seed: Of the moments.
 
     Returns:
-        Seconds from ``stop`` to the end of each run, and the processes that were left when it had ended.
+        Seconds from ``stop`` to the end of each run, and the processes that were left when it had
+        ended.
     """
     dice, mark = random.Random(seed), uuid4().hex
     seconds, left = [], []
@@ -144,7 +160,8 @@ def end(way: str, delay: float) -> tuple[int, float, list[str]]:
     """End a ``hilum run`` that has a stubborn tree running.
 
     Returns:
-        Its exit code, the seconds from the signal until nothing was left (at most 60), and what was left.
+        Its exit code, the seconds from the signal until nothing was left (at most 60), and what was
+        left.
     """
     mark = uuid4().hex
     with places() as (work, own):
@@ -169,13 +186,20 @@ def end(way: str, delay: float) -> tuple[int, float, list[str]]:
                 "Work.",
             ]
             with subprocess.Popen(
-                argv, env=environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+                argv,
+                env=environ,
+                start_new_session=True,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
             ) as process:
                 deadline = time.monotonic() + 60
                 while not Path(work, "up").exists():
                     if process.poll() is not None or time.monotonic() > deadline:
                         process.kill()
-                        raise AssertionError(f"hilum run did not start the command: {process.communicate()[1]}")
+                        raise AssertionError(
+                            f"hilum run did not start the command: {process.communicate()[1]}"
+                        )
                     time.sleep(0.005)
                 time.sleep(delay)
                 began = time.perf_counter()
@@ -205,15 +229,23 @@ def main() -> None:
         seconds, left = trio.run(stops, name, options.runs)
         middle = sorted(seconds)[len(seconds) // 2]
         figures = "".join(f"{value * 1000:11.1f}" for value in (middle, p99(seconds), max(seconds)))
-        print(f"{name:30}{len(seconds):5}{figures}{len(left):7}   p99 {bar * 1000:.0f} ms, 0 left", flush=True)
+        print(
+            f"{name:30}{len(seconds):5}{figures}{len(left):7}   p99 {bar * 1000:.0f} ms, 0 left",
+            flush=True,
+        )
     dice = random.Random(2)
     for way in WAYS:
         found = [end(way, dice.uniform(0, 0.1)) for _ in range(options.kills)]
         seconds = sorted(found_seconds for _, found_seconds, _ in found)
         codes = sorted({code for code, _, _ in found})
         left = [process for _, _, rest in found for process in rest]
-        figures = "".join(f"{value * 1000:11.1f}" for value in (seconds[len(seconds) // 2], p99(seconds), seconds[-1]))
-        print(f"{way:30}{len(found):5}{figures}{len(left):7}   0 left; exit codes {codes}", flush=True)
+        figures = "".join(
+            f"{value * 1000:11.1f}"
+            for value in (seconds[len(seconds) // 2], p99(seconds), seconds[-1])
+        )
+        print(
+            f"{way:30}{len(found):5}{figures}{len(left):7}   0 left; exit codes {codes}", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """How long the session store takes. Run it: ``python tests/benchmarks/store.py``.
 
-Prints medians (and the 99th percentile where one call counts), in a temporary folder or in the one given.
+Prints medians (and the 99th percentile where one call counts), in a temporary folder or in the one
+given.
 """
 
 import sys
@@ -10,7 +11,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import trio
-from hilum.events import AnyEvent, CallDone, CallStarted, ModelStarted, PluginEvent, RoundEnded, RunEnded, RunStarted
+from hilum.events import (
+    AnyEvent,
+    CallDone,
+    CallStarted,
+    ModelStarted,
+    PluginEvent,
+    RoundEnded,
+    RunEnded,
+    RunStarted,
+)
 from hilum.messages import Text, ToolCall, ToolResult, UserMessage
 from hilum.store import SessionInfo
 from hilum_store import SqliteStore
@@ -19,7 +29,10 @@ from hilum_store import SqliteStore
 def show(name: str, seconds: list[float], unit: str = "µs") -> None:
     scale = {"µs": 1e6, "ms": 1e3}[unit]
     seconds = sorted(seconds)
-    middle, high = seconds[len(seconds) // 2] * scale, seconds[min(len(seconds) - 1, len(seconds) * 99 // 100)] * scale
+    middle, high = (
+        seconds[len(seconds) // 2] * scale,
+        seconds[min(len(seconds) - 1, len(seconds) * 99 // 100)] * scale,
+    )
     print(f"{name:<48} {middle:10.2f} {unit}   99 %: {high:10.2f}   n = {len(seconds)}")
 
 
@@ -47,9 +60,13 @@ def turn(seq: int) -> list[AnyEvent]:
     text = Text("x = 1\n" * 300, "tool:read_file")
     return [
         ModelStarted(seq=seq, agent="main", run="r1", model="lab/model", turn=1),
-        PluginEvent(seq=seq + 1, agent="main", run="r1", name="test.answer", data={"text": "y" * 800}),
+        PluginEvent(
+            seq=seq + 1, agent="main", run="r1", name="test.answer", data={"text": "y" * 800}
+        ),
         CallStarted(seq=seq + 2, agent="main", run="r1", call=call, risk="read", effect="pure"),
-        CallDone(seq=seq + 3, agent="main", run="r1", result=ToolResult("c1", "read_file", (text,))),
+        CallDone(
+            seq=seq + 3, agent="main", run="r1", result=ToolResult("c1", "read_file", (text,))
+        ),
         RoundEnded(seq=seq + 4, agent="main", run="r1"),
     ]
 
@@ -60,7 +77,9 @@ async def appending(folder: Path) -> None:
         log = await store.create(SessionInfo(id="bench", workspace="/w"))
 
         def one(log=log) -> None:  # type: ignore[no-untyped-def]
-            log.append([PluginEvent(seq=log.last + 1, at=1.0, agent="main", run="r1", name="test.fact")])
+            log.append(
+                [PluginEvent(seq=log.last + 1, at=1.0, agent="main", run="r1", name="test.fact")]
+            )
 
         def five(log=log) -> None:  # type: ignore[no-untyped-def]
             for event in turn(log.last + 1):
@@ -115,7 +134,9 @@ async def reading(path: Path) -> None:
 
     show("read 10,000 events in pages of 1,000", timed(pages, 10), "ms")
     for number in range(1000):
-        other = await store.create(SessionInfo(id=f"x{number}", workspace=f"/w{number % 5}", title="A title"))
+        other = await store.create(
+            SessionInfo(id=f"x{number}", workspace=f"/w{number % 5}", title="A title")
+        )
         message = UserMessage((Text("Do it"),))
         other.append([RunStarted(seq=1, agent="main", run="r1", text="Do it", message=message)])
         await other.close()

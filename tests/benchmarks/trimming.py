@@ -1,8 +1,8 @@
 """What a trim costs besides the model call: ``python tests/benchmarks/trimming.py``.
 
-Conversations of 100,000 and 400,000 tokens are put into a session, and its next run has to make them fit: planning, the text
-for the summarizing model (which answers at once here), the note, the event. Measured from the first look at the size to the
-event, by the wire format of Anthropic.
+Conversations of 100,000 and 400,000 tokens are put into a session, and its next run has to make
+them fit: planning, the text for the summarizing model (which answers at once here), the note, the
+event. Measured from the first look at the size to the event, by the wire format of Anthropic.
 """
 
 import statistics
@@ -19,7 +19,8 @@ from hilum_models.anthropic import AnthropicWire
 from hilum_models.encode import Target
 
 SUMMARY = "\n".join(
-    f"## {name}\nSomething about src/app.py.\n" for name in ("Goal", "Decisions", "Files", "Facts", "Open work")
+    f"## {name}\nSomething about src/app.py.\n"
+    for name in ("Goal", "Decisions", "Files", "Facts", "Open work")
 )
 TIMES = 15
 
@@ -27,11 +28,16 @@ TIMES = 15
 def conversation(tokens: int, size: int) -> list[object]:
     """Messages of about so many tokens, with results of ``size`` characters."""
     messages: list[object] = [UserMessage((Text("Find out why the total is wrong."),))]
-    text = "    total = sum(entry.value for entry in entries)  # of all of them\n" * (size // 67 + 1)
+    text = "    total = sum(entry.value for entry in entries)  # of all of them\n" * (
+        size // 67 + 1
+    )
     for number in range(tokens * 4 // size):
         call = ToolCall(f"call_{number:06}", "read_file", f'{{"path": "src/part_{number}.py"}}')
         result = ToolResult(call.id, "read_file", (Text(text[:size], "tool:read_file"),))
-        messages += [AssistantMessage((Text("Looking.", "model"), call), "lab/m", "calls"), ToolMessage((result,))]
+        messages += [
+            AssistantMessage((Text("Looking.", "model"), call), "lab/m", "calls"),
+            ToolMessage((result,)),
+        ]
     return messages
 
 

@@ -1,7 +1,9 @@
-"""The cost of a turn, and of a long conversation: hilum with all plugins and its durable store, beside a loop written by hand.
+"""The cost of a turn, and of a long conversation: hilum with all plugins and its durable store,
+beside a loop written by hand.
 
-``python tests/benchmarks/turn.py`` prints a table. The hand-written loop is trio and httpx with no store, no events and no
-cancellation of process trees. Both talk to the same server, which answers at once, in alternating rounds.
+``python tests/benchmarks/turn.py`` prints a table. The hand-written loop is trio and httpx with no
+store, no events and no cancellation of process trees. Both talk to the same server, which answers
+at once, in alternating rounds.
 """
 
 import argparse
@@ -21,11 +23,18 @@ TURNS = 40
 
 
 async def by_hand(url: str, kind: str, turns: list[float], size: int) -> None:
-    """The loop as one would write it: encode all messages each time, read the stream, run the tool."""
+    """The loop as one would write it: encode all messages each time, read the stream, run the
+    tool.
+    """
     import httpx
     import trio
 
-    tools = [{"type": "function", "function": {"name": kind, "parameters": {"type": "object", "properties": {}}}}]
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": kind, "parameters": {"type": "object", "properties": {}}},
+        }
+    ]
     messages: list[dict[str, object]] = [{"role": "user", "content": "Work."}]
     async with httpx.AsyncClient(verify=False) as client:
         while True:
@@ -45,11 +54,17 @@ async def by_hand(url: str, kind: str, turns: list[float], size: int) -> None:
             if not call:
                 return
             if kind == "run_terminal_cmd":
-                done = await trio.run_process(["bash", "-c", json.loads(arguments)["command"]], capture_stdout=True)
+                done = await trio.run_process(
+                    ["bash", "-c", json.loads(arguments)["command"]], capture_stdout=True
+                )
                 result = done.stdout.decode()
             else:
                 result = "x" * size
-            asked = {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": arguments}}
+            asked = {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": arguments},
+            }
             messages.append({"role": "assistant", "content": text, "tool_calls": [asked]})
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
             turns.append(time.perf_counter() - began)
@@ -72,7 +87,9 @@ async def with_hilum(which: str, url: str, turns: list[float], size: int, folder
             return [noop]
 
     settings = {"model": "openai/m", "approve": "auto", "turns": 1000}
-    if which == "open":  # all plugins, but no sandbox and no look at the tree, which a loop by hand has not either
+    if (
+        which == "open"
+    ):  # all plugins, but no sandbox and no look at the tree, which a loop by hand has not either
         settings |= {"guard.sandbox": "off", "guard.unsandboxed": "run", "files.snapshots": False}
     names = list(__import__("hilum.discovery", fromlist=["x"]).entry_points("hilum"))
     async with (
@@ -102,7 +119,12 @@ def child(which: str, url: str, kind: str, size: int) -> None:
     turns: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         own, work = f"{folder}/own", f"{folder}/work"
-        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": own, "HILUM_CONFIG": own}
+        os.environ |= {
+            "OPENAI_BASE_URL": url,
+            "OPENAI_API_KEY": "none",
+            "HILUM_DATA": own,
+            "HILUM_CONFIG": own,
+        }
         os.mkdir(work)
         os.chdir(work)
         if which == "hand":
@@ -118,7 +140,9 @@ def measure(which: str, calls: int, kind: str, arguments: str, size: int) -> dic
     with model_server.start(calls, kind, arguments) as url:
         argv = [sys.executable, __file__, "--child", which, url, kind, str(size)]
         environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-        return json.loads(subprocess.run(argv, capture_output=True, text=True, check=True, env=environ).stdout)
+        return json.loads(
+            subprocess.run(argv, capture_output=True, text=True, check=True, env=environ).stdout
+        )
 
 
 def compare(ours: str, kind: str, arguments: str, rounds: int) -> tuple[float, float]:
@@ -145,7 +169,13 @@ def main() -> None:
     for label, which, kind, arguments, bar in (
         ("in-process tool", "hilum", "noop", "{}", "2 ms, 2.4 x"),
         ("bash -c tool", "open", "run_terminal_cmd", '{"command":"true"}', "5 ms, 2 x"),
-        ("the same, sandbox, journal", "hilum", "run_terminal_cmd", '{"command":"true"}', "25 ms more"),
+        (
+            "the same, sandbox, journal",
+            "hilum",
+            "run_terminal_cmd",
+            '{"command":"true"}',
+            "25 ms more",
+        ),
     ):
         hand, ours = compare(which, kind, arguments, options.rounds)
         print(f"{label:26} {hand:8.2f} {ours:7.2f} {ours / hand:6.2f}x   {bar}")
@@ -155,7 +185,9 @@ def main() -> None:
         turns, rss = found["turns"], found["rss"]
         early = statistics.median(turns[10:30]) * 1000  # type: ignore[index]
         late = statistics.median(turns[285:303]) * 1000  # type: ignore[index]
-        print(f"{which:26} {early:8.2f} {late:10.2f} {late - early:8.2f} {rss:8.0f}   + 0.8 ms, 70 MB")
+        print(
+            f"{which:26} {early:8.2f} {late:10.2f} {late - early:8.2f} {rss:8.0f}   + 0.8 ms, 70 MB"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Random work and its undo: edits, writes, deletes and commands, with git and without, in threes at once.
+"""Random work and its undo: edits, writes, deletes and commands, with git and without, in threes at
+once.
 
-``python tests/benchmarks/undo.py`` runs 300 random sequences. After each, everything is undone (by call, by turn or by run),
-the tree is compared with what it was bit for bit, then the last undo is undone and done again, compared each time.
+``python tests/benchmarks/undo.py`` runs 300 random sequences. After each, everything is undone (by
+call, by turn or by run), the tree is compared with what it was bit for bit, then the last undo is
+undone and done again, compared each time.
 """
 
 import argparse

@@ -1,9 +1,11 @@
-"""The client that the MCP conformance suite drives: hilum's own configuration, sessions, forms, log-in and connection.
+"""The client that the MCP conformance suite drives: hilum's own configuration, sessions, forms,
+log-in and connection.
 
-The suite gives the address as the last argument, the scenario in ``MCP_CONFORMANCE_SCENARIO`` and what it needs to know in
-``MCP_CONFORMANCE_CONTEXT``. The server is described in a file as a user would. Where it wants no log-in, a whole session
-is opened, whose model (a scripted one) calls the tools; else it is reached as ``hilum mcp login`` reaches it. What the
-browser and the user would do is done here: following the address, agreeing to what a form proposes.
+The suite gives the address as the last argument, the scenario in ``MCP_CONFORMANCE_SCENARIO`` and
+what it needs to know in ``MCP_CONFORMANCE_CONTEXT``. The server is described in a file as a user
+would. Where it wants no log-in, a whole session is opened, whose model (a scripted one) calls the
+tools; else it is reached as ``hilum mcp login`` reaches it. What the browser and the user would do
+is done here: following the address, agreeing to what a form proposes.
 """
 
 from __future__ import annotations
@@ -53,11 +55,17 @@ def described(url: str) -> dict[str, Any]:
 
 
 def issuer(url: str) -> str:
-    """Give the authorization server that an administrator would name; the suite tells it by the server's metadata only."""
+    """Give the authorization server that an administrator would name.
+
+    The suite tells it by the server's metadata only.
+    """
     import httpx2
 
     parts = httpx2.URL(url)
-    for path in (f"/.well-known/oauth-protected-resource{parts.path}", "/.well-known/oauth-protected-resource"):
+    for path in (
+        f"/.well-known/oauth-protected-resource{parts.path}",
+        "/.well-known/oauth-protected-resource",
+    ):
         found = httpx2.get(parts.copy_with(path=path))
         if found.status_code == 200:
             return str(found.json()["authorization_servers"][0])
@@ -112,7 +120,10 @@ async def in_a_session(url: str, folder: Path) -> None:
     from hilum_mcp import Mcp
 
     describe(folder / "config/mcp.json", url)
-    async with open_bench(hilum_mcp, hilum_plan, folder=folder) as kit, trio.open_nursery() as nursery:
+    async with (
+        open_bench(hilum_mcp, hilum_plan, folder=folder) as kit,
+        trio.open_nursery() as nursery,
+    ):
         server = kit.session.half(Mcp).clients["conformance"]
         nursery.start_soon(agree, kit)
         server.connection.want()
@@ -144,7 +155,9 @@ async def call_one(client: Any) -> None:
 
 
 async def with_a_log_in(url: str, folder: Path) -> None:
-    """Reach a server as ``hilum mcp login`` does, or as ``hilum mcp test`` where it is logged in at without a user."""
+    """Reach a server as ``hilum mcp login`` does, or as ``hilum mcp test`` where it is logged in at
+    without a user.
+    """
     from hilum_mcp import login, reaching, sources
     from hilum_mcp.managing import Desk
     from hilum_mcp.opening import filled

@@ -1,4 +1,5 @@
-"""Tools that the MCP conformance suite asks a server for, as a plugin: what they do is what hilum's own tools can do.
+"""Tools that the MCP conformance suite asks a server for, as a plugin: what they do is what hilum's
+own tools can do.
 
 ``tests/benchmarks/conformance_server.py`` loads it into ``hilum mcp serve``.
 """
@@ -48,7 +49,9 @@ def dot() -> bytes:
     """Give a red dot as a PNG."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     head, rows = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0), zlib.compress(b"\0\xff\0\0")
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
@@ -96,14 +99,41 @@ async def _shown(**arguments: Any) -> str:
 
 
 ASKING = ("elicitation", "request_state", "tampered_state")
-OWN = [test_simple_text, test_image_content, test_error_handling, test_tool_with_progress, test_elicitation]
-OWN += [Tool(f"test_input_required_result_{name}", "Needs a yes.", _shown, "write", schema=EMPTY) for name in ASKING]
+OWN = [
+    test_simple_text,
+    test_image_content,
+    test_error_handling,
+    test_tool_with_progress,
+    test_elicitation,
+]
+OWN += [
+    Tool(f"test_input_required_result_{name}", "Needs a yes.", _shown, "write", schema=EMPTY)
+    for name in ASKING
+]
 OWN += [
     Tool(name, "Does nothing.", _shown, "read", schema=EMPTY)
     for name in ("test_streaming_elicitation", "test_logging_tool")
 ]
-OWN.append(Tool("json_schema_2020_12_tool", "A schema with definitions.", _shown, "read", "pure", schema=DEFINITIONS))
-OWN.append(Tool("test_x_mcp_header", "Arguments that headers repeat.", _shown, "read", "pure", schema=HEADERS))
+OWN.append(
+    Tool(
+        "json_schema_2020_12_tool",
+        "A schema with definitions.",
+        _shown,
+        "read",
+        "pure",
+        schema=DEFINITIONS,
+    )
+)
+OWN.append(
+    Tool(
+        "test_x_mcp_header",
+        "Arguments that headers repeat.",
+        _shown,
+        "read",
+        "pure",
+        schema=HEADERS,
+    )
+)
 
 
 class Fixture:
@@ -115,7 +145,9 @@ class Fixture:
     @tool(risk="read", effect="once")
     def test_trigger_tool_change(self) -> str:
         """Make another tool."""
-        self.more.append(Tool(f"another_{len(self.more)}", "Does nothing.", _shown, "read", schema=EMPTY))
+        self.more.append(
+            Tool(f"another_{len(self.more)}", "Does nothing.", _shown, "read", schema=EMPTY)
+        )
         self.session.tools_changed()
         return "Made."
 
@@ -124,7 +156,9 @@ class Fixture:
         """Make another skill."""
         folder = config_folder() / "skills" / f"another-{time.monotonic_ns()}"
         folder.mkdir(parents=True)
-        (folder / "SKILL.md").write_text(f"---\nname: {folder.name}\ndescription: Nothing.\n---\nDo nothing.\n")
+        (folder / "SKILL.md").write_text(
+            f"---\nname: {folder.name}\ndescription: Nothing.\n---\nDo nothing.\n"
+        )
         return "Made."
 
     @hookimpl

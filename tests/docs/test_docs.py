@@ -21,7 +21,11 @@ SOURCES = [p for f in ("kernel", "plugins") for p in sorted((ROOT / f).rglob("*.
 
 def run(*command, cwd=ROOT, **environ):
     """Run a Python program as a reader would; gives what it printed, errors included."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HILUM_", "PYTEST_"))}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("HILUM_", "PYTEST_"))
+    }
     done = subprocess.run(
         [sys.executable, *command], cwd=cwd, env=clean | environ, timeout=100,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
@@ -30,7 +34,9 @@ def run(*command, cwd=ROOT, **environ):
     return done.stdout
 
 
-@pytest.mark.parametrize("script", ["make_output.py", "make_pages.py", "make_settings.py", "make_state.py"])
+@pytest.mark.parametrize(
+    "script", ["make_output.py", "make_pages.py", "make_settings.py", "make_state.py"]
+)
 def test_generated_pages_are_current(script):
     """What a page includes or lists is what stands in the files and in the code."""
     run(DOCS / script, "--check")
@@ -38,7 +44,10 @@ def test_generated_pages_are_current(script):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    """Every link to a file, and every anchor in it, is there. Benchmarks are written by a measurement, when there is one."""
+    """Every link to a file, and every anchor in it, is there.
+
+    Benchmarks are written by a measurement, when there is one.
+    """
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if "://" in link or link == "docs/benchmarks.md":
             continue
@@ -47,9 +56,9 @@ def test_links_lead_somewhere(page):
         assert target.exists(), f"{page.name}: {link}"
         if anchor:
             titles = re.findall(r"^#+ (.*)", target.read_text(), re.MULTILINE)
-            assert anchor in {re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles}, (
-                f"{page.name}: {link}"
-            )
+            assert anchor in {
+                re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles
+            }, f"{page.name}: {link}"
 
 
 def test_the_readme_lists_all_pages():
@@ -60,7 +69,11 @@ def test_the_readme_lists_all_pages():
 
 def test_all_error_codes_are_documented():
     """The codes in the page are those in the sources of kernel and plugins."""
-    used = {code for path in SOURCES for code in re.findall(r"\bE_[A-Z0-9_]*[A-Z0-9]\b", path.read_text())}
+    used = {
+        code
+        for path in SOURCES
+        for code in re.findall(r"\bE_[A-Z0-9_]*[A-Z0-9]\b", path.read_text())
+    }
     declared = set(errors.CODES)
     listed = re.findall(r"^\| `(E_\w+)` \|", (DOCS / "errors.md").read_text(), re.MULTILINE)
     assert used == declared == set(listed)
@@ -71,15 +84,22 @@ def test_exit_codes_in_the_page_are_those_of_the_command_line():
     from hilum_cli.exits import HELP
 
     page = (DOCS / "first-run.md").read_text().partition("## Exit codes")[2].partition("\n## ")[0]
-    assert re.findall(r"^\| (\d+) \|", page, re.MULTILINE) == re.findall(r"^  (\d+) ", HELP, re.MULTILINE)
+    assert re.findall(r"^\| (\d+) \|", page, re.MULTILINE) == re.findall(
+        r"^  (\d+) ", HELP, re.MULTILINE
+    )
 
 
 def test_options_in_the_page_are_those_of_hilum_run():
     """The table names every option of the program."""
     from hilum_cli.run import make_parser
 
-    page = (DOCS / "first-run.md").read_text().partition("| option | does |")[2].partition("\n\n")[0]
-    known = {option for action in make_parser()._actions for option in action.option_strings} - {"-h", "--help"}
+    page = (
+        (DOCS / "first-run.md").read_text().partition("| option | does |")[2].partition("\n\n")[0]
+    )
+    known = {option for action in make_parser()._actions for option in action.option_strings} - {
+        "-h",
+        "--help",
+    }
     assert set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", page)) == known
 
 
@@ -87,23 +107,36 @@ def test_floors_in_the_page_are_those_of_the_walls():
     """The table of modules is the one the tests hold the kernel to."""
     walls = ast.parse((ROOT / "tests" / "kernel" / "test_walls.py").read_text())
     floors = next(
-        ast.literal_eval(n.value) for n in walls.body if isinstance(n, ast.Assign) and n.targets[0].id == "FLOORS"
+        ast.literal_eval(n.value)
+        for n in walls.body
+        if isinstance(n, ast.Assign) and n.targets[0].id == "FLOORS"
     )
-    rows = re.findall(r"^\| (\d+) \| ([^|]+) \|", (DOCS / "architecture.md").read_text(), re.MULTILINE)
-    assert {int(n): set(re.findall(r"`(\w+)`", names)) for n, names in rows} == dict(enumerate(map(set, floors)))
+    rows = re.findall(
+        r"^\| (\d+) \| ([^|]+) \|", (DOCS / "architecture.md").read_text(), re.MULTILINE
+    )
+    assert {int(n): set(re.findall(r"`(\w+)`", names)) for n, names in rows} == dict(
+        enumerate(map(set, floors))
+    )
 
 
 def test_phase_events_in_the_page_are_events():
     """Every event named in the table and the text below it exists, and none is left out."""
     from hilum.events import AnyEvent
 
-    text = (DOCS / "architecture.md").read_text().partition("## The log and the phases")[2].partition("\n## ")[0]
+    text = (
+        (DOCS / "architecture.md")
+        .read_text()
+        .partition("## The log and the phases")[2]
+        .partition("\n## ")[0]
+    )
     names = {kind.__struct_config__.tag for kind in AnyEvent.__args__}
     assert set(re.findall(r"`([a-z]+_[a-z_]+|trimmed)`", text)) == names
 
 
 def test_the_tutorial_passes_its_own_tests(tmp_path):
-    """The plugins of the tutorial, tested as it says: pytest in their folder, with their pyproject.toml."""
+    """The plugins of the tutorial, tested as it says: pytest in their folder, with their
+    pyproject.toml.
+    """
     text = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=.", cwd=PLUGIN)
     assert re.search(r"\d+ passed", text)
 
@@ -116,10 +149,14 @@ def test_the_tutorial_prints_what_it_shows(name, tmp_path):
 
 def test_the_entry_point_of_the_tutorial_is_found(tmp_path):
     """Installed with the entry point that the page shows, the plugin is loaded by its name."""
-    point = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]["entry-points"]["hilum"]
+    point = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]["entry-points"][
+        "hilum"
+    ]
     info = tmp_path / "hilum_words-0.1.0.dist-info"
     info.mkdir()
-    info.joinpath("entry_points.txt").write_text("[hilum]\n" + "".join(f"{k} = {v}\n" for k, v in point.items()))
+    info.joinpath("entry_points.txt").write_text(
+        "[hilum]\n" + "".join(f"{k} = {v}\n" for k, v in point.items())
+    )
     program = (
         "import trio, hilum\n"
         "async def main():\n"
@@ -143,7 +180,9 @@ def test_the_sub_command_of_the_tutorial_works(tmp_path):
     path = os.pathsep.join(map(str, [PLUGIN, tmp_path]))
     own = {"HILUM_CONFIG": str(tmp_path), "HILUM_DATA": str(tmp_path), "PYTHONPATH": path}
     assert run("-m", "hilum", "words", "poem.txt", cwd=tmp_path, **own) == "4 poem.txt\n"
-    assert re.search(r"words +Count the words of text files", run("-m", "hilum", "--help", cwd=tmp_path, **own))
+    assert re.search(
+        r"words +Count the words of text files", run("-m", "hilum", "--help", cwd=tmp_path, **own)
+    )
     wrong = subprocess.run(
         [sys.executable, "-m", "hilum", "words"], cwd=tmp_path, env=os.environ | own, capture_output=True, text=True,
         timeout=100, check=False,
@@ -175,15 +214,21 @@ async def test_mistakes_in_settings_read_as_shown(tmp_path):
     (user / "settings.toml").write_text((examples / "wrong_user.toml").read_text())
     (project / ".hilum" / "settings.toml").write_text((examples / "wrong_project.toml").read_text())
     with pytest.raises(SettingsError) as caught:
-        async with open_kernel(["shell", "files"], workspace=project, environ={"HILUM_CONFIG": str(user)}):
+        async with open_kernel(
+            ["shell", "files"], workspace=project, environ={"HILUM_CONFIG": str(user)}
+        ):
             pass
-    said = str(caught.value).replace(str(user), "~/.config/hilum").replace(str(project), "~/project")
+    said = (
+        str(caught.value).replace(str(user), "~/.config/hilum").replace(str(project), "~/project")
+    )
     assert said + "\n" == (examples / "mistakes.txt").read_text()
 
 
 async def test_example_of_settings_is_right(tmp_path):
     """The file shown has no mistake and does what it says."""
-    (tmp_path / "settings.toml").write_text((DOCS / "examples" / "settings" / "user.toml").read_text())
+    (tmp_path / "settings.toml").write_text(
+        (DOCS / "examples" / "settings" / "user.toml").read_text()
+    )
     environ = {
         "LAB_API_KEY": "none",
         "HILUM_CONFIG": str(tmp_path),

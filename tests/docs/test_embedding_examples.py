@@ -1,4 +1,6 @@
-"""The examples of docs/embedding.md, each run as its reader would run it, against a scripted model behind real HTTP."""
+"""The examples of docs/embedding.md, each run as its reader would run it, against a scripted model
+behind real HTTP.
+"""
 
 import os
 import subprocess
@@ -16,7 +18,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 def use(tool, **arguments):
     """An answer that calls a tool."""
-    return AssistantMessage((ToolCall(f"call-{tool}", tool, msgspec.json.encode(arguments).decode()),))
+    return AssistantMessage(
+        (ToolCall(f"call-{tool}", tool, msgspec.json.encode(arguments).decode()),)
+    )
 
 
 @asynccontextmanager
@@ -33,9 +37,15 @@ async def run_example(name, task, server, folder, *more):
     for part in ("work", "data", "config"):
         (folder / part).mkdir()
     clean = {
-        n: v for n, v in os.environ.items() if not n.startswith("HILUM_") and not n.endswith(("_API_KEY", "_BASE_URL"))
+        n: v
+        for n, v in os.environ.items()
+        if not n.startswith("HILUM_") and not n.endswith(("_API_KEY", "_BASE_URL"))
     }
-    own = {"HILUM_DATA": str(folder / "data"), "HILUM_CONFIG": str(folder / "config"), "HILUM_MODEL": "openai/m"}
+    own = {
+        "HILUM_DATA": str(folder / "data"),
+        "HILUM_CONFIG": str(folder / "config"),
+        "HILUM_MODEL": "openai/m",
+    }
     own |= {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "none"}
     with trio.fail_after(60):
         done = await trio.run_process(

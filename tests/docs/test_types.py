@@ -1,4 +1,6 @@
-"""What a type checker in strict mode says of the examples in the docs, and of keywords that do not exist."""
+"""What a type checker in strict mode says of the examples in the docs, and of keywords that do not
+exist.
+"""
 
 import re
 import subprocess
@@ -50,8 +52,19 @@ with hilum.blocking.open_kernel(plugns=[]):  # wrong
 
 def check_types(cache: Path, *files: Path) -> str:
     """Return what mypy prints in strict mode."""
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", cache, *files]
-    done = subprocess.run(command, cwd=EXAMPLES / "plugin", capture_output=True, text=True, timeout=300, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--no-error-summary",
+        "--cache-dir",
+        cache,
+        *files,
+    ]
+    done = subprocess.run(
+        command, cwd=EXAMPLES / "plugin", capture_output=True, text=True, timeout=300, check=False
+    )
     return done.stdout + done.stderr
 
 

@@ -21,9 +21,7 @@ from hilum.messages import AssistantMessage, Text, ToolCall
 from hilum_replay import serve
 
 LIMIT = 60
-OWN_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-)
+OWN_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
 
 def call(tool: str, /, *, text: str = "", id: str = "c1", **arguments: object) -> AssistantMessage:
@@ -141,7 +139,8 @@ class Cli:
     async def model(self, *answers: Any, **options: Any) -> AsyncIterator[Any]:
         """Serve a model that gives these answers in order, and make it the default.
 
-        A single function is the whole script; a coroutine function among others gives its answer when it is time.
+        A single function is the whole script; a coroutine function among others gives its answer
+        when it is time.
         """
         left = list(answers)
 
@@ -150,7 +149,8 @@ class Cli:
             return await answer() if callable(answer) else answer
 
         async with serve(
-            answers[0] if len(answers) == 1 and callable(answers[0]) else script, **{"pace": 1.0, **options}
+            answers[0] if len(answers) == 1 and callable(answers[0]) else script,
+            **{"pace": 1.0, **options},
         ) as server:
             self.env |= {"OPENAI_BASE_URL": f"{server.url}/v1", "HILUM_MODEL": "openai/scripted"}
             yield server
@@ -202,7 +202,11 @@ class Terminal:
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     """``hilum`` in a folder of its own."""
-    kept = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if k in ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")
+    }
     workspace = tmp_path / "work"
     workspace.mkdir()
     env = kept | {

@@ -1,8 +1,10 @@
-"""A session to be killed: the program that runs it, the model that answers it, and what must hold afterwards.
+"""A session to be killed: the program that runs it, the model that answers it, and what must hold
+afterwards.
 
-Run as a program it is the child: the real kernel with the SQLite store, the chat gateway over loopback HTTP, the file and shell
-tools, and a plugin whose tools leave a line in a file each time they run. ``trial`` kills it and has it resumed, and ``judge``
-compares what is left with a run that nobody disturbed.
+Run as a program it is the child: the real kernel with the SQLite store, the chat gateway over
+loopback HTTP, the file and shell tools, and a plugin whose tools leave a line in a file each time
+they run. ``trial`` kills it and has it resumed, and ``judge`` compares what is left with a run that
+nobody disturbed.
 """
 
 from __future__ import annotations
@@ -51,15 +53,19 @@ WINDOW = 32_768
 ACTIONS = 7
 E_STORE_EXIT = StoreError("").exit_code
 Deed = tuple[str, float]
-# What the shell says of its duration is the only thing in a prompt that two undisturbed runs do not have in common.
+# What the shell says of its duration is the only thing in a prompt that two undisturbed runs do not
+# have in common.
 SECONDS = re.compile(rb"after \d+\.\d s")
 
 
-# --- the model: its answer is a function of how many answers the request holds -------------------------------------------
+# --- the model: its answer is a function of how many answers the request holds --------------------
 
 
 def _calls(turn: int, ran: str) -> list[tuple[str, dict[str, object]]]:
-    """What the model wants in a turn; each file is touched by the turns of one group of seven only."""
+    """What the model wants in a turn.
+
+    Each file is touched by the turns of one group of seven only.
+    """
     group, action = divmod(turn, ACTIONS)
     file = f"notes/{group}.txt"
     shell = f"echo {identity(turn, 0)} >> {ran}; echo {turn} >> log-{turn}.txt; cat {file} 2>&1 | head -3"
@@ -83,7 +89,10 @@ def answer(turn: int, turns: int, ran: str) -> AssistantMessage:
     """The answer of a turn: calls, and at the end of each prompt a text."""
     if turn in ends(turns):
         return AssistantMessage((Text(f"Part {turn} is done.", "model"),))
-    calls = [ToolCall(identity(turn, n), name, json.dumps(args)) for n, (name, args) in enumerate(_calls(turn, ran))]
+    calls = [
+        ToolCall(identity(turn, n), name, json.dumps(args))
+        for n, (name, args) in enumerate(_calls(turn, ran))
+    ]
     return AssistantMessage((Text(f"Turn {turn}.", "model"), *calls), stop="calls")
 
 
@@ -93,7 +102,9 @@ def ends(turns: int) -> list[int]:
 
 
 def answered(body: bytes) -> int:
-    """How many answers came before a request, as its last answer says: earlier ones may have been trimmed."""
+    """How many answers came before a request, as its last answer says: earlier ones may have been
+    trimmed.
+    """
     said = [str(m["content"]) for m in json.loads(body)["messages"] if m["role"] == "assistant"]
     return int(said[-1].split()[1].rstrip(".")) + 1 if said else 0
 
@@ -103,16 +114,20 @@ def script(turns: int, ran: str) -> Callable[[WireRequest], Answer]:
     from hilum_replay import Answer
 
     def reply(asked: WireRequest) -> Answer:
-        return Answer(answer(answered(asked.body), turns, ran), Usage(input=len(asked.body) // 3, output=20))
+        return Answer(
+            answer(answered(asked.body), turns, ran), Usage(input=len(asked.body) // 3, output=20)
+        )
 
     return reply
 
 
-# --- the child -----------------------------------------------------------------------------------------------------------
+# --- the child ------------------------------------------------------------------------------------
 
 
 class Marks:
-    """Tools that leave their call's id in a file each time they run, a rule that changes, a note each round."""
+    """Tools that leave their call's id in a file each time they run, a rule that changes, a note
+    each round.
+    """
 
     def __init__(self, ran: str) -> None:
         self._file = os.open(ran, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -162,7 +177,9 @@ class Marks:
 
 
 def murderous(log, when: str, number: int):  # type: ignore[no-untyped-def]
-    """Make a log end this process with SIGKILL before or after it appends the event with that number."""
+    """Make a log end this process with SIGKILL before or after it appends the event with that
+    number.
+    """
     append = log.append
 
     def deadly(events: Sequence[AnyEvent]) -> None:
@@ -193,8 +210,12 @@ class DeadlyStore:
         return murderous(await self._store.open(session), *self._deed)
 
 
-async def child(url: str, workspace: str, data: str, ran: str, resume: str, when: str, number: int) -> None:
-    """Run the session, or go on with it, and write every event that a reader sees to standard output."""
+async def child(
+    url: str, workspace: str, data: str, ran: str, resume: str, when: str, number: int
+) -> None:
+    """Run the session, or go on with it, and write every event that a reader sees to standard
+    output.
+    """
     import hilum
     import hilum_files
     import hilum_models
@@ -219,7 +240,9 @@ async def child(url: str, workspace: str, data: str, ran: str, resume: str, when
         readers.start_soon(show, session)
         for run in session.resume():
             await run.wait()
-        asked = sum(isinstance(event, PromptQueued) for event in await store.read(session.id, 0, 10**6))
+        asked = sum(
+            isinstance(event, PromptQueued) for event in await store.read(session.id, 0, 10**6)
+        )
         for prompt in range(asked, PROMPTS):
             await session.run(f"Part {prompt}.")
 
@@ -233,12 +256,14 @@ async def show(session) -> None:  # type: ignore[no-untyped-def]
                 session.answer(event.id, True)
 
 
-# --- a trial -------------------------------------------------------------------------------------------------------------
+# --- a trial --------------------------------------------------------------------------------------
 
 
 @attrs.frozen
 class Life:
-    """One process of a trial: what it showed, the requests it sent, and what was on disk when it was gone."""
+    """One process of a trial: what it showed, the requests it sent, and what was on disk when it
+    was gone.
+    """
 
     shown: list[bytes]
     bodies: list[bytes]
@@ -250,7 +275,9 @@ class Life:
 
 @attrs.frozen
 class Trial:
-    """A session from its start to its end, with the deaths in between, and the workspace's files at the end."""
+    """A session from its start to its end, with the deaths in between, and the workspace's files at
+    the end.
+    """
 
     lives: list[Life]
     files: dict[str, str]
@@ -266,8 +293,9 @@ async def trial(turns: int, deeds: Sequence[Deed] = ()) -> Trial:
 
     Args:
         turns: How many answers the model gives.
-        deeds: How each process ends: ``("before", n)`` or ``("after", n)`` an event, ``("at", seconds)``, or
-            ``("full", bytes)``, the size at which no file can grow any more. The last process is left in peace.
+        deeds: How each process ends: ``("before", n)`` or ``("after", n)`` an event,
+            ``("at", seconds)``, or ``("full", bytes)``, the size at which no file can grow any
+            more. The last process is left in peace.
     """
     with tempfile.TemporaryDirectory(prefix="crash-") as name:
         folder, lives = Path(name), []
@@ -276,7 +304,9 @@ async def trial(turns: int, deeds: Sequence[Deed] = ()) -> Trial:
             if not lives[-1].killed:
                 break
         root = folder / "work"
-        return Trial(lives, {str(p.relative_to(root)): p.read_text() for p in root.rglob("*") if p.is_file()})
+        return Trial(
+            lives, {str(p.relative_to(root)): p.read_text() for p in root.rglob("*") if p.is_file()}
+        )
 
 
 async def live(folder: Path, turns: int, deed: Deed) -> Life:
@@ -293,7 +323,16 @@ async def live(folder: Path, turns: int, deed: Deed) -> Life:
     kill = ("never", "0") if when == "at" else (when, str(int(number)))
     async with serve(script(turns, str(ran)), keep=10_000) as server:
         resume = known[0].id if known else ""
-        argv = [sys.executable, __file__, f"{server.url}/v1", str(work), str(data), str(ran), resume, *kill]
+        argv = [
+            sys.executable,
+            __file__,
+            f"{server.url}/v1",
+            str(work),
+            str(data),
+            str(ran),
+            resume,
+            *kill,
+        ]
         shown, code, errors = await watch(argv, number if when == "at" else None)
         assert not server.failures, server.failures
         bodies = [normal(body, folder) for body in server.bodies]
@@ -308,7 +347,10 @@ async def live(folder: Path, turns: int, deed: Deed) -> Life:
 
 
 async def watch(argv: list[str], seconds: float | None) -> tuple[bytes, int, str]:
-    """Run a child; kill it so many seconds after it showed its first event. Gives what it wrote, its code, its errors."""
+    """Run a child; kill it so many seconds after it showed its first event.
+
+    Gives what it wrote, its code, its errors.
+    """
     shown, errors = bytearray(), bytearray()
     process = await trio.lowlevel.open_process(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout
@@ -348,7 +390,7 @@ def normal(body: bytes, folder: Path) -> bytes:
     return SECONDS.sub(b"after 0.0 s", body.replace(os.fsencode(folder), b"{folder}"))
 
 
-# --- the verdict ---------------------------------------------------------------------------------------------------------
+# --- the verdict ----------------------------------------------------------------------------------
 
 
 def judge(found: Trial, undisturbed: Trial, turns: int) -> Counter[str]:
@@ -365,9 +407,15 @@ def judge(found: Trial, undisturbed: Trial, turns: int) -> Counter[str]:
         stored = [encode(event) for event in life.stored]
         assert life.shown == stored[: len(life.shown)], "a reader saw what is not in the log"
         assert life.stored == events[: len(life.stored)], "the log's past changed"
-        assert [event.seq for event in life.stored] == list(range(1, len(stored) + 1)), "the log has a gap"
+        assert [event.seq for event in life.stored] == list(range(1, len(stored) + 1)), (
+            "the log has a gap"
+        )
         done = {event.result.call_id for event in life.stored if isinstance(event, CallDone)}
-        started = {e.call.id: e.effect for e in life.stored if isinstance(e, CallStarted) and e.call.id not in done}
+        started = {
+            e.call.id: e.effect
+            for e in life.stored
+            if isinstance(e, CallStarted) and e.call.id not in done
+        }
         cut_off |= {call for call, effect in started.items() if effect == "once"}
         again = {call for call in done if life.ran[call] != found.lives[-1].ran[call]}
         assert not again, f"finished calls ran again: {again}"
@@ -384,11 +432,16 @@ def judge(found: Trial, undisturbed: Trial, turns: int) -> Counter[str]:
 
 
 def judge_calls(found: Trial, cut_off: set[str]) -> None:
-    """Every call ended once; none that must not be repeated ran twice; the model was told of those cut off."""
+    """Every call ended once.
+
+    None that must not be repeated ran twice; the model was told of those cut off.
+    """
     results = [event.result for event in found.events if isinstance(event, CallDone)]
     assert len({result.call_id for result in results}) == len(results), "a call ended twice"
     codes = {result.call_id: result.code for result in results}
-    effects = {event.call.id: event.effect for event in found.events if isinstance(event, CallStarted)}
+    effects = {
+        event.call.id: event.effect for event in found.events if isinstance(event, CallStarted)
+    }
     assert effects.keys() == codes.keys()
     for call, count in found.lives[-1].ran.items():
         assert count == 1 or effects[call] != "once", f"{call} ran {count} times"
@@ -399,7 +452,9 @@ def judge_calls(found: Trial, cut_off: set[str]) -> None:
 
 
 def tainted(cut_off: set[str]) -> set[str]:
-    """The calls whose results may differ: those cut off, and what looks at the file of an edit that was."""
+    """The calls whose results may differ: those cut off, and what looks at the file of an edit that
+    was.
+    """
     follow = {identity(turn + 1, 0) for turn in map(turn_of, cut_off) if turn % ACTIONS == 2}
     return cut_off | follow
 
@@ -410,24 +465,34 @@ def turn_of(call: str) -> int:
 
 
 def judge_prompts(found: Trial, undisturbed: Trial, turns: int, others: set[str]) -> None:
-    """Each request is the one of the undisturbed run, and begins with the bytes of the one before it in its run.
+    """Each request is the one of the undisturbed run, and begins with the bytes of the one before
+    it in its run.
 
-    The results of ``others`` may differ: of calls cut off, and of idempotent calls that were repeated (a file written again
-    with the same content says so).
+    The results of ``others`` may differ: of calls cut off, and of idempotent calls that were
+    repeated (a file written again with the same content says so).
     """
     wanted = {answered(body): body for body in undisturbed.lives[0].bodies}
-    sealed, trimmed = rebuilt(found.events), rebuilt(undisturbed.events, Trimmed) | rebuilt(found.events, Trimmed)
+    sealed, trimmed = (
+        rebuilt(found.events),
+        rebuilt(undisturbed.events, Trimmed) | rebuilt(found.events, Trimmed),
+    )
     before = b""
     for body in (body for life in found.lives for body in life.bodies):
         turn = answered(body)
         if turn not in sealed:
-            assert body.startswith(before), f"the prompt of turn {turn} changed what was sent before"
+            assert body.startswith(before), (
+                f"the prompt of turn {turn} changed what was sent before"
+            )
         before = body.removesuffix(b"]}")
         skip = {call for call in others if turn_of(call) < turn}
         if not skip:
             assert body == wanted[turn], f"the prompt of turn {turn} is another one"
-        elif turn < min(trimmed, default=turns):  # another result has another length, and trims come elsewhere
-            assert without(body, skip) == without(wanted[turn], skip), f"the prompt of turn {turn} is another one"
+        elif turn < min(
+            trimmed, default=turns
+        ):  # another result has another length, and trims come elsewhere
+            assert without(body, skip) == without(wanted[turn], skip), (
+                f"the prompt of turn {turn} is another one"
+            )
 
 
 def rebuilt(events: Sequence[AnyEvent], kind: type = LayersSealed) -> set[int]:
@@ -443,7 +508,9 @@ def rebuilt(events: Sequence[AnyEvent], kind: type = LayersSealed) -> set[int]:
 def without(body: bytes, calls: set[str]) -> object:
     """A request without the results of some calls."""
     data = json.loads(body)
-    data["messages"] = [message for message in data["messages"] if message.get("tool_call_id") not in calls]
+    data["messages"] = [
+        message for message in data["messages"] if message.get("tool_call_id") not in calls
+    ]
     return data
 
 
@@ -458,11 +525,15 @@ def judge_files(found: Trial, undisturbed: Trial, cut_off: set[str]) -> None:
             either[f"log-{turn}.txt"] = (None, "", f"{turn}\n")
     for name in found.files.keys() | undisturbed.files.keys():
         allowed = either.get(name, (undisturbed.files.get(name),))
-        assert found.files.get(name) in allowed, f"{name} is {found.files.get(name)!r}, not one of {allowed}"
+        assert found.files.get(name) in allowed, (
+            f"{name} is {found.files.get(name)!r}, not one of {allowed}"
+        )
 
 
 def boundaries(undisturbed: Trial, kind: type = object) -> list[Deed]:
-    """Every event boundary of a run: before and after each time that something (of a kind) is appended."""
+    """Every event boundary of a run: before and after each time that something (of a kind) is
+    appended.
+    """
     found = (event for event in undisturbed.events if isinstance(event, kind))
     numbers = [event.seq for event in found if not isinstance(event, StateChanged)]
     return [(when, float(number)) for number in numbers for when in ("before", "after")]
@@ -471,10 +542,15 @@ def boundaries(undisturbed: Trial, kind: type = object) -> list[Deed]:
 def instants(undisturbed: Trial, dice: random.Random, count: int) -> list[list[Deed]]:
     """Random instants to kill at, one to three lives each."""
     seconds = undisturbed.events[-1].at - undisturbed.events[0].at
-    return [[("at", dice.uniform(0, seconds)) for _ in range(dice.choice((1, 1, 2, 3)))] for _ in range(count)]
+    return [
+        [("at", dice.uniform(0, seconds)) for _ in range(dice.choice((1, 1, 2, 3)))]
+        for _ in range(count)
+    ]
 
 
-async def judge_all(turns: int, undisturbed: Trial, plans: Sequence[Sequence[Deed]], workers: int = 2) -> Counter[str]:
+async def judge_all(
+    turns: int, undisturbed: Trial, plans: Sequence[Sequence[Deed]], workers: int = 2
+) -> Counter[str]:
     """Carry out trials, some at once, and judge each; give what happened, added up.
 
     Raises:

@@ -1,4 +1,7 @@
-"""``hilum agents run`` against a model over HTTP; what it found is found again by other processes."""
+"""``hilum agents run`` against a model over HTTP.
+
+What it found is found again by other processes.
+"""
 
 import json
 import os
@@ -32,13 +35,17 @@ async def test_a_result_is_there_for_other_processes(tmp_path: Path) -> None:
 
         async def hilum(*argv: str) -> str:
             command = [sys.executable, "-m", "hilum", "agents", *argv, "-C", str(work)]
-            done = await trio.run_process(command, env=environ, capture_stdout=True, capture_stderr=True, check=False)
+            done = await trio.run_process(
+                command, env=environ, capture_stdout=True, capture_stderr=True, check=False
+            )
             assert done.returncode == 0, done.stderr.decode()
             return done.stdout.decode()
 
         folder = tmp_path / "own" / "agents"
         folder.mkdir(parents=True)
-        (folder / "helper.md").write_text("---\nname: helper\ndescription: Helps.\ntools: []\n---\nYou help.\n")
+        (folder / "helper.md").write_text(
+            "---\nname: helper\ndescription: Helps.\ntools: []\n---\nYou help.\n"
+        )
         with trio.fail_after(60):
             assert "Answer 1." in await hilum("run", "helper", "Help", "me.")
             await hilum("run", "helper", "Again.")
@@ -59,12 +66,19 @@ def write_agents(cli, *names):
     folder = cli.folder / "config" / "agents"
     folder.mkdir(parents=True)
     for name in names:
-        (folder / f"{name}.md").write_text(f"---\nname: {name}\ndescription: Helps.\n---\nYou help.\n")
+        (folder / f"{name}.md").write_text(
+            f"---\nname: {name}\ndescription: Helps.\n---\nYou help.\n"
+        )
 
 
 async def test_the_result_for_programs_is_as_documented(cli, asks):
-    """Every field is there and no other: of a run that completed, of one that failed, and in a list."""
-    shape = SCHEMA["$defs"]["AgentResult"] | {"$defs": SCHEMA["$defs"], "additionalProperties": False}
+    """Every field is there and no other: of a run that completed, of one that failed, and in a
+    list.
+    """
+    shape = SCHEMA["$defs"]["AgentResult"] | {
+        "$defs": SCHEMA["$defs"],
+        "additionalProperties": False,
+    }
     write_agents(cli, "helper", "other")
     async with cli.model(asks("write_file", path="x.txt", content="x"), "Done."):
         done = await cli("agents", "run", "helper", "Help.", "--approve", "auto", "--json")
@@ -103,7 +117,9 @@ async def test_an_agent_whose_calls_nobody_could_approve_did_not_complete(cli, a
 async def test_a_rule_for_shared_sessions_holds_where_the_kind_is_shared(cli, asks, kind, runs):
     """From the command line: ``--kind`` of ``hilum run`` and of ``hilum agents run``."""
     write_agents(cli, "helper")
-    (cli.folder / "config" / "permissions.toml").write_text('[session.shared]\ndeny = ["write_file"]\n')
+    (cli.folder / "config" / "permissions.toml").write_text(
+        '[session.shared]\ndeny = ["write_file"]\n'
+    )
     chosen = ["--kind", kind] if kind else []
     for number, command in enumerate((["run", "Help."], ["agents", "run", "helper", "Help."])):
         async with cli.model(asks("write_file", path=f"{number}.txt", content="x"), "Done."):

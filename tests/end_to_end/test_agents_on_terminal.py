@@ -1,4 +1,6 @@
-"""Agents as a developer sees them: rows while they run, results with their ids, a stop, and nothing that is lost."""
+"""Agents as a developer sees them: rows while they run, results with their ids, a stop, and nothing
+that is lost.
+"""
 
 import json
 
@@ -13,7 +15,11 @@ def said(request):
 
 def tasks(**options):
     calls = [
-        ToolCall(f"c{n}", "task", json.dumps({"description": f"part {n}", "prompt": f"Do {n}.", **options}))
+        ToolCall(
+            f"c{n}",
+            "task",
+            json.dumps({"description": f"part {n}", "prompt": f"Do {n}.", **options}),
+        )
         for n in range(3)
     ]
     return AssistantMessage((Text("I share it out.", "model"), *calls), stop="calls")
@@ -24,11 +30,15 @@ def define(cli, *names):
     folder = cli.folder / "config" / "agents"
     folder.mkdir(parents=True)
     for name in names:
-        (folder / f"{name}.md").write_text(f"---\nname: {name}\ndescription: Helps.\n---\nYou help.\n")
+        (folder / f"{name}.md").write_text(
+            f"---\nname: {name}\ndescription: Helps.\n---\nYou help.\n"
+        )
 
 
 def scripted(first, gate, *last):
-    """A model whose main agent gives ``first`` and then ``last``, and whose tasks wait for a gate."""
+    """A model whose main agent gives ``first`` and then ``last``, and whose tasks wait for a
+    gate.
+    """
     answers = [first, *last]
 
     async def answer(request):
@@ -43,15 +53,24 @@ def scripted(first, gate, *last):
 async def test_rows_show_what_runs_and_what_waits(cli):
     """And the results are named with their ids, by which another process finds them."""
     gate = trio.Event()
-    async with cli.model(scripted(tasks(), gate, "All done.")), cli.on_terminal("run", "go") as terminal:
+    async with (
+        cli.model(scripted(tasks(), gate, "All done.")),
+        cli.on_terminal("run", "go") as terminal,
+    ):
         await terminal.see("waits, place 1")
         await terminal.see("waits for 3 agents")
         await terminal.see("Ctrl-C stops all")
         gate.set()
         await terminal.see("All done.")
-        await terminal.see("3 agents have ended. To read one again: hilum agents result ID, for example ")
+        await terminal.see(
+            "3 agents have ended. To read one again: hilum agents result ID, for example "
+        )
         assert await terminal.end() == 0
-    ids = [line.split()[1] for line in terminal.text.splitlines() if line.startswith("✓ ") and " part " in line]
+    ids = [
+        line.split()[1]
+        for line in terminal.text.splitlines()
+        if line.startswith("✓ ") and " part " in line
+    ]
     assert len(set(ids)) == 3
     assert "Found by Do " in (await cli("agents", "result", ids[0])).out
     assert "task: part 1" in (await cli("agents", "results")).out

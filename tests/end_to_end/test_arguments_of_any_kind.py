@@ -1,4 +1,6 @@
-"""Arguments that a model should not have written: every face, the log, its export and its resume go on."""
+"""Arguments that a model should not have written: every face, the log, its export and its resume go
+on.
+"""
 
 import json
 
@@ -18,7 +20,9 @@ BAD = {
 
 async def test_a_call_of_five_megabytes_is_cut_off(cli):
     """The run ends with a clear sentence, and the session can be resumed."""
-    call = AssistantMessage((ToolCall("a", "read_file", '{"path":"' + "x" * 5_000_000 + '"}'),), stop="calls")
+    call = AssistantMessage(
+        (ToolCall("a", "read_file", '{"path":"' + "x" * 5_000_000 + '"}'),), stop="calls"
+    )
     async with cli.model(call, "Again."):
         first = await cli("run", "go", "--output-format", "json")
         result = json.loads(first.out)
@@ -30,7 +34,10 @@ async def test_a_call_of_five_megabytes_is_cut_off(cli):
 
 @pytest.mark.parametrize("name", BAD)
 async def test_every_face_goes_on(cli, name):
-    """The run completes; the session is shown, exported in each format, and resumed with a new prompt."""
+    """The run completes.
+
+    The session is shown, exported in each format, and resumed with a new prompt.
+    """
     call = AssistantMessage((ToolCall("a", "read_file", BAD[name]),), stop="calls")
     async with cli.model(call, "Done.", "Again."):
         first = await cli("run", "go", "--output-format", "stream-json")

@@ -39,7 +39,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "error", "word"), BAD, ids=lambda v: " ".join(v) if isinstance(v, list) else None
+    ("arguments", "code", "error", "word"),
+    BAD,
+    ids=lambda v: " ".join(v) if isinstance(v, list) else None,
 )
 async def test_a_mistake_is_named_with_what_to_do(cli, arguments, code, error, word):
     """On standard error, in one message; nothing is left in the store."""
@@ -55,7 +57,9 @@ async def test_a_mistake_is_named_with_what_to_do(cli, arguments, code, error, w
 
 
 @pytest.mark.parametrize("format", ["json", "stream-json"])
-@pytest.mark.parametrize("arguments", [["--modle"], ["--model", "gpt"], ["--set", "turns=x"]], ids=lambda a: a[0])
+@pytest.mark.parametrize(
+    "arguments", [["--modle"], ["--model", "gpt"], ["--set", "turns=x"]], ids=lambda a: a[0]
+)
 async def test_in_json_formats_errors_are_json(cli, format, arguments):
     """On standard output, with code, message and hint; and for people on standard error."""
     done = await cli("run", "hi", "--output-format", format, *arguments)
@@ -76,7 +80,13 @@ async def test_all_mistakes_in_the_settings_are_reported_at_once(cli):
     for arguments in (["run", "hi"], ["config"]):
         done = await cli(*arguments, HILUM_FILES_READ_LIMIT="much")
         assert done.code == 2
-        for part in ("4 mistakes", "turns", "timeout", "only the user may set this", "HILUM_FILES_READ_LIMIT"):
+        for part in (
+            "4 mistakes",
+            "turns",
+            "timeout",
+            "only the user may set this",
+            "HILUM_FILES_READ_LIMIT",
+        ):
             assert part in done.err
     assert (await cli("plugins")).code == 0
 
@@ -137,7 +147,10 @@ async def test_a_store_that_cannot_be_made_is_exit_code_5(cli):
 
 async def test_a_session_in_use_is_exit_code_5(cli, wait_until):
     """The message says who has it."""
-    async with cli.model("never", faults=[Fault(delay=60)]) as server, cli.started("run", "go") as process:
+    async with (
+        cli.model("never", faults=[Fault(delay=60)]) as server,
+        cli.started("run", "go") as process,
+    ):
         await wait_until(lambda: server.count)
         done = await cli("run", "--resume", "more")
         process.terminate()
@@ -174,7 +187,9 @@ def broken_plugins(folder):
 
 
 async def test_broken_plugins_are_rows_and_stop_nothing(cli, tmp_path):
-    """hilum plugins shows them with the reason, a run goes on without them, and a broken command says whose it is."""
+    """hilum plugins shows them with the reason, a run goes on without them, and a broken command
+    says whose it is.
+    """
     folder = tmp_path / "site"
     folder.mkdir()
     path = broken_plugins(folder)

@@ -26,7 +26,9 @@ async def test_config_says_where_each_value_comes_from(cli):
 
 async def test_secrets_are_never_shown(cli):
     """Only whether they are set."""
-    cli.write_settings('[models.providers.mine]\nbase_url = "http://127.0.0.1:1"\nheaders = {x-key = "s3cr3t"}\n')
+    cli.write_settings(
+        '[models.providers.mine]\nbase_url = "http://127.0.0.1:1"\nheaders = {x-key = "s3cr3t"}\n'
+    )
     for arguments in (["config"], ["config", "--json"], ["config", "models"]):
         done = await cli(*arguments)
         assert done.code == 0, done.err
@@ -75,7 +77,10 @@ async def listed(cli, *arguments):
 
 
 async def test_plugins_of_a_project_and_of_a_file_are_listed(cli):
-    """Those of a project are imported only if it is trusted; until then the command that trusts it is named."""
+    """Those of a project are imported only if it is trusted.
+
+    Until then the command that trusts it is named.
+    """
     folder = cli.workspace / ".hilum" / "plugins"
     folder.mkdir(parents=True)
     ran = cli.folder / "ran"
@@ -119,7 +124,9 @@ async def test_a_project_plugin_with_the_name_of_an_installed_one_does_not_stop_
     assert "rename the file" in done.out
 
 
-@pytest.mark.parametrize("arguments", [["--plugin"], ["--nothing"], ["lists"], ["-C", "/nowhere/at/all"]])
+@pytest.mark.parametrize(
+    "arguments", [["--plugin"], ["--nothing"], ["lists"], ["-C", "/nowhere/at/all"]]
+)
 async def test_a_wrong_command_line_of_plugins_is_an_error(cli, arguments):
     """Exit code 2, and how it is used."""
     done = await cli("plugins", *arguments)
@@ -189,14 +196,28 @@ async def test_the_command_line_wins_and_plugins_are_chosen_there(cli):
     """--set, --plugins and --no-plugin."""
     async with cli.model("one", "two") as server:
         done = await cli(
-            "run", "hi", "--no-plugin", "hilum-shell", "--output-format", "stream-json", "--set", "mode=plan"
+            "run",
+            "hi",
+            "--no-plugin",
+            "hilum-shell",
+            "--output-format",
+            "stream-json",
+            "--set",
+            "mode=plan",
         )
         assert done.code == 0, done.out
         (sealed,) = [line for line in done.lines if line["type"] == "prompt_built"]
         assert sealed["mode"] == "plan"
         assert "run_terminal_cmd" not in [tool["name"] for tool in sealed["tools"]]
         done = await cli(
-            "run", "hi", "--plugins", "models,files", "--plugins", "store", "--output-format", "stream-json"
+            "run",
+            "hi",
+            "--plugins",
+            "models,files",
+            "--plugins",
+            "store",
+            "--output-format",
+            "stream-json",
         )
         (sealed,) = [line for line in done.lines if line["type"] == "prompt_built"]
         assert sealed["layers"] == []

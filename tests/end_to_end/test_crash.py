@@ -1,4 +1,6 @@
-"""Killed at event boundaries and at random instants, a session goes on as if nothing had happened."""
+"""Killed at event boundaries and at random instants, a session goes on as if nothing had
+happened.
+"""
 
 import random
 import sys
@@ -14,8 +16,12 @@ TURNS = 21
 SEED = 20250201
 
 
-async def test_a_session_killed_at_event_boundaries_and_at_random_instants_goes_on_unharmed() -> None:
-    """Of every promise about crashes: nothing shown is lost, nothing finished is repeated, prompts and files are the same."""
+async def test_a_session_killed_at_event_boundaries_and_at_random_instants_goes_on_unharmed() -> (
+    None
+):
+    """Of every promise about crashes: nothing shown is lost, nothing finished is repeated, prompts
+    and files are the same.
+    """
     dice = random.Random(SEED)
     with trio.fail_after(600):
         undisturbed = await crash_session.trial(TURNS)

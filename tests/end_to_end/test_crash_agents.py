@@ -1,4 +1,5 @@
-"""SIGKILL while agents run and wait, or work in the background of another: after a restart each is finished, none ran twice.
+"""SIGKILL while agents run and wait, or work in the background of another: after a restart each is
+finished, none ran twice.
 
 No result is lost, and who owns a background task is told of its end exactly once.
 """
@@ -26,7 +27,8 @@ async def child(folder: Path, kind: str, resume: str) -> None:
 
     Args:
         folder: Where the log, the marks and the sessions are.
-        kind: ``queue`` for eight that wait their turn, ``background`` for two tasks that the main agent hands on.
+        kind: ``queue`` for eight that wait their turn, ``background`` for two tasks that the main
+            agent hands on.
         resume: A session to go on with.
     """
     import hilum
@@ -55,7 +57,9 @@ async def child(folder: Path, kind: str, resume: str) -> None:
         await trio.sleep(0.03)
         first = len(request.messages) == 1
         if request.agent == "main":
-            here, there = (use("task", description=d, prompt=d, background=True) for d in ("here", "there"))
+            here, there = (
+                use("task", description=d, prompt=d, background=True) for d in ("here", "there")
+            )
             return here + there if first else say("Good.")
         return use("act") if first else say(f"Did {request.messages[0].parts[0].text}")
 
@@ -84,17 +88,25 @@ async def background(session: Any) -> None:
     from hilum_agents.runs import Runs
 
     half, main = session.half(Runs), session.agents["main"]
-    if not any(isinstance(event, PromptQueued) for event in await session.kernel.store.read(session.id, 0, 10**6)):
+    if not any(
+        isinstance(event, PromptQueued)
+        for event in await session.kernel.store.read(session.id, 0, 10**6)
+    ):
         await session.run("Go.")
     while half.busy() or main.conversation.pending:  # noqa: ASYNC110 - no one event means all of it
         await trio.sleep(0.002)
 
 
 def live(folder: Path, kind: str, resume: str, seconds: float | None) -> str:
-    """One life of a process: killed after so many seconds, or left in peace; gives the session's id."""
+    """One life of a process: killed after so many seconds, or left in peace.
+
+    Gives the session's id.
+    """
     environ = os.environ | {"HILUM_DATA": str(folder), "HILUM_CONFIG": str(folder)}
     argv = [sys.executable, __file__, str(folder), kind, resume]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ) as process:
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ
+    ) as process:
         assert process.stdout
         session = process.stdout.readline().strip()
         try:
@@ -108,7 +120,10 @@ def live(folder: Path, kind: str, resume: str, seconds: float | None) -> str:
 
 
 async def lives(folder: Path, kind: str, dice: random.Random) -> tuple[list[Any], Counter[str]]:
-    """Kill it once or twice on its way, and let it end; gives its log and who has acted how often."""
+    """Kill it once or twice on its way, and let it end.
+
+    Gives its log and who has acted how often.
+    """
     from hilum_store import SqliteStore
 
     session = ""
@@ -127,15 +142,31 @@ async def trial(dice: random.Random, kind: str = "queue") -> Counter[str]:
     begun = [event.data["agent_id"] for event in ours if event.name == "agents.queued"]
     ended = [event.data for event in ours if event.name == "agents.result"]
     assert len(begun) == (COUNT if kind == "queue" else 2), "one was not begun, or twice"
-    assert sorted(begun) == sorted(data["agent_id"] for data in ended), "a result is lost, or there twice"
+    assert sorted(begun) == sorted(data["agent_id"] for data in ended), (
+        "a result is lost, or there twice"
+    )
     assert not ran or max(ran.values()) == 1, f"something ran twice: {ran}"
-    told = {event.agent for event in events if isinstance(event, CallDone) and event.result.code == "E_INTERRUPTED"}
-    acted = {data["agent_id"] for data in ended if any(name.endswith(data["agent_id"]) for name in [*ran, *told])}
+    told = {
+        event.agent
+        for event in events
+        if isinstance(event, CallDone) and event.result.code == "E_INTERRUPTED"
+    }
+    acted = {
+        data["agent_id"]
+        for data in ended
+        if any(name.endswith(data["agent_id"]) for name in [*ran, *told])
+    }
     assert acted == set(begun), json.dumps(sorted(set(begun) - acted))
     if kind == "background":
-        notes = [event.text for event in events if isinstance(event, PromptQueued) and event.agent == "main"]
+        notes = [
+            event.text
+            for event in events
+            if isinstance(event, PromptQueued) and event.agent == "main"
+        ]
         notes += [note for event in events if isinstance(event, RoundEnded) for note in event.notes]
-        assert [sum(text.count(f"[agent {one}]") for text in notes) for one in begun] == [1, 1], notes
+        assert [sum(text.count(f"[agent {one}]") for text in notes) for one in begun] == [1, 1], (
+            notes
+        )
     return Counter(data["status"] for data in ended)
 
 

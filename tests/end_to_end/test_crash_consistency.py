@@ -1,4 +1,6 @@
-"""Memory and log never part: what cannot be written is not folded, and a resumed session has the same past."""
+"""Memory and log never part: what cannot be written is not folded, and a resumed session has the
+same past.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -51,11 +53,18 @@ async def opened(folder: Path, *answers: str | Answer) -> AsyncIterator[Kernel]:
 
 
 def results(events: list[AnyEvent]) -> dict[str, tuple[str, str]]:
-    return {e.result.name: (e.result.code, e.result.text) for e in events if isinstance(e, CallDone)}
+    return {
+        e.result.name: (e.result.code, e.result.text) for e in events if isinstance(e, CallDone)
+    }
 
 
-async def test_what_cannot_be_written_is_an_error_of_the_call_and_the_run_goes_on(tmp_path: Path) -> None:
-    """Text loses its odd characters, odd data is the plugin's fault; the resumed conversation equals the live one."""
+async def test_what_cannot_be_written_is_an_error_of_the_call_and_the_run_goes_on(
+    tmp_path: Path,
+) -> None:
+    """Text loses its odd characters, odd data is the plugin's fault.
+
+    The resumed conversation equals the live one.
+    """
     async with opened(tmp_path, use("odd_text"), use("odd_data"), "Done.") as kernel:
         async with kernel.open_session(tmp_path) as session:
             ended = await session.run("Look \udcef around.")
@@ -91,7 +100,9 @@ async def test_a_reader_ends_when_the_log_breaks(tmp_path: Path) -> None:
         (tmp_path / "moved.db").rename(tmp_path / "sessions.db")
 
 
-async def test_events_that_a_half_writes_while_a_session_is_resumed_are_read_in_order(tmp_path: Path) -> None:
+async def test_events_that_a_half_writes_while_a_session_is_resumed_are_read_in_order(
+    tmp_path: Path,
+) -> None:
     """A plugin may write before the past is folded; readers still get every event once."""
 
     class Noting:

@@ -1,4 +1,6 @@
-"""A disk that is full while the log is written: one clear error, nothing lost, and the session goes on once there is space."""
+"""A disk that is full while the log is written: one clear error, nothing lost, and the session goes
+on once there is space.
+"""
 
 import sys
 from pathlib import Path
@@ -15,7 +17,10 @@ TURNS = 21
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on the size of files")
 async def test_a_full_disk_is_one_error_and_costs_nothing() -> None:
-    """The limit is reached at different places of the session; each time it is resumed to the end without it."""
+    """The limit is reached at different places of the session.
+
+    Each time it is resumed to the end without it.
+    """
     with trio.fail_after(600):
         undisturbed = await crash_session.trial(TURNS)
         for size in (150_000, 210_000, 270_000, 333_000):

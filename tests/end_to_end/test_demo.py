@@ -7,7 +7,10 @@ from hilum_replay import dumps, load
 
 
 async def test_the_demo_finds_fixes_and_verifies_the_bug(cli):
-    """Red, a failed edit, the right edit, green; with no model, no key and no settings of the user's."""
+    """Red, a failed edit, the right edit, green.
+
+    With no model, no key and no settings of the user's.
+    """
     cli.write_settings('model = "nobody/nothing"\n[plugins]\nblock = ["files"]\n')
     done = await cli("demo", "--keep", TMPDIR=str(cli.folder), OPENAI_API_KEY="")
     assert done.code == 0, done.err
@@ -41,14 +44,27 @@ async def test_on_a_terminal_it_has_the_pace_of_a_model_that_thinks(cli):
 
 
 async def test_recording_again_gives_the_same_cassette():
-    """It was not written by hand: a scripted model, the real gateway, the real tools and the real tests give it."""
+    """It was not written by hand: a scripted model, the real gateway, the real tools and the real
+    tests give it.
+    """
     cassette, change = await record_demo.record()
     assert change == demo.EXPECTED.read_text()
     old, new = demo.CASSETTE.read_text().splitlines(), dumps(cassette).splitlines()
-    # What Python's own tools print differs between its versions, and is not compared when the demo plays.
-    changed = [line for line in difflib.unified_diff(old, new, lineterm="", n=0) if line[:1] in "+-" and line[3:4]]
-    assert not [line for line in changed[2:] if line[1:].startswith(("call", "tool", "arguments", "code", "result"))]
-    assert [e.answer for e in cassette.exchanges] == [e.answer for e in load(demo.CASSETTE).exchanges]
+    # What Python's own tools print differs between its versions, and is not compared when the demo
+    # plays.
+    changed = [
+        line
+        for line in difflib.unified_diff(old, new, lineterm="", n=0)
+        if line[:1] in "+-" and line[3:4]
+    ]
+    assert not [
+        line
+        for line in changed[2:]
+        if line[1:].startswith(("call", "tool", "arguments", "code", "result"))
+    ]
+    assert [e.answer for e in cassette.exchanges] == [
+        e.answer for e in load(demo.CASSETTE).exchanges
+    ]
 
 
 def test_a_demo_that_goes_otherwise_is_a_failure():

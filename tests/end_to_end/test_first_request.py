@@ -1,4 +1,6 @@
-"""What the first request of a run holds, with everything installed: no tool without a use, and no word too many."""
+"""What the first request of a run holds, with everything installed: no tool without a use, and no
+word too many.
+"""
 
 import json
 
@@ -22,7 +24,10 @@ DEFERRED = {
     "browser_use": "few tasks need a browser",
 }
 MAX_TOKENS = 4_300
-"""For prompt and tools, by hilum's own estimate, which is a fifth above the tokenizers'. The true figure is 3,500."""
+"""For prompt and tools, by hilum's own estimate, which is a fifth above the tokenizers'.
+
+The true figure is 3,500.
+"""
 
 
 async def test_tools_without_a_use_are_deferred_and_the_prompt_is_short(cli):
@@ -33,9 +38,15 @@ async def test_tools_without_a_use_are_deferred_and_the_prompt_is_short(cli):
     (request,) = server.requests
     body = json.loads(request.body)
     assert set(request.tools) == OFFERED
-    named = next(tool["function"]["description"] for tool in body["tools"] if tool["function"]["name"] == "find_tools")
+    named = next(
+        tool["function"]["description"]
+        for tool in body["tools"]
+        if tool["function"]["name"] == "find_tools"
+    )
     assert [name for name in DEFERRED if name not in named] == []
-    text = body["messages"][0]["content"] + json.dumps(body["tools"], ensure_ascii=False, separators=(",", ":"))
+    text = body["messages"][0]["content"] + json.dumps(
+        body["tools"], ensure_ascii=False, separators=(",", ":")
+    )
     assert estimate(text) <= MAX_TOKENS
 
 

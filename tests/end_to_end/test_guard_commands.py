@@ -11,12 +11,20 @@ async def test_permissions_lists_changes_and_removes_rules(cli):
     assert (await cli("permissions", "deny", "run_terminal_cmd(git push --force *)")).code == 0
     assert (await cli("permissions", "allow", "write_file(docs/**)", "--workspace")).code == 0
     listed = (await cli("permissions")).out
-    assert listed.index("deny   run_terminal_cmd(git push --force *)") < listed.index("allow  write_file(docs/**)")
+    assert listed.index("deny   run_terminal_cmd(git push --force *)") < listed.index(
+        "allow  write_file(docs/**)"
+    )
     assert "begins with 'git push --force' is refused" in listed
     assert "permissions.toml, for this folder" in listed
     rows = json.loads((await cli("permissions", "list", "--json")).out)["rules"]
-    assert [(row["effect"], row["everywhere"]) for row in rows] == [("deny", True), ("allow", False)]
-    assert "it was there already" in (await cli("permissions", "allow", "write_file(docs/**)", "--workspace")).out
+    assert [(row["effect"], row["everywhere"]) for row in rows] == [
+        ("deny", True),
+        ("allow", False),
+    ]
+    assert (
+        "it was there already"
+        in (await cli("permissions", "allow", "write_file(docs/**)", "--workspace")).out
+    )
     assert "allow write_file" in (await cli("permissions", "remove", "write_file(docs/**)")).out
     assert (await cli("permissions", "remove", "write_file(docs/**)")).code == 2
     assert "write_file" not in (await cli("permissions")).out
@@ -86,7 +94,9 @@ async def test_trust_is_given_listed_and_taken_back(cli):
     (cli.workspace / ".hilum").mkdir()
     (cli.workspace / ".hilum" / "mcp.toml").write_text("")
     assert ".hilum/mcp.toml" in (await cli("trust")).out
-    assert json.loads((await cli("trust", "--list", "--json")).out) == {str(cli.workspace): "trusted"}
+    assert json.loads((await cli("trust", "--list", "--json")).out) == {
+        str(cli.workspace): "trusted"
+    }
     (cli.workspace / ".hilum" / "mcp.toml").write_text("x = 1")
     assert "CHANGED" in (await cli("trust", "--list")).out
     assert "has changed" in (await cli("doctor")).out
@@ -116,7 +126,9 @@ async def test_doctor_tells_what_is_enforced_and_found(cli):
 async def test_the_user_can_leave_the_guard_out_by_name(cli, asks):
     """Nothing else turns it off."""
     async with cli.model(asks("run_terminal_cmd", command="touch made"), "Done."):
-        done = await cli("run", "go", "--approve", "auto", "--output-format", "json", "--no-plugin", "guard")
+        done = await cli(
+            "run", "go", "--approve", "auto", "--output-format", "json", "--no-plugin", "guard"
+        )
     assert json.loads(done.out)["calls"][0]["code"] == ""
     assert (cli.workspace / "made").exists()
 
@@ -137,7 +149,9 @@ async def test_a_guard_that_does_not_load_stops_every_call(cli, asks):
 
 
 async def test_a_headless_run_is_told_how_to_go_on(cli, asks):
-    """With ask_first what would be asked is refused, with the reason and the policy that would let it run."""
+    """With ask_first what would be asked is refused, with the reason and the policy that would let
+    it run.
+    """
     async with cli.model(asks("run_terminal_cmd", command="make test"), "I may not."):
         done = await cli("run", "go", "--output-format", "json")
     [call] = json.loads(done.out)["calls"]
@@ -168,7 +182,10 @@ async def test_a_rule_that_names_no_tool_is_refused_when_it_is_given(cli):
 
 
 async def test_remove_takes_a_rule_from_where_it_stands(cli):
-    """Without --workspace from both places, each named; with it from this folder alone; spaces do not matter."""
+    """Without --workspace from both places, each named.
+
+    With it from this folder alone; spaces do not matter.
+    """
     rule = "write_file(docs/**)"
     await cli("permissions", "deny", rule)
     await cli("permissions", "deny", rule, "--workspace")

@@ -1,4 +1,6 @@
-"""SIGKILL while a summary is being written: the session trims again and goes on, nothing is lost and nothing split."""
+"""SIGKILL while a summary is being written: the session trims again and goes on, nothing is lost
+and nothing split.
+"""
 
 import json
 import signal
@@ -22,7 +24,12 @@ def whole(messages):
             return False
         if before["role"] == "assistant" and before.get("tool_calls") and message["role"] != "tool":
             return False
-    calls = [call["id"] for m in messages if m["role"] == "assistant" for call in m.get("tool_calls") or ()]
+    calls = [
+        call["id"]
+        for m in messages
+        if m["role"] == "assistant"
+        for call in m.get("tool_calls") or ()
+    ]
     return calls == [m["tool_call_id"] for m in messages if m["role"] == "tool"]
 
 
@@ -43,7 +50,9 @@ async def test_a_kill_in_the_middle_of_a_summary_costs_the_summary_only(cli, ask
         looked.append(request.body)
         if len(looked) > TURNS:
             return "Done."
-        return asks("read_file", path="a.txt", text=f"Look {len(looked)}.", id=f"call_{len(looked):08}")
+        return asks(
+            "read_file", path="a.txt", text=f"Look {len(looked)}.", id=f"call_{len(looked):08}"
+        )
 
     async with cli.model(script) as server:
         async with cli.started("run", "--approve", "auto", "Fix the total.") as process:

@@ -1,4 +1,6 @@
-"""What a killed ``hilum run`` leaves in a Git repository and elsewhere: the next start of hilum looks at it and removes it."""
+"""What a killed ``hilum run`` leaves in a Git repository and elsewhere: the next start of hilum
+looks at it and removes it.
+"""
 
 import base64
 import signal
@@ -20,12 +22,16 @@ until test -e never; do sleep 0.05; done
 """
 
 RUNNER = "import base64, subprocess; subprocess.run(['sh', '-c', base64.b64decode(open('data.txt').read())])\n"
-"""A program that runs what a data file says: nobody who reads the command knows what it does, so that it runs."""
+"""A program that runs what a data file says: nobody who reads the command knows what it does, so
+that it runs.
+"""
 
 
 @pytest.fixture
 def repository(cli):
-    """A repository with settings of the user's, and folders of this test's own for all that hilum leaves."""
+    """A repository with settings of the user's, and folders of this test's own for all that hilum
+    leaves.
+    """
     root = cli.workspace
     subprocess.run(["git", "init", "-q", root], check=True)
     subprocess.run(["git", "-C", root, "config", "core.pager", "delta"], check=True)
@@ -52,7 +58,9 @@ def groups():
 
 def marks(cli):
     """The files by which sessions remember that commands run."""
-    return sorted(path.name for path in (cli.folder / "data" / "running").rglob("*") if path.is_file())
+    return sorted(
+        path.name for path in (cli.folder / "data" / "running").rglob("*") if path.is_file()
+    )
 
 
 def is_stopped(pid):
@@ -73,7 +81,9 @@ async def start_and_plant(cli, root, wait_until, process):
 
 
 def assert_made_inert(root, err):
-    """Check that what the command wrote executes nothing, that the user's files are as they were, and what was told."""
+    """Check that what the command wrote executes nothing, that the user's files are as they were,
+    and what was told.
+    """
     assert not (root / ".envrc").exists()
     assert (root / ".envrc.quarantined").read_text() == "touch executed\n"
     assert not (root / ".husky").exists()
@@ -84,8 +94,12 @@ def assert_made_inert(root, err):
         assert name in err
 
 
-async def test_the_last_writes_before_a_kill_are_made_inert_by_the_next_start(cli, asks, repository, wait_until):
-    async with cli.model(asks("run_terminal_cmd", command="python3 runner.py"), "Hello.", "Hello again."):
+async def test_the_last_writes_before_a_kill_are_made_inert_by_the_next_start(
+    cli, asks, repository, wait_until
+):
+    async with cli.model(
+        asks("run_terminal_cmd", command="python3 runner.py"), "Hello.", "Hello again."
+    ):
         async with cli.started("run", "go", "--approve", "auto") as process:
             await start_and_plant(cli, repository, wait_until, process)
             process.kill()
@@ -111,12 +125,15 @@ async def test_a_second_signal_leaves_the_look_to_the_next_start(cli, asks, repo
             told = await process.stderr.receive_some(1_000_000)
         next_run = await cli("run", "hello")
         assert next_run.code == 0
-        # The first process may have looked and told in the moment between the two signals, or have done neither.
+        # The first process may have looked and told in the moment between the two signals, or have
+        # done neither.
         assert_made_inert(repository, told.decode() + next_run.err)
         assert marks(cli) == []
 
 
-async def test_a_living_sessions_command_is_not_taken_for_a_dead_ones(cli, asks, repository, wait_until):
+async def test_a_living_sessions_command_is_not_taken_for_a_dead_ones(
+    cli, asks, repository, wait_until
+):
     running = "touch begun; until test -e go; do sleep 0.01; done; echo done"
     answers = [asks("run_terminal_cmd", command=running)]
 
@@ -136,7 +153,9 @@ async def test_a_living_sessions_command_is_not_taken_for_a_dead_ones(cli, asks,
     assert marks(cli) == []
 
 
-async def test_nothing_of_a_killed_run_is_left_after_the_next_start(cli, asks, repository, wait_until):
+async def test_nothing_of_a_killed_run_is_left_after_the_next_start(
+    cli, asks, repository, wait_until
+):
     service = asks("run_terminal_cmd", command="sleep 1000", background=True, id="c0")
     slow = asks("run_terminal_cmd", command="touch begun; mkdir -p $TMPDIR/cache/x; sleep 1000")
     async with cli.model(service, slow, "Hello."):
@@ -153,7 +172,13 @@ async def test_nothing_of_a_killed_run_is_left_after_the_next_start(cli, asks, r
         assert next_run.code == 0
     assert list((cli.folder / "tmp").iterdir()) == []
     assert not [name for name in mine if name in groups()]
-    assert sorted(path.name for path in repository.iterdir()) == [".git", ".idea", "begun", "data.txt", "runner.py"]
+    assert sorted(path.name for path in repository.iterdir()) == [
+        ".git",
+        ".idea",
+        "begun",
+        "data.txt",
+        "runner.py",
+    ]
     assert not (repository / ".git" / "config.worktree").exists()
     assert marks(cli) == []
     assert list((cli.folder / "data" / "masks").iterdir()) == []

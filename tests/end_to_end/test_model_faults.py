@@ -1,4 +1,6 @@
-"""Whatever goes wrong between hilum and a model: the run recovers, and half an answer is never taken for a whole one."""
+"""Whatever goes wrong between hilum and a model: the run recovers, and half an answer is never
+taken for a whole one.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -7,7 +9,15 @@ import hilum
 import hilum_models
 import trio
 from hilum import hookimpl, tool
-from hilum.events import AnyEvent, CallDone, ErrorRaised, ModelAnswered, ModelFailed, ModelStarted, RunEnded
+from hilum.events import (
+    AnyEvent,
+    CallDone,
+    ErrorRaised,
+    ModelAnswered,
+    ModelFailed,
+    ModelStarted,
+    RunEnded,
+)
 from hilum.messages import AssistantMessage, Text, ToolCall, Usage
 from hilum_replay import Fault, WireRequest, serve
 from hilum_replay.render import render
@@ -60,7 +70,10 @@ class Notes:
 async def work(
     api: str, faults: Sequence[Fault | None] | Callable[[int], Fault | None], **settings: object
 ) -> tuple[RunEnded, list[AnyEvent], list[str]]:
-    """Run a session against a server with faults; give its end, its events and what the tool kept."""
+    """Run a session against a server with faults.
+
+    Give its end, its events and what the tool kept.
+    """
     notes = Notes()
     async with serve(script, faults=faults) as server:
         provider = {"base_url": server.url + APIS[api], "api": api}
@@ -81,7 +94,9 @@ def failures(events: Sequence[AnyEvent]) -> list[ModelFailed]:
 
 
 def check(ended: RunEnded, events: Sequence[AnyEvent], kept: Sequence[str]) -> None:
-    """The run is complete, each answer was taken whole, each call ran once with its whole arguments."""
+    """The run is complete, each answer was taken whole, each call ran once with its whole
+    arguments.
+    """
     assert ended.state == "completed", ended
     assert ended.text == "All noted."
     assert sorted(kept) == WHOLE
@@ -94,10 +109,14 @@ def check(ended: RunEnded, events: Sequence[AnyEvent], kept: Sequence[str]) -> N
 
 @every_api
 async def test_a_stream_cut_anywhere_is_asked_again_and_never_taken_for_whole(api: str) -> None:
-    """At every event boundary and in the midst of every event, the connection dropped or the response ended properly."""
+    """At every event boundary and in the midst of every event, the connection dropped or the
+    response ended properly.
+    """
     pieces = render(api, CALLS, Usage(), "first", 1, True)
     ends = [sum(map(len, pieces[: n + 1])) for n in range(len(pieces))]
-    places = sorted({0, *ends[:-1], *(end - len(piece) // 2 for end, piece in zip(ends, pieces, strict=True))})
+    places = sorted(
+        {0, *ends[:-1], *(end - len(piece) // 2 for end, piece in zip(ends, pieces, strict=True))}
+    )
     retried = 0
 
     async def one(fault: Fault) -> None:
@@ -111,13 +130,17 @@ async def test_a_stream_cut_anywhere_is_asked_again_and_never_taken_for_whole(ap
         for place in places:
             nursery.start_soon(one, Fault(cut_after=place))
             nursery.start_soon(one, Fault(end_after=place))
-    # What is missing may be only what follows a whole answer (its usage, the end mark); then there is nothing to repeat.
+    # What is missing may be only what follows a whole answer (its usage, the end mark); then there
+    # is nothing to repeat.
     assert retried >= 2 * len(places) - 10
 
 
 @every_api
 async def test_arguments_that_are_no_json_go_back_to_the_model_with_the_place(api: str) -> None:
-    """The model reads the error and asks again. Where arguments are part of the stream's JSON, the stream cannot be read."""
+    """The model reads the error and asks again.
+
+    Where arguments are part of the stream's JSON, the stream cannot be read.
+    """
     ended, events, kept = await work(api, [Fault(bad_arguments=True)])
     if api == "gemini":
         check(ended, events, kept)
@@ -137,7 +160,9 @@ async def test_a_rate_limit_is_waited_out_as_long_as_the_provider_asks(api: str)
     check(ended, events, kept)
     (failed,) = failures(events)
     assert (failed.code, failed.action, failed.wait) == ("E_LLM_429", "retry", 1.0)
-    again = next(event for event in events if isinstance(event, ModelStarted) and event.attempt == 2)
+    again = next(
+        event for event in events if isinstance(event, ModelStarted) and event.attempt == 2
+    )
     assert 0.9 < again.at - failed.at < 2.5
 
 
@@ -147,7 +172,10 @@ async def test_a_rate_limit_that_stays_leads_to_the_next_model(api: str) -> None
     limit = Fault(status=429, headers={"retry-after": "0"})
     ended, events, kept = await work(api, [limit, limit], fallback=["lab/second"])
     check(ended, events, kept)
-    assert [(f.action, f.next) for f in failures(events)] == [("retry", ""), ("fallback", "lab/second")]
+    assert [(f.action, f.next) for f in failures(events)] == [
+        ("retry", ""),
+        ("fallback", "lab/second"),
+    ]
     assert {e.message.model for e in events if isinstance(e, ModelAnswered)} == {"lab/second"}
 
 

@@ -1,4 +1,6 @@
-"""A workspace, and files in it, whose names are not UTF-8: everything works, and names are shown with escapes."""
+"""A workspace, and files in it, whose names are not UTF-8: everything works, and names are shown
+with escapes.
+"""
 
 import json
 import os
@@ -24,7 +26,11 @@ def odd(cli):
         os.makedirs(folder + b"/sub\xfe")
     except OSError:
         pytest.skip("the file system takes only UTF-8 names")
-    for name, content in ((b"a.txt", "one\n"), (b"b\xff.txt", "one two\n"), (b"sub\xfe/c.py", "one = 1\n")):
+    for name, content in (
+        (b"a.txt", "one\n"),
+        (b"b\xff.txt", "one two\n"),
+        (b"sub\xfe/c.py", "one = 1\n"),
+    ):
         with open(os.path.join(folder, name), "w") as file:
             file.write(content)
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
@@ -44,7 +50,11 @@ async def test_a_run_in_such_a_folder(odd, tmp_path):
         call("glob_search", id="c3", pattern="**/*"),
         call("read_file", id="c4", path="a.txt"),
         call("edit_file", id="c5", path="a.txt", old_string="one", new_string="two"),
-        call("run_terminal_cmd", id="c6", command="pwd; ls; echo three >> b*.txt; echo new > new*.txt"),
+        call(
+            "run_terminal_cmd",
+            id="c6",
+            command="pwd; ls; echo three >> b*.txt; echo new > new*.txt",
+        ),
         call("read_lints", id="c7"),
         "Done.",
     ]
@@ -75,15 +85,21 @@ async def test_a_run_in_such_a_folder(odd, tmp_path):
     assert done.result["session"][:15] in listed.out
     everything = await odd("sessions", "list", "--all", "--json")
     assert URI in json.loads(everything.out)[0]["workspace"]
-    again = await odd("run", "--resume", done.result["session"], "--output-format", "json", "Go on.")
-    assert again.code != 2 or "E_" in again.out  # the model has no answer left; the session was found and opened
+    again = await odd(
+        "run", "--resume", done.result["session"], "--output-format", "json", "Go on."
+    )
+    assert (
+        again.code != 2 or "E_" in again.out
+    )  # the model has no answer left; the session was found and opened
     undone = await odd("undo")
     assert undone.code == 0, undone
     assert read(odd, b"a.txt") == "one\n"
     assert read(odd, b"b\xff.txt") == "one two\n"
     for database in tmp_path.rglob("*.db"):
         connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table'"
+        ).fetchall():
             connection.execute(f"SELECT * FROM {name}").fetchall()  # every text decodes
         connection.close()
 

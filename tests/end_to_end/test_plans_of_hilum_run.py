@@ -1,4 +1,6 @@
-"""``hilum run``: the agent's questions at the terminal and without one, and what is said of its plan."""
+"""``hilum run``: the agent's questions at the terminal and without one, and what is said of its
+plan.
+"""
 
 import json
 
@@ -11,9 +13,16 @@ def results(server, request):
 
 
 async def test_a_question_is_asked_at_the_terminal(cli, asks):
-    """Escapes are shown and not obeyed, a wrong number is asked for again, and the run goes on with the answer."""
-    call = asks("ask_question", question="Which?\x1b[2J\nThink.", options=["Postgre\x07SQL", "SQLite"])
-    async with cli.model(call, "SQLite it is.") as server, cli.on_terminal("run", "choose") as terminal:
+    """Escapes are shown and not obeyed, a wrong number is asked for again, and the run goes on with
+    the answer.
+    """
+    call = asks(
+        "ask_question", question="Which?\x1b[2J\nThink.", options=["Postgre\x07SQL", "SQLite"]
+    )
+    async with (
+        cli.model(call, "SQLite it is.") as server,
+        cli.on_terminal("run", "choose") as terminal,
+    ):
         await terminal.see("── The agent asks:")
         await terminal.see("Which?\\x1b[2J")
         await terminal.see("1. Postgre SQL")
@@ -32,7 +41,10 @@ async def test_a_question_is_asked_at_the_terminal(cli, asks):
 async def test_an_answer_can_be_typed_and_several_chosen(cli, asks):
     first = asks("ask_question", question="Which?", options=["one", "two", "three"], multiple=True)
     second = asks("ask_question", question="Why?", id="c2")
-    async with cli.model(first, second, "Thanks.") as server, cli.on_terminal("run", "choose") as terminal:
+    async with (
+        cli.model(first, second, "Thanks.") as server,
+        cli.on_terminal("run", "choose") as terminal,
+    ):
         await terminal.see("Answer: ")
         terminal.type("3, 1\n")
         await terminal.see("leaves it to the agent")
@@ -61,13 +73,18 @@ async def test_enter_takes_the_first_option_and_approvals_wait_their_turn(cli, a
                 await terminal.see("Answer: ")
                 terminal.type("\n")
         assert await terminal.end() == 0
-        said = [m["content"] for m in json.loads(server.bodies[1])["messages"] if m["role"] == "tool"]
+        said = [
+            m["content"] for m in json.loads(server.bodies[1])["messages"] if m["role"] == "tool"
+        ]
         assert said[0] == "The user chose:\n- one"
     assert (cli.workspace / "x.txt").read_text() == "x"
 
 
 async def test_ctrl_c_ends_a_question(cli, asks):
-    async with cli.model(asks("ask_question", question="Why?"), "Never said."), cli.on_terminal("run", "x") as terminal:
+    async with (
+        cli.model(asks("ask_question", question="Why?"), "Never said."),
+        cli.on_terminal("run", "x") as terminal,
+    ):
         await terminal.see("Answer: ")
         terminal.type("\x03")
         assert await terminal.end() == 130
@@ -79,15 +96,22 @@ async def test_a_headless_run_goes_on_with_the_default(cli, asks):
     async with cli.model(call, "I took PostgreSQL.") as server:
         done = await cli("run", "choose")
         assert (done.code, done.out) == (0, "I took PostgreSQL.\n")
-        assert results(server, 1).startswith("Nobody is there to ask. Go on with the first option, 'PostgreSQL'")
+        assert results(server, 1).startswith(
+            "Nobody is there to ask. Go on with the first option, 'PostgreSQL'"
+        )
 
 
 async def test_what_is_left_of_the_list_is_said(cli, asks):
-    """On standard error, below the answer; in JSON as what is left. With --quiet there is only the answer."""
+    """On standard error, below the answer; in JSON as what is left.
+
+    With --quiet there is only the answer.
+    """
     async with cli.model(*[asks("todo_write", todos=TODOS), "That is all."] * 3):
         done = await cli("run", "go")
         assert (done.code, done.out) == (0, "That is all.\n")
-        assert done.err.endswith("0 of 2 items are completed. Open in the todo list: Do a; Do [31mb.\n")
+        assert done.err.endswith(
+            "0 of 2 items are completed. Open in the todo list: Do a; Do [31mb.\n"
+        )
         assert "todo 0/2" in done.err
         assert (await cli("run", "go", "--output-format", "json")).result["left"] == (
             "Open in the todo list: Do a; Do [31mb."
@@ -100,7 +124,10 @@ async def test_a_plan_says_how_it_is_carried_out(cli, asks):
     async with cli.model(asks("todo_write", todos=TODOS), "First a, then b.", "Done.") as server:
         done = await cli("run", "--mode", "plan", "how?")
         assert done.out == "First a, then b.\n"
-        assert "Nothing is changed yet.\nTo have the plan carried out: hilum run --resume 2" in done.err
+        assert (
+            "Nothing is changed yet.\nTo have the plan carried out: hilum run --resume 2"
+            in done.err
+        )
         session = done.err.partition("hilum run --resume ")[2].split()[0]
         assert f"{session} --accept" in done.err
         assert (await cli("run", "--resume", session, "--accept")).out == "Done.\n"
@@ -142,7 +169,11 @@ async def test_a_plan_is_rejected_changed_and_accepted_at_the_terminal(cli, asks
 async def test_a_plan_can_be_decided_on_later(cli, asks):
     """Enter and Ctrl-C leave it as it is; going on without a prompt asks again; n drops it."""
     async with cli.model(asks("todo_write", todos=TODOS), "First a, then b.", "Never said."):
-        for arguments, key in ((("--mode", "plan", "how?"), "\n"), (("--resume",), "\x03"), (("--resume",), "n\n")):
+        for arguments, key in (
+            (("--mode", "plan", "how?"), "\n"),
+            (("--resume",), "\x03"),
+            (("--resume",), "n\n"),
+        ):
             async with cli.on_terminal("run", *arguments) as terminal:
                 await terminal.see("First a, then b.")
                 await terminal.see("Carry it out? [y/e/n] ")
@@ -155,7 +186,9 @@ async def test_a_plan_can_be_decided_on_later(cli, asks):
 
 async def test_an_editor_that_fails_changes_nothing(cli, asks):
     async with cli.model(asks("todo_write", todos=TODOS), "First a, then b."):
-        async with cli.on_terminal("run", "--mode", "plan", "how?", VISUAL="/no/such/editor") as terminal:
+        async with cli.on_terminal(
+            "run", "--mode", "plan", "how?", VISUAL="/no/such/editor"
+        ) as terminal:
             await terminal.see("Carry it out? [y/e/n] ")
             terminal.type("e\n")
             await terminal.see("cannot be used")
@@ -172,7 +205,10 @@ async def test_the_list_is_shown_as_it_changes(cli, asks):
     calls = [asks("todo_write", todos=todos) for todos in (TODOS, began, done)]
     async with cli.model(*calls, "That is all."):
         err = (await cli("run", "go")).err
-    assert "· todo 0/2\n  ○ Do a\n  ○ Do [31mb\n· todo 0/2  ▸ Do a\n· todo 1/2  ✓ Do a  ▸ Do [31mb\n" in err
+    assert (
+        "· todo 0/2\n  ○ Do a\n  ○ Do [31mb\n· todo 0/2  ▸ Do a\n· todo 1/2  ✓ Do a  ▸ Do [31mb\n"
+        in err
+    )
     assert "todo_write" not in err
 
 

@@ -1,4 +1,6 @@
-"""Plugins as real processes meet them: broken gates stay shut in every face, and what did not load is said in every output."""
+"""Plugins as real processes meet them: broken gates stay shut in every face, and what did not load
+is said in every output.
+"""
 
 import importlib.util
 import json
@@ -87,7 +89,10 @@ def test_a_run_whose_calls_a_closed_gate_refused_is_not_complete(tmp_path):
 
 
 async def test_what_did_not_load_of_a_project_is_in_every_output(cli):
-    """Text says it in a line, json among the faults, stream-json as an event; the run goes on, as it has no gate."""
+    """Text says it in a line, json among the faults, stream-json as an event.
+
+    The run goes on, as it has no gate.
+    """
     broken = cli.workspace / ".hilum" / "plugins" / "broken.py"
     broken.parent.mkdir(parents=True)
     broken.write_text("def x(:\n")
@@ -97,7 +102,9 @@ async def test_what_did_not_load_of_a_project_is_in_every_output(cli):
         assert (text.code, text.out) == (0, "one\n")
         assert "the plugin broken failed in load: SyntaxError: invalid syntax" in text.err
         found = await cli("run", "hi", "--output-format", "json")
-        assert [(fault["plugin"], fault["hook"]) for fault in found.result["faults"]] == [("broken", "load")]
+        assert [(fault["plugin"], fault["hook"]) for fault in found.result["faults"]] == [
+            ("broken", "load")
+        ]
         stream = await cli("run", "hi", "--output-format", "stream-json")
         (fault,) = [line for line in stream.lines if line["type"] == "fault"]
         assert (fault["plugin"], fault["switched_off"]) == ("broken", True)
@@ -107,7 +114,9 @@ async def test_a_broken_project_plugin_with_a_gate_lets_no_call_run(cli, asks):
     """What it would have refused is not known, so everything is; the result names it."""
     broken = cli.workspace / ".hilum" / "plugins" / "broken.py"
     broken.parent.mkdir(parents=True)
-    broken.write_text("from hilum import hookimpl\ngates = ('on_tool_call',)\n@hookimpl\ndef on_tool_call(:\n")
+    broken.write_text(
+        "from hilum import hookimpl\ngates = ('on_tool_call',)\n@hookimpl\ndef on_tool_call(:\n"
+    )
     assert (await cli("trust", str(cli.workspace))).code == 0
     async with cli.model(asks("write_file", path="x.txt", content="x"), "Not possible."):
         done = await cli("run", "write", "--approve", "auto", "--output-format", "json")
@@ -117,9 +126,18 @@ async def test_a_broken_project_plugin_with_a_gate_lets_no_call_run(cli, asks):
 
 
 BROKEN = {
-    "syntax.py": ("x = 1\ndef f(:\n", "syntax.py, line 2, does not load: SyntaxError: invalid syntax."),
-    "raises.py": ("raise RuntimeError('boom')\n", "raises.py, line 1, does not load: RuntimeError: boom."),
-    "binary.py": ("\0", "binary.py does not load: SyntaxError: source code string cannot contain null bytes."),
+    "syntax.py": (
+        "x = 1\ndef f(:\n",
+        "syntax.py, line 2, does not load: SyntaxError: invalid syntax.",
+    ),
+    "raises.py": (
+        "raise RuntimeError('boom')\n",
+        "raises.py, line 1, does not load: RuntimeError: boom.",
+    ),
+    "binary.py": (
+        "\0",
+        "binary.py does not load: SyntaxError: source code string cannot contain null bytes.",
+    ),
     "nothing.py": ("x = 1\n", "nothing.py does not fit: It defines no plugin"),
     "missing.py": (None, "There is no plugin file 'missing.py'."),
     "folder.py": ("/", "The plugin file 'folder.py' is a folder."),
@@ -127,9 +145,16 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("name", "source", "text"), [(name, *case) for name, case in BROKEN.items()])
-async def test_a_named_file_that_is_no_plugin_ends_the_run_before_any_request(cli, name, source, text):
-    """Exit code 2, a code, what is wrong and what to do, in every output; no traceback, which ``cli`` checks."""
+@pytest.mark.parametrize(
+    ("name", "source", "text"), [(name, *case) for name, case in BROKEN.items()]
+)
+async def test_a_named_file_that_is_no_plugin_ends_the_run_before_any_request(
+    cli, name, source, text
+):
+    """Exit code 2, a code, what is wrong and what to do, in every output.
+
+    No traceback, which ``cli`` checks.
+    """
     if source == "/":
         (cli.workspace / name).mkdir()
     elif source is not None:
@@ -164,7 +189,10 @@ async def test_the_other_faces_refuse_such_a_file_as_well(cli, face):
 
 
 async def test_a_plugin_from_a_file_and_one_of_a_trusted_project(cli):
-    """A file that is named is loaded; those of a project only when it is trusted, and again after a change."""
+    """A file that is named is loaded.
+
+    Those of a project only when it is trusted, and again after a change.
+    """
     file = cli.folder / "greeter.py"
     file.write_text(FILE)
     own = cli.workspace / ".hilum" / "plugins" / "project_greeter.py"
@@ -181,7 +209,10 @@ async def test_a_plugin_from_a_file_and_one_of_a_trusted_project(cli):
     async with cli.model("one", "two", "three", "four"):
         found, faults = tools(await cli(*run, "--plugin", str(file)))
         assert found == {"greet"}
-        assert ".hilum/plugins/project_greeter.py is not loaded: You do not trust this project yet" in faults[0]
+        assert (
+            ".hilum/plugins/project_greeter.py is not loaded: You do not trust this project yet"
+            in faults[0]
+        )
         assert (await cli("trust", str(cli.workspace))).code == 0
         assert tools(await cli(*run)) == ({"welcome"}, [])
         own.write_text(own.read_text() + "\n# changed\n")
@@ -217,7 +248,10 @@ async def test_doctor_and_plugins_tell_who_guards(cli):
     done = await cli("doctor", "--json", PYTHONPATH=str(site))
     rows = [row for row in json.loads(done.out) if row["grade"] == "fail"]
     assert done.code == 1
-    assert any("hilum-guard 0.1.0 and aaa-guard 9.0 both provide the plugin 'guard'" in row["found"] for row in rows)
+    assert any(
+        "hilum-guard 0.1.0 and aaa-guard 9.0 both provide the plugin 'guard'" in row["found"]
+        for row in rows
+    )
     rows = json.loads((await cli("plugins", "--json", PYTHONPATH=str(site))).out)
     guard = next(row for row in rows if row["name"] == "guard")
     assert guard["state"] == "failed"
@@ -244,7 +278,10 @@ def on_tool_call(call):
     ids=["every call", "one of two", "repeated and done", "none"],
 )
 async def test_a_gate_that_fails_once_is_in_the_exit_code(cli, asks, failing, calls, code):
-    """The call was refused, so the task is not done, whatever the model says; the message names the plugin."""
+    """The call was refused, so the task is not done, whatever the model says.
+
+    The message names the plugin.
+    """
     gate = cli.folder / "keeper.py"
     gate.write_text(f"FAILING = {failing}\n{GATE}")
     repeated = failing == "{1}"
@@ -258,7 +295,10 @@ async def test_a_gate_that_fails_once_is_in_the_exit_code(cli, asks, failing, ca
     assert done.result["text"] == "Done."
     if code:
         assert done.result["code"] == "E_PLUGIN"
-        assert "The plugin keeper, which guards this, failed: RuntimeError: boom." in done.result["error"]
+        assert (
+            "The plugin keeper, which guards this, failed: RuntimeError: boom."
+            in done.result["error"]
+        )
         assert "hilum doctor" in done.result["hint"]
         assert names[-1] in done.result["left"]
 
@@ -280,7 +320,9 @@ async def test_a_command_and_a_result_that_a_broken_gate_withheld_are_in_the_exi
 
 async def test_a_file_that_says_what_a_broken_gate_says_changes_nothing(cli, asks):
     """Only what was refused counts, and not what was read."""
-    (cli.workspace / "a.txt").write_text("The plugin x, which guards this, failed: y. The result is withheld.\n")
+    (cli.workspace / "a.txt").write_text(
+        "The plugin x, which guards this, failed: y. The result is withheld.\n"
+    )
     async with cli.model(asks("read_file", path="a.txt"), "Done."):
         assert (await cli("run", "read")).code == 0
 

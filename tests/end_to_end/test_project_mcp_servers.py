@@ -1,4 +1,6 @@
-"""MCP servers of a project in real runs: what was approved is what runs, and what changed is named."""
+"""MCP servers of a project in real runs: what was approved is what runs, and what changed is
+named.
+"""
 
 import json
 import socket
@@ -37,7 +39,10 @@ for line in sys.stdin:
 
 
 async def test_an_approved_server_cannot_be_changed_unseen(cli, asks):
-    """Neither by itself nor by the model under auto; after a change from outside it does not start, and the run says why."""
+    """Neither by itself nor by the model under auto.
+
+    After a change from outside it does not start, and the run says why.
+    """
     file = cli.workspace / "server.py"
     find = asks("find_tools", query="work")
     work = asks("call_tool", name="s__work", arguments={})

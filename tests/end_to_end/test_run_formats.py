@@ -44,12 +44,19 @@ async def test_json_is_one_object_with_everything(cli, asks):
     assert result["workspace"] == str(cli.workspace)
     assert (result["usage"]["input"], result["usage"]["output"]) == (1200, 30)
     (call,) = result["calls"]
-    assert (call["name"], call["arguments"], call["state"]) == ("read_file", {"path": "a.txt"}, "completed")
+    assert (call["name"], call["arguments"], call["state"]) == (
+        "read_file",
+        {"path": "a.txt"},
+        "completed",
+    )
 
 
 @pytest.mark.parametrize("format", ["json", "stream-json"])
 async def test_the_result_names_the_secrets_that_were_taken_out_of_the_prompt(cli, format):
-    """A program learns that the model got another text than it sent; a person reads it on standard error."""
+    """A program learns that the model got another text than it sent.
+
+    A person reads it on standard error.
+    """
     async with cli.model("Done.", "Done."):
         done = await cli("run", "--output-format", format, "Use DB_PASSWORD=hunter2hunter2 there.")
         plain = await cli("run", "--output-format", format, "Nothing secret.")
@@ -60,7 +67,9 @@ async def test_the_result_names_the_secrets_that_were_taken_out_of_the_prompt(cl
 
 
 async def test_stream_json_has_a_line_for_every_event_and_ends_with_the_result(cli):
-    """The numbers of the log without a gap, pieces of output between them, and what ``json`` prints as the last line."""
+    """The numbers of the log without a gap, pieces of output between them, and what ``json`` prints
+    as the last line.
+    """
     said = AssistantMessage((Text("Hello, this is the answer, in pieces.", "model"),))
     async with cli.model(Answer(said, seconds=0.4)):
         done = await cli("run", "--output-format=stream-json", "hi")
@@ -146,7 +155,11 @@ async def test_a_recorded_run_replays_offline(cli, asks):
         assert (await cli("run", "what is it?", "--record", str(tape))).code == 0
     assert len(load(tape).exchanges) == 2
     done = await cli("run", "what is it?", "--cassette", str(tape), "--output-format", "json")
-    assert (done.code, done.result["text"], len(done.result["calls"])) == (0, "It says alpha.", 1), done
+    assert (done.code, done.result["text"], len(done.result["calls"])) == (
+        0,
+        "It says alpha.",
+        1,
+    ), done
     (cli.workspace / "a.txt").write_text("beta\n")
     other = await cli("run", "what is it?", "--cassette", str(tape))
     assert other.code == 4
@@ -159,11 +172,16 @@ async def test_a_second_prompt_goes_on_in_the_session(cli):
     async with cli.model("one", "two", "three", "four") as server:
         first = (await cli("run", "first", "--output-format", "json")).result
         again = (await cli("run", "--resume", "second question", "--output-format", "json")).result
-        named = (await cli("run", "third", "--resume", first["session"], "--output-format", "json")).result
+        named = (
+            await cli("run", "third", "--resume", first["session"], "--output-format", "json")
+        ).result
         await cli("run", "--resume", first["session"][:-3], "fourth")
     assert first["session"] == again["session"] == named["session"]
     texts = [
-        part.text for m in server.requests[3].messages for part in getattr(m, "parts", ()) if hasattr(part, "text")
+        part.text
+        for m in server.requests[3].messages
+        for part in getattr(m, "parts", ())
+        if hasattr(part, "text")
     ]
     # What was gathered for a prompt follows it.
     assert [text.partition("\n\n<")[0] for text in texts] == [
@@ -201,7 +219,9 @@ async def test_a_reader_that_goes_away_is_no_error(cli):
         assert await process.stderr.receive_some() == b""
 
 
-@pytest.mark.parametrize("options", [(), ("-q",), ("--output-format", "json"), ("--output-format", "stream-json")])
+@pytest.mark.parametrize(
+    "options", [(), ("-q",), ("--output-format", "json"), ("--output-format", "stream-json")]
+)
 async def test_a_reader_that_is_gone_before_the_run_begins_is_no_error(cli, options):
     """``hilum run … | true``: exit code 141 and no message of an error."""
     async with (
@@ -228,7 +248,9 @@ async def test_a_reader_that_goes_away_stops_what_runs(cli, asks):
 
     async with (
         cli.model(answer, "never"),
-        cli.started("run", "hi", "-q", "--output-format", "stream-json", "--approve", "auto") as process,
+        cli.started(
+            "run", "hi", "-q", "--output-format", "stream-json", "--approve", "auto"
+        ) as process,
     ):
         seen = b""
         while b"model_started" not in seen:
@@ -240,7 +262,10 @@ async def test_a_reader_that_goes_away_stops_what_runs(cli, asks):
 
 @pytest.mark.parametrize("format", ["text", "json", "stream-json"])
 async def test_no_model_names_the_three_ways(cli, format):
-    """Never a recording in its place. The error is on standard error in every format; in the JSON formats it is JSON, too."""
+    """Never a recording in its place.
+
+    The error is on standard error in every format; in the JSON formats it is JSON, too.
+    """
     done = await cli("run", "hi", "--output-format", format, OLLAMA_HOST="127.0.0.1:9", LMSTUDIO_BASE_URL="http://127.0.0.1:9/v1",
                      LLAMACPP_BASE_URL="http://127.0.0.1:9/v1", VLLM_BASE_URL="http://127.0.0.1:9/v1")  # fmt: skip
     assert done.code == 2
@@ -253,7 +278,9 @@ async def test_no_model_names_the_three_ways(cli, format):
 
 async def test_commands_need_no_model(cli):
     """What only looks like one does, and leaves no session behind."""
-    nowhere = dict.fromkeys(("LMSTUDIO_BASE_URL", "LLAMACPP_BASE_URL", "VLLM_BASE_URL"), "http://127.0.0.1:9/v1")
+    nowhere = dict.fromkeys(
+        ("LMSTUDIO_BASE_URL", "LLAMACPP_BASE_URL", "VLLM_BASE_URL"), "http://127.0.0.1:9/v1"
+    )
     nowhere["OLLAMA_HOST"] = "127.0.0.1:9"
     done = await cli("run", "/agents list", **nowhere)
     assert done.code == 0, done.err
@@ -266,11 +293,15 @@ async def test_commands_need_no_model(cli):
 
 
 async def test_closed_standard_streams_do_no_harm(cli):
-    """What is opened next must not become the standard error that progress is written to: that would be the store."""
+    """What is opened next must not become the standard error that progress is written to: that
+    would be the store.
+    """
     async with cli.model(lambda request: "one"):
         for number in (0, 1, 2):
             command = ["sh", "-c", f'exec "$@" {number}<&-', "sh", *cli.argv("run", "hi")]
-            done = await trio.run_process(command, cwd=cli.workspace, env=cli.env, check=False, capture_stdout=True)
+            done = await trio.run_process(
+                command, cwd=cli.workspace, env=cli.env, check=False, capture_stdout=True
+            )
             assert done.returncode == 0
             assert done.stdout == (b"" if number == 1 else b"one\n")
     for info in json.loads((await cli("sessions", "list", "--json")).out):
@@ -281,7 +312,9 @@ async def test_a_full_disk_behind_standard_output_is_told(cli):
     """On standard error, with exit code 1."""
     async with cli.model("Done."):
         command = ["sh", "-c", 'exec "$@" > /dev/full', "sh", *cli.argv("run", "hi", "-q")]
-        done = await trio.run_process(command, cwd=cli.workspace, env=cli.env, check=False, capture_stderr=True)
+        done = await trio.run_process(
+            command, cwd=cli.workspace, env=cli.env, check=False, capture_stderr=True
+        )
     assert done.returncode == 1
     assert b"Standard output cannot be written: No space left on device" in done.stderr
 
@@ -297,7 +330,9 @@ async def test_a_model_that_cannot_be_reached_is_exit_code_4(cli):
 async def test_a_piped_prompt_names_no_host(cli, asks):
     """The document is worked on, and what it names is asked for; here nobody can be asked."""
     run = ("run", "--approve", "auto", "--output-format", "json")
-    async with cli.model(asks("web_fetch", url="http://piped.invalid/x"), "Not possible.") as server:
+    async with cli.model(
+        asks("web_fetch", url="http://piped.invalid/x"), "Not possible."
+    ) as server:
         done = await cli(*run, stdin=b"Read http://piped.invalid/y and sum it up")
     assert b"Read http://piped.invalid/y and sum it up" in server.bodies[0]
     (call,) = done.result["calls"]

@@ -38,7 +38,12 @@ async def test_a_script_writes_no_memories_and_is_told_so(cli):
 
 async def test_what_is_slow_is_given_up_when_the_session_closes(cli):
     """The command returns all the same."""
-    slow = Answer(AssistantMessage((Text(json.dumps({"memories": []}), "model"),)), first=60, seconds=60)
-    async with cli.model("Installed.", slow), cli.on_terminal("run", "Install x; we always use uv.") as terminal:
+    slow = Answer(
+        AssistantMessage((Text(json.dumps({"memories": []}), "model"),)), first=60, seconds=60
+    )
+    async with (
+        cli.model("Installed.", slow),
+        cli.on_terminal("run", "Install x; we always use uv.") as terminal,
+    ):
         await terminal.see("Installed.")
         assert await terminal.end() == 0

@@ -68,8 +68,13 @@ async def test_no_tells_the_model_the_reason(cli, asks):
 
 
 async def test_all_holds_for_this_tool_in_this_session(cli):
-    """Also for the calls that were asked for at the same time; another tool is asked for by itself."""
-    calls = [ToolCall(f"w{n}", "write_file", f'{{"path": "{n}.txt", "content": "x"}}') for n in range(3)]
+    """Also for the calls that were asked for at the same time.
+
+    Another tool is asked for by itself.
+    """
+    calls = [
+        ToolCall(f"w{n}", "write_file", f'{{"path": "{n}.txt", "content": "x"}}') for n in range(3)
+    ]
     calls.append(ToolCall("cmd", "run_terminal_cmd", '{"command": "touch 4.txt"}'))
     async with (
         cli.model(AssistantMessage(tuple(calls), stop="calls"), "Done."),
@@ -117,7 +122,10 @@ async def test_an_approval_that_runs_out_is_a_no(cli, asks):
 
 async def test_ctrl_c_at_a_question_stops_the_run(cli, asks):
     """As anywhere else."""
-    async with cli.model(asks("write_file", path="x.txt", content="x")), cli.on_terminal("run", "write") as terminal:
+    async with (
+        cli.model(asks("write_file", path="x.txt", content="x")),
+        cli.on_terminal("run", "write") as terminal,
+    ):
         await terminal.see("Run it? [y]es, [n]o, [a]lways")
         terminal.type("\x03")
         await terminal.see("The run was stopped; the call does not run.")
@@ -151,7 +159,10 @@ async def test_help_says_what_each_answer_covers_before_it_is_chosen(cli, asks):
         await terminal.see("Run it? [y]es, [n]o, [a]lways, [f]orever, [?] help: ")
         before = " ".join(terminal.text.split())
         assert "[a]lways: yes to every command `touch …`, until the session ends." in before
-        assert "[f]orever: yes to every command `touch …` in this folder, in later sessions, too" in before
+        assert (
+            "[f]orever: yes to every command `touch …` in this folder, in later sessions, too"
+            in before
+        )
         terminal.type("?\n")
         await terminal.see("Ctrl-D: counts as no; the run goes on.")
         await terminal.see("Ctrl-C: stops the whole run")
@@ -177,7 +188,9 @@ async def test_foreign_text_cannot_drive_the_terminal(cli, asks):
     """Neither a model's text, nor arguments, nor what a tool found."""
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\rhidden"
     (cli.workspace / "evil.txt").write_text(evil)
-    said = AssistantMessage((Text(evil, "model"), *asks("read_file", path="evil.txt").parts), stop="calls")
+    said = AssistantMessage(
+        (Text(evil, "model"), *asks("read_file", path="evil.txt").parts), stop="calls"
+    )
     async with (
         cli.model(said, asks("write_file", path="x\x1b[2J.txt", content=evil), evil),
         cli.on_terminal("run", "read") as terminal,
@@ -199,7 +212,9 @@ async def test_redirected_progress_is_plain_lines(cli):
 
 
 async def test_a_long_change_is_folded_and_shown_whole_on_request(cli, asks):
-    """A new file of 303 lines: its beginning and end, then all of it, and what a lasting yes would cover."""
+    """A new file of 303 lines: its beginning and end, then all of it, and what a lasting yes would
+    cover.
+    """
     content = "".join(f"row {n}\n" for n in range(303))
     async with (
         cli.model(asks("write_file", path="x.txt", content=content), "ok"),
@@ -209,7 +224,9 @@ async def test_a_long_change_is_folded_and_shown_whole_on_request(cli, asks):
         assert "creates x.txt (303 lines)" in terminal.text
         assert "row 150" not in terminal.text
         assert "+row 302" in terminal.text
-        assert "[a]lways: yes to every call of write_file, until the session ends." in " ".join(terminal.text.split())
+        assert "[a]lways: yes to every call of write_file, until the session ends." in " ".join(
+            terminal.text.split()
+        )
         terminal.type("v\n")
         await terminal.see("+row 150")
         terminal.type("y\n")

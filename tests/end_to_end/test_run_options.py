@@ -1,4 +1,6 @@
-"""Options of ``hilum run``: settings with dots in their names, lists of plugins, kinds of sessions."""
+"""Options of ``hilum run``: settings with dots in their names, lists of plugins, kinds of
+sessions.
+"""
 
 import json
 
@@ -10,7 +12,14 @@ async def test_set_can_name_a_model_with_a_dot(cli):
     key = 'models.models."openai/scripted-4.1"'
     async with cli.model("Done."):
         done = await cli(
-            "run", "hi", "--model", "openai/scripted-4.1", "--set", f"{key}.window=90000", "--output-format", "json"
+            "run",
+            "hi",
+            "--model",
+            "openai/scripted-4.1",
+            "--set",
+            f"{key}.window=90000",
+            "--output-format",
+            "json",
         )
         assert (done.code, done.result["model"]) == (0, "openai/scripted-4.1"), done
         for wrong in (f"{key}.windwo=1", '"turns.x"=1', '"trns"=1', 'roles."a=1'):
@@ -26,7 +35,9 @@ async def test_a_model_without_its_provider_is_a_mistake_in_settings(cli, name):
         assert done.code == 2, done
         assert "provider/name" in done.err
         (cli.folder / "config").mkdir(exist_ok=True)
-        (cli.folder / "config" / "settings.toml").write_text(f'[models.models."{name}"]\nwindow = 8192\n')
+        (cli.folder / "config" / "settings.toml").write_text(
+            f'[models.models."{name}"]\nwindow = 8192\n'
+        )
         done = await cli("run", "hi")
     assert done.code == 2, done
     assert "settings.toml" in done.err
@@ -51,7 +62,9 @@ async def test_the_tool_of_a_plugin_that_is_left_out_is_explained(cli, asks, cho
         done = await cli("run", "fetch", *choice, "--output-format", "json")
     (call,) = done.result["calls"]
     assert call["code"] == "E_UNKNOWN_TOOL"
-    assert call["result"].endswith("Plugins that are not loaded, so that their tools are missing: web.")
+    assert call["result"].endswith(
+        "Plugins that are not loaded, so that their tools are missing: web."
+    )
 
 
 @pytest.mark.parametrize(

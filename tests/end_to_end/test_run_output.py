@@ -1,4 +1,6 @@
-"""``hilum run`` for programs: every line of real runs against the JSON Schema, and the result line in every case."""
+"""``hilum run`` for programs: every line of real runs against the JSON Schema, and the result line
+in every case.
+"""
 
 import json
 import os
@@ -19,7 +21,9 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "output.schema.json").
 
 
 def strict(schema):
-    """The schema without the freedom that it leaves to later versions: what is not described is an error."""
+    """The schema without the freedom that it leaves to later versions: what is not described is an
+    error.
+    """
     for definition in schema["$defs"].values():
         definition["additionalProperties"] = False
     return schema
@@ -29,15 +33,22 @@ VALIDATOR = jsonschema.Draft202012Validator(strict(json.loads(json.dumps(SCHEMA)
 
 
 def check(out):
-    """Validate every line; return the lines, and the result, which is the last one and the only one of its kind."""
+    """Validate every line.
+
+    Return the lines, and the result, which is the last one and the only one of its kind.
+    """
     lines = [json.loads(line) for line in out.splitlines()]
     for line in lines:
         errors = [error.message for error in VALIDATOR.iter_errors(line)]
         if errors:
             (kind,) = (
-                d for d in SCHEMA["$defs"].values() if line["type"] in d["properties"].get("type", {}).get("enum", ())
+                d
+                for d in SCHEMA["$defs"].values()
+                if line["type"] in d["properties"].get("type", {}).get("enum", ())
             )
-            jsonschema.validate(line, kind | {"$defs": VALIDATOR.schema["$defs"], "additionalProperties": False})
+            jsonschema.validate(
+                line, kind | {"$defs": VALIDATOR.schema["$defs"], "additionalProperties": False}
+            )
             raise AssertionError(errors)
     assert [line["type"] for line in lines].count("result") == 1
     assert lines[-1]["type"] == "result"
@@ -61,16 +72,27 @@ FORMATS = pytest.mark.parametrize("format", ["json", "stream-json"])
 async def test_a_run_that_completes(cli, asks, format):
     """Both formats end with the same object: arguments, totals, changed files, exit code."""
     write = asks("write_file", path="a.txt", content="alpha\n")
-    async with cli.model(Answer(write, Usage(input=100, output=5)), said("Done.", Usage(input=120, output=7))):
+    async with cli.model(
+        Answer(write, Usage(input=100, output=5)), said("Done.", Usage(input=120, output=7))
+    ):
         done = await cli("run", "write", "--approve", "auto", "--output-format", format)
     lines, result = check(done.out)
     assert len(lines) == 1 or format == "stream-json"
     assert (done.code, done.err) == (0, "")
-    assert (result["state"], result["text"], result["turns"], result["exit_code"]) == ("completed", "Done.", 2, 0)
+    assert (result["state"], result["text"], result["turns"], result["exit_code"]) == (
+        "completed",
+        "Done.",
+        2,
+        0,
+    )
     assert result["files_changed"] == ["a.txt"]
     assert result["calls"][0]["arguments"] == {"path": "a.txt", "content": "alpha\n"}
     assert result["usage"] == result["session_usage"]
-    assert (result["usage"]["input"], result["usage"]["total"], result["session_runs"]) == (220, 232, 1)
+    assert (result["usage"]["input"], result["usage"]["total"], result["session_runs"]) == (
+        220,
+        232,
+        1,
+    )
     if format == "stream-json":
         assert lines[0]["type"] == "session"
         (started,) = of(lines, "call_started")
@@ -85,8 +107,12 @@ async def test_the_prompt_is_named_and_repeated_only_where_it_is_asked_for(cli):
     (named,), (whole,) = of(check(short)[0], "prompt_built"), of(check(long)[0], "prompt_built")
     assert len(short) < 12_000
     assert {layer["text"] for layer in named["layers"]} == {""}
-    assert [layer["name"] for layer in named["layers"]] == [layer["name"] for layer in whole["layers"]]
-    assert sum(layer["characters"] for layer in named["layers"]) == sum(len(layer["text"]) for layer in whole["layers"])
+    assert [layer["name"] for layer in named["layers"]] == [
+        layer["name"] for layer in whole["layers"]
+    ]
+    assert sum(layer["characters"] for layer in named["layers"]) == sum(
+        len(layer["text"]) for layer in whole["layers"]
+    )
     assert all(tool["parameters"] and tool["description"] for tool in whole["tools"])
 
 
@@ -96,7 +122,12 @@ async def test_a_failure(cli, format):
     async with cli.model("never", faults=[Fault(status=401)]):
         done = await cli("run", "hi", "--output-format", format)
     _, result = check(done.out)
-    assert (done.code, result["exit_code"], result["state"], result["code"]) == (4, 4, "failed", "E_LLM_AUTH")
+    assert (done.code, result["exit_code"], result["state"], result["code"]) == (
+        4,
+        4,
+        "failed",
+        "E_LLM_AUTH",
+    )
     assert result["error"]
     assert result["hint"]
 
@@ -125,7 +156,10 @@ async def test_wrong_usage_ends_with_a_result_too(cli, format, arguments):
 
 @FORMATS
 async def test_arguments_that_are_not_an_object(cli, format):
-    """Broken JSON and another type keep their text; what is nested too deeply is not kept. The session stays readable."""
+    """Broken JSON and another type keep their text; what is nested too deeply is not kept.
+
+    The session stays readable.
+    """
     texts = ["{broken", "[1]", '{"path": ' + "[" * 5000 + "]" * 5000 + "}"]
     calls = tuple(ToolCall(f"c{number}", "read_file", text) for number, text in enumerate(texts))
     async with cli.model(AssistantMessage(calls, stop="calls"), "Sorry."):
@@ -135,7 +169,9 @@ async def test_arguments_that_are_not_an_object(cli, format):
     assert [call["invalid_arguments"] for call in result["calls"]] == kept
     assert {json.dumps(call["arguments"]) for call in result["calls"]} == {"{}"}
     if format == "stream-json":
-        assert [call["invalid_arguments"] for call in of(lines, "model_answered")[0]["calls"]] == kept
+        assert [
+            call["invalid_arguments"] for call in of(lines, "model_answered")[0]["calls"]
+        ] == kept
 
 
 @FORMATS
@@ -144,7 +180,12 @@ async def test_everything_denied_is_not_a_success(cli, asks, format):
     async with cli.model(asks("write_file", path="x.txt", content="x"), "I could not."):
         done = await cli("run", "write", "--output-format", format)
     _, result = check(done.out)
-    assert (done.code, result["exit_code"], result["state"], result["code"]) == (3, 3, "partial_success", "E_DENIED")
+    assert (done.code, result["exit_code"], result["state"], result["code"]) == (
+        3,
+        3,
+        "partial_success",
+        "E_DENIED",
+    )
     assert "--approve auto" in result["hint"]
     assert (result["denied"], result["text"]) == (1, "I could not.")
 
@@ -181,7 +222,11 @@ async def test_a_resumed_session_counts_all_its_runs(cli):
         people = await cli("sessions", "list")
         shown = await cli("sessions", "show", result["session"])
     assert lines[0]["resumed"] is True
-    assert (result["usage"]["input"], result["session_usage"]["input"], result["session_runs"]) == (100, 200, 2)
+    assert (result["usage"]["input"], result["session_usage"]["input"], result["session_runs"]) == (
+        100,
+        200,
+        2,
+    )
     assert "220" in people.out
     assert "200 in, 20 out" in shown.out
 
@@ -249,19 +294,30 @@ async def test_approvals_of_a_user_at_a_terminal(cli, asks):
     lines, result = check(out.decode())
     assert (code, result["state"], result["kind"]) == (0, "completed", "main")
     (asked,), (answered,) = of(lines, "approval_asked"), of(lines, "approval_answered")
-    assert (asked["call"]["arguments"]["path"], answered["accepted"], answered["by"]) == ("x.txt", True, "user")
+    assert (asked["call"]["arguments"]["path"], answered["accepted"], answered["by"]) == (
+        "x.txt",
+        True,
+        "user",
+    )
 
 
 def test_the_result_of_a_signal_before_the_run_is_what_the_class_encodes_to():
     """It is spelled out in the handler, because nothing can be imported there."""
-    line = ResultLine(state="stopped", code="E_STOPPED", error="Stopped before the run began.", exit_code=143)
+    line = ResultLine(
+        state="stopped", code="E_STOPPED", error="Stopped before the run began.", exit_code=143
+    )
     assert early_result(15) == encode(line)
     assert msgspec.json.decode(early_result(2))["exit_code"] == 130
 
 
 async def test_escapes_of_the_model_are_not_passed_on_through_a_pipe(cli):
-    """``hilum run … | tee`` ends at a terminal. --raw passes them on; emoji and the like stay as they are."""
-    answer = AssistantMessage((Text("\x1b]0;gotcha\x07\x1b[31mred\x1b[0m 👩\u200d💻\x9b5n", "model"),))
+    """``hilum run … | tee`` ends at a terminal. --raw passes them on.
+
+    Emoji and the like stay as they are.
+    """
+    answer = AssistantMessage(
+        (Text("\x1b]0;gotcha\x07\x1b[31mred\x1b[0m 👩\u200d💻\x9b5n", "model"),)
+    )
     async with cli.model(answer, answer, answer):
         plain = await cli("run", "hi")
         raw = await cli("run", "hi", "--raw")

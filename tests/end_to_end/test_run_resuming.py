@@ -12,7 +12,10 @@ OK = None
 async def killed(cli, asks, wait_until):
     """Play until a call runs, and kill hilum there."""
     begin = asks("run_terminal_cmd", command="echo once >> log.txt; touch begun; sleep 1000")
-    async with cli.model(begin), cli.started("run", "the first thing", "--approve", "auto") as process:
+    async with (
+        cli.model(begin),
+        cli.started("run", "the first thing", "--approve", "auto") as process,
+    ):
         await wait_until((cli.workspace / "begun").exists)
         process.kill()
         await process.wait()
@@ -26,7 +29,10 @@ async def test_another_prompt_after_a_kill_is_what_is_answered(cli, asks, wait_u
         done = await cli("run", "--resume", "the second thing", "--output-format", format)
     assert done.code == 0, done
     texts = [
-        part.text for m in server.requests[0].messages for part in getattr(m, "parts", ()) if hasattr(part, "text")
+        part.text
+        for m in server.requests[0].messages
+        for part in getattr(m, "parts", ())
+        if hasattr(part, "text")
     ]
     assert any(text.startswith("the first thing") for text in texts)
     if format == "text":
@@ -35,7 +41,11 @@ async def test_another_prompt_after_a_kill_is_what_is_answered(cli, asks, wait_u
         assert "run_terminal_cmd" in done.err
         return
     result = json.loads(done.out.splitlines()[-1])
-    assert (result["state"], result["text"], result["exit_code"]) == ("completed", "This is the second answer.", 0)
+    assert (result["state"], result["text"], result["exit_code"]) == (
+        "completed",
+        "This is the second answer.",
+        0,
+    )
     (cut,) = result["interrupted"]
     assert (cut["prompt"], cut["calls"]) == ("the first thing", ["run_terminal_cmd"])
     assert (cli.workspace / "log.txt").read_text() == "once\n"
@@ -51,7 +61,10 @@ PASSING = [
 
 @pytest.mark.parametrize(("faults", "code"), PASSING, ids=["500", "connection", "429", "key"])
 async def test_a_failure_that_passes_is_tried_again_from_the_last_state(cli, asks, faults, code):
-    """--resume alone; the finished call is not run again, and nothing is said twice to the model."""
+    """--resume alone.
+
+    The finished call is not run again, and nothing is said twice to the model.
+    """
     first = asks("run_terminal_cmd", command="echo once >> log.txt")
     async with cli.model(first, "All done.", faults=[OK, *faults]) as server:
         failed = await cli("run", "go", "--approve", "auto")
@@ -60,10 +73,15 @@ async def test_a_failure_that_passes_is_tried_again_from_the_last_state(cli, ask
         (info,) = json.loads((await cli("sessions", "list", "--json")).out)
         assert f"hilum run --resume {info['id']}\n" in failed.err
         done = await cli("run", "--resume", "--output-format", "json")
-    assert (done.code, done.result["text"], done.result["session_runs"]) == (0, "All done.", 2), done
+    assert (done.code, done.result["text"], done.result["session_runs"]) == (0, "All done.", 2), (
+        done
+    )
     assert (cli.workspace / "log.txt").read_text() == "once\n"
     said = [
-        part.text for m in server.requests[-1].messages for part in getattr(m, "parts", ()) if hasattr(part, "text")
+        part.text
+        for m in server.requests[-1].messages
+        for part in getattr(m, "parts", ())
+        if hasattr(part, "text")
     ]
     assert len([text for text in said if text == "go" or text.startswith("go\n")]) == 1
 

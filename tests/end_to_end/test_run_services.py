@@ -1,4 +1,6 @@
-"""What runs in the background at the end of ``hilum run``: named, ended, or kept where that was asked for."""
+"""What runs in the background at the end of ``hilum run``: named, ended, or kept where that was
+asked for.
+"""
 
 import json
 import signal
@@ -24,7 +26,10 @@ def running(cli):
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if b"server.py" in (folder / "cmdline").read_bytes() and (folder / "cwd").readlink() == cli.workspace:
+            if (
+                b"server.py" in (folder / "cmdline").read_bytes()
+                and (folder / "cwd").readlink() == cli.workspace
+            ):
                 found.append(int(folder.name))
         except OSError:
             continue
@@ -35,7 +40,10 @@ async def test_services_that_end_with_the_run_are_named(cli, asks):
     """To people and to programs; and the model was told so before it answered."""
     (cli.workspace / "server.py").write_text(SERVER)
     async with cli.model(
-        asks("run_terminal_cmd", command=LEAVE), "It runs.", asks("run_terminal_cmd", command=LEAVE), "It runs."
+        asks("run_terminal_cmd", command=LEAVE),
+        "It runs.",
+        asks("run_terminal_cmd", command=LEAVE),
+        "It runs.",
     ) as server:
         done = await cli("run", "serve", "--approve", "auto")
         (cli.workspace / "pid").unlink()
@@ -49,11 +57,16 @@ async def test_services_that_end_with_the_run_are_named(cli, asks):
 
 
 async def test_services_can_be_kept_until_the_user_ends_them(cli, asks, wait_until):
-    """The answer comes when the run is done; the service goes on until Ctrl-C, and then nothing is left."""
+    """The answer comes when the run is done.
+
+    The service goes on until Ctrl-C, and then nothing is left.
+    """
     (cli.workspace / "server.py").write_text(SERVER)
     async with (
         cli.model(asks("run_terminal_cmd", command=LEAVE), "It runs.") as server,
-        cli.started("run", "serve", "--approve", "auto", "--keep-services", "--output-format", "json") as process,
+        cli.started(
+            "run", "serve", "--approve", "auto", "--keep-services", "--output-format", "json"
+        ) as process,
     ):
         out = b""
         while not out.endswith(b"\n"):

@@ -1,4 +1,6 @@
-"""Signals at random instants, terminals that are closed, readers that go away: nothing hangs, nothing is left."""
+"""Signals at random instants, terminals that are closed, readers that go away: nothing hangs,
+nothing is left.
+"""
 
 import json
 import os
@@ -19,7 +21,10 @@ NOTHING = ("hang", "traceback", "exit code", "no result line", "unsettled sessio
 async def test_signals_at_random_instants_leave_nothing():
     """A sample of the benchmark, which has the numbers of many more."""
     done = await trio.run_process(
-        [sys.executable, BENCHMARK, "12", "--seed", "7"], capture_stdout=True, capture_stderr=True, check=False
+        [sys.executable, BENCHMARK, "12", "--seed", "7"],
+        capture_stdout=True,
+        capture_stderr=True,
+        check=False,
     )
     said = done.stdout.decode()
     assert "12 runs; " in said, done.stderr.decode()
@@ -36,7 +41,9 @@ async def session_states(cli):
 async def test_a_closed_terminal_stops_the_run(cli, asks, wait_until, controlling):
     """With the signal that the system sends, and without it: the next write fails."""
     ours, theirs = pty.openpty()
-    slow = asks("run_terminal_cmd", command="touch begun; until test -e go; do sleep 0.01; done; echo x")
+    slow = asks(
+        "run_terminal_cmd", command="touch begun; until test -e go; do sleep 0.01; done; echo x"
+    )
     start = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
     argv = cli.argv("run", "go", "--approve", "auto")
     async with cli.model(slow, "never"):
@@ -68,7 +75,9 @@ async def test_a_closed_terminal_stops_the_run(cli, asks, wait_until, controllin
 
 
 async def test_a_reader_that_goes_away_ends_a_run_that_says_nothing(cli, asks, wait_until):
-    """``hilum run … | head``: the text comes at the end, and so nothing would ever be written into the closed pipe."""
+    """``hilum run … | head``: the text comes at the end, and so nothing would ever be written into
+    the closed pipe.
+    """
     slow = asks("run_terminal_cmd", command="touch begun; sleep 1000")
     async with cli.model(slow, "never"), cli.started("run", "go", "--approve", "auto") as process:
         await wait_until((cli.workspace / "begun").exists)
@@ -115,7 +124,9 @@ async def test_a_plugin_that_cannot_be_stopped_does_not_hold_the_process(cli, wa
     answer = AssistantMessage((ToolCall("a", "block", "{}"),), stop="calls")
     async with (
         cli.model(answer),
-        cli.started("run", "go", "--approve", "auto", "--output-format", "json", PYTHONPATH=str(folder)) as process,
+        cli.started(
+            "run", "go", "--approve", "auto", "--output-format", "json", PYTHONPATH=str(folder)
+        ) as process,
     ):
         await wait_until((cli.workspace / "stuck").exists)
         process.send_signal(signal.SIGTERM)

@@ -30,7 +30,9 @@ def started(cli):
 
 
 def pids(cli):
-    """The processes of the stubborn command, and of the sandbox round it, as the system numbers them."""
+    """The processes of the stubborn command, and of the sandbox round it, as the system numbers
+    them.
+    """
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -51,8 +53,12 @@ async def read_all(stream):
     return data.decode()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-async def test_a_signal_stops_the_run_and_everything_it_started(cli, asks, wait_until, gone, number, code):
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+async def test_a_signal_stops_the_run_and_everything_it_started(
+    cli, asks, wait_until, gone, number, code
+):
     """A final stopped event, no process left, and how to go on."""
     (cli.workspace / "stubborn.py").write_text(STUBBORN)
     async with (
@@ -89,7 +95,10 @@ async def test_a_second_signal_leaves_at_once_and_nothing_behind(cli, asks, wait
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hilum-sticky\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[hilum]\nsticky = hilum_sticky\n")
-    calls = (ToolCall("a", "stick", "{}"), ToolCall("b", "run_terminal_cmd", '{"command": "python3 stubborn.py"}'))
+    calls = (
+        ToolCall("a", "stick", "{}"),
+        ToolCall("b", "run_terminal_cmd", '{"command": "python3 stubborn.py"}'),
+    )
     async with (
         cli.model(AssistantMessage(calls, stop="calls")),
         cli.started("run", "go", "--approve", "auto", PYTHONPATH=str(plugin)) as process,
@@ -122,7 +131,10 @@ def provide_tools():
 
 
 def install_stuck(cli):
-    """Install a plugin with a tool that heeds neither its time limit nor a stop; returns the folder for PYTHONPATH."""
+    """Install a plugin with a tool that heeds neither its time limit nor a stop.
+
+    Returns the folder for PYTHONPATH.
+    """
     plugin = cli.folder / "plugins"
     info = plugin / "hilum_sticky-1.0.dist-info"
     info.mkdir(parents=True)
@@ -179,7 +191,12 @@ async def test_a_stop_while_it_waits_for_standard_input(cli):
     reading, writing = os.pipe()
     try:
         process = await trio.lowlevel.open_process(
-            cli.argv("run", "go"), stdin=reading, stderr=-1, stdout=-1, cwd=cli.workspace, env=cli.env
+            cli.argv("run", "go"),
+            stdin=reading,
+            stderr=-1,
+            stdout=-1,
+            cwd=cli.workspace,
+            env=cli.env,
         )
         assert "reading standard input" in (await process.stderr.receive_some()).decode()
         process.send_signal(signal.SIGINT)

@@ -49,14 +49,23 @@ async def test_a_skill_of_a_repository_is_in_the_prompt_of_every_run(cli, reposi
         await cli("skills", "enable", "greet")
         await cli("run", "--set", "skills.inject=index", "greet me")
     text = [request.body.decode() for request in seen]
-    assert ["Run scripts/greet.sh in the folder of this skill." in each for each in text] == [True, False, False]
+    assert ["Run scripts/greet.sh in the folder of this skill." in each for each in text] == [
+        True,
+        False,
+        False,
+    ]
     assert ["- greet: Greets people." in each for each in text] == [False, False, True]
     assert ["use_skill" in each for each in text] == [True, False, True]
 
 
 async def test_what_is_wrong_with_skills_is_told_and_stops_nothing(cli):
-    """Skills of a project that is not trusted, a file that does not load, a source that is not there."""
-    for name, text in ((".agents/skills/greet", SKILL), ("../.agents/skills/bad", "no front matter")):
+    """Skills of a project that is not trusted, a file that does not load, a source that is not
+    there.
+    """
+    for name, text in (
+        (".agents/skills/greet", SKILL),
+        ("../.agents/skills/bad", "no front matter"),
+    ):
         (cli.workspace / name).mkdir(parents=True)
         (cli.workspace / name / "SKILL.md").write_text(text)
     cli.write_settings('[skills]\nsources = ["file:///nowhere.git"]\n')
@@ -64,9 +73,11 @@ async def test_what_is_wrong_with_skills_is_told_and_stops_nothing(cli):
         done = await cli("run", "do")
     assert (done.code, done.out) == (0, "Done.\n"), done.err
     assert (
-        "Skills of this project are off: greet. You do not trust this project yet. `hilum trust` trusts it." in done.err
+        "Skills of this project are off: greet. You do not trust this project yet. `hilum trust` trusts it."
+        in done.err
     )
     assert (
-        "The skill bad of user ~/.agents/skills is skipped: It has no description: it has no front matter." in done.err
+        "The skill bad of user ~/.agents/skills is skipped: It has no description: it has no front matter."
+        in done.err
     )
     assert "Skills of file:///nowhere.git were not fetched: There is no repository" in done.err

@@ -1,4 +1,6 @@
-"""``hilum sessions``: what is kept can be found, read, continued, copied, renamed, exported and deleted."""
+"""``hilum sessions``: what is kept can be found, read, continued, copied, renamed, exported and
+deleted.
+"""
 
 import json
 
@@ -23,7 +25,11 @@ async def test_sessions_are_listed_for_this_folder_or_all(cli, session):
     elsewhere = await cli("sessions", "list", "-C", str(cli.folder))
     assert "There are no sessions" in elsewhere.out
     (info,) = json.loads((await cli("sessions", "list", "--all", "--json")).out)
-    assert (info["id"], info["workspace"], info["state"]) == (session, str(cli.workspace), "completed")
+    assert (info["id"], info["workspace"], info["state"]) == (
+        session,
+        str(cli.workspace),
+        "completed",
+    )
 
 
 async def test_a_list_is_bounded_and_says_what_is_left_out(cli, session):
@@ -45,7 +51,10 @@ async def test_a_session_is_shown_for_people_and_for_programs(cli, session):
     assert "✓ read_file path=a.txt" in text
     assert "It says alpha." in text
     assert '"path": "a.txt"' in (await cli("sessions", "show", session, "--full")).out
-    events = [decode(line) for line in (await cli("sessions", "show", session, "--events")).out.splitlines()]
+    events = [
+        decode(line)
+        for line in (await cli("sessions", "show", session, "--events")).out.splitlines()
+    ]
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert isinstance(events[-2], RunEnded)
 
@@ -90,7 +99,9 @@ async def test_exports_are_complete_and_overwrite_nothing(cli, session):
     lines = (await cli("sessions", "export", session)).out
     assert lines == (await cli("sessions", "show", session, "--events")).out
     file = cli.folder / "out.md"
-    assert (await cli("sessions", "export", session, "--format", "markdown", "-o", str(file))).code == 0
+    assert (
+        await cli("sessions", "export", session, "--format", "markdown", "-o", str(file))
+    ).code == 0
     assert "## User\n\n> what is in a.txt?" in file.read_text()
     again = await cli("sessions", "export", session, "-o", str(file))
     assert again.code == 2
@@ -102,7 +113,9 @@ async def test_exports_are_complete_and_overwrite_nothing(cli, session):
     tape = cli.folder / "tape.toml"
     tape.write_text((await cli("sessions", "export", session, "--format", "cassette")).out)
     assert len(loads(tape.read_text()).exchanges) == 2
-    assert (await cli("run", "what is in a.txt?", "--cassette", str(tape))).out == "It says alpha.\n"
+    assert (
+        await cli("run", "what is in a.txt?", "--cassette", str(tape))
+    ).out == "It says alpha.\n"
 
 
 async def test_a_title_cannot_drive_the_terminal(cli):
@@ -116,7 +129,10 @@ async def test_a_title_cannot_drive_the_terminal(cli):
 
 
 async def test_exports_hold_no_keys(cli):
-    """Neither of the prompt nor of the model's text, in any format; what is exported as JSON stays JSON."""
+    """Neither of the prompt nor of the model's text, in any format.
+
+    What is exported as JSON stays JSON.
+    """
     key = "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789"
     async with cli.model(f"You said {key}."):
         assert (await cli("run", f"my key is {key}")).code == 0

@@ -1,4 +1,6 @@
-"""Long work in small windows, as a user has it: ``hilum run``, all plugins, a git repository, a home of its own, real HTTP."""
+"""Long work in small windows, as a user has it: ``hilum run``, all plugins, a git repository, a
+home of its own, real HTTP.
+"""
 
 import importlib.util
 from pathlib import Path
@@ -16,9 +18,15 @@ spec.loader.exec_module(small_windows)
 
 @pytest.mark.parametrize("window", [8_192, 32_768])
 async def test_dense_outputs_never_push_out_the_request(tmp_path, window):
-    """Twelve turns of 30,000 dense characters: the request is in each request sent, and a compaction serves five turns."""
+    """Twelve turns of 30,000 dense characters: the request is in each request sent, and a
+    compaction serves five turns.
+    """
     found = await small_windows.measure(tmp_path, window, 12)
-    assert (found["state"], found["exit"], found["answer"]) == ("completed", 0, "The totals differ by rounding."), found
+    assert (found["state"], found["exit"], found["answer"]) == (
+        "completed",
+        0,
+        "The totals differ by rounding.",
+    ), found
     assert found["requests"] == found["with_request"] == found["paired"] == 13
     assert found["largest"] < window
     assert found["compactions"] <= 13 / 5
@@ -26,5 +34,10 @@ async def test_dense_outputs_never_push_out_the_request(tmp_path, window):
 
 async def test_a_window_that_cannot_hold_the_run_is_refused_before_any_call(tmp_path):
     found = await small_windows.measure(tmp_path, 3_000, 2)
-    assert (found["state"], found["code"], found["exit"], found["requests"]) == ("failed", "E_WINDOW", 2, 0)
+    assert (found["state"], found["code"], found["exit"], found["requests"]) == (
+        "failed",
+        "E_WINDOW",
+        2,
+        0,
+    )
     assert "3,000 tokens" in found["error"]

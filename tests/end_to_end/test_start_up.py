@@ -1,4 +1,7 @@
-"""What ``hilum run`` loads before its first request; ``benchmarks/first_request.py`` measures how long that takes."""
+"""What ``hilum run`` loads before its first request.
+
+``benchmarks/first_request.py`` measures how long that takes.
+"""
 
 import sys
 from pathlib import Path
@@ -18,11 +21,17 @@ async def loaded(cli, *arguments):
         cwd=cli.workspace,
         env=cli.env,
     )
-    return {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines() if "import time:" in line}
+    return {
+        line.rpartition("|")[2].strip()
+        for line in done.stderr.decode().splitlines()
+        if "import time:" in line
+    }
 
 
 async def test_a_run_loads_only_what_it_uses(cli):
-    """Nothing to draw with, nothing to read files with that are not there, no cassettes, no judge before the first call."""
+    """Nothing to draw with, nothing to read files with that are not there, no cassettes, no judge
+    before the first call.
+    """
     async with cli.model("Done."):
         del cli.env["HILUM_MODEL"]
         modules = await loaded(cli, "run", "hi", "--model", "openai/scripted")
@@ -52,7 +61,12 @@ async def test_a_run_loads_only_what_it_uses(cli):
 
 async def test_help_and_mistakes_load_no_kernel(cli):
     """They answer at once."""
-    for arguments in (["run", "--help"], ["run", "hi", "--modle"], ["demo", "--help"], ["sessions", "--help"]):
+    for arguments in (
+        ["run", "--help"],
+        ["run", "hi", "--modle"],
+        ["demo", "--help"],
+        ["sessions", "--help"],
+    ):
         modules = await loaded(cli, *arguments)
         assert not modules & {"hilum.kernel", "httpx", "sqlite3", "rich"}, arguments
 
@@ -64,7 +78,9 @@ async def test_agents_are_read_when_somebody_wrote_one(cli):
     (folder / "odd.md").write_text("No front matter.")
     async with cli.model("Done."):
         done = await cli("run", "hi", "--output-format", "stream-json")
-    assert [line["name"] for line in done.lines if line.get("name", "").startswith("agents.")] == ["agents.problems"]
+    assert [line["name"] for line in done.lines if line.get("name", "").startswith("agents.")] == [
+        "agents.problems"
+    ]
 
 
 INTERRUPTS_ITSELF = """

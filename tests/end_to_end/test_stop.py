@@ -10,7 +10,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import stop
 
 RUNS = 15
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="whole process trees are held on Linux only")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="whole process trees are held on Linux only"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +24,8 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("name", "most"), [("in process", 0.2), ("stubborn tree", 1.0)])
 async def test_a_stopped_run_ends_in_time_and_leaves_nothing(name: str, most: float) -> None:
-    """Stopped at random moments: an in-process tool within 200 ms, a stubborn process tree within a second.
+    """Stopped at random moments: an in-process tool within 200 ms, a stubborn process tree within a
+    second.
 
     On a busy machine some stops may be late, and never all. ``benchmarks/stop.py`` tells how late.
     """

@@ -1,4 +1,6 @@
-"""Everything that is installed works together: no plugin is in another's way, and every gate is open."""
+"""Everything that is installed works together: no plugin is in another's way, and every gate is
+open.
+"""
 
 import hilum
 from hilum.testing import ScriptedModel, plugin, use
@@ -12,7 +14,9 @@ async def test_all_installed_plugins_open_without_a_fault_and_calls_run(tmp_path
     project = tmp_path / "project"
     project.mkdir()
     (project / "a.txt").write_text("one\n")
-    model = ScriptedModel([use("read_file", path="a.txt"), use("run_terminal_cmd", command="cat a.txt"), "Done."])
+    model = ScriptedModel(
+        [use("read_file", path="a.txt"), use("run_terminal_cmd", command="cat a.txt"), "Done."]
+    )
     provider = plugin("scripted", provide_models=lambda: [ModelProvider({"model": model})])
     async with hilum.open_standard_session(
         project, extra_plugins=[provider], model="scripted/model", approve="auto"
@@ -21,6 +25,10 @@ async def test_all_installed_plugins_open_without_a_fault_and_calls_run(tmp_path
         assert session.kernel.faults == []
         assert session.hooks.refusal() == ""
     assert result.state == "completed"
-    texts = [one.text for message in model.requests[-1].messages for one in getattr(message, "results", ())]
+    texts = [
+        one.text
+        for message in model.requests[-1].messages
+        for one in getattr(message, "results", ())
+    ]
     assert len(texts) == 2
     assert all("one" in text for text in texts)

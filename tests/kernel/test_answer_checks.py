@@ -43,7 +43,10 @@ async def test_answer_cut_off_at_the_output_limit_is_continued(bench):
 
 async def test_words_that_a_continuation_repeats_are_there_once(bench):
     """Many models begin again with the last words."""
-    answers = [say("It fails because the total is None ", stop="length"), "because the total is None when it is empty."]
+    answers = [
+        say("It fails because the total is None ", stop="length"),
+        "because the total is None when it is empty.",
+    ]
     kit = await bench(answers=answers)
     assert (await kit.run("x")).text == "It fails because the total is None when it is empty."
 
@@ -61,7 +64,9 @@ async def test_an_answer_that_is_still_cut_is_partial(bench):
 
 async def test_a_continued_answer_can_be_objected_to(bench):
     """The objection is to the whole, and the answer after it is a new one."""
-    kit = await bench(objecting("Say it in French."), answers=[say("Good ", stop="length"), "day.", "Bonjour."])
+    kit = await bench(
+        objecting("Say it in French."), answers=[say("Good ", stop="length"), "day.", "Bonjour."]
+    )
     ended = await kit.run("x")
     assert (ended.state, ended.text) == ("completed", "Bonjour.")
 
@@ -73,7 +78,9 @@ async def test_a_cut_answer_is_the_same_when_the_run_is_resumed(tmp_path):
         await kit.start("x")
         await kit.model.asked(2)
         session = kit.session.id
-    async with open_bench(answers=["and the second."], store=store, resume=session, folder=tmp_path) as kit:
+    async with open_bench(
+        answers=["and the second."], store=store, resume=session, folder=tmp_path
+    ) as kit:
         (run,) = kit.session.resume()
         assert (await run.wait()).text == "The first half and the second."
 
@@ -92,7 +99,9 @@ async def test_answer_is_partial_once_a_checking_plugin_is_off(bench):
     async def broken(message):
         raise RuntimeError("broken")
 
-    kit = await bench(plugin("checker", check_answer=broken), answers=["a", "b", "c", "d", "e"], faults=True)
+    kit = await bench(
+        plugin("checker", check_answer=broken), answers=["a", "b", "c", "d", "e"], faults=True
+    )
     first = await kit.run("x")
     again = await kit.run("y")
     assert first.state == "partial_success"

@@ -45,7 +45,10 @@ async def test_each_open_question_has_its_own_time(bench, tools, autojump_clock)
 
 
 async def test_nobody_answers_and_each_runs_out_after_the_one_before(bench, tools, autojump_clock):
-    """Without a face the questions run out one after another; the model hears that nobody answered."""
+    """Without a face the questions run out one after another.
+
+    The model hears that nobody answered.
+    """
     kit = await bench(tools, answers=[use("act", n=1) + use("act", n=2), "ok"], approve="ask_first")
     began = trio.current_time()
     await kit.run("x")
@@ -57,7 +60,10 @@ async def test_nobody_answers_and_each_runs_out_after_the_one_before(bench, tool
 
 
 async def test_a_face_that_shows_several_starts_their_clocks(bench, tools, autojump_clock):
-    """approval_shown starts the clock, once, and says when the time is over; the log says the same."""
+    """approval_shown starts the clock, once, and says when the time is over.
+
+    The log says the same.
+    """
     kit = await bench(tools, answers=[use("act", n=1) + use("act", n=2), "ok"], approve="ask_first")
     began = trio.current_time()
     run = await kit.start("x")
@@ -76,7 +82,10 @@ async def test_a_face_that_shows_several_starts_their_clocks(bench, tools, autoj
 
 
 async def test_the_next_one_takes_over_when_the_oldest_is_answered(bench, tools, autojump_clock):
-    """Answering the second leaves the first's clock as it is; answering the first starts the third's."""
+    """Answering the second leaves the first's clock as it is.
+
+    Answering the first starts the third's.
+    """
     answer = use("act", n=1) + use("act", n=2) + use("act", n=3)
     kit = await bench(tools, answers=[answer, "ok"], approve="ask_first")
     run = await kit.start("x")

@@ -4,7 +4,14 @@ import pytest
 import trio
 from hilum import Mode, UsageError, allow, ask, tool
 from hilum.errors import E_APPROVAL_TIMEOUT, E_DENIED, E_REJECTED
-from hilum.events import ApprovalAnswered, ApprovalAsked, ApprovalShown, CallDone, CallStarted, StateChanged
+from hilum.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ApprovalShown,
+    CallDone,
+    CallStarted,
+    StateChanged,
+)
 from hilum.testing import plugin, use
 
 
@@ -55,7 +62,9 @@ async def test_accepted_call_runs_after_the_answer(bench, tools, ran):
         assert (await run.wait()).state == "completed"
     assert ran == [("execute", 1)]
     assert [
-        type(e) for e in kit.events if isinstance(e, ApprovalAsked | ApprovalAnswered | CallStarted | CallDone)
+        type(e)
+        for e in kit.events
+        if isinstance(e, ApprovalAsked | ApprovalAnswered | CallStarted | CallDone)
     ] == [
         ApprovalAsked,
         ApprovalAnswered,
@@ -91,14 +100,22 @@ async def test_silence_is_a_rejection_after_five_minutes(bench, tools, ran, auto
 
 async def test_time_to_answer_is_a_setting(bench, tools, autojump_clock):
     """approval_timeout says how long."""
-    kit = await bench(tools, answers=[use("execute"), "ok"], approve="ask_first", settings={"approval_timeout": 7.0})
+    kit = await bench(
+        tools,
+        answers=[use("execute"), "ok"],
+        approve="ask_first",
+        settings={"approval_timeout": 7.0},
+    )
     began = trio.current_time()
     await kit.run("x")
     assert trio.current_time() - began == pytest.approx(7)
 
 
 async def test_headless_session_refuses_what_it_would_ask(bench, tools, ran):
-    """Nobody is there: what needs a yes is refused with the reason, at once; reading and auto still work."""
+    """Nobody is there: what needs a yes is refused with the reason, at once.
+
+    Reading and auto still work.
+    """
     answers = [use("execute") + use("look"), "ok"]
     kit = await bench(tools, answers=answers, approve="ask_first", kind="headless")
     await kit.run("x")
@@ -142,7 +159,10 @@ async def test_yes_for_the_session_is_remembered_for_that_tool_only(bench, tools
 async def test_yes_for_the_session_holds_for_the_scope_that_the_gate_named(bench, tools, ran):
     """A gate that says how far a yes may reach is asked about the rest."""
     gate = plugin(
-        "gate", on_tool_call=lambda call: ask("look first", scope="even") if '"n":1' not in call.arguments else None
+        "gate",
+        on_tool_call=lambda call: (
+            ask("look first", scope="even") if '"n":1' not in call.arguments else None
+        ),
     )
     kit = await bench(tools, gate, answers=[use("execute", n=2), "ok"])
     run = await kit.start("x")
@@ -166,9 +186,14 @@ async def test_what_a_gate_has_settled_is_not_asked_by_the_policy(bench, tools, 
 
 
 async def test_waiting_call_does_not_hold_back_its_siblings(bench, tools, ran):
-    """Allowed calls of the same answer run while one waits; the model goes on when all have ended."""
+    """Allowed calls of the same answer run while one waits.
+
+    The model goes on when all have ended.
+    """
     kit = await bench(
-        tools, answers=[use("execute", n=1) + use("look", n=2) + use("look", n=3), "ok"], approve="ask_first"
+        tools,
+        answers=[use("execute", n=1) + use("look", n=2) + use("look", n=3), "ok"],
+        approve="ask_first",
     )
     run = await kit.start("x")
     asked = await kit.wait_for(ApprovalAsked)
@@ -179,12 +204,18 @@ async def test_waiting_call_does_not_hold_back_its_siblings(bench, tools, ran):
     kit.session.answer(asked.id, True)
     with kit.guard():
         await run.wait()
-    assert [result.name for result in kit.requests[1].messages[-1].results] == ["execute", "look", "look"]
+    assert [result.name for result in kit.requests[1].messages[-1].results] == [
+        "execute",
+        "look",
+        "look",
+    ]
 
 
 async def test_each_of_several_open_approvals_is_answered_by_its_id(bench, tools, ran):
     """Answers go to the call they belong to, in whatever order they come."""
-    kit = await bench(tools, answers=[use("execute", n=1) + use("execute", n=2), "ok"], approve="ask_first")
+    kit = await bench(
+        tools, answers=[use("execute", n=1) + use("execute", n=2), "ok"], approve="ask_first"
+    )
     run = await kit.start("x")
     by_call = {}
     for n in (1, 2):
@@ -200,7 +231,9 @@ async def test_each_of_several_open_approvals_is_answered_by_its_id(bench, tools
 
 async def test_answer_to_nothing_open_is_an_error(bench, tools):
     """An unknown id, one that was answered, and one whose run was stopped."""
-    kit = await bench(tools, answers=[use("execute"), "ok", use("execute", n=2)], approve="ask_first")
+    kit = await bench(
+        tools, answers=[use("execute"), "ok", use("execute", n=2)], approve="ask_first"
+    )
     with pytest.raises(UsageError, match="no open approval 'nothing'"):
         kit.session.answer("nothing", True)
     run = await kit.start("x")
@@ -235,7 +268,9 @@ async def test_mode_may_ask_whatever_the_policy(bench, tools):
 
 async def test_gate_may_ask_about_a_reading_tool(bench, tools):
     """A plugin may have the user asked about anything; its reason is shown."""
-    kit = await bench(tools, plugin("g", on_tool_call=lambda: ask("A secret file.")), answers=[use("look"), "ok"])
+    kit = await bench(
+        tools, plugin("g", on_tool_call=lambda: ask("A secret file.")), answers=[use("look"), "ok"]
+    )
     run = await kit.start("x")
     asked = await kit.wait_for(ApprovalAsked)
     assert asked.reason == "A secret file."
@@ -245,7 +280,9 @@ async def test_gate_may_ask_about_a_reading_tool(bench, tools):
     assert kit.results[0].text == "seen"
 
 
-@pytest.mark.parametrize(("reason", "told"), [("use m9 instead", "use m9 instead. "), ("Stop!", "Stop! ")])
+@pytest.mark.parametrize(
+    ("reason", "told"), [("use m9 instead", "use m9 instead. "), ("Stop!", "Stop! ")]
+)
 async def test_a_rejection_is_a_sentence_with_its_stop(bench, tools, reason, told):
     """The reason is the user's, in whatever spelling."""
     kit = await bench(tools, answers=[use("execute"), "ok"], approve="ask_first")

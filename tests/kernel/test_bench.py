@@ -58,7 +58,11 @@ def giving(*tools, **hooks):
 
 async def test_prompt_runs_through_tools_to_the_scripted_answer(bench):
     """A script of a call and a text is one run with two requests."""
-    b = await bench(giving(count_words), answers=[use("count_words", path="a.txt"), "Three."], files={"a.txt": "a b c"})
+    b = await bench(
+        giving(count_words),
+        answers=[use("count_words", path="a.txt"), "Three."],
+        files={"a.txt": "a b c"},
+    )
     ended = await b.run("How many words?")
     assert (ended.state, ended.text, ended.turns) == ("completed", "Three.", 2)
     assert b.assert_tool_called("count_words", path="a.txt").text == "3 words"
@@ -161,7 +165,9 @@ async def test_bench_hides_the_machine(monkeypatch):
 
 async def test_unawaited_coroutine_fails_the_test(pytester):
     """A tool that forgets an await fails the test that called it."""
-    pytester.makepyprojecttoml('[tool.pytest.ini_options]\ntrio_mode = true\naddopts = ["-p", "hilum.testing"]\n')
+    pytester.makepyprojecttoml(
+        '[tool.pytest.ini_options]\ntrio_mode = true\naddopts = ["-p", "hilum.testing"]\n'
+    )
     pytester.makepyfile("""
         from hilum import Call, hookimpl, tool
         import sys
@@ -213,9 +219,9 @@ async def test_fixture_fails_the_test_for_faults_and_keeps_benches_apart(pyteste
             assert one.workspace != two.workspace
     """)
     result = pytester.runpytest_subprocess("-q", "-W", "error", timeout=60)
-    result.assert_outcomes(passed=2, errors=1) if result.parseoutcomes().get("errors") else result.assert_outcomes(
-        passed=1, failed=1
-    )
+    result.assert_outcomes(passed=2, errors=1) if result.parseoutcomes().get(
+        "errors"
+    ) else result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*build_prompt_layer: RuntimeError: no layer*"])
 
 
@@ -228,7 +234,14 @@ async def test_script_takes_every_form_of_answer(bench, autojump_clock):
 
     b = await bench(
         giving(add),
-        answers=["a", Text("b"), [say("c"), "d"], say("e") + "f", lambda request: lambda _: "g", later],
+        answers=[
+            "a",
+            Text("b"),
+            [say("c"), "d"],
+            say("e") + "f",
+            lambda request: lambda _: "g",
+            later,
+        ],
     )
     said = [(await b.run("x")).text for _ in range(6)]
     assert said == ["a", "b", "cd", "ef", "g", "heard 11"]
@@ -240,9 +253,14 @@ async def test_script_takes_every_form_of_answer(bench, autojump_clock):
 
 
 async def test_script_cuts_raises_and_pauses_in_mid_answer(bench, autojump_clock):
-    """A broken stream and an error in the middle are retried; a pause takes its time on the clock."""
+    """A broken stream and an error in the middle are retried.
+
+    A pause takes its time on the clock.
+    """
     error = ModelError("overloaded", kind="server")
-    b = await bench(answers=[say("I was") + cut(), [say("And"), error], say("one ") + pause(20) + say("two")])
+    b = await bench(
+        answers=[say("I was") + cut(), [say("And"), error], say("one ") + pause(20) + say("two")]
+    )
     began = trio.current_time()
     ended = await b.run("x")
     assert ended.text == "one two"
@@ -251,7 +269,10 @@ async def test_script_cuts_raises_and_pauses_in_mid_answer(bench, autojump_clock
 
 
 async def test_pace_streams_word_by_word(bench, autojump_clock):
-    """With a pace, a reader sees the words come one after another; the last one may come with the whole answer."""
+    """With a pace, a reader sees the words come one after another.
+
+    The last one may come with the whole answer.
+    """
     b = await bench(model=ScriptedModel(["one two three"], pace=1.0))
     seen: list[tuple[float, str]] = []
 
@@ -298,7 +319,9 @@ async def test_nothing_to_wait_for_ends_a_test_on_the_mock_clock(bench, autojump
 
 
 async def test_echo_model_says_and_calls_what_it_is_told(bench):
-    """The echo model answers with the prompt, or with the result of the call that the prompt spells."""
+    """The echo model answers with the prompt, or with the result of the call that the prompt
+    spells.
+    """
     b = await bench(giving(add), model=EchoModel())
     assert (await b.run("hello there")).text == "hello there"
     assert (await b.run('add {"a": 2, "b": 3}')).text == "5"
@@ -309,7 +332,9 @@ async def test_chaos_model_spoils_the_same_requests_for_the_same_seed(bench, aut
 
     async def tried(seed):
         answers = [use("add", a=1), "ok"] * 30
-        chaos = ChaosModel(ScriptedModel(answers), seed, error=0.2, cut=0.2, bad_json=0.2, silence=0.3)
+        chaos = ChaosModel(
+            ScriptedModel(answers), seed, error=0.2, cut=0.2, bad_json=0.2, silence=0.3
+        )
         b = await bench(giving(add), model=chaos)
         return [(await b.run("x")).state for _ in range(8)], chaos.log
 

@@ -1,4 +1,7 @@
-"""The types of ``hilum.blocking`` say what becomes of the kernel's classes; here they are held against those."""
+"""The types of ``hilum.blocking`` say what becomes of the kernel's classes.
+
+Here they are held against those.
+"""
 
 import ast
 import inspect
@@ -15,7 +18,11 @@ PLAIN = {"Reader": "Iterator[AnyEvent | Delta]"}  # what else the host gets in i
 def functions(body):
     """Public functions and methods by name, without those that the kernel alone calls."""
     defs = (node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return {node.name: node for node in defs if node.name[0] != "_" and node.name not in ("start", "close")}
+    return {
+        node.name: node
+        for node in defs
+        if node.name[0] != "_" and node.name not in ("start", "close")
+    }
 
 
 def plain(node):
@@ -24,28 +31,41 @@ def plain(node):
     if "asynccontextmanager" in [ast.unparse(decorator) for decorator in node.decorator_list]:
         result = result.replace("AsyncIterator", "AbstractContextManager")
     result = result.replace("AsyncIterator", "Iterator")
-    arguments = ast.unparse(node.args).replace("kernel.Kernel", "Kernel")  # a callback runs on the trio side
+    arguments = ast.unparse(node.args).replace(
+        "kernel.Kernel", "Kernel"
+    )  # a callback runs on the trio side
     return arguments, PLAIN.get(result, result)
 
 
 def changed(node):
-    """Whether a function of the kernel has another type in plain code: it is async, or gives what is."""
+    """Whether a function of the kernel has another type in plain code: it is async, or gives what
+    is.
+    """
     words = {n.id for n in ast.walk(node.returns) if isinstance(n, ast.Name)}
     if node.name == "find_session":
         return False
-    return isinstance(node, ast.AsyncFunctionDef) or bool(words & {"Kernel", "Session", "Run", *PLAIN})
+    return isinstance(node, ast.AsyncFunctionDef) or bool(
+        words & {"Kernel", "Session", "Run", *PLAIN}
+    )
 
 
-@pytest.mark.parametrize("kind", [kernel.Kernel, session.Session, session.Run, kernel], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [kernel.Kernel, session.Session, session.Run, kernel], ids=lambda kind: kind.__name__
+)
 def test_types_of_plain_code_are_those_of_the_kernel(kind):
-    """Each method that is another one in plain code stands there, with the same parameters; no other does."""
+    """Each method that is another one in plain code stands there, with the same parameters.
+
+    No other does.
+    """
     found = ast.parse(inspect.getsource(kind)).body
     if kind is kernel:
         found += ast.parse(inspect.getsource(standard)).body
     stub = STUB.body
     if inspect.isclass(kind):
         found = found[0].body
-        stub = next(node for node in stub if isinstance(node, ast.ClassDef) and node.name == kind.__name__).body
+        stub = next(
+            node for node in stub if isinstance(node, ast.ClassDef) and node.name == kind.__name__
+        ).body
     meant = {name: plain(node) for name, node in functions(found).items() if changed(node)}
     assert {name: plain(node) for name, node in functions(stub).items()} == meant
     assert meant

@@ -1,4 +1,6 @@
-"""The calls of one answer act as if they ran in their order wherever they meet, and in parallel where they do not."""
+"""The calls of one answer act as if they ran in their order wherever they meet, and in parallel
+where they do not.
+"""
 
 import json
 import random
@@ -16,7 +18,9 @@ FOLDERS = [".", "dir", "dir/deep"]
 
 
 class Disk:
-    """Files in memory, and tools on them that take their time: what they saw and when they ran is written down."""
+    """Files in memory, and tools on them that take their time: what they saw and when they ran is
+    written down.
+    """
 
     def __init__(self):
         self.files = {}
@@ -25,9 +29,15 @@ class Disk:
         self.begun = []
 
     async def act(self, call, kind, paths, seconds):
-        """Look at files, take some time, and look or write again: who is disturbed meanwhile sees it."""
+        """Look at files, take some time, and look or write again: who is disturbed meanwhile sees
+        it.
+        """
         self.begun.append(call.id)
-        before = {path: self.files.get(path, "") for path in FILES if any(inside(path, each) for each in paths)}
+        before = {
+            path: self.files.get(path, "")
+            for path in FILES
+            if any(inside(path, each) for each in paths)
+        }
         self.running[call.id] = (kind, paths)
         await trio.sleep(seconds)
         del self.running[call.id]
@@ -48,7 +58,9 @@ class Disk:
             """Read a file, or all files of a folder."""
             return await self.act(call, "read", [path], seconds)
 
-        @tool(risk="execute", effect="idempotent", reads=lambda arguments: [EVERYTHING], timeout=1e6)
+        @tool(
+            risk="execute", effect="idempotent", reads=lambda arguments: [EVERYTHING], timeout=1e6
+        )
         async def command(call: Call, seconds: float) -> str:
             """Run a command, which reads all files."""
             return await self.act(call, "read", ["."], seconds)
@@ -74,7 +86,11 @@ def history(seed):
     calls = []
     for _ in range(chance.randint(2, 14)):
         kind = chance.choice(["write", "write", "read", "command"])
-        path = {"write": chance.choice(FILES), "read": chance.choice(FILES + FOLDERS), "command": "."}[kind]
+        path = {
+            "write": chance.choice(FILES),
+            "read": chance.choice(FILES + FOLDERS),
+            "command": ".",
+        }[kind]
         calls.append((kind, path, chance.choice([0.0, 1.0, 2.0, 3.0, 5.0])))
     return calls
 
@@ -101,10 +117,17 @@ def one_after_another(calls):
 
 
 @pytest.mark.parametrize("seed", range(60))
-async def test_random_answers_act_as_if_in_order_and_as_parallel_as_can_be(bench, autojump_clock, seed):
-    """Whatever the calls touch: what each sees, what is left, that all end, and how long all of them take."""
+async def test_random_answers_act_as_if_in_order_and_as_parallel_as_can_be(
+    bench, autojump_clock, seed
+):
+    """Whatever the calls touch: what each sees, what is left, that all end, and how long all of
+    them take.
+    """
     calls = history(seed)
-    answer = sum_of(use(kind, **({} if kind == "command" else {"path": path}), seconds=s) for kind, path, s in calls)
+    answer = sum_of(
+        use(kind, **({} if kind == "command" else {"path": path}), seconds=s)
+        for kind, path, s in calls
+    )
     disk = Disk()
     kit = await bench(disk.plugin(), answers=[answer, "ok"])
     began = trio.current_time()
@@ -125,7 +148,9 @@ def sum_of(answers):
 
 @pytest.mark.parametrize("seed", range(40))
 async def test_random_places_never_wait_for_ever(seed, autojump_clock):
-    """Claims of all kinds, taken up in random order, given up at random times: all come to an end."""
+    """Claims of all kinds, taken up in random order, given up at random times: all come to an
+    end.
+    """
     chance = random.Random(seed)
 
     def some(of, most):
@@ -139,7 +164,10 @@ async def test_random_places_never_wait_for_ever(seed, autojump_clock):
     async def one(number):
         await queue[number].wait()
         for earlier in range(number):
-            if claims[earlier].meets(claims[number]) or claims[earlier].queues & claims[number].queues:
+            if (
+                claims[earlier].meets(claims[number])
+                or claims[earlier].queues & claims[number].queues
+            ):
                 assert earlier in ended
         await trio.sleep(chance.random())
         ended.append(number)
@@ -171,10 +199,18 @@ async def test_links_and_folders_meet_what_they_lead_to(bench, autojump_clock):
 
 async def test_waiting_for_approval_holds_back_only_what_meets(bench, autojump_clock):
     """A write that waits for its yes: the command waits with it, another write does not."""
-    gate = plugin("gate", on_tool_call=lambda call: ask("sure?") if '"path":"a"' in call.arguments else None)
+    gate = plugin(
+        "gate", on_tool_call=lambda call: ask("sure?") if '"path":"a"' in call.arguments else None
+    )
     disk = Disk()
-    answer = use("write", path="a", seconds=0) + use("command", seconds=0) + use("write", path="b", seconds=0)
-    kit = await bench(disk.plugin(), gate, answers=[answer + use("read", path="b", seconds=0), "ok"])
+    answer = (
+        use("write", path="a", seconds=0)
+        + use("command", seconds=0)
+        + use("write", path="b", seconds=0)
+    )
+    kit = await bench(
+        disk.plugin(), gate, answers=[answer + use("read", path="b", seconds=0), "ok"]
+    )
     run = await kit.start("x")
     asked = await kit.wait_for(ApprovalAsked)
     await trio.testing.wait_all_tasks_blocked()
@@ -189,7 +225,9 @@ async def test_sibling_that_does_not_meet_runs_while_one_waits(bench):
     """A read of another file ends while the write waits for its yes."""
     gate = plugin("gate", on_tool_call=lambda call: ask("sure?") if call.name == "write" else None)
     kit = await bench(
-        Disk().plugin(), gate, answers=[use("write", path="a", seconds=0) + use("read", path="b", seconds=0), "ok"]
+        Disk().plugin(),
+        gate,
+        answers=[use("write", path="a", seconds=0) + use("read", path="b", seconds=0), "ok"],
     )
     run = await kit.start("x")
     asked = await kit.wait_for(ApprovalAsked)
@@ -201,7 +239,10 @@ async def test_sibling_that_does_not_meet_runs_while_one_waits(bench):
 
 
 async def test_queues_keep_order_until_they_are_released(bench, autojump_clock):
-    """Calls of one queue begin in order; one that releases its queue lets the next one begin before it ends."""
+    """Calls of one queue begin in order.
+
+    One that releases its queue lets the next one begin before it ends.
+    """
     begun = []
 
     @tool(risk="read", queues="service {service}")
@@ -298,14 +339,24 @@ async def test_a_rewritten_call_keeps_its_place(bench, autojump_clock):
     assert kit.results[1].text == repr([("b", "call-1;")])
 
 
-async def test_a_call_that_waits_for_approval_of_its_new_path_holds_back_what_meets_it(bench, autojump_clock):
+async def test_a_call_that_waits_for_approval_of_its_new_path_holds_back_what_meets_it(
+    bench, autojump_clock
+):
     """Neither more nor less: the read of `b` waits for the answer, that of `c` does not."""
     disk = Disk()
 
     def gate(call):
-        return ask("moved", arguments={"path": "b", "seconds": 0}) if '"path":"a"' in call.arguments else None
+        return (
+            ask("moved", arguments={"path": "b", "seconds": 0})
+            if '"path":"a"' in call.arguments
+            else None
+        )
 
-    answer = use("write", path="a", seconds=0) + use("read", path="b", seconds=0) + use("read", path="dir/c", seconds=0)
+    answer = (
+        use("write", path="a", seconds=0)
+        + use("read", path="b", seconds=0)
+        + use("read", path="dir/c", seconds=0)
+    )
     kit = await bench(disk.plugin(), plugin("gate", on_tool_call=gate), answers=[answer, "ok"])
     run = await kit.start("x")
     asked = await kit.wait_for(ApprovalAsked)
@@ -319,14 +370,20 @@ async def test_a_call_that_waits_for_approval_of_its_new_path_holds_back_what_me
 
 @pytest.mark.parametrize("seed", range(40))
 async def test_random_rewriting_never_reverses_an_order(bench, autojump_clock, seed):
-    """Calls that gates move act in order where they meet at last; one that comes too late for that is refused and harmless."""
+    """Calls that gates move act in order where they meet at last.
+
+    One that comes too late for that is refused and harmless.
+    """
     chance = random.Random(seed)
     calls = history(seed)
     moves = {}
     for number, (kind, path, _) in enumerate(calls, 1):
         if kind == "write" and chance.random() < 0.5:
             moves[f"call-{number}", path] = chance.choice([each for each in FILES if each != path])
-    answer = sum_of(use(kind, **({} if kind == "command" else {"path": path}), seconds=s) for kind, path, s in calls)
+    answer = sum_of(
+        use(kind, **({} if kind == "command" else {"path": path}), seconds=s)
+        for kind, path, s in calls
+    )
     disk = Disk()
     delays = [random.Random(seed + 1).choice([0, 0, 1, 4]) for _ in range(5)]
     gate = moving(moves, lambda arguments: delays[len(arguments.get("path", "")) % 5])
@@ -357,14 +414,19 @@ async def test_a_fault_in_what_a_call_touches_is_logged_once(bench):
         """Look."""
         return "seen"
 
-    kit = await bench(plugin("tools", odd), answers=[use("odd", n=1) + use("odd", n=2), "ok"], faults=True)
+    kit = await bench(
+        plugin("tools", odd), answers=[use("odd", n=1) + use("odd", n=2), "ok"], faults=True
+    )
     await kit.run("x")
     assert [result.code for result in kit.results] == ["E_PLUGIN", "E_PLUGIN"]
     assert len(kit.of(PluginFault)) == 2
 
 
 async def questions_of(bench, seed):
-    """Run an answer whose gates take random times; gives the ids of its calls, and of the questions in their order."""
+    """Run an answer whose gates take random times.
+
+    Gives the ids of its calls, and of the questions in their order.
+    """
     chance = random.Random(seed)
     count = chance.randint(2, 8)
     delays = {f"f{number}": chance.choice([0.0, 0.5, 1.0, 2.0, 3.0]) for number in range(count)}
@@ -405,19 +467,25 @@ async def questions_of(bench, seed):
         nursery.start_soon(answer_all)
         await run.wait()
         nursery.cancel_scope.cancel()
-    expected = [f"call-{number}" for number, path in enumerate(delays, 1) if verdicts[path] == "ask"]
+    expected = [
+        f"call-{number}" for number, path in enumerate(delays, 1) if verdicts[path] == "ask"
+    ]
     return expected, asked
 
 
 @pytest.mark.parametrize("seed", range(200))
-async def test_questions_come_in_the_order_of_the_calls_however_long_gates_take(bench, autojump_clock, seed):
+async def test_questions_come_in_the_order_of_the_calls_however_long_gates_take(
+    bench, autojump_clock, seed
+):
     """The user reads them in the order in which the model asked for them."""
     expected, asked = await questions_of(bench, seed)
     assert asked == expected
 
 
 async def test_a_gate_that_takes_long_holds_back_only_later_questions(bench, autojump_clock):
-    """A later call that needs no question runs meanwhile, unless the earlier one may still move into its way."""
+    """A later call that needs no question runs meanwhile, unless the earlier one may still move
+    into its way.
+    """
 
     async def gate(call):
         path = json.loads(call.arguments)["path"]

@@ -98,7 +98,12 @@ def test_opening_is_cancelled_at_every_step(tmp_path, outer):
     while again:
         step += 1
         book = Book()
-        plugins = [book.plugin("one"), book.plugin("two", waits=False), book.store(), book.plugin("three")]
+        plugins = [
+            book.plugin("one"),
+            book.plugin("two", waits=False),
+            book.store(),
+            book.plugin("three"),
+        ]
 
         async def opening(plugins=plugins):
             async with open_kernel(plugins, environ={}) as kernel, kernel.open_session(tmp_path):
@@ -123,7 +128,10 @@ def test_a_deadline_at_any_moment_ends_the_opening(tmp_path):
 
         async def main(seconds, plugins=plugins):
             with trio.fail_after(60), trio.move_on_after(seconds):
-                async with open_kernel(plugins, environ={}) as kernel, kernel.open_session(tmp_path):
+                async with (
+                    open_kernel(plugins, environ={}) as kernel,
+                    kernel.open_session(tmp_path),
+                ):
                     await trio.sleep_forever()
 
         trio.run(main, seeds.uniform(0, 0.006))
@@ -160,7 +168,9 @@ def folder(tmp_path):
 
 
 def test_the_standard_session_is_cancelled_with_all_plugins(folder):
-    """At steps by chance, each in a process's own loop: nothing hangs, and no session stays open elsewhere."""
+    """At steps by chance, each in a process's own loop: nothing hangs, and no session stays open
+    elsewhere.
+    """
     opening = standard(folder)
     last = 0
     seeds = random.Random(11)
@@ -172,6 +182,8 @@ def test_the_standard_session_is_cancelled_with_all_plugins(folder):
     async def leases():
         async with open_kernel(["store"], environ={"HOME": str(folder / "home")}) as kernel:
             for info in await kernel.store.list(str(folder / "workspace")):
-                await (await kernel.store.open(info.id)).close()  # raises where another one has it open
+                await (
+                    await kernel.store.open(info.id)
+                ).close()  # raises where another one has it open
 
     trio.run(leases)

@@ -1,4 +1,6 @@
-"""What no compaction can break: the request stays, calls keep their results, everything fits, and a resume goes on alike."""
+"""What no compaction can break: the request stays, calls keep their results, everything fits, and a
+resume goes on alike.
+"""
 
 import json
 
@@ -42,7 +44,9 @@ DENSE = "".join(f"{n}\n" for n in range(1, 6_001))  # what `seq 1 6000` prints
 @tool(risk="read")
 def numbers(n: int, size: int = 28_893, kind: str = "dense") -> str:
     """Print numbers."""
-    text = {"dense": DENSE, "plain": "some words of a file\n" * 2_000, "wide": "测试数据" * 8_000}[kind]
+    text = {"dense": DENSE, "plain": "some words of a file\n" * 2_000, "wide": "测试数据" * 8_000}[
+        kind
+    ]
     return f"call {n}\n{text[:size]}"
 
 
@@ -66,9 +70,11 @@ def requested(messages, text):
     return any(isinstance(m, UserMessage) and m.parts[0].text == text for m in messages)
 
 
-# --- pure ---------------------------------------------------------------------------------------------------------------
+# --- pure -----------------------------------------------------------------------------------------
 
-texts = st.sampled_from(["", "x", "word " * 50, DENSE[:3_000], DENSE, "测试" * 900, "plain text of a file\n" * 700])
+texts = st.sampled_from(
+    ["", "x", "word " * 50, DENSE[:3_000], DENSE, "测试" * 900, "plain text of a file\n" * 700]
+)
 
 
 @st.composite
@@ -84,13 +90,24 @@ def histories(draw):
             calls, results = [], []
             for _ in range(draw(st.integers(1, 3))):
                 number += 1
-                identity = draw(st.sampled_from(["same", f"call-{number}"])) if not calls else f"call-{number}"
+                identity = (
+                    draw(st.sampled_from(["same", f"call-{number}"]))
+                    if not calls
+                    else f"call-{number}"
+                )
                 calls.append(ToolCall(identity, "look", json.dumps({"a": draw(texts)[:200]})))
                 parts = [Text(draw(texts), "tool:look")]
                 if draw(st.integers(0, 9)) == 0:
                     parts.append(Image("image/png", b"x"))
-                results.append(ToolResult(identity, "look", tuple(parts), draw(st.sampled_from(["", "E_FAILED"]))))
-            messages += [AssistantMessage((Text("So.", "model"), *calls), stop="calls"), ToolMessage(tuple(results))]
+                results.append(
+                    ToolResult(
+                        identity, "look", tuple(parts), draw(st.sampled_from(["", "E_FAILED"]))
+                    )
+                )
+            messages += [
+                AssistantMessage((Text("So.", "model"), *calls), stop="calls"),
+                ToolMessage(tuple(results)),
+            ]
             if draw(st.integers(0, 3)) == 0:
                 messages.append(NoteMessage("Mind the rules."))
         if draw(st.booleans()):
@@ -101,7 +118,10 @@ def histories(draw):
 def size(message):
     parts = getattr(message, "parts", ())
     found = [part for result in getattr(message, "results", ()) for part in result.parts]
-    plain = sum(1_200 if isinstance(p, Image) else estimate(getattr(p, "text", "") or "") for p in [*parts, *found])
+    plain = sum(
+        1_200 if isinstance(p, Image) else estimate(getattr(p, "text", "") or "")
+        for p in [*parts, *found]
+    )
     calls = sum(estimate(call.arguments) + 10 for call in getattr(message, "calls", ()))
     return plain + calls + (estimate(message.text) if isinstance(message, NoteMessage) else 0) + 10
 
@@ -143,8 +163,12 @@ def test_plain_compaction_fits_and_keeps_the_request(history, space):
     st.integers(-500, 90_000),
 )
 def test_no_result_takes_more_than_a_quarter_of_the_window(found, window, free):
-    results = [ToolResult(f"c{n}", "look", (Text(text, "tool:look"),)) for n, text in enumerate(found)]
-    shortened = shorten_results(results, window, min(free, window), estimate, recall="recall_result")
+    results = [
+        ToolResult(f"c{n}", "look", (Text(text, "tool:look"),)) for n, text in enumerate(found)
+    ]
+    shortened = shorten_results(
+        results, window, min(free, window), estimate, recall="recall_result"
+    )
     for result in results:
         text = shortened.get(result.call_id, result.text)
         assert estimate(text) <= window // 4
@@ -156,7 +180,9 @@ def test_no_result_takes_more_than_a_quarter_of_the_window(found, window, free):
 
 
 def test_a_request_that_takes_most_of_the_room_is_quoted_and_says_so():
-    request = UserMessage((Text("Fix this: " + "word " * 20_000 + "and keep the API."), Text("<x>", "context:x")))
+    request = UserMessage(
+        (Text("Fix this: " + "word " * 20_000 + "and keep the API."), Text("<x>", "context:x"))
+    )
     quoted = fit_request(request, 8_000, estimate)
     assert message_size(quoted, estimate) <= 4_000
     text = quoted.parts[0].text
@@ -167,13 +193,16 @@ def test_a_request_that_takes_most_of_the_room_is_quoted_and_says_so():
 
 
 def test_the_reserve_and_the_room_suit_small_windows():
-    """At 8k with a prompt of 3,500 tokens a run has room; the reserve never takes over half of the window."""
+    """At 8k with a prompt of 3,500 tokens a run has room.
+
+    The reserve never takes over half of the window.
+    """
     assert room(ModelInfo("a/b", 8_192, 1_024), 3_500) > 2_500
     assert reserve(ModelInfo("a/b", 8_192, 32_000)) == 4_096
     assert room(ModelInfo("a/b", 200_000, 32_000), 10_000) == int(168_000 * 0.8) - 10_000
 
 
-# --- through the loop ---------------------------------------------------------------------------------------------------
+# --- through the loop -----------------------------------------------------------------------------
 
 
 def small(answers, window=32_768):
@@ -187,7 +216,9 @@ def fits(kit, window):
 
 @pytest.mark.parametrize("window", [8_192, 16_384, 32_768])
 async def test_dense_results_never_push_out_the_request(bench, window):
-    """Thirty turns of 30,000 dense characters: the request is in each request sent, and a compaction serves many turns."""
+    """Thirty turns of 30,000 dense characters: the request is in each request sent, and a
+    compaction serves many turns.
+    """
     kit = await bench(plugin("tools", numbers), model=small([*[use("numbers", n=n) for n in range(30)], "done"], window),
                       settings={"turns": 50})  # fmt: skip
     ended = await kit.run("Find the seventh number.")
@@ -199,8 +230,15 @@ async def test_dense_results_never_push_out_the_request(bench, window):
 
 
 async def test_bad_plans_of_a_plugin_cannot_drop_the_request(bench):
-    """It cuts everything, writes a summary larger than the window, or thins nothing: the kernel makes it fit."""
-    plans = [Trim(10_000, ""), Trim(10_000, "x" * 400_000), Trim(thinned={"call-1": ""}), Trim(1, "short")]
+    """It cuts everything, writes a summary larger than the window, or thins nothing: the kernel
+    makes it fit.
+    """
+    plans = [
+        Trim(10_000, ""),
+        Trim(10_000, "x" * 400_000),
+        Trim(thinned={"call-1": ""}),
+        Trim(1, "short"),
+    ]
     bad = plugin("memory", numbers, trim_context=lambda agent: plans[agent.run.turn % 4])
     answers = [*[use("numbers", n=n) for n in range(40)], "done"]
     kit = await bench(bad, model=small(answers), settings={"turns": 60})
@@ -227,8 +265,16 @@ async def test_arguments_larger_than_the_window_are_told_of_and_dropped(bench):
 
 
 async def test_earlier_requests_may_go_the_current_one_stays(bench):
-    """Of several prompts of one conversation the last counts, also where they waited for each other."""
-    model = small([step for k in range(4) for step in [*[use("numbers", n=n) for n in range(8)], f"answer {k}"]])
+    """Of several prompts of one conversation the last counts, also where they waited for each
+    other.
+    """
+    model = small(
+        [
+            step
+            for k in range(4)
+            for step in [*[use("numbers", n=n) for n in range(8)], f"answer {k}"]
+        ]
+    )
     kit = await bench(plugin("tools", numbers), model=model)
     runs = [await kit.session.prompt(f"request {k}") for k in range(4)]
     with kit.guard():
@@ -264,30 +310,46 @@ steps = st.lists(
 
 
 @settings(max_examples=15, deadline=None)
-@given(steps, st.sampled_from([8_192, 16_384, 32_768]), st.sampled_from(["Find it.", "Find it. " + "word " * 1_500]))
+@given(
+    steps,
+    st.sampled_from([8_192, 16_384, 32_768]),
+    st.sampled_from(["Find it.", "Find it. " + "word " * 1_500]),
+)
 def test_random_runs_keep_their_promises_and_resume_alike(rounds, window, text):
-    """The request and its pairs in every request, the budget, and: any prefix of the log sends the same next request."""
+    """The request and its pairs in every request, the budget, and: any prefix of the log sends the
+    same next request.
+    """
     answers = []
     for number, calls in enumerate(rounds):
         answers.append(
-            [use("numbers", n=10 * number + k, kind=kind, size=size) for k, (kind, size) in enumerate(calls)]
+            [
+                use("numbers", n=10 * number + k, kind=kind, size=size)
+                for k, (kind, size) in enumerate(calls)
+            ]
         )
 
     async def main():
         store = MemoryStore()
         model = small([*answers, "done"], window)
-        async with open_bench(plugin("tools", numbers), model=model, store=store, settings={"turns": 30}) as kit:
+        async with open_bench(
+            plugin("tools", numbers), model=model, store=store, settings={"turns": 30}
+        ) as kit:
             ended = await kit.run(text)
             events, requests = kit.events, list(kit.requests)
             if ended.code == E_WINDOW:
                 assert requests == []
                 return
             assert ended.state == "completed", ended
-            own = text if message_size(UserMessage((Text(text),)), estimate) < window // 8 else text[:20]
+            own = (
+                text
+                if message_size(UserMessage((Text(text),)), estimate) < window // 8
+                else text[:20]
+            )
             for request in requests:
-                assert any(isinstance(m, UserMessage) and m.parts[0].text.startswith(own) for m in request.messages), (
-                    request.messages
-                )
+                assert any(
+                    isinstance(m, UserMessage) and m.parts[0].text.startswith(own)
+                    for m in request.messages
+                ), request.messages
                 assert paired(request.messages)
             assert fits(kit, window)
             assert not kit.of(ModelFailed)

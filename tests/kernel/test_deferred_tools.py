@@ -1,4 +1,6 @@
-"""Tools without use yet are not in the tool list, can be found and called, and are announced once they are of use."""
+"""Tools without use yet are not in the tool list, can be found and called, and are announced once
+they are of use.
+"""
 
 import json
 
@@ -64,7 +66,10 @@ async def test_without_deferred_tools_there_is_no_pair(bench):
 
 
 async def test_a_tool_that_becomes_useful_is_announced_with_its_parameters(bench):
-    """Within a run the tool list stays as it is; a note names the tool, and the next run lists it."""
+    """Within a run the tool list stays as it is.
+
+    A note names the tool, and the next run lists it.
+    """
     started = []
 
     @tool(risk="execute", effect="once")
@@ -82,7 +87,9 @@ async def test_a_tool_that_becomes_useful_is_announced_with_its_parameters(bench
     answers = [use("start"), use("call_tool", **arguments), "done", "again"]
     kit = await bench(with_tools(start, follow), answers=answers, approve="auto")
     await kit.run("go")
-    assert [names(request) for request in kit.requests] == [["start", "find_tools", "call_tool"]] * 3
+    assert [names(request) for request in kit.requests] == [
+        ["start", "find_tools", "call_tool"]
+    ] * 3
     notes = [event.notes for event in kit.of(RoundEnded)]
     assert notes[0] == ("New tools, to be called through call_tool: follow(service, lines?).",)
     assert notes[1] == ()
@@ -108,7 +115,9 @@ async def test_a_tool_that_cannot_say_whether_it_is_deferred_is_a_fault_of_its_p
     assert [(fault.plugin, fault.hook) for fault in kit.faults] == [("own", "tool odd")]
 
 
-@pytest.mark.parametrize(("approve", "listed"), [("readonly", ["look"]), ("auto", ["look", "change"])])
+@pytest.mark.parametrize(
+    ("approve", "listed"), [("readonly", ["look"]), ("auto", ["look", "change"])]
+)
 async def test_a_read_only_session_offers_tools_that_read(bench, approve, listed):
     """What would be denied in any case is not offered."""
     kit = await bench(with_tools(look, change), answers=["done"], approve=approve)
@@ -117,11 +126,18 @@ async def test_a_read_only_session_offers_tools_that_read(bench, approve, listed
 
 
 async def test_schemas_leave_out_what_tells_a_model_nothing(bench):
-    """No null alternatives, no empty defaults, no titles; what the function accepts stays the same."""
+    """No null alternatives, no empty defaults, no titles.
+
+    What the function accepts stays the same.
+    """
 
     @tool(risk="read", effect="pure")
     def pick(
-        name: str, deep: int | None = None, words: list[str] | None = None, loud: bool = False, depth: int = 2
+        name: str,
+        deep: int | None = None,
+        words: list[str] | None = None,
+        loud: bool = False,
+        depth: int = 2,
     ) -> str:
         """Pick.
 
@@ -150,7 +166,9 @@ async def test_schemas_leave_out_what_tells_a_model_nothing(bench):
 @pytest.mark.parametrize("name", ["call_tool", "find_tools"])
 async def test_call_tool_does_not_call_the_pair(bench, name):
     """It says so, and no plugin is charged with it."""
-    inner = {"name": "rare", "arguments": {"name": "x"}} if name == "call_tool" else {"query": "rare"}
+    inner = (
+        {"name": "rare", "arguments": {"name": "x"}} if name == "call_tool" else {"query": "rare"}
+    )
     kit = await bench(with_tools(look, rare))
     result = await kit.call("call_tool", name=name, arguments=inner)
     assert result.code == "E_BAD_ARGS"

@@ -77,8 +77,13 @@ def test_asyncio_program_runs_reads_and_uses_its_own_tool(in_asyncio, tmp_path):
     ((use("stock"), "Done."), "completed", ""),
     ((use("erase"), use("note"), "Done."), "completed", ""),
 ])  # fmt: skip
-def test_a_run_whose_calls_nobody_could_approve_is_not_complete(in_asyncio, tmp_path, answers, state, code):
-    """The state tells it, as the exit code of ``hilum run`` does; a change that was made is an effect."""
+def test_a_run_whose_calls_nobody_could_approve_is_not_complete(
+    in_asyncio, tmp_path, answers, state, code
+):
+    """The state tells it, as the exit code of ``hilum run`` does.
+
+    A change that was made is an effect.
+    """
     named, models = options(*answers)
 
     @hilum.tool(risk="read", effect="pure")
@@ -102,7 +107,9 @@ def test_a_run_whose_calls_nobody_could_approve_is_not_complete(in_asyncio, tmp_
     async def main():
         shop = plugin("shop", stock, erase, note)
         async with (
-            hilum.aio.open_kernel([models, shop, plugin("gate", on_tool_call=judge)], **named) as kernel,
+            hilum.aio.open_kernel(
+                [models, shop, plugin("gate", on_tool_call=judge)], **named
+            ) as kernel,
             kernel.open_session(str(tmp_path), attended=False, approve="auto") as session,
         ):
             return await session.run("Erase it.")
@@ -114,7 +121,9 @@ def test_a_run_whose_calls_nobody_could_approve_is_not_complete(in_asyncio, tmp_
 
 
 def test_cancelling_an_asyncio_task_stops_the_run_and_waits_for_that(in_asyncio, tmp_path):
-    """When the cancelled task is over, the run has ended and the tool's coroutine has cleaned up."""
+    """When the cancelled task is over, the run has ended and the tool's coroutine has cleaned
+    up.
+    """
     named, models = options(use("slow"))
     log = []
 
@@ -198,7 +207,9 @@ def test_plain_code_runs_reads_answers_and_stops(tmp_path):
 
 def test_a_tool_of_asyncio_needs_a_loop_and_says_so():
     """At the top level of a module there is none."""
-    with pytest.raises(hilum.PluginError, match=r"needs a running asyncio loop\. Use it in a coroutine function"):
+    with pytest.raises(
+        hilum.PluginError, match=r"needs a running asyncio loop\. Use it in a coroutine function"
+    ):
 
         @hilum.aio.tool(risk="read")
         async def stock() -> str:
@@ -229,19 +240,25 @@ def test_the_standard_session_is_there_for_asyncio_and_plain_code(in_asyncio, tm
     class Scripted(Models):
         pass
 
-    with hilum.blocking.open_standard_session(workspace, extra_plugins=[Scripted("one")], **named) as session:
+    with hilum.blocking.open_standard_session(
+        workspace, extra_plugins=[Scripted("one")], **named
+    ) as session:
         assert session.run("x").text == "one"
         assert "guard" in session.kernel.host.plugins
 
     async def main():
-        async with hilum.aio.open_standard_session(workspace, extra_plugins=[Scripted("two")], **named) as session:
+        async with hilum.aio.open_standard_session(
+            workspace, extra_plugins=[Scripted("two")], **named
+        ) as session:
             return (await session.run("x")).text
 
     assert in_asyncio(main) == "two"
 
 
 async def test_the_environment_that_is_given_governs_every_folder(tmp_path, monkeypatch):
-    """Two kernels side by side write to their own folders, commands see their own variables, the home stays empty."""
+    """Two kernels side by side write to their own folders, commands see their own variables, the
+    home stays empty.
+    """
     own = tmp_path / "own"
     own.mkdir()
     for name in [name for name in os.environ if name.startswith(("HILUM_", "XDG_"))]:
@@ -255,7 +272,11 @@ async def test_the_environment_that_is_given_governs_every_folder(tmp_path, monk
     async def whoami(call: hilum.Call) -> str:
         """Say."""
         done = await call.processes.run(["sh", "-c", "echo $WHO"])
-        seen[done.stdout.decode().strip()] = (hilum.data_folder(), hilum.config_folder(), hilum.home_folder())
+        seen[done.stdout.decode().strip()] = (
+            hilum.data_folder(),
+            hilum.config_folder(),
+            hilum.home_folder(),
+        )
         return "ok"
 
     def options(who):
@@ -264,7 +285,12 @@ async def test_the_environment_that_is_given_governs_every_folder(tmp_path, monk
         home.mkdir()
         environ = {"HOME": str(home), "WHO": who, "PATH": "/usr/bin:/bin"}
         provider = plugin("provider", provide_models=lambda: [model])
-        return {"model": "scripted/model", "extra_plugins": [provider], "tools": [whoami], "environ": environ}
+        return {
+            "model": "scripted/model",
+            "extra_plugins": [provider],
+            "tools": [whoami],
+            "environ": environ,
+        }
 
     async with (
         hilum.open_standard_session(workspace, approve="auto", **options("ada")) as one,
@@ -281,7 +307,9 @@ async def test_the_environment_that_is_given_governs_every_folder(tmp_path, monk
 
 @pytest.mark.parametrize("where", ["setting", "argument"])
 async def test_what_is_required_adds_to_the_guard(tmp_path, monkeypatch, where):
-    """Neither the setting nor the argument takes the guard's place: only a name that is left out does."""
+    """Neither the setting nor the argument takes the guard's place: only a name that is left out
+    does.
+    """
     monkeypatch.setattr("hilum.standard.GUARD", "hilum-missing-guard")
     options = {
         "environ": {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
@@ -316,14 +344,20 @@ class StoreOfPlugin:
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["store passed", "store of a plugin"])
-async def test_a_resumed_session_has_the_plugins_and_settings_of_its_own_folder(tmp_path, monkeypatch, given):
-    """Wherever it is resumed from: project plugins, settings of the kernel and of the session are those of its project."""
+async def test_a_resumed_session_has_the_plugins_and_settings_of_its_own_folder(
+    tmp_path, monkeypatch, given
+):
+    """Wherever it is resumed from: project plugins, settings of the kernel and of the session are
+    those of its project.
+    """
     monkeypatch.setattr("hilum.standard._distrust", lambda root, left_out: "")
     mine = project(tmp_path / "mine", "mine_only", 7)
     other = project(tmp_path / "other", "other_only", 3)
     (mine / ".hilum" / "plugins" / "left_out.py").write_text("1 / 0")
     kept = StoreOfPlugin()
-    model = plugin("provider", provide_models=lambda: [ModelProvider({"model": ScriptedModel(["ok"])})])
+    model = plugin(
+        "provider", provide_models=lambda: [ModelProvider({"model": ScriptedModel(["ok"])})]
+    )
     options = {
         "environ": {"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"},
         "without": ["store", "left_out"],

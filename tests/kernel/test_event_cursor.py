@@ -44,7 +44,11 @@ async def test_reader_goes_on_after_what_it_knows(bench):
             with kit.guard():
                 async for event in events:
                     seen.append(event.seq)
-                    if isinstance(event, RunEnded) and event.seq > after + 1 and len(kit.events) == seen[-1] + 1:
+                    if (
+                        isinstance(event, RunEnded)
+                        and event.seq > after + 1
+                        and len(kit.events) == seen[-1] + 1
+                    ):
                         break
         assert seen == [*range(after + 1, seen[-1] + 1)]
 
@@ -76,7 +80,9 @@ async def test_readers_end_when_the_session_closes(bench):
     async with trio.open_nursery() as nursery, kit.kernel.open_session(kit.workspace) as other:
         nursery.start_soon(read, other)
         await other.run("x")
-    assert isinstance(next(event for event in reversed(seen) if isinstance(event, RunEnded)), RunEnded)
+    assert isinstance(
+        next(event for event in reversed(seen) if isinstance(event, RunEnded)), RunEnded
+    )
 
 
 async def test_late_reader_gets_the_text_so_far_then_what_is_added(bench):

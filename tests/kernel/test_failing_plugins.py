@@ -1,4 +1,6 @@
-"""Plugins that do not load, crash in a lifespan, are required and missing, or clash: each fails alone."""
+"""Plugins that do not load, crash in a lifespan, are required and missing, or clash: each fails
+alone.
+"""
 
 import gc
 import weakref
@@ -45,7 +47,10 @@ def on_tool_call():
 
 
 async def test_plugin_that_does_not_load_is_a_fact_to_show(install):
-    """Import errors, syntax errors, missing modules and even sys.exit are written down; the others load."""
+    """Import errors, syntax errors, missing modules and even sys.exit are written down.
+
+    The others load.
+    """
     install("raising_one", "1 / 0")
     install("syntax_one", "def")
     install("quitting_one", "import sys; sys.exit(3)")
@@ -54,7 +59,9 @@ async def test_plugin_that_does_not_load_is_a_fact_to_show(install):
     names = ["raising_one", "syntax_one", "quitting_one", "lacking_one", "good_one"]
     async with open_kernel(names, environ={}) as kernel:
         plugins = kernel.host.plugins
-        assert {name: plugins[name].state for name in names} == dict.fromkeys(names, "failed") | {"good_one": "ready"}
+        assert {name: plugins[name].state for name in names} == dict.fromkeys(names, "failed") | {
+            "good_one": "ready"
+        }
         assert "division by zero" in plugins["raising_one"].error
         assert "a_module_that_is_not_there" in plugins["lacking_one"].error
         assert [fault.plugin for fault in kernel.faults] == names[:-1]
@@ -90,18 +97,27 @@ async def test_without_a_required_distribution_no_call_runs(install, state):
     async with open_bench(*plugins, settings={"required": ["hilum-keeper"]}, faults=True) as kit:
         result = await kit.call("look")
         assert result.code == E_DENIED
-        assert "keeper' is required and not in" in result.text or "'keeper' guards tool calls and is not" in result.text
+        assert (
+            "keeper' is required and not in" in result.text
+            or "'keeper' guards tool calls and is not" in result.text
+        )
 
 
 async def test_an_object_does_not_stand_for_a_required_distribution():
     """Whoever requires the guard means the package, and no object of that name."""
     keeper = plugin("keeper", remind=lambda: None)
     async with open_bench(plugin("tools", look), keeper, settings={"required": ["keeper"]}) as kit:
-        assert "The distribution 'keeper' is required and not installed" in (await kit.call("look")).text
+        assert (
+            "The distribution 'keeper' is required and not installed"
+            in (await kit.call("look")).text
+        )
 
 
 async def test_closed_gate_opens_when_the_user_blocks_the_plugin_by_name(install):
-    """The tombstone is the plugin's; whoever takes the plugin out by name, required or not, takes it out."""
+    """The tombstone is the plugin's.
+
+    Whoever takes the plugin out by name, required or not, takes it out.
+    """
     install("keeper", GATE)
     tools = plugin("tools", look)
     async with open_bench(tools, "keeper", settings={"required": ["keeper"]}, faults=True) as kit:
@@ -159,10 +175,15 @@ def service(half, guards=False, hook="open_session"):
 
 @pytest.mark.parametrize("guards", [False, True])
 async def test_crash_of_a_lifespan_ends_the_plugins_calls_and_tools(bench, guards):
-    """A call in flight ends at once with the reason, its tools are gone, and if it had a gate that stays closed."""
+    """A call in flight ends at once with the reason, its tools are gone, and if it had a gate that
+    stays closed.
+    """
     half = Service()
     kit = await bench(
-        service(half, guards), plugin("tools", look), answers=[use("slow") + use("look"), "ok"], faults=True
+        service(half, guards),
+        plugin("tools", look),
+        answers=[use("slow") + use("look"), "ok"],
+        faults=True,
     )
     run = await kit.start("x")
     with kit.guard():
@@ -177,11 +198,16 @@ async def test_crash_of_a_lifespan_ends_the_plugins_calls_and_tools(bench, guard
     assert fault.error == "ConnectionError: the server went away"
     assert (await kit.call("quick")).code == E_UNKNOWN_TOOL
     assert (await kit.call("look")).code == (E_DENIED if guards else "")
-    assert any("No longer available, do not call: quick, slow" in str(m) for m in kit.requests[1].messages)
+    assert any(
+        "No longer available, do not call: quick, slow" in str(m) for m in kit.requests[1].messages
+    )
 
 
 async def test_crash_of_a_kernel_half_ends_the_plugin_in_all_sessions(bench):
-    """What the kernel half served is gone everywhere; sessions opened later do not see the plugin."""
+    """What the kernel half served is gone everywhere.
+
+    Sessions opened later do not see the plugin.
+    """
     half = Service()
     kernel_half = service(half, guards=True, hook="open_kernel")
     kit = await bench(kernel_half, plugin("tools", look), faults=True)
@@ -210,7 +236,10 @@ async def test_slow_start_of_a_lifespan_is_cut_off(bench, autojump_clock):
 
 
 async def test_hanging_end_of_a_lifespan_is_cut_off(autojump_clock):
-    """Closing waits five seconds for a plugin, then cancels it; lifespans close in reverse order."""
+    """Closing waits five seconds for a plugin, then cancels it.
+
+    Lifespans close in reverse order.
+    """
     closed = []
 
     def ending(name, seconds):
@@ -255,7 +284,9 @@ async def test_of_two_tools_of_one_name_the_first_counts(bench):
 
 
 async def test_a_tool_belongs_to_the_plugin_that_gives_it_in_each_session(bench):
-    """Plugins may share a tool, which is not copied where it is given by one: none changes whose it is for another."""
+    """Plugins may share a tool, which is not copied where it is given by one: none changes whose it
+    is for another.
+    """
     one, two = await bench(plugin("one", look)), await bench(plugin("two", look))
     assert [kit.session.tools["look"].plugin for kit in (one, two)] == ["one", "two"]
     both = await bench(plugin("two", look), plugin("one", look), faults=True)
@@ -286,7 +317,9 @@ async def test_crash_in_a_tool_is_told_to_the_model_and_named(bench):
         """Crash."""
         raise KeyError("lost")
 
-    kit = await bench(plugin("one", crash, look), answers=[use("crash") + use("look"), "ok"], faults=True)
+    kit = await bench(
+        plugin("one", crash, look), answers=[use("crash") + use("look"), "ok"], faults=True
+    )
     assert (await kit.run("x")).state == "completed"
     assert kit.result("crash").code == E_PLUGIN
     assert "a fault of the plugin one: KeyError: 'lost'" in kit.result("crash").text
@@ -295,7 +328,9 @@ async def test_crash_in_a_tool_is_told_to_the_model_and_named(bench):
 
 async def test_gate_that_denies_for_good_is_no_fault(bench):
     """Denying is a gate's work."""
-    kit = await bench(plugin("tools", look), plugin("no", on_tool_call=lambda: deny("Not on Sundays.")))
+    kit = await bench(
+        plugin("tools", look), plugin("no", on_tool_call=lambda: deny("Not on Sundays."))
+    )
     for _ in range(5):
         assert "Not on Sundays." in (await kit.call("look")).text
     assert kit.faults == []
@@ -304,11 +339,15 @@ async def test_gate_that_denies_for_good_is_no_fault(bench):
 async def test_a_required_distribution_that_is_not_there_can_be_blocked_by_name(bench):
     """The user says once that it is meant."""
     blocked = {"required": ["hilum-keeper"], "plugins.block": ["keeper"]}
-    assert (await (await bench(plugin("tools", look), settings=blocked)).call("look")).text == "seen"
+    assert (
+        await (await bench(plugin("tools", look), settings=blocked)).call("look")
+    ).text == "seen"
 
 
 async def test_faults_are_kept_as_text_and_not_for_ever(bench):
-    """No frame of the code that failed stays alive, and a plugin that fails all day does not fill the memory."""
+    """No frame of the code that failed stays alive, and a plugin that fails all day does not fill
+    the memory.
+    """
 
     class Large:
         pass
@@ -342,7 +381,11 @@ async def test_a_run_does_not_keep_the_arguments_of_its_calls(bench):
 
     kept = []
     remind = plugin("watch", remind=lambda agent: kept.extend(map(repr, agent.run.finished)))
-    kit = await bench(plugin("tools", write), remind, answers=[use("write", path="a.py", content="x" * 10_000), "ok"])
+    kit = await bench(
+        plugin("tools", write),
+        remind,
+        answers=[use("write", path="a.py", content="x" * 10_000), "ok"],
+    )
     await kit.run("x")
     assert len(kept) == 1
     assert "a.py" in kept[0]

@@ -28,7 +28,9 @@ def fetch(text: str) -> str:
 
 @pytest.mark.parametrize("forged", SPELLINGS)
 async def test_no_data_in_a_request_holds_a_tag_of_a_note(bench, forged):
-    """In a result, a context block, a piped prompt, a layer, and in a reminder that quotes: only real notes are notes."""
+    """In a result, a context block, a piped prompt, a layer, and in a reminder that quotes: only
+    real notes are notes.
+    """
     own = plugin(
         "own",
         provide_tools=lambda: [fetch],

@@ -1,4 +1,6 @@
-"""A gate that is not in full working order stays shut: whatever is wrong with its plugin, and whoever opens the session."""
+"""A gate that is not in full working order stays shut: whatever is wrong with its plugin, and
+whoever opens the session.
+"""
 
 import asyncio
 import importlib.util
@@ -20,9 +22,15 @@ sys.modules["gates_benchmark"] = gates
 _SPEC.loader.exec_module(gates)
 
 NAMES = [*gates.SOURCES]
-# On the kernel's own interface every way to fail, with the gates by turns; elsewhere a sample. The benchmark has the rest.
+# On the kernel's own interface every way to fail, with the gates by turns; elsewhere a sample. The
+# benchmark has the rest.
 CASES = [("kernel on trio", gates.GATES[n % 4], name) for n, name in enumerate(NAMES)]
-CASES += [case[:3] for case in gates.all_cases([face for face in gates.INSIDE if face != "kernel on trio"], every=28)]
+CASES += [
+    case[:3]
+    for case in gates.all_cases(
+        [face for face in gates.INSIDE if face != "kernel on trio"], every=28
+    )
+]
 
 
 @tool(risk="read", effect="pure")
@@ -54,7 +62,9 @@ def test_a_hole_that_is_put_back_is_found(tmp_path, gate, hole, name):
 
 def test_what_was_never_raised_is_no_interrupt():
     """A plugin may put a KeyboardInterrupt into a group; nobody has pressed Ctrl-C."""
-    group = BaseExceptionGroup("several", [BaseExceptionGroup("inner", [KeyboardInterrupt()]), OSError("x")])
+    group = BaseExceptionGroup(
+        "several", [BaseExceptionGroup("inner", [KeyboardInterrupt()]), OSError("x")]
+    )
     assert is_failure(group)
 
 
@@ -62,16 +72,24 @@ def test_what_was_never_raised_is_no_interrupt():
 @pytest.mark.parametrize("gate", gates.GATES)
 def test_a_gate_in_working_order_lets_calls_run(tmp_path, place, gate):
     """The test above would be worth nothing if the tools never ran."""
-    site = gates.Site.make(tmp_path / "site", gate, gates.WORKING[place], metadata=place == "instance")
+    site = gates.Site.make(
+        tmp_path / "site", gate, gates.WORKING[place], metadata=place == "instance"
+    )
     with site.importable():
         assert gates.on_trio(site) == "completed"
     assert site.ran() == gates.RAN
 
 
-@pytest.mark.parametrize("source", ["import a_module_that_is_not_there", "from hilum_gatekeeper_inside import Keeper"])
+@pytest.mark.parametrize(
+    "source", ["import a_module_that_is_not_there", "from hilum_gatekeeper_inside import Keeper"]
+)
 @pytest.mark.parametrize("metadata", [False, True])
-def test_the_metadata_of_a_distribution_closes_a_gate_that_cannot_be_imported(tmp_path, metadata, source):
-    """Where the source of the plugin says nothing of its gates, its metadata does, without being imported."""
+def test_the_metadata_of_a_distribution_closes_a_gate_that_cannot_be_imported(
+    tmp_path, metadata, source
+):
+    """Where the source of the plugin says nothing of its gates, its metadata does, without being
+    imported.
+    """
     site = gates.Site.make(tmp_path / "site", "on_tool_call", source, metadata)
     with site.importable():
         gates.on_trio(site)
@@ -79,7 +97,9 @@ def test_the_metadata_of_a_distribution_closes_a_gate_that_cannot_be_imported(tm
 
 
 async def test_no_process_starts_before_all_gates_are_in_place(bench):
-    """A plugin that opens earlier than the one that wraps processes cannot start one: the guard opens first."""
+    """A plugin that opens earlier than the one that wraps processes cannot start one: the guard
+    opens first.
+    """
     order = []
 
     class Keeper:
@@ -96,7 +116,9 @@ async def test_no_process_starts_before_all_gates_are_in_place(bench):
         await session.processes.run(["true"])
         yield
 
-    await bench(plugin("a", open_session=starter), plugin("b", open_session=keeper, gates=("wrap_process",)))
+    await bench(
+        plugin("a", open_session=starter), plugin("b", open_session=keeper, gates=("wrap_process",))
+    )
     assert order == ["keeper opens", "starter opens", "wrapped"]
 
 
@@ -130,7 +152,9 @@ async def test_a_result_is_withheld_when_the_gate_that_checks_it_goes_during_the
     keeper = plugin("keeper", open_session=opens, gates=("check_result",))
     kit = await bench(plugin("tools", leak), keeper, answers=[use("leak"), "done"], faults=True)
     await kit.run("x")
-    assert "The result is withheld. The plugin 'keeper' guards tool calls" in kit.result("leak").text
+    assert (
+        "The result is withheld. The plugin 'keeper' guards tool calls" in kit.result("leak").text
+    )
     assert "the secret" not in str(kit.requests)
 
 
@@ -140,9 +164,14 @@ async def test_the_user_blocks_a_broken_gate_by_name(bench):
     kit = await bench(broken, plugin("tools", look), faults=True)
     refused = await kit.call("look")
     assert refused.code == E_DENIED
-    assert "It declares the gate on_tool_call, and neither its module nor its instance has it." in refused.text
+    assert (
+        "It declares the gate on_tool_call, and neither its module nor its instance has it."
+        in refused.text
+    )
     assert "--no-plugin keeper" in refused.text
-    async with open_bench(broken, plugin("tools", look), settings={"plugins.block": ["keeper"]}) as kit:
+    async with open_bench(
+        broken, plugin("tools", look), settings={"plugins.block": ["keeper"]}
+    ) as kit:
         assert (await kit.call("look")).text == "seen"
 
 
@@ -154,14 +183,18 @@ async def test_an_undeclared_gate_of_an_instance_says_what_to_write(bench):
         def on_tool_call(self):
             return None
 
-    kit = await bench(plugin("keeper", open_session=lambda: Keeper()), plugin("tools", look), faults=True)
+    kit = await bench(
+        plugin("keeper", open_session=lambda: Keeper()), plugin("tools", look), faults=True
+    )
     assert (await kit.call("look")).code == E_DENIED
     (fault,) = kit.of(PluginFault)
-    assert "Keeper implements the gate on_tool_call, which its module does not declare." in fault.error
+    assert (
+        "Keeper implements the gate on_tool_call, which its module does not declare." in fault.error
+    )
     assert "gates = ('on_tool_call',)" in fault.error
 
 
-# --- what is passed as a plugin ---------------------------------------------------------------------------------------------
+# --- what is passed as a plugin -------------------------------------------------------------------
 
 
 class Nothing:
@@ -259,7 +292,10 @@ async def test_plain_functions_are_tools(tmp_path):
         """Do things."""
         return ""
 
-    async with open_kernel([], tools=[stock, look], environ={}) as kernel, kernel.open_session(tmp_path) as session:
+    async with (
+        open_kernel([], tools=[stock, look], environ={}) as kernel,
+        kernel.open_session(tmp_path) as session,
+    ):
         assert {*session.tools} == {"stock", "look"}
     for wrong, error in ((bad, "needs a type annotation"), ("stock", "is not a tool")):
         with pytest.raises((PluginError, UsageError), match=error):
@@ -268,8 +304,13 @@ async def test_plain_functions_are_tools(tmp_path):
 
 
 @pytest.mark.parametrize(("gate", "runs"), [("on_tool_call", False), ("remind", True)])
-async def test_a_project_file_with_a_syntax_error_is_named_and_closes_only_what_names_a_gate(tmp_path, gate, runs):
-    """File and line are said; the session goes on. What cannot be read as code is read as words, to be on the safe side."""
+async def test_a_project_file_with_a_syntax_error_is_named_and_closes_only_what_names_a_gate(
+    tmp_path, gate, runs
+):
+    """File and line are said; the session goes on.
+
+    What cannot be read as code is read as words, to be on the safe side.
+    """
     file = tmp_path / "broken.py"
     file.write_text(f"def {gate}():\n    return (\n")
     tools = plugin("tools", look)
@@ -312,7 +353,7 @@ async def test_a_file_that_was_passed_and_does_not_load_is_an_error(tmp_path, so
     assert caught.value.hint
 
 
-# --- clashes ----------------------------------------------------------------------------------------------------------------
+# --- clashes --------------------------------------------------------------------------------------
 
 
 def installed(folder, distribution, name, source, module=""):
@@ -320,7 +361,9 @@ def installed(folder, distribution, name, source, module=""):
     module = module or distribution.replace("-", "_")
     info = folder / f"{distribution.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
-    (info / "entry_points.txt").write_text(f"[hilum]\n{name} = {module}\n[hilum.commands]\n{name}-it = {module}:main\n")
+    (info / "entry_points.txt").write_text(
+        f"[hilum]\n{name} = {module}\n[hilum.commands]\n{name}-it = {module}:main\n"
+    )
     (folder / f"{module}.py").write_text(source)
 
 
@@ -336,7 +379,9 @@ def main(argv):
 """
 
 
-async def test_two_distributions_with_one_plugin_name_are_an_error_that_names_both(tmp_path, monkeypatch, capsys):
+async def test_two_distributions_with_one_plugin_name_are_an_error_that_names_both(
+    tmp_path, monkeypatch, capsys
+):
     """None of them wins silently; blocking the name, or uninstalling one, helps."""
     from hilum.__main__ import main
 
@@ -344,7 +389,8 @@ async def test_two_distributions_with_one_plugin_name_are_an_error_that_names_bo
     installed(tmp_path, "aaa-clashing", "clashing_one", GOOD)
     installed(tmp_path, "zzz-clashing", "clashing-one", GOOD)
     with pytest.raises(
-        PluginError, match=r"aaa-clashing 1\.0 and zzz-clashing 1\.0 both provide the plugin 'clashing_one'"
+        PluginError,
+        match=r"aaa-clashing 1\.0 and zzz-clashing 1\.0 both provide the plugin 'clashing_one'",
     ):
         async with open_kernel(environ={}):
             raise AssertionError("opened")
@@ -380,9 +426,13 @@ def other() -> str:
     return "elsewhere"
 
 
-async def test_of_two_tools_with_one_name_the_newcomers_is_left_out_and_nobody_is_switched_off(bench):
+async def test_of_two_tools_with_one_name_the_newcomers_is_left_out_and_nobody_is_switched_off(
+    bench,
+):
     """The fault is the newcomer's, and is told once, however often tools are asked for."""
-    kit = await bench(plugin("one", look), plugin("two", other, remind=lambda: "two is there"), faults=True)
+    kit = await bench(
+        plugin("one", look), plugin("two", other, remind=lambda: "two is there"), faults=True
+    )
     for _ in range(5):
         kit.session.tools_changed()
     assert (await kit.call("look")).text == "seen"
@@ -429,10 +479,12 @@ async def test_replacing_a_tool_is_declared(bench, order):
     assert "look" not in kit.session.tools
 
 
-# --- what went wrong is seen ------------------------------------------------------------------------------------------------
+# --- what went wrong is seen ----------------------------------------------------------------------
 
 
-async def test_faults_from_before_the_session_are_events_of_every_session(bench, tmp_path, monkeypatch):
+async def test_faults_from_before_the_session_are_events_of_every_session(
+    bench, tmp_path, monkeypatch
+):
     """What did not load or open stands in the log of each session, a resumed one's, too."""
 
     async def opens():
@@ -455,7 +507,9 @@ async def test_faults_from_before_the_session_are_events_of_every_session(bench,
 
 async def test_nothing_runs_before_the_crash_of_a_kernel_instance_is_known(bench):
     """A plugin that is off in the kernel is off in the sessions that are open, gates included."""
-    kit = await bench(plugin("keeper", on_tool_call=lambda: None), plugin("tools", look), faults=True)
+    kit = await bench(
+        plugin("keeper", on_tool_call=lambda: None), plugin("tools", look), faults=True
+    )
     assert (await kit.call("look")).text == "seen"
     kit.kernel.crashed("keeper", OSError("gone"))
     assert (await kit.call("look")).code == E_DENIED
@@ -464,7 +518,9 @@ async def test_nothing_runs_before_the_crash_of_a_kernel_instance_is_known(bench
 
 @pytest.mark.parametrize("moment", ["while the session opens", "between two instances"])
 async def test_a_kernel_instance_that_crashes_while_a_session_opens_closes_its_gate(bench, moment):
-    """The session that is opening is off the plugin as one that is open: no call runs in it, and it says why."""
+    """The session that is opening is off the plugin as one that is open: no call runs in it, and it
+    says why.
+    """
     kit = await bench(plugin("tools", look))
     crash, opening = trio.Event(), trio.Event()
 
@@ -487,8 +543,12 @@ async def test_a_kernel_instance_that_crashes_while_a_session_opens_closes_its_g
         opening.set()
         yield
 
-    keeper = plugin("keeper", open_kernel=keeper_kernel, open_session=keeper_session, on_tool_call=lambda: None)
-    slow = plugin("slow", open_session=slow_session, gates=("wrap_process",), wrap_process=lambda: None)
+    keeper = plugin(
+        "keeper", open_kernel=keeper_kernel, open_session=keeper_session, on_tool_call=lambda: None
+    )
+    slow = plugin(
+        "slow", open_session=slow_session, gates=("wrap_process",), wrap_process=lambda: None
+    )
     plugins = [slow, keeper] if moment == "while the session opens" else [keeper, slow]
     async with (
         open_kernel([*plugins, plugin("tools", look)], environ={}) as kernel,
@@ -516,7 +576,12 @@ async def test_a_class_of_exception_that_is_not_an_error_ends_no_run(bench, kind
     def remind():
         raise kind("fell")
 
-    kit = await bench(plugin("tools", fall), plugin("other", remind=remind), answers=[use("fall"), "done"], faults=True)
+    kit = await bench(
+        plugin("tools", fall),
+        plugin("other", remind=remind),
+        answers=[use("fall"), "done"],
+        faults=True,
+    )
     assert (await kit.run("x")).state == "completed"
     assert kit.result("fall").code == "E_PLUGIN"
     assert {fault.plugin for fault in kit.of(PluginFault)} == {"tools", "other"}

@@ -1,4 +1,7 @@
-"""The faults table: every hook, whatever goes wrong in it. The session always goes on, and no gate falls open."""
+"""The faults table: every hook, whatever goes wrong in it.
+
+The session always goes on, and no gate falls open.
+"""
 
 import time
 
@@ -46,7 +49,11 @@ def broken(hook, kind):
     if hook in SUPERVISED:
         function = {"raises": fails_to_open, "hangs": never_up, "nonsense": yields_nothing}[kind]
     else:
-        function = {"raises": raises_plainly if collect else raises, "hangs": hangs, "nonsense": nonsense}[kind]
+        function = {
+            "raises": raises_plainly if collect else raises,
+            "hangs": hangs,
+            "nonsense": nonsense,
+        }[kind]
     return plugin("bad", **{hook: function})
 
 
@@ -66,7 +73,11 @@ def good(ran):
         return "spawned"
 
     return plugin(
-        "good", touch, spawn, remind=lambda: "from good", build_prompt_layer=lambda: Layer(40, "good", "from good")
+        "good",
+        touch,
+        spawn,
+        remind=lambda: "from good",
+        build_prompt_layer=lambda: Layer(40, "good", "from good"),
     )
 
 
@@ -87,7 +98,8 @@ async def play(kit, hook):
     return ends
 
 
-# An async implementation of a collect hook does not even load. While a filter fails, no prompt is taken: test_redaction.py.
+# An async implementation of a collect hook does not even load. While a filter fails, no prompt is
+# taken: test_redaction.py.
 CASES = [
     (hook, kind)
     for hook in HOOKS
@@ -98,7 +110,9 @@ CASES = [
 
 @pytest.mark.parametrize(("hook", "kind"), CASES)
 async def test_session_goes_on_whatever_goes_wrong(bench, autojump_clock, hook, kind):
-    """Every run ends, the fault is an event naming plugin and hook, the good plugin's part is there, gates stay closed."""
+    """Every run ends, the fault is an event naming plugin and hook, the good plugin's part is
+    there, gates stay closed.
+    """
     ran: list[int] = []
     window = 4_000 if hook == "trim_context" else 128_000
     model = ScriptedModel(window=window, max_output=500)
@@ -131,7 +145,9 @@ async def test_session_goes_on_whatever_goes_wrong(bench, autojump_clock, hook, 
 
 
 def gate_holds(kit, hook, ran):
-    """What a gate guards has not happened, neither while its plugin failed nor after it was switched off."""
+    """What a gate guards has not happened, neither while its plugin failed nor after it was
+    switched off.
+    """
     last = kit.results[-1]
     assert last.code == E_DENIED
     assert "The plugin 'bad' guards tool calls and is not working (3 failures in a row" in last.text
@@ -145,7 +161,9 @@ def gate_holds(kit, hook, ran):
     elif hook == "wrap_process":
         assert {result.code for result in kit.results if result.name == "spawn"} == {E_DENIED}
     elif hook == "check_result":
-        seen = str([m for request in kit.requests for m in request.messages if isinstance(m, ToolMessage)])
+        seen = str(
+            [m for request in kit.requests for m in request.messages if isinstance(m, ToolMessage)]
+        )
         assert "secret" not in seen
         assert kit.results[0].code == E_PLUGIN
         assert "withheld" in kit.results[0].text
@@ -168,7 +186,9 @@ async def test_a_hook_that_blocks_past_its_deadline_is_reported(bench, monkeypat
         return block()
 
     ran: list[int] = []
-    kit = await bench(plugin("slow", remind=block_in_async if is_async else block), good(ran), faults=True)
+    kit = await bench(
+        plugin("slow", remind=block_in_async if is_async else block), good(ran), faults=True
+    )
     await play(kit, "remind")
     assert {(fault.plugin, fault.hook) for fault in kit.faults} == {("slow", "remind")}
     assert not any("too late" in note for event in kit.of(RoundEnded) for note in event.notes)
@@ -198,7 +218,9 @@ async def test_faulty_layer_keeps_its_last_good_text(bench):
             raise RuntimeError("broken")
         return Layer(40, "rules", "Be kind.")
 
-    kit = await bench(plugin("rules", build_prompt_layer=build_prompt_layer), answers=["a", "b"], faults=True)
+    kit = await bench(
+        plugin("rules", build_prompt_layer=build_prompt_layer), answers=["a", "b"], faults=True
+    )
     await kit.run("x")
     await kit.run("y")
     assert kit.requests[0].layers == kit.requests[1].layers == (Layer(40, "rules", "Be kind."),)
@@ -213,13 +235,17 @@ async def test_gate_of_a_half_stays_closed_when_it_is_switched_off(bench):
             raise RuntimeError("broken")
 
     ran: list[int] = []
-    kit = await bench(plugin("bad", open_session=lambda: Guard(), gates=("on_tool_call",)), good(ran), faults=True)
+    kit = await bench(
+        plugin("bad", open_session=lambda: Guard(), gates=("on_tool_call",)), good(ran), faults=True
+    )
     await play(kit, "on_tool_call")
     assert ran == []
     gate_holds(kit, "on_tool_call", ran)
 
 
-@pytest.mark.parametrize("error", [SystemExit(1), GeneratorExit(), ExceptionGroup("g", [OSError("deep")])])
+@pytest.mark.parametrize(
+    "error", [SystemExit(1), GeneratorExit(), ExceptionGroup("g", [OSError("deep")])]
+)
 async def test_stranger_exceptions_of_a_plugin_are_faults_too(bench, error):
     """A plugin that calls sys.exit, or has a nursery of its own, ends nothing but its turn."""
 

@@ -55,11 +55,21 @@ async def test_order_is_tryfirst_then_plugins_module_before_half_then_trylast(be
     d = plugin("d", build_prompt_layer=named("d", tryfirst=True))
     kit = await bench(a, b, c, d, answers=["ok"])
     await kit.run("x")
-    assert [layer.name for layer in kit.requests[0].layers] == ["a half early", "d", "a", "a half", "c", "b"]
+    assert [layer.name for layer in kit.requests[0].layers] == [
+        "a half early",
+        "d",
+        "a",
+        "a half",
+        "c",
+        "b",
+    ]
 
 
 async def test_gather_asks_all_at_once_and_drops_none(bench, autojump_clock):
-    """Ten slow sources of context take as long as one; answers stand in plugin order, whoever is first."""
+    """Ten slow sources of context take as long as one.
+
+    Answers stand in plugin order, whoever is first.
+    """
 
     def source(n):
         async def gather_context():
@@ -89,8 +99,14 @@ async def test_first_stops_at_the_first_answer(bench):
 
         return plugin(name, interpret_prompt=interpret_prompt)
 
-    plugins = [reading("silent", None), reading("broken", ValueError("x")), reading("sure", Interpretation("changed"))]
-    kit = await bench(*plugins, reading("late", Interpretation("never")), answers=["ok"], faults=True)
+    plugins = [
+        reading("silent", None),
+        reading("broken", ValueError("x")),
+        reading("sure", Interpretation("changed")),
+    ]
+    kit = await bench(
+        *plugins, reading("late", Interpretation("never")), answers=["ok"], faults=True
+    )
     await kit.run("x")
     assert asked == ["silent", "broken", "sure"]
     assert kit.requests[0].messages[0].parts[0].text == "changed"
@@ -98,7 +114,9 @@ async def test_first_stops_at_the_first_answer(bench):
 
 async def test_command_in_a_prompt_is_answered_without_a_model(bench):
     """interpret_prompt may settle the matter."""
-    kit = await bench(plugin("p", interpret_prompt=lambda text: Interpretation(text, reply=f"did {text}")))
+    kit = await bench(
+        plugin("p", interpret_prompt=lambda text: Interpretation(text, reply=f"did {text}"))
+    )
     run = await kit.start("/clear")
     assert run.reply == "did /clear"
     assert (await run.wait()).state == "completed"
@@ -181,7 +199,9 @@ async def test_notes_of_remind_stand_at_the_tail(bench):
     def remind(results):
         return " and ".join(result.text for result in results)
 
-    kit = await bench(plugin("t", look, remind=remind), answers=[use("look", n=1) + use("look", n=2), "ok"])
+    kit = await bench(
+        plugin("t", look, remind=remind), answers=[use("look", n=1) + use("look", n=2), "ok"]
+    )
     await kit.run("x")
     assert kit.of(RoundEnded)[0].notes == ("seen 1 and seen 2",)
     assert kit.requests[1].messages[-1].text == "seen 1 and seen 2"
@@ -201,7 +221,9 @@ async def test_half_joins_the_hooks_of_its_session_only(bench):
             self.count += 1
             return Layer(40, "count", str(self.count))
 
-    kit = await bench(plugin("p", open_session=lambda: Half()), answers=[say("a"), say("b"), say("c")])
+    kit = await bench(
+        plugin("p", open_session=lambda: Half()), answers=[say("a"), say("b"), say("c")]
+    )
     await kit.run("x")
     async with kit.kernel.open_session(kit.workspace) as other:
         await other.run("x")
@@ -229,7 +251,10 @@ def test_async_implementation_of_a_collect_hook_is_refused_at_load():
 
 @pytest.mark.parametrize(
     ("hook", "text"),
-    [("provide_tool", "no hook 'provide_tool'"), ("remind", "remind has no argument message; it has agent, results")],
+    [
+        ("provide_tool", "no hook 'provide_tool'"),
+        ("remind", "remind has no argument message; it has agent, results"),
+    ],
 )
 def test_misspelt_hooks_and_arguments_are_named(hook, text):
     """The message says which plugin is meant and what would be right."""

@@ -37,13 +37,17 @@ RETRIED = [
 
 
 @pytest.mark.parametrize(("failures", "waits"), RETRIED)
-async def test_failure_that_passes_is_retried_after_its_wait(bench, autojump_clock, failures, waits):
+async def test_failure_that_passes_is_retried_after_its_wait(
+    bench, autojump_clock, failures, waits
+):
     """Each retry is an event with its wait, and the run is answered in exactly that time."""
     kit = await bench(answers=[*failures, "answer"])
     ended, seconds = await play(kit)
     assert (ended.state, ended.text) == ("completed", "answer")
     assert seconds == pytest.approx(sum(waits))
-    assert [(event.action, event.wait) for event in kit.of(ModelFailed)] == [("retry", wait) for wait in waits]
+    assert [(event.action, event.wait) for event in kit.of(ModelFailed)] == [
+        ("retry", wait) for wait in waits
+    ]
     assert [event.attempt for event in kit.of(ModelStarted)] == [*range(1, len(waits) + 2)]
     assert len({request.body for request in kit.requests}) == 1
 
@@ -62,7 +66,9 @@ GIVEN_UP = [
 
 
 @pytest.mark.parametrize(("failures", "requests", "code", "needed"), GIVEN_UP)
-async def test_failure_that_stays_ends_the_run(bench, autojump_clock, failures, requests, code, needed):
+async def test_failure_that_stays_ends_the_run(
+    bench, autojump_clock, failures, requests, code, needed
+):
     """After its retries a run fails with the reason, and a later prompt goes on."""
     kit = await bench(answers=failures)
     ended, _ = await play(kit)
@@ -76,14 +82,18 @@ async def test_failure_that_stays_ends_the_run(bench, autojump_clock, failures, 
 
 async def test_missing_key_is_said(bench):
     """The message and the hint of the gateway reach the user as they are."""
-    kit = await bench(answers=[ModelError("The key was refused.", kind="auth", hint="Set OPENAI_API_KEY.")])
+    kit = await bench(
+        answers=[ModelError("The key was refused.", kind="auth", hint="Set OPENAI_API_KEY.")]
+    )
     ended = await kit.run("x")
     assert (ended.error, ended.hint) == ("The key was refused.", "Set OPENAI_API_KEY.")
     assert kit.of(UserNeeded)[0].message == "The key was refused. Set OPENAI_API_KEY."
 
 
 @pytest.mark.parametrize("silent", [pause(1e6), say("Once upon a ") + pause(1e6)])
-async def test_silent_model_is_given_up_after_thirty_seconds_and_tried_once_more(bench, autojump_clock, silent):
+async def test_silent_model_is_given_up_after_thirty_seconds_and_tried_once_more(
+    bench, autojump_clock, silent
+):
     """30 s without a byte, a wait of 2 s, 30 s more, then the user is told to check the network."""
     kit = await bench(answers=[silent, silent])
     ended, seconds = await play(kit)
@@ -93,7 +103,10 @@ async def test_silent_model_is_given_up_after_thirty_seconds_and_tried_once_more
 
 
 async def test_signs_of_life_keep_a_slow_model(bench, autojump_clock):
-    """A model that is queued for a hundred seconds and says so is waited for; what it then says counts anew."""
+    """A model that is queued for a hundred seconds and says so is waited for.
+
+    What it then says counts anew.
+    """
     queued = [part for _ in range(5) for part in (pause(20.0), Alive())]
     kit = await bench(answers=[[*queued, "at ", *queued, "last"]])
     ended, seconds = await play(kit)
@@ -102,7 +115,9 @@ async def test_signs_of_life_keep_a_slow_model(bench, autojump_clock):
 
 
 @pytest.mark.parametrize("sign", [Alive(), " ", "\n"], ids=["alive", "blank", "newline"])
-async def test_signs_of_life_alone_do_not_outlive_the_limit_for_silence(bench, autojump_clock, sign):
+async def test_signs_of_life_alone_do_not_outlive_the_limit_for_silence(
+    bench, autojump_clock, sign
+):
     """Keep-alives stretch it to four times; blanks do not stretch it at all."""
     endless = [part for _ in range(1_000) for part in (pause(0.7), sign)]
     kit = await bench(answers=[endless, endless])
@@ -113,7 +128,10 @@ async def test_signs_of_life_alone_do_not_outlive_the_limit_for_silence(bench, a
 
 
 async def test_an_answer_has_a_time_limit(bench, autojump_clock):
-    """A word every twenty seconds is progress, and still not for ever; only another model is tried."""
+    """A word every twenty seconds is progress, and still not for ever.
+
+    Only another model is tried.
+    """
     endless = [part for _ in range(1_000) for part in (pause(20.0), "word ")]
     kit = await bench(answers=[endless], settings={"answer_timeout": 600})
     ended, seconds = await play(kit)
@@ -134,7 +152,9 @@ async def test_an_endless_answer_is_cut_off(bench):
         assert len(kit.requests) == 1
 
 
-async def test_a_fallback_that_does_not_exist_is_named_and_the_rest_of_the_list_tried(bench, autojump_clock):
+async def test_a_fallback_that_does_not_exist_is_named_and_the_rest_of_the_list_tried(
+    bench, autojump_clock
+):
     second = ScriptedModel(["from the second"], name="scripted/second")
     kit = await bench(
         answers=[failing("timeout")] * 2,
@@ -159,10 +179,15 @@ async def test_a_fallback_that_does_not_exist_does_not_hide_the_true_error(bench
 async def test_when_the_fallback_fails_too_both_errors_are_told(bench, autojump_clock):
     second = ScriptedModel([failing("auth")], name="scripted/second")
     kit = await bench(
-        answers=[failing("timeout")] * 2, models={"second": second}, settings={"fallback": ["scripted/second"]}
+        answers=[failing("timeout")] * 2,
+        models={"second": second},
+        settings={"fallback": ["scripted/second"]},
     )
     ended, _ = await play(kit)
-    assert ended.error == "It failed: timeout. The fallback scripted/second failed, too: It failed: auth."
+    assert (
+        ended.error
+        == "It failed: timeout. The fallback scripted/second failed, too: It failed: auth."
+    )
 
 
 async def test_a_wait_that_is_too_long_is_told(bench, autojump_clock):
@@ -175,13 +200,19 @@ async def test_a_wait_that_is_too_long_is_told(bench, autojump_clock):
 async def test_no_credit_is_told_at_once(bench, autojump_clock):
     """Waiting brings no credit; another model may have some."""
     second = ScriptedModel(["from the second"], name="scripted/second")
-    kit = await bench(answers=[failing("quota")], models={"second": second}, settings={"fallback": ["scripted/second"]})
+    kit = await bench(
+        answers=[failing("quota")],
+        models={"second": second},
+        settings={"fallback": ["scripted/second"]},
+    )
     ended, seconds = await play(kit)
     assert (ended.text, seconds) == ("from the second", 0)
 
 
 async def test_fallback_goes_on_with_the_next_model(bench, autojump_clock):
-    """When the retries of one model are used up, the next of the list answers, with retries of its own."""
+    """When the retries of one model are used up, the next of the list answers, with retries of its
+    own.
+    """
     second = ScriptedModel([failing("server"), "from the second"], name="scripted/second")
     kit = await bench(
         answers=[failing("rate_limit", retry_after=1.0)] * 2,
@@ -203,24 +234,37 @@ async def test_last_model_of_the_list_ends_it(bench, autojump_clock):
     """When nobody answers, the run fails."""
     second = ScriptedModel([failing("timeout")] * 2, name="scripted/second")
     kit = await bench(
-        answers=[failing("timeout")] * 2, models={"second": second}, settings={"fallback": ["scripted/second"]}
+        answers=[failing("timeout")] * 2,
+        models={"second": second},
+        settings={"fallback": ["scripted/second"]},
     )
     ended, _ = await play(kit)
     assert ended.state == "failed"
-    assert [event.action for event in kit.of(ModelFailed)] == ["retry", "fallback", "retry", "give_up"]
+    assert [event.action for event in kit.of(ModelFailed)] == [
+        "retry",
+        "fallback",
+        "retry",
+        "give_up",
+    ]
 
 
 async def test_wrong_key_is_not_covered_up_by_a_fallback(bench):
     """A refused key is told at once."""
     second = ScriptedModel(["never"], name="scripted/second")
-    kit = await bench(answers=[failing("auth")], models={"second": second}, settings={"fallback": ["scripted/second"]})
+    kit = await bench(
+        answers=[failing("auth")],
+        models={"second": second},
+        settings={"fallback": ["scripted/second"]},
+    )
     assert (await kit.run("x")).code == E_LLM_AUTH
     assert second.requests == []
 
 
 async def test_new_attempt_tells_readers_to_drop_what_they_showed(bench, autojump_clock):
     """Pieces of a broken answer belong to their attempt; only the whole answer is logged."""
-    kit = await bench(model=ScriptedModel([say("one two three") + cut(), "four five six"], pace=0.1))
+    kit = await bench(
+        model=ScriptedModel([say("one two three") + cut(), "four five six"], pace=0.1)
+    )
     seen = []
 
     async def read(task_status):
@@ -257,7 +301,9 @@ async def test_finished_calls_are_not_run_again_by_a_retry(bench, autojump_clock
         ran.append(n)
         return "acted"
 
-    kit = await bench(plugin("tools", act), answers=[use("act", n=1), use("act", n=2), failing("server"), "done"])
+    kit = await bench(
+        plugin("tools", act), answers=[use("act", n=1), use("act", n=2), failing("server"), "done"]
+    )
     assert (await kit.run("x")).state == "completed"
     assert ran == [1, 2]
 

@@ -1,4 +1,6 @@
-"""Several calls in one answer: in parallel, in order, within their time, and never two writers on one file."""
+"""Several calls in one answer: in parallel, in order, within their time, and never two writers on
+one file.
+"""
 
 import pytest
 import trio
@@ -67,7 +69,9 @@ async def test_results_stand_in_call_order(bench, tools, autojump_clock):
     await kit.run("x")
     assert [event.result.text for event in kit.of(CallDone)] == ["waited 2", "waited 3", "waited 1"]
     sent = kit.requests[1].messages[-1].results
-    assert [(result.call_id, result.text) for result in sent] == [(f"call-{n}", f"waited {n}") for n in (1, 2, 3)]
+    assert [(result.call_id, result.text) for result in sent] == [
+        (f"call-{n}", f"waited {n}") for n in (1, 2, 3)
+    ]
 
 
 async def test_one_failing_call_does_not_touch_the_others(bench, tools):
@@ -79,9 +83,14 @@ async def test_one_failing_call_does_not_touch_the_others(bench, tools):
     assert "Nothing there. Look elsewhere." in kit.results[0].text
 
 
-@pytest.mark.parametrize("names", [("a.txt", "a.txt"), ("a.txt", "./x/../a.txt"), ("a.txt", "link.txt")])
+@pytest.mark.parametrize(
+    "names", [("a.txt", "a.txt"), ("a.txt", "./x/../a.txt"), ("a.txt", "link.txt")]
+)
 async def test_writers_of_one_file_take_turns(bench, autojump_clock, names):
-    """Two calls that write one file, by whatever names, run one after another; others beside them."""
+    """Two calls that write one file, by whatever names, run one after another.
+
+    Others beside them.
+    """
     busy: list[str] = []
     overlaps: list[str] = []
 
@@ -97,9 +106,13 @@ async def test_writers_of_one_file_take_turns(bench, autojump_clock, names):
 
     first, second = names
     answer = (
-        use("write", path=first, file="a") + use("write", path=second, file="a") + use("write", path="b.txt", file="b")
+        use("write", path=first, file="a")
+        + use("write", path=second, file="a")
+        + use("write", path="b.txt", file="b")
     )
-    kit = await bench(plugin("tools", write), answers=[answer, "ok"], files={"a.txt": "", "x/y": ""})
+    kit = await bench(
+        plugin("tools", write), answers=[answer, "ok"], files={"a.txt": "", "x/y": ""}
+    )
     (kit.workspace / "link.txt").symlink_to("a.txt")
     began = trio.current_time()
     await kit.run("x")
@@ -108,7 +121,10 @@ async def test_writers_of_one_file_take_turns(bench, autojump_clock, names):
 
 
 async def test_call_that_outlives_its_time_is_cancelled_and_told(bench, tools, autojump_clock):
-    """The limit is the tool's, a number or a function of the arguments; the loop does not repeat the call."""
+    """The limit is the tool's, a number or a function of the arguments.
+
+    The loop does not repeat the call.
+    """
     kit = await bench(tools, answers=[use("search") + use("patient", seconds=40), "ok"])
     began = trio.current_time()
     assert (await kit.run("x")).state == "completed"
@@ -126,18 +142,33 @@ async def test_call_knows_its_deadline_and_session(bench, autojump_clock):
     @tool(risk="read", timeout=20)
     def show(call: Call) -> Output:
         """Show the call."""
-        seen.update(left=call.deadline - trio.current_time(), id=call.id, agent=call.agent.name, session=call.session)
+        seen.update(
+            left=call.deadline - trio.current_time(),
+            id=call.id,
+            agent=call.agent.name,
+            session=call.session,
+        )
         return Output("shown", data={"n": 1})
 
     kit = await bench(plugin("tools", show))
     result = await kit.call("show")
-    assert seen == {"left": pytest.approx(20), "id": "call-1", "agent": "main", "session": kit.session}
+    assert seen == {
+        "left": pytest.approx(20),
+        "id": "call-1",
+        "agent": "main",
+        "session": kit.session,
+    }
     assert result.data == {"n": 1}
 
 
 async def test_bad_arguments_name_the_place(bench, tools):
-    """The model reads where its JSON is wrong, each time, and the run goes on; the third answer in a row is told."""
-    kit = await bench(tools, answers=[*[use("count", n=f"bad {n}") for n in range(3)], use("count", n=4), "ok"])
+    """The model reads where its JSON is wrong, each time, and the run goes on.
+
+    The third answer in a row is told.
+    """
+    kit = await bench(
+        tools, answers=[*[use("count", n=f"bad {n}") for n in range(3)], use("count", n=4), "ok"]
+    )
     assert (await kit.run("x")).state == "completed"
     texts = [result.text for result in kit.results]
     assert all("`$.n`" in text and "skipped" not in text for text in texts[:3])
@@ -148,9 +179,14 @@ async def test_bad_arguments_name_the_place(bench, tools):
 
 async def test_same_failing_call_is_broken_after_three(bench, tools):
     """The fourth identical call is not carried out; a changed one is."""
-    kit = await bench(tools, answers=[*[use("fail", n=1)] * 5, use("fail", n=2), use("count", n=1), "ok"])
+    kit = await bench(
+        tools, answers=[*[use("fail", n=1)] * 5, use("fail", n=2), use("count", n=1), "ok"]
+    )
     await kit.run("x")
-    assert [result.code for result in kit.results] == [E_FAILED] * 3 + [E_REPEATED] * 2 + [E_FAILED, ""]
+    assert [result.code for result in kit.results] == [E_FAILED] * 3 + [E_REPEATED] * 2 + [
+        E_FAILED,
+        "",
+    ]
     assert len([event for event in kit.of(CallStarted) if event.call.name == "fail"]) == 4
 
 

@@ -28,7 +28,9 @@ def processes(warden: Warden, tmp_path: Path) -> Processes:
 
 
 async def test_folder_and_environment_are_the_sessions(processes, tmp_path, monkeypatch):
-    """A relative folder is relative to the session's, variables are added to hilum's own, and `open` agrees with `run`."""
+    """A relative folder is relative to the session's, variables are added to hilum's own, and
+    `open` agrees with `run`.
+    """
     (tmp_path / "sub").mkdir()
     monkeypatch.setenv("FROM_HILUM", "1")
     argv = ["bash", "-c", 'pwd; echo $FROM_HILUM "$ADDED"']
@@ -44,10 +46,14 @@ async def test_folder_and_environment_are_the_sessions(processes, tmp_path, monk
 async def test_options_reach_the_warden(processes):
     """Input, limit and callback of `run`, pipe and merged streams of `open` do what they say."""
     seen = []
-    done = await processes.run(["cat"], input=b"0123456789", limit=4, on_output=lambda *chunk: seen.append(chunk))
+    done = await processes.run(
+        ["cat"], input=b"0123456789", limit=4, on_output=lambda *chunk: seen.append(chunk)
+    )
     assert (done.stdout, done.dropped) == (b"01\n[... 6 bytes left out ...]\n89", 6)
     assert seen == [("stdout", b"0123456789")]
-    async with processes.open(["bash", "-c", "read x; echo $x >&2"], stdin=True, merge=True) as process:
+    async with processes.open(
+        ["bash", "-c", "read x; echo $x >&2"], stdin=True, merge=True
+    ) as process:
         await process.stdin.send_all(b"hi\n")
         assert await process.wait() == 0
         assert await process.stdout.receive_some() == b"hi\n"

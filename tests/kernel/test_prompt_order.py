@@ -1,4 +1,7 @@
-"""Prompts keep the order in which they were given; a run that is tried again begins at its own events; kinds are checked."""
+"""Prompts keep the order in which they were given.
+
+A run that is tried again begins at its own events; kinds are checked.
+"""
 
 import pytest
 import trio

@@ -1,4 +1,6 @@
-"""Secrets are taken out of events before they are written, and a call still runs as its model wrote it."""
+"""Secrets are taken out of events before they are written, and a call still runs as its model wrote
+it.
+"""
 
 import json
 import threading
@@ -83,9 +85,14 @@ def stored(kit):
 
 
 async def test_nothing_that_is_written_holds_a_secret_and_the_call_runs_as_written(bench):
-    """Prompt, text, reasoning, arguments, the layers of plugins, their events, the end of the run, the title."""
+    """Prompt, text, reasoning, arguments, the layers of plugins, their events, the end of the run,
+    the title.
+    """
     notes = Notes()
-    layers = plugin("layers", build_prompt_layer=hookimpl(lambda: Layer(40, "rules", f"The password is {SECRET}.")))
+    layers = plugin(
+        "layers",
+        build_prompt_layer=hookimpl(lambda: Layer(40, "rules", f"The password is {SECRET}.")),
+    )
     answer = AssistantMessage(
         (
             Thinking(f"I think of {SECRET}."),
@@ -134,7 +141,14 @@ async def test_a_resumed_session_sends_the_same_requests(tmp_path):
         bodies.append(kit.requests[-1].body)
         events = list(kit.session.journal._log.read(0, 10_000))
     second = MemoryStore()
-    cut = max(event.seq for event in events if isinstance(event, RunEnded) and event.seq < events[-2].seq) + 1
+    cut = (
+        max(
+            event.seq
+            for event in events
+            if isinstance(event, RunEnded) and event.seq < events[-2].seq
+        )
+        + 1
+    )
     log = await second.create(SessionInfo(identity, str(kit.session.workspace.root)))
     log.append(events[:cut])
     await log.close()
@@ -179,12 +193,20 @@ async def test_arguments_stay_json_and_keep_their_spelling_where_nothing_is_in_t
     plain = '{ "text" :  "as \\u0061 model writes" }'
     entries = {SECRET: "1", f"{SECRET}": "1", f"x{SECRET}": SECRET, f"x{HIDDEN}": "2"}
     answer = AssistantMessage(
-        (ToolCall("call_1", "keep", plain), ToolCall("call_2", "keep_all", json.dumps({"entries": entries})))
+        (
+            ToolCall("call_1", "keep", plain),
+            ToolCall("call_2", "keep_all", json.dumps({"entries": entries})),
+        )
     )
     kit = await bench(notes.plugin, redactor(), answers=[answer, "done"])
     await kit.run("go")
     first, second = kit.of(ModelAnswered)[0].message.calls
-    assert (first.id, first.arguments, second.id, second.name) == ("call_1", plain, "call_2", "keep_all")
+    assert (first.id, first.arguments, second.id, second.name) == (
+        "call_1",
+        plain,
+        "call_2",
+        "keep_all",
+    )
     assert json.loads(second.arguments) == {
         "entries": {HIDDEN: "1", f"x{HIDDEN}": HIDDEN, f"x{HIDDEN}-2": "2"},
     }
@@ -196,7 +218,10 @@ async def test_escapes_and_numbers_hide_nothing(bench):
     """A model may spell a text with escapes; a secret may be a number."""
 
     def numbers(texts):
-        return [text.replace("1234567890123", "[REDACTED:PIN]").replace(SECRET, HIDDEN) for text in texts]
+        return [
+            text.replace("1234567890123", "[REDACTED:PIN]").replace(SECRET, HIDDEN)
+            for text in texts
+        ]
 
     escaped = json.dumps({"text": SECRET}).replace("h", "\\u0068")
     answer = AssistantMessage(
@@ -232,7 +257,9 @@ async def test_signed_reasoning_is_left_out_whole_and_plain_reasoning_is_replace
     )
     kit = await bench(redactor(), answers=[answer])
     await kit.run("go")
-    thoughts = [part for part in kit.of(ModelAnswered)[0].message.parts if isinstance(part, Thinking)]
+    thoughts = [
+        part for part in kit.of(ModelAnswered)[0].message.parts if isinstance(part, Thinking)
+    ]
     assert thoughts == [
         Thinking("a clean thought", signed),
         Thinking(f"of {HIDDEN}"),
@@ -243,7 +270,9 @@ async def test_signed_reasoning_is_left_out_whole_and_plain_reasoning_is_replace
 async def test_the_user_approves_what_runs(bench):
     """A placeholder could hide a command; the log still has nothing but the placeholder."""
     notes = Notes()
-    kit = await bench(notes.plugin, redactor(), approve="ask_first", answers=[use("keep", text=SECRET), "done"])
+    kit = await bench(
+        notes.plugin, redactor(), approve="ask_first", answers=[use("keep", text=SECRET), "done"]
+    )
     run = await kit.start("go")
     asked = await kit.wait_for(ApprovalAsked)
     assert json.loads(asked.call.arguments) == {"text": SECRET}
@@ -274,7 +303,9 @@ async def test_an_answer_that_cannot_be_searched_ends_the_run(bench):
     """The end says why; what the model said is in no event."""
     broken = Broken()
     go_on = trio.Event()
-    kit = await bench(Notes().plugin, broken.plugin(), answers=[pause(go_on) + use("keep", text=SECRET)])
+    kit = await bench(
+        Notes().plugin, broken.plugin(), answers=[pause(go_on) + use("keep", text=SECRET)]
+    )
     kit.allow_faults()
     run = await kit.start("go")
     await kit.model.asked()
@@ -287,7 +318,10 @@ async def test_an_answer_that_cannot_be_searched_ends_the_run(bench):
 
 
 async def test_other_texts_that_cannot_be_searched_are_withheld(bench):
-    """An event is written all the same; who failed stays readable, and three failures refuse what follows."""
+    """An event is written all the same.
+
+    Who failed stays readable, and three failures refuse what follows.
+    """
     broken = Broken()
     kit = await bench(broken.plugin(), answers=["ok"])
     kit.allow_faults()
@@ -316,7 +350,12 @@ async def test_large_texts_are_searched_in_a_thread_and_every_text_once(bench):
 
     def redact_texts(texts):
         asked.extend(texts)
-        threads.add((threading.current_thread() is threading.main_thread(), max(map(len, texts)) > IN_THREAD))
+        threads.add(
+            (
+                threading.current_thread() is threading.main_thread(),
+                max(map(len, texts)) > IN_THREAD,
+            )
+        )
         return replaced(texts)
 
     kit = await bench(plugin("redactor", redact_texts=hookimpl(redact_texts)), answers=["ok"])
@@ -336,7 +375,9 @@ async def test_a_run_that_is_stopped_while_a_text_is_searched_ends(bench):
             release.wait(20)
         return replaced(texts)
 
-    kit = await bench(plugin("redactor", redact_texts=hookimpl(redact_texts)), answers=[say("long " * IN_THREAD)])
+    kit = await bench(
+        plugin("redactor", redact_texts=hookimpl(redact_texts)), answers=[say("long " * IN_THREAD)]
+    )
     run = await kit.start("go")
     await began.wait()
     run.stop()
@@ -350,7 +391,9 @@ async def test_agents_of_other_agents_get_no_secret_either(bench):
 
     kit = await bench(redactor(), answers=["ok", "ok"])
     before = (AssistantMessage((Text(f"It was {SECRET}.", "model"),)),)
-    kit.session.add_agent(Profile("helper", prompt=f"You know {SECRET}."), parent="main", messages=before)
+    kit.session.add_agent(
+        Profile("helper", prompt=f"You know {SECRET}."), parent="main", messages=before
+    )
     await kit.run(f"Use {SECRET}.", agent="helper")
     assert SECRET not in stored(kit)
     assert SECRET.encode() not in kit.requests[0].body

@@ -1,4 +1,6 @@
-"""Repeated failures and repeated results: what counts is the same call with nothing changed in between."""
+"""Repeated failures and repeated results: what counts is the same call with nothing changed in
+between.
+"""
 
 import pytest
 from hilum import Profile, ToolError, tool
@@ -74,9 +76,18 @@ async def test_red_edit_red_is_work_and_no_repetition(bench, world):
 
 
 async def test_fourth_identical_failure_is_refused_in_any_spelling(bench, world):
-    """JSON that is spelled otherwise is the same call; the refused repeat changes nothing, and one sentence says it all."""
+    """JSON that is spelled otherwise is the same call.
+
+    The refused repeat changes nothing, and one sentence says it all.
+    """
     world.red = 99
-    spelled = ['{"command": "t"}', '{"command":"t"}', '{ "command":"\\u0074" }', '{"command":"t" }', '{"command":"t"}']
+    spelled = [
+        '{"command": "t"}',
+        '{"command":"t"}',
+        '{ "command":"\\u0074" }',
+        '{"command":"t" }',
+        '{"command":"t"}',
+    ]
     answers = [Answer((ToolCall("", "run", text),)) for text in spelled]
     kit = await bench(world.plugin(), answers=[*answers, "ok"])
     await kit.run("x")
@@ -84,24 +95,43 @@ async def test_fourth_identical_failure_is_refused_in_any_spelling(bench, world)
     assert "failed three times in a row with E_FAILED" in kit.results[3].text
     assert kit.results[3].text == kit.results[4].text
     (note,) = notes(kit)
-    assert note.startswith("run failed three times in a row with E_FAILED, and nothing changed in between.")
+    assert note.startswith(
+        "run failed three times in a row with E_FAILED, and nothing changed in between."
+    )
     assert [event.message for event in kit.of(UserNeeded)] == [note.partition(" Change")[0]]
     assert len(kit.of(CallStarted)) == 3
 
 
 async def test_reading_the_file_cures_a_stale_edit(bench, world):
-    """After three E_STALE the model reads, and its edit is not refused; reading another file cures nothing."""
+    """After three E_STALE the model reads, and its edit is not refused.
+
+    Reading another file cures nothing.
+    """
     stale = use("edit", path="a.py", text="stale")
-    answers = [stale, stale, stale, use("look", path="b.py"), stale, use("look", path="./a.py"), stale, "ok"]
+    answers = [
+        stale,
+        stale,
+        stale,
+        use("look", path="b.py"),
+        stale,
+        use("look", path="./a.py"),
+        stale,
+        "ok",
+    ]
     kit = await bench(world.plugin(), answers=answers)
     await kit.run("x")
     assert codes(kit) == [E_STALE] * 3 + ["", E_REPEATED, "", E_STALE]
 
 
 async def test_another_agents_change_clears(bench, world):
-    """Twenty writers of one file are stale again and again; each is stale anew because another one wrote."""
+    """Twenty writers of one file are stale again and again.
+
+    Each is stale anew because another one wrote.
+    """
     stale = use("edit", path="a.py", text="stale")
-    kit = await bench(world.plugin(), answers=[stale, stale, stale, "ok", use("edit", path="a.py"), "ok"])
+    kit = await bench(
+        world.plugin(), answers=[stale, stale, stale, "ok", use("edit", path="a.py"), "ok"]
+    )
     kit.session.add_agent(Profile("other"))
     await kit.run("x")
     counts = kit.session.agents["main"].conversation.failures
@@ -113,8 +143,14 @@ async def test_another_agents_change_clears(bench, world):
 async def test_three_different_calls_of_one_answer_are_no_repetition(bench, world):
     """Three missing files, or three commands, in one answer: nobody is told to stop."""
     world.red = 3
-    three = use("run", command="grep x") + use("run", command="ls y") + use("run", command="test -d z")
-    same = use("run", command="git status") + use("run", command="git log") + use("run", command="git diff")
+    three = (
+        use("run", command="grep x") + use("run", command="ls y") + use("run", command="test -d z")
+    )
+    same = (
+        use("run", command="git status")
+        + use("run", command="git log")
+        + use("run", command="git diff")
+    )
     kit = await bench(world.plugin(), answers=[three, "ok"])
     await kit.run("x")
     assert codes(kit) == [E_FAILED] * 3
@@ -139,7 +175,9 @@ async def test_same_aim_three_answers_in_a_row_is_told_once(bench, world):
 async def test_success_in_between_is_not_in_a_row(bench, world):
     """Two failures, a success of the same program, two failures."""
     answers = [use("look", path="missing")] * 2
-    kit = await bench(world.plugin(), answers=[*answers, use("edit", path="missing"), *answers, "ok"])
+    kit = await bench(
+        world.plugin(), answers=[*answers, use("edit", path="missing"), *answers, "ok"]
+    )
     await kit.run("x")
     assert notes(kit) == []
     assert E_REPEATED not in codes(kit)
@@ -156,7 +194,10 @@ async def test_bad_arguments_are_never_skipped_at_their_first_failure(bench, wor
 
 
 async def test_calls_through_call_tool_are_told_apart_by_their_tools(bench):
-    """A wrong call of each of three deferred tools is no repetition; three wrong calls of one tool are."""
+    """A wrong call of each of three deferred tools is no repetition.
+
+    Three wrong calls of one tool are.
+    """
 
     def deferred(name):
         @tool(risk="read", effect="pure", name=name, deferred=True)
@@ -179,21 +220,37 @@ async def test_calls_through_call_tool_are_told_apart_by_their_tools(bench):
 
 
 async def test_same_result_again_and_again_is_noticed_and_then_refused(bench, world):
-    """A call that changes nothing and gives the same: a note at the fifth time, no run after the tenth."""
+    """A call that changes nothing and gives the same: a note at the fifth time, no run after the
+    tenth.
+    """
     look = use("look", path="a.py")
-    kit = await bench(world.plugin(), answers=[*[look] * (MAX_SAME_RESULTS + 2), use("edit", path="b"), look, "ok"])
+    kit = await bench(
+        world.plugin(),
+        answers=[*[look] * (MAX_SAME_RESULTS + 2), use("edit", path="b"), look, "ok"],
+    )
     await kit.run("x")
     assert codes(kit) == [""] * MAX_SAME_RESULTS + [E_REPEATED] * 2 + ["", ""]
     assert f"gave the same result {MAX_SAME_RESULTS} times" in kit.results[MAX_SAME_RESULTS].text
     rounds = kit.of(RoundEnded)
-    told = [number for number, event in enumerate(rounds, 1) if any("same result" in note for note in event.notes)]
+    told = [
+        number
+        for number, event in enumerate(rounds, 1)
+        if any("same result" in note for note in event.notes)
+    ]
     assert told == [SAME_RESULTS_NOTED]
 
 
 async def test_a_resume_counts_the_same(bench, world):
-    """The counts are folded from the log: whoever folds it again, refuses what was refused before."""
+    """The counts are folded from the log: whoever folds it again, refuses what was refused
+    before.
+    """
     world.red = 2
-    answers = [use("run", command="t"), use("look", path="missing"), use("look", path="a"), use("run", command="t")]
+    answers = [
+        use("run", command="t"),
+        use("look", path="missing"),
+        use("look", path="a"),
+        use("run", command="t"),
+    ]
     kit = await bench(world.plugin(), answers=[*answers, "ok"])
     await kit.run("x")
     folded = Conversation()
@@ -204,8 +261,13 @@ async def test_a_resume_counts_the_same(bench, world):
     assert folded.failures == kit.session.agents["main"].conversation.failures
 
 
-async def test_calls_whose_arguments_cannot_be_read_are_one_call_and_refused_after_three(bench, world):
-    """A model that sends half a call again and again does not go on for ever; a call that is right is carried out."""
+async def test_calls_whose_arguments_cannot_be_read_are_one_call_and_refused_after_three(
+    bench, world
+):
+    """A model that sends half a call again and again does not go on for ever.
+
+    A call that is right is carried out.
+    """
     half = [Answer((ToolCall("", "look", '{"path": "a' + "b" * n),)) for n in range(5)]
     kit = await bench(world.plugin(), answers=[*half, use("look", path="a"), "ok"])
     await kit.run("x")
@@ -216,21 +278,27 @@ async def test_calls_whose_arguments_cannot_be_read_are_one_call_and_refused_aft
 
 async def test_the_same_bad_call_is_refused_after_three(bench, world):
     """Arguments that do not fit the tool."""
-    kit = await bench(world.plugin(), answers=[*[use("look", bad=1)] * 4, use("look", path="a"), "ok"])
+    kit = await bench(
+        world.plugin(), answers=[*[use("look", bad=1)] * 4, use("look", path="a"), "ok"]
+    )
     await kit.run("x")
     assert codes(kit) == [E_BAD_ARGS] * 3 + [E_REPEATED, ""]
 
 
 @pytest.mark.parametrize("same", [True, False])
 async def test_a_command_that_changes_something_itself_is_not_said_to_change_nothing(bench, same):
-    """Each attempt edits and checks, and the check fails another way: whoever says that nothing changed, is wrong."""
+    """Each attempt edits and checks, and the check fails another way: whoever says that nothing
+    changed, is wrong.
+    """
     numbers = iter(range(9))
 
     @tool(risk="execute", aim=lambda arguments: "check")
     def run(command: str) -> str:
         """Run a command."""
         number = next(numbers)
-        raise ToolError(f"Exit code 1 after 0.{number} s\n{3 if same else 9 - number} lines are wrong")
+        raise ToolError(
+            f"Exit code 1 after 0.{number} s\n{3 if same else 9 - number} lines are wrong"
+        )
 
     answers = [use("run", command=f"sed -i {n} a; check") for n in range(3)]
     kit = await bench(plugin("shell", run), answers=[*answers, "ok"])
@@ -241,14 +309,19 @@ async def test_a_command_that_changes_something_itself_is_not_said_to_change_not
 
 @pytest.mark.parametrize("same", [True, False])
 async def test_the_same_command_is_refused_only_where_it_gets_nowhere(bench, same):
-    """A command that does the next step each time is no repetition; one that differs in its duration alone is."""
+    """A command that does the next step each time is no repetition.
+
+    One that differs in its duration alone is.
+    """
     numbers = iter(range(9))
 
     @tool(risk="execute", aim=lambda arguments: "step")
     def run(command: str) -> str:
         """Run a command."""
         number = next(numbers)
-        raise ToolError(f"Exit code 1 after 0.{number} s\n{3 if same else 9 - number} steps are left")
+        raise ToolError(
+            f"Exit code 1 after 0.{number} s\n{3 if same else 9 - number} steps are left"
+        )
 
     kit = await bench(plugin("shell", run), answers=[*[use("run", command="step")] * 4, "ok"])
     await kit.run("x")
@@ -270,7 +343,9 @@ async def test_a_duration_does_not_make_another_result(bench):
 
 
 async def test_reading_cures_failures_among_others(bench):
-    """Of three failures with different codes one was for want of reading: after it two are left, and the call may run."""
+    """Of three failures with different codes one was for want of reading: after it two are left,
+    and the call may run.
+    """
     codes_left = [E_STALE, E_FAILED, E_FAILED]
 
     @tool(risk="write", effect="once", writes="path")

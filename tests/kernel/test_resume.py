@@ -1,4 +1,6 @@
-"""Resume: a session that was cut off goes on where it was, with a second kernel on the same store."""
+"""Resume: a session that was cut off goes on where it was, with a second kernel on the same
+store.
+"""
 
 from contextlib import AsyncExitStack
 from functools import partial
@@ -72,7 +74,10 @@ class Tools:
 
 
 async def cut_off(opened, store, tools, answers, *, until, **options):
-    """Play until a point, then drop the session as a crash would; gives its id and what was asked of the model."""
+    """Play until a point, then drop the session as a crash would.
+
+    Gives its id and what was asked of the model.
+    """
     async with opened(tools.plugin, answers=answers, store=store, **options) as kit:
         await kit.start("the task")
         with kit.guard():
@@ -88,7 +93,10 @@ async def go_on(kit):
 
 @pytest.mark.parametrize(("name", "again"), [("read", True), ("put", True), ("send", False)])
 async def test_call_in_flight_is_run_again_only_if_that_does_no_harm(name, again, opened):
-    """Pure and idempotent calls run again; a once call is reported as interrupted; finished ones are never repeated."""
+    """Pure and idempotent calls run again.
+
+    A once call is reported as interrupted; finished ones are never repeated.
+    """
     store, tools = MemoryStore(), Tools()
     tools.hang = True
 
@@ -114,7 +122,10 @@ async def test_call_in_flight_is_run_again_only_if_that_does_no_harm(name, again
 
 
 async def test_answer_on_its_way_is_asked_for_again(opened):
-    """A stream that was cut off leaves no half answer; the same request goes out as a new attempt."""
+    """A stream that was cut off leaves no half answer.
+
+    The same request goes out as a new attempt.
+    """
     store, tools = MemoryStore(), Tools()
 
     async def until(kit):
@@ -137,9 +148,13 @@ async def test_open_approval_is_asked_again(opened):
     async def until(kit):
         await kit.wait_for(ApprovalAsked)
 
-    session, _ = await cut_off(opened, store, tools, [use("send")], until=until, approve="ask_first")
+    session, _ = await cut_off(
+        opened, store, tools, [use("send")], until=until, approve="ask_first"
+    )
     assert tools.ran == []
-    async with opened(tools.plugin, answers=["ok"], store=store, resume=session, approve="ask_first") as kit:
+    async with opened(
+        tools.plugin, answers=["ok"], store=store, resume=session, approve="ask_first"
+    ) as kit:
         old = kit.of(ApprovalAsked)[0]
         (run,) = kit.session.resume()
         new = await kit.wait_for(ApprovalAsked, after=old.seq)
@@ -163,7 +178,9 @@ async def test_given_approval_is_not_asked_again(opened):
 
     session, _ = await cut_off(opened, store, tools, [use("put")], until=until, approve="ask_first")
     tools.hang = False
-    async with opened(tools.plugin, answers=["ok"], store=store, resume=session, approve="ask_first") as kit:
+    async with opened(
+        tools.plugin, answers=["ok"], store=store, resume=session, approve="ask_first"
+    ) as kit:
         assert (await go_on(kit))[0].state == "completed"
         assert len(kit.of(ApprovalAsked)) == 1
     assert tools.ran == ["put", "put"]
@@ -178,8 +195,12 @@ async def test_yes_for_the_session_outlives_it(opened):
         kit.session.answer(asked.id, True, remember="session")
         await kit.wait_for(RunEnded)
 
-    session, _ = await cut_off(opened, store, tools, [use("send"), "ok"], until=until, approve="ask_first")
-    async with opened(tools.plugin, answers=[], store=store, resume=session, approve="ask_first") as kit:
+    session, _ = await cut_off(
+        opened, store, tools, [use("send"), "ok"], until=until, approve="ask_first"
+    )
+    async with opened(
+        tools.plugin, answers=[], store=store, resume=session, approve="ask_first"
+    ) as kit:
         assert (await kit.call("send")).text == "send done"
 
 
@@ -192,7 +213,9 @@ async def test_gates_judge_again_what_had_not_started(opened):
     async def until(kit):
         await kit.wait_for(ApprovalAsked)
 
-    session, _ = await cut_off(opened, store, tools, [use("send")], until=until, approve="ask_first")
+    session, _ = await cut_off(
+        opened, store, tools, [use("send")], until=until, approve="ask_first"
+    )
     gate = plugin("gate", on_tool_call=lambda: deny("Not any more."))
     async with opened(tools.plugin, gate, answers=["ok"], store=store, resume=session) as kit:
         await go_on(kit)
@@ -202,7 +225,10 @@ async def test_gates_judge_again_what_had_not_started(opened):
 
 @pytest.mark.parametrize("early", [False, True])
 async def test_run_that_was_being_stopped_is_not_taken_up(early, opened):
-    """A stop holds although hilum died before anything of it was carried out; before the run's first event, too."""
+    """A stop holds although hilum died before anything of it was carried out.
+
+    Before the run's first event, too.
+    """
     store, tools = MemoryStore(), Tools()
     tools.hang = True
     gathering = trio.Event()
@@ -218,7 +244,9 @@ async def test_run_that_was_being_stopped_is_not_taken_up(early, opened):
         with kit.guard():
             await (gathering if early else tools.there).wait()
         kit.session.stop()
-        cut_off = await kit.kernel.fork(kit.session.id)  # the log at this instant: memory is copied without a pause
+        cut_off = await kit.kernel.fork(
+            kit.session.id
+        )  # the log at this instant: memory is copied without a pause
     async with opened(tools.plugin, answers=["again"], store=store, resume=cut_off) as kit:
         assert kit.of(RunEnded) == []
         (ended,) = await go_on(kit)
@@ -245,7 +273,9 @@ async def test_waiting_prompts_are_kept(opened):
 
 
 async def test_prompt_instead_of_resume_closes_what_was_open(opened):
-    """A new prompt in a session that was cut off gives the old run up, with its calls, and is answered."""
+    """A new prompt in a session that was cut off gives the old run up, with its calls, and is
+    answered.
+    """
     store, tools = MemoryStore(), Tools()
     tools.hang = True
 
@@ -277,8 +307,14 @@ async def test_mode_model_and_agents_are_as_they_were(opened):
         kit.session.add_agent(Profile("helper", prompt="Help.", turns=3))
         await kit.run("x", agent="helper")
         session = kit.session.id
-    async with opened(modes(), store=store, models={"other": other}, resume=session, approve=None) as kit:
-        assert (kit.session.mode.name, kit.session.model, kit.session.approve) == ("plan", "scripted/other", "readonly")
+    async with opened(
+        modes(), store=store, models={"other": other}, resume=session, approve=None
+    ) as kit:
+        assert (kit.session.mode.name, kit.session.model, kit.session.approve) == (
+            "plan",
+            "scripted/other",
+            "readonly",
+        )
         helper = kit.session.agents["helper"]
         assert (helper.profile.prompt, helper.limit("turns")) == ("Help.", 3)
         assert [message for message in helper.conversation.messages if "from other" in str(message)]
@@ -286,9 +322,13 @@ async def test_mode_model_and_agents_are_as_they_were(opened):
 
 
 async def test_resume_at_every_event_of_a_run_sends_the_same_prompts(opened):
-    """Whatever event the process died after, the resumed run sends what the uninterrupted one would have sent."""
+    """Whatever event the process died after, the resumed run sends what the uninterrupted one would
+    have sent.
+    """
     store, tools = MemoryStore(), Tools()
-    notes = plugin("notes", remind=lambda results: f"{len(results)} results", gather_context=lambda: [])
+    notes = plugin(
+        "notes", remind=lambda results: f"{len(results)} results", gather_context=lambda: []
+    )
     script = [use("read") + use("put"), use("quick"), use("put"), "done"]
 
     async def finish(store, session, answers):
@@ -300,7 +340,11 @@ async def test_resume_at_every_event_of_a_run_sends_the_same_prompts(opened):
 
     async with opened(tools.plugin, notes, answers=script, store=store) as kit:
         await kit.run("the task")
-        whole, events, session = [request.body for request in kit.requests], list(kit.events), kit.session.id
+        whole, events, session = (
+            [request.body for request in kit.requests],
+            list(kit.events),
+            kit.session.id,
+        )
     first = next(n for n, event in enumerate(events) if isinstance(event, PromptQueued))
     for upto in range(first + 1, len(events)):
         info = await store.info(session)
@@ -363,7 +407,9 @@ async def test_fork_in_mid_turn_goes_on_by_itself(opened):
         await kit.run("x")
         started = kit.of(CallStarted)[0].seq
         forked = await kit.kernel.fork(kit.session.id, upto=started)
-    async with opened(tools.plugin, answers=["done in the fork"], store=store, resume=forked) as kit:
+    async with opened(
+        tools.plugin, answers=["done in the fork"], store=store, resume=forked
+    ) as kit:
         assert [ended.text for ended in await go_on(kit)] == ["done in the fork"]
     assert tools.ran == ["quick", "quick"]
 
@@ -373,12 +419,18 @@ async def test_a_prompt_that_waited_when_hilum_died_runs_before_a_new_one(tmp_pa
     async with open_bench(answers=["old answer", "new answer"], folder=tmp_path) as kit:
         kit.session.emit(PromptQueued(text="old"), kit.session.agents["main"], "old-run")
         assert (await kit.run("new")).text == "new answer"
-        assert next((event.run, event.text) for event in kit.of(RunEnded)) == ("old-run", "old answer")
+        assert next((event.run, event.text) for event in kit.of(RunEnded)) == (
+            "old-run",
+            "old answer",
+        )
 
 
 @pytest.mark.parametrize("times", [1, 3])
 async def test_a_failure_that_passes_is_tried_again_from_the_last_state(opened, times):
-    """Retry repeats the request that failed; finished calls stay finished, in another kernel, too, and so does the context."""
+    """Retry repeats the request that failed.
+
+    Finished calls stay finished, in another kernel, too, and so does the context.
+    """
     store, tools = MemoryStore(), Tools()
     refused = [ModelError("No.", kind="auth")] * times
     async with opened(tools.plugin, answers=[use("send"), *refused], store=store) as kit:

@@ -1,4 +1,6 @@
-"""Gates that rewrite a call: all gates judge the rewritten one, and it is what is approved, logged and run."""
+"""Gates that rewrite a call: all gates judge the rewritten one, and it is what is approved, logged
+and run.
+"""
 
 import msgspec
 import pytest
@@ -39,7 +41,10 @@ def rewriting(name, change):
 
 
 async def test_the_rewritten_call_is_judged_approved_logged_and_run(bench, tools, ran):
-    """A gate moves a write; the other gate sees the new path only, the user is asked about it, the log keeps both."""
+    """A gate moves a write.
+
+    The other gate sees the new path only, the user is asked about it, the log keeps both.
+    """
     seen = []
 
     def watch(call):
@@ -47,7 +52,12 @@ async def test_the_rewritten_call_is_judged_approved_logged_and_run(bench, tools
         return deny("never a") if arguments(call)["path"] == "a" else ask("sure?")
 
     move = rewriting("move", lambda given: {**given, "path": "b"} if given["path"] == "a" else None)
-    kit = await bench(tools, plugin("watch", on_tool_call=watch), move, answers=[use("write", path="a", n=1), "ok"])
+    kit = await bench(
+        tools,
+        plugin("watch", on_tool_call=watch),
+        move,
+        answers=[use("write", path="a", n=1), "ok"],
+    )
     run = await kit.start("x")
     asked = await kit.wait_for(ApprovalAsked)
     assert arguments(asked.call) == {"path": "b", "n": 1}
@@ -66,7 +76,10 @@ async def test_the_rewritten_call_is_judged_approved_logged_and_run(bench, tools
 
 async def test_a_denial_of_the_rewritten_call_holds(bench, tools, ran):
     """A gate cannot rewrite a call into one that another gate denies."""
-    watch = plugin("watch", on_tool_call=lambda call: deny("no") if arguments(call)["path"] == "secret" else None)
+    watch = plugin(
+        "watch",
+        on_tool_call=lambda call: deny("no") if arguments(call)["path"] == "secret" else None,
+    )
     kit = await bench(tools, watch, rewriting("bad", lambda given: {**given, "path": "secret"}))
     assert (await kit.call("write", path="a")).code == E_DENIED
     assert ran == []
@@ -76,7 +89,9 @@ async def test_several_gates_rewrite_in_order(bench, tools, ran):
     """Each sees what the one before made; the result is stable."""
     one = rewriting("one", lambda given: {**given, "n": 1} if given["n"] == 0 else None)
     two = rewriting("two", lambda given: {**given, "n": 2} if given["n"] == 1 else None)
-    three = rewriting("three", lambda given: {**given, "path": "c"} if given["path"] == "a" else None)
+    three = rewriting(
+        "three", lambda given: {**given, "path": "c"} if given["path"] == "a" else None
+    )
     kit = await bench(tools, one, two, three)
     await kit.call("write", path="a")
     assert ran == [("c", 2)]
@@ -92,7 +107,9 @@ async def test_rewriting_without_end_is_denied(bench, tools, ran):
     assert "up" in result.text
 
 
-@pytest.mark.parametrize("new", [{"path": 3}, {"path": "a", "odd": 1}, {}, {"path": {"x": object()}}])
+@pytest.mark.parametrize(
+    "new", [{"path": 3}, {"path": "a", "odd": 1}, {}, {"path": {"x": object()}}]
+)
 async def test_arguments_that_do_not_fit_are_the_plugins_fault_and_a_denial(bench, tools, ran, new):
     """The tool's own schema holds for gates, too."""
     kit = await bench(tools, rewriting("bad", lambda given: new), faults=True)
@@ -107,7 +124,9 @@ async def test_who_rewrites_and_asks_is_asked_once(bench, tools, ran):
     def gate(call):
         return ask("moved", arguments={"path": "b"}) if arguments(call)["path"] == "a" else None
 
-    kit = await bench(tools, plugin("gate", on_tool_call=gate), answers=[use("write", path="a"), "ok"])
+    kit = await bench(
+        tools, plugin("gate", on_tool_call=gate), answers=[use("write", path="a"), "ok"]
+    )
     run = await kit.start("x")
     asked = await kit.wait_for(ApprovalAsked)
     assert arguments(asked.call) == {"path": "b", "n": 0}
@@ -142,7 +161,10 @@ async def test_equal_arguments_are_no_rewriting(bench, tools, ran):
 async def test_a_wrong_verdict_is_the_plugins_fault_and_fails_closed(bench, tools, ran, wrong):
     """The call is denied, the plugin is named, and the run goes on."""
     kit = await bench(
-        tools, plugin("gate", on_tool_call=lambda: wrong()), answers=[use("write", path="a"), "ok"], faults=True
+        tools,
+        plugin("gate", on_tool_call=lambda: wrong()),
+        answers=[use("write", path="a"), "ok"],
+        faults=True,
     )
     assert (await kit.run("x")).code == "E_PLUGIN"
     assert kit.results[0].code == E_DENIED

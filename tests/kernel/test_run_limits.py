@@ -17,7 +17,10 @@ async def step(n: int) -> str:
 
 
 async def test_turn_limit_ends_as_partial_success_that_can_go_on(bench, autojump_clock):
-    """25 turns are the default; finished work is kept, what is left is said, and a new message continues."""
+    """25 turns are the default.
+
+    Finished work is kept, what is left is said, and a new message continues.
+    """
     kit = await bench(plugin("tools", step), answers=[use("step", n=n) for n in range(30)])
     ended = await kit.run("x")
     assert (ended.state, ended.code, ended.turns) == ("partial_success", E_TURN_LIMIT, 25)
@@ -33,7 +36,9 @@ async def test_turn_limit_ends_as_partial_success_that_can_go_on(bench, autojump
 
 async def test_turns_are_a_setting_and_a_profile(bench, autojump_clock):
     """The setting holds for all, a profile for its agent."""
-    kit = await bench(plugin("tools", step), answers=[use("step", n=n) for n in range(30)], settings={"turns": 3})
+    kit = await bench(
+        plugin("tools", step), answers=[use("step", n=n) for n in range(30)], settings={"turns": 3}
+    )
     assert (await kit.run("x")).turns == 3
     kit.session.add_agent(Profile("helper", turns=2))
     assert (await kit.run("x", agent="helper")).turns == 2
@@ -78,7 +83,10 @@ async def test_wall_clock_ends_the_run_wherever_it_is(bench, autojump_clock, whe
 
 async def test_main_agents_have_no_time_limit_by_default(bench, autojump_clock):
     """A day is fine."""
-    kit = await bench(answers=[[pause(25.0)] * 3000 + ["finally"]], settings={"silence": 1e6, "answer_timeout": 1e6})
+    kit = await bench(
+        answers=[[pause(25.0)] * 3000 + ["finally"]],
+        settings={"silence": 1e6, "answer_timeout": 1e6},
+    )
     assert (await kit.run("x")).text == "finally"
 
 
@@ -91,7 +99,10 @@ def put(path: str) -> str:
 
 
 async def test_the_end_at_a_limit_says_what_was_done_and_what_is_left(bench):
-    """Files and tools come from the calls that ended; what the model said beside its calls is no answer."""
+    """Files and tools come from the calls that ended.
+
+    What the model said beside its calls is no answer.
+    """
     answers = [
         [say("First the model."), use("put", path="a.py"), use("put", path="bad.py")],
         [say("Now the tests."), use("put", path="b.py"), use("put", path="a.py")],
@@ -115,6 +126,8 @@ async def test_a_stopped_run_says_which_call_was_cut_off(bench):
 
 
 async def test_a_completed_run_has_its_answer_and_nothing_else(bench):
-    kit = await bench(plugin("tools", put), answers=[[say("First."), use("put", path="a.py")], "Done."])
+    kit = await bench(
+        plugin("tools", put), answers=[[say("First."), use("put", path="a.py")], "Done."]
+    )
     ended = await kit.run("x")
     assert (ended.text, ended.commentary, ended.done, ended.left) == ("Done.", "", "", "")

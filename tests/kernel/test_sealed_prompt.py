@@ -1,4 +1,6 @@
-"""The prompt's past never changes within a run: what was sent stays byte for byte, changes are notes at the tail."""
+"""The prompt's past never changes within a run: what was sent stays byte for byte, changes are
+notes at the tail.
+"""
 
 from hilum import Layer, Mode, Profile, ToolFilter, hookimpl, tool
 from hilum.errors import E_DENIED, E_UNKNOWN_TOOL
@@ -26,7 +28,9 @@ class Rules:
 
     @hookimpl
     def build_prompt_layer(self):
-        return [Layer(0, "meta", "You are a test.")] + ([Layer(40, "rules", self.text)] if self.text else [])
+        return [Layer(0, "meta", "You are a test.")] + (
+            [Layer(40, "rules", self.text)] if self.text else []
+        )
 
 
 def body(request):
@@ -36,7 +40,9 @@ def body(request):
 
 
 async def test_every_request_of_a_run_begins_with_the_one_before(bench):
-    """Over 30 turns with layers changing and tools coming and going, the bytes already sent stay as they are."""
+    """Over 30 turns with layers changing and tools coming and going, the bytes already sent stay as
+    they are.
+    """
     rules = Rules()
     late: list[str] = []
 
@@ -52,7 +58,10 @@ async def test_every_request_of_a_run_begins_with_the_one_before(bench):
         return f"note {n}" if n % 2 else None
 
     tools = plugin(
-        "tools", open_session=lambda: rules, remind=remind, provide_tools=lambda: [look, write][: 1 + len(late)]
+        "tools",
+        open_session=lambda: rules,
+        remind=remind,
+        provide_tools=lambda: [look, write][: 1 + len(late)],
     )
     answers = [use("look", n=n) + say(f"ünïcode {n}") for n in range(30)]
     kit = await bench(tools, answers=[*answers, "done"], settings={"turns": 40})
@@ -69,7 +78,9 @@ async def test_every_request_of_a_run_begins_with_the_one_before(bench):
 
 
 async def test_changed_layer_is_a_note_now_and_a_layer_in_the_next_run(bench):
-    """A rule that is edited within a run is told at the tail once, and takes its place in the prompt at the next run."""
+    """A rule that is edited within a run is told at the tail once, and takes its place in the
+    prompt at the next run.
+    """
     rules = Rules()
 
     def remind():
@@ -77,7 +88,9 @@ async def test_changed_layer_is_a_note_now_and_a_layer_in_the_next_run(bench):
 
     answers = [use("look"), use("look", n=1), "ok", "again"]
     kit = await bench(
-        plugin("rules", open_session=lambda: rules), plugin("tools", look, remind=remind), answers=answers
+        plugin("rules", open_session=lambda: rules),
+        plugin("tools", look, remind=remind),
+        answers=answers,
     )
     await kit.run("x")
     told = [note for event in kit.of(RoundEnded) for note in event.notes]
@@ -98,7 +111,9 @@ async def test_removed_layer_is_told_to_hold_no_longer(bench):
 
     answers = [use("look"), use("look", n=1), use("look", n=2), "ok"]
     kit = await bench(
-        plugin("rules", open_session=lambda: rules), plugin("tools", look, remind=remind), answers=answers
+        plugin("rules", open_session=lambda: rules),
+        plugin("tools", look, remind=remind),
+        answers=answers,
     )
     await kit.run("x")
     assert [event.notes for event in kit.of(RoundEnded)] == [
@@ -111,10 +126,15 @@ async def test_removed_layer_is_told_to_hold_no_longer(bench):
 async def test_mode_switched_within_a_run_reseals_with_its_cause(bench):
     """The tools of the new mode hold at once, and the break of the prompt is logged."""
     answers = [use("look"), use("write"), "ok"]
-    kit = await bench(plugin("tools", look, write, remind=lambda: kit.session.set(mode="ask")), answers=answers)
+    kit = await bench(
+        plugin("tools", look, write, remind=lambda: kit.session.set(mode="ask")), answers=answers
+    )
     kit.session.add_mode(Mode("ask", ToolFilter(allow=("read",))))
     await kit.run("x")
-    assert [(event.cause, event.mode) for event in kit.of(LayersSealed)] == [("run", "agent"), ("mode", "ask")]
+    assert [(event.cause, event.mode) for event in kit.of(LayersSealed)] == [
+        ("run", "agent"),
+        ("mode", "ask"),
+    ]
     assert [tool.name for tool in kit.requests[0].tools] == ["look", "write"]
     assert [tool.name for tool in kit.requests[1].tools] == ["look"]
     assert kit.result("write").code == E_DENIED
@@ -146,7 +166,7 @@ async def test_profile_narrows_the_tools_of_its_agent(bench):
     assert kit.results[0].code == E_DENIED
 
 
-# --- tools that come late ------------------------------------------------------------------------------------------------
+# --- tools that come late -------------------------------------------------------------------------
 
 
 async def late_bench(bench, answers):
@@ -176,12 +196,19 @@ async def late_bench(bench, answers):
 
 
 async def test_late_tool_is_reached_through_the_stable_pair(bench):
-    """find_tools shows it with its schema, call_tool calls it, the tool list stays as it was sealed."""
+    """find_tools shows it with its schema, call_tool calls it, the tool list stays as it was
+    sealed.
+    """
     call = use("call_tool", name="weather", arguments={"city": "Kiel"})
     kit = await late_bench(bench, [use("look"), use("find_tools", query="weather"), call, "ok"])
     await kit.run("x")
-    assert all([spec.name for spec in request.tools] == ["look", "find_tools", "call_tool"] for request in kit.requests)
-    assert "New tools, to be called through call_tool: weather(city)." in kit.of(RoundEnded)[0].notes
+    assert all(
+        [spec.name for spec in request.tools] == ["look", "find_tools", "call_tool"]
+        for request in kit.requests
+    )
+    assert (
+        "New tools, to be called through call_tool: weather(city)." in kit.of(RoundEnded)[0].notes
+    )
     assert '"city"' in kit.result("find_tools").text
     assert kit.result("call_tool").text == "Rain in Kiel."
     assert kit.of(CallStarted)[-1].plugin == "late"
@@ -191,7 +218,9 @@ async def test_late_tool_is_reached_through_the_stable_pair(bench):
 
 
 async def test_late_tool_is_checked_and_guarded_as_any_other(bench):
-    """Arguments, gates and unknown names are judged for the tool that is meant, not for call_tool."""
+    """Arguments, gates and unknown names are judged for the tool that is meant, not for
+    call_tool.
+    """
     seen = []
     answers = [
         use("look"),
@@ -205,7 +234,12 @@ async def test_late_tool_is_checked_and_guarded_as_any_other(bench):
     gate = plugin("gate", on_tool_call=lambda call, tool: seen.append((call.name, tool.name)))
     kit.session.hooks.add(gate, "gate", 9)
     await kit.run("x")
-    assert [result.code for result in kit.results[1:]] == ["E_BAD_ARGS", E_UNKNOWN_TOOL, "E_BAD_ARGS", ""]
+    assert [result.code for result in kit.results[1:]] == [
+        "E_BAD_ARGS",
+        E_UNKNOWN_TOOL,
+        "E_BAD_ARGS",
+        "",
+    ]
     assert "Did you mean weather?" in kit.results[2].text
     assert seen == [("look", "look"), ("weather", "weather")]
 
@@ -220,7 +254,8 @@ async def test_withdrawn_tool_stays_listed_and_is_refused(bench):
             kit.session.tools_changed()
 
     kit = await bench(
-        plugin("tools", provide_tools=lambda: there, remind=remind), answers=[use("look"), use("write"), "ok"]
+        plugin("tools", provide_tools=lambda: there, remind=remind),
+        answers=[use("look"), use("write"), "ok"],
     )
     await kit.run("x")
     assert [spec.name for spec in kit.requests[1].tools] == ["look", "write"]

@@ -1,4 +1,6 @@
-"""A session's files: extra roots come from the user's settings, and what a path does wrong is told to the model."""
+"""A session's files: extra roots come from the user's settings, and what a path does wrong is told
+to the model.
+"""
 
 from pathlib import Path
 
@@ -16,7 +18,10 @@ async def show(call: Call, path: str) -> str:
 
 
 async def test_extra_roots_are_the_users_to_name(bench, tmp_path: Path):
-    """Files below them are read like those of the workspace; a project cannot open folders for itself."""
+    """Files below them are read like those of the workspace.
+
+    A project cannot open folders for itself.
+    """
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "file").write_text("a note")
     kit = await bench(plugin("p", show), settings={"extra_roots": [str(tmp_path / "notes")]})
@@ -31,7 +36,11 @@ async def test_extra_roots_are_the_users_to_name(bench, tmp_path: Path):
 async def test_refused_paths_are_tool_errors(bench, tmp_path: Path):
     """Each with its code; nothing of it counts as the plugin's fault."""
     kit = await bench(plugin("p", show), files={"folder/file": ""})
-    for path, code in (("/etc/passwd", E_PATH_TRAVERSAL), ("missing", E_FILE_NOT_FOUND), ("folder", E_FAILED)):
+    for path, code in (
+        ("/etc/passwd", E_PATH_TRAVERSAL),
+        ("missing", E_FILE_NOT_FOUND),
+        ("folder", E_FAILED),
+    ):
         result = await kit.call("show", path=path)
         assert (result.code, repr(path) in result.text) == (code, True)
     workspace = Workspace(tmp_path)

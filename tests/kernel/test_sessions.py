@@ -1,8 +1,19 @@
-"""Sessions: agents, names, stores that fail, and what holds when something is not there any more."""
+"""Sessions: agents, names, stores that fail, and what holds when something is not there any
+more.
+"""
 
 import pytest
 import trio
-from hilum import Interpretation, Mode, Profile, StoreError, ToolFilter, UsageError, open_kernel, tool
+from hilum import (
+    Interpretation,
+    Mode,
+    Profile,
+    StoreError,
+    ToolFilter,
+    UsageError,
+    open_kernel,
+    tool,
+)
 from hilum.errors import E_BUSY, E_DENIED, E_PLUGIN, E_UNKNOWN
 from hilum.events import AgentStarted, PluginEvent, PluginFault
 from hilum.messages import AssistantMessage, Text, UserMessage
@@ -45,7 +56,9 @@ class FullDisk(MemoryStore):
 
 @pytest.mark.parametrize("room", range(4, 18))
 async def test_full_disk_ends_a_run_with_its_reason_and_nothing_else(room):
-    """Wherever the disk fills up: who waits is told, nothing unwritten is shown, the kernel closes in order."""
+    """Wherever the disk fills up: who waits is told, nothing unwritten is shown, the kernel closes
+    in order.
+    """
     answers = [use("look") + use("look"), "done"]
     store = FullDisk(room)
     async with open_bench(plugin("tools", look), answers=answers, store=store) as kit:
@@ -58,7 +71,11 @@ async def test_full_disk_ends_a_run_with_its_reason_and_nothing_else(room):
                 await kit.session.prompt("y")
         assert bool(told) == bool(kit.session.journal.broken)
         assert told in ("", "The disk is full.")
-        shown = [event.seq async for event in kit.session.events()] if kit.session.journal.broken else []
+        shown = (
+            [event.seq async for event in kit.session.events()]
+            if kit.session.journal.broken
+            else []
+        )
         assert shown == [*range(1, len(shown) + 1)]
         assert len(shown) <= room
 
@@ -67,9 +84,15 @@ async def test_prompt_may_address_another_agent(bench):
     """interpret_prompt names the agent; its conversation is its own."""
 
     def interpret_prompt(text):
-        return Interpretation(text.removeprefix("@helper "), "helper") if text.startswith("@") else None
+        return (
+            Interpretation(text.removeprefix("@helper "), "helper")
+            if text.startswith("@")
+            else None
+        )
 
-    kit = await bench(plugin("agents", interpret_prompt=interpret_prompt), answers=["from helper", "from main"])
+    kit = await bench(
+        plugin("agents", interpret_prompt=interpret_prompt), answers=["from helper", "from main"]
+    )
     kit.session.add_agent(Profile("helper", prompt="You help."))
     ended = await kit.run("@helper hello")
     assert ended.agent == "helper"
@@ -119,13 +142,17 @@ async def test_names_that_do_not_exist_are_refused_with_near_ones(bench):
 
 
 async def test_session_in_a_mode_that_is_gone_only_reads(tmp_path):
-    """The plugin of its mode was uninstalled: the session still opens, and nothing can be changed in it."""
+    """The plugin of its mode was uninstalled: the session still opens, and nothing can be changed
+    in it.
+    """
     store = MemoryStore()
     modes = plugin("modes", open_session=lambda session: session.add_mode(Mode("build")))
     async with open_bench(modes, store=store, folder=tmp_path) as kit:
         kit.session.set(mode="build")
         session = kit.session.id
-    async with open_bench(plugin("tools", look, write), store=store, resume=session, folder=tmp_path) as kit:
+    async with open_bench(
+        plugin("tools", look, write), store=store, resume=session, folder=tmp_path
+    ) as kit:
         assert kit.session.mode.name == "build"
         assert (await kit.call("look")).text == "seen"
         assert (await kit.call("write")).code == E_DENIED
@@ -150,7 +177,11 @@ async def test_suggested_model_is_taken_when_none_is_named():
             raise OSError("no server")
 
     providers = plugin(
-        "p", provide_models=lambda: [Failing({}, "broken"), ModelProvider({"m": ScriptedModel(["hi"])}, "good")]
+        "p",
+        provide_models=lambda: [
+            Failing({}, "broken"),
+            ModelProvider({"m": ScriptedModel(["hi"])}, "good"),
+        ],
     )
     async with open_kernel([providers], environ={}) as kernel, kernel.open_session() as session:
         ended = await session.run("x")
@@ -161,7 +192,9 @@ async def test_suggested_model_is_taken_when_none_is_named():
 async def test_roles_name_models(bench):
     """An agent may ask for a role; fast and summarize fall back to the default."""
     quick = ScriptedModel(["quickly"], name="scripted/quick")
-    kit = await bench(answers=["slowly"], models={"quick": quick}, settings={"roles": {"fast": "scripted/quick"}})
+    kit = await bench(
+        answers=["slowly"], models={"quick": quick}, settings={"roles": {"fast": "scripted/quick"}}
+    )
     kit.session.add_agent(Profile("runner", model="fast"))
     kit.session.add_agent(Profile("writer", model="summarize"))
     assert (await kit.run("x", agent="runner")).text == "quickly"
@@ -203,7 +236,9 @@ async def test_fault_of_the_kernel_itself_ends_the_run_only(bench):
     class Bad(ScriptedModel):
         wire = Brittle()
 
-    kit = await bench(answers=["fine"], models={"bad": Bad(["never"], name="scripted/bad")}, faults=True)
+    kit = await bench(
+        answers=["fine"], models={"bad": Bad(["never"], name="scripted/bad")}, faults=True
+    )
     kit.session.set(model="scripted/bad")
     ended = await kit.run("x")
     assert ended.state == "failed"
@@ -249,7 +284,9 @@ async def test_tool_filter_takes_names_patterns_and_risks():
 async def test_project_settings_hold_for_the_sessions_of_their_folder(bench):
     """A project's .hilum/settings.toml counts in its sessions."""
     files = {".hilum/settings.toml": "turns = 2\n"}
-    kit = await bench(plugin("tools", look), answers=[use("look"), use("look"), use("look")], files=files)
+    kit = await bench(
+        plugin("tools", look), answers=[use("look"), use("look"), use("look")], files=files
+    )
     assert (await kit.run("x")).turns == 2
 
 
@@ -261,7 +298,10 @@ async def test_a_project_cannot_raise_the_turns_or_choose_the_model(bench):
     assert kit.session.model != "dear/model"
     note = kit.of(PluginEvent)[0]
     assert note.name == "settings.ignored"
-    assert "turns = 500 is ignored: a project may only lower it, and without the project it is 25" in note.data["say"]
+    assert (
+        "turns = 500 is ignored: a project may only lower it, and without the project it is 25"
+        in note.data["say"]
+    )
     assert 'put `model = "dear/model"` into your own settings file' in note.data["say"]
 
 

@@ -6,7 +6,15 @@ import pytest
 import trio
 from hilum import Call, Mode, allow, ask, tool
 from hilum.errors import E_STOPPED
-from hilum.events import ApprovalAsked, CallDone, CallStarted, ModelStarted, PromptQueued, RunEnded, StateChanged
+from hilum.events import (
+    ApprovalAsked,
+    CallDone,
+    CallStarted,
+    ModelStarted,
+    PromptQueued,
+    RunEnded,
+    StateChanged,
+)
 from hilum.testing import open_bench, pause, plugin, say, use
 
 PLACES = ["model", "tool", "approval", "gather_context", "check_answer", "remind"]
@@ -14,7 +22,9 @@ PLACES = ["model", "tool", "approval", "gather_context", "check_answer", "remind
 
 @pytest.mark.parametrize("place", PLACES)
 async def test_stop_ends_a_run_wherever_it_is(bench, place, autojump_clock):
-    """The run ends as stopped without waiting for anything, its calls are closed, and the next prompt is answered."""
+    """The run ends as stopped without waiting for anything, its calls are closed, and the next
+    prompt is answered.
+    """
     there = trio.Event()
 
     async def reached():
@@ -98,7 +108,10 @@ async def test_stop_drops_the_prompts_that_wait(bench):
 
 
 async def test_a_run_that_is_stopped_stops_no_other(bench):
-    """Neither the one before it nor those behind it; `run` that is cancelled while it waits is one of them."""
+    """Neither the one before it nor those behind it.
+
+    `run` that is cancelled while it waits is one of them.
+    """
     kit = await bench(answers=[say("1") + pause(trio.Event()), "3"])
     with kit.guard():
         first = await kit.start("one")
@@ -115,7 +128,9 @@ async def test_a_run_that_is_stopped_stops_no_other(bench):
         first.stop()
         assert ((await first.wait()).state, (await third.wait()).text) == ("stopped", "3")
         second.stop()
-        assert (await kit.run("five", state={})).state == "failed"  # nothing is scripted for it: it did begin
+        assert (
+            await kit.run("five", state={})
+        ).state == "failed"  # nothing is scripted for it: it did begin
 
 
 async def test_prompt_that_is_stopped_before_it_starts_never_runs(bench):
@@ -184,7 +199,9 @@ async def test_prompts_queue_and_run_in_order(bench):
 
 
 async def test_what_is_cancelled_around_a_session_ends():
-    """A time limit of the embedding program around kernel, session and run ends all three, and waits for nothing else."""
+    """A time limit of the embedding program around kernel, session and run ends all three, and
+    waits for nothing else.
+    """
     waiting = trio.Event()
 
     @tool(risk="read", effect="pure")
@@ -206,7 +223,9 @@ async def test_what_is_cancelled_around_a_session_ends():
 
 
 async def test_what_a_face_says_comes_with_the_prompt_it_was_said_for(bench):
-    """Also where that prompt has to wait: its open files are its own, not those of the one before, and not lost."""
+    """Also where that prompt has to wait: its open files are its own, not those of the one before,
+    and not lost.
+    """
     go, seen = trio.Event(), []
     look = plugin("look", gather_context=lambda request: seen.append((request.text, request.state)))
     kit = await bench(look, answers=[say("1") + pause(go), "2", "3"])
@@ -217,7 +236,11 @@ async def test_what_a_face_says_comes_with_the_prompt_it_was_said_for(bench):
         go.set()
         for run in runs:
             await run.wait()
-    assert seen == [("one", {"active_file": "a.py"}), ("two", {"active_file": "b.py"}), ("three", {})]
+    assert seen == [
+        ("one", {"active_file": "a.py"}),
+        ("two", {"active_file": "b.py"}),
+        ("three", {}),
+    ]
 
 
 async def test_a_call_that_is_stopped_has_run_for_its_time(bench, autojump_clock):
@@ -244,7 +267,9 @@ async def test_a_call_that_is_stopped_has_run_for_its_time(bench, autojump_clock
 
 @pytest.mark.parametrize("verdict", [allow(), ask("It is questionable.")], ids=["allow", "ask"])
 async def test_nothing_begins_when_a_gate_decides_at_the_moment_of_a_stop(bench, verdict):
-    """The gate's verdict and the stop come together: the tool does not run, and the user is not asked."""
+    """The gate's verdict and the stop come together: the tool does not run, and the user is not
+    asked.
+    """
     at_gate = trio.Event()
     decided = trio.Event()
     ran = []
@@ -299,7 +324,9 @@ async def test_a_call_that_is_approved_at_the_moment_of_a_stop_does_not_run(benc
 
 
 async def test_no_request_is_sent_when_the_prompt_is_composed_at_the_moment_of_a_stop(bench):
-    """The mode changed, so the prompt is composed again before a request: a stop meanwhile means that none is sent."""
+    """The mode changed, so the prompt is composed again before a request: a stop meanwhile means
+    that none is sent.
+    """
     composing = trio.Event()
     go_on = trio.Event()
     modes = []
@@ -316,7 +343,9 @@ async def test_no_request_is_sent_when_the_prompt_is_composed_at_the_moment_of_a
             composing.set()
             await go_on.wait()
 
-    kit = await bench(plugin("tools", work, build_prompt_layer=compose), answers=[use("work"), "ok"])
+    kit = await bench(
+        plugin("tools", work, build_prompt_layer=compose), answers=[use("work"), "ok"]
+    )
     kit.session.modes["plan"] = Mode("plan")
     run = await kit.start("x")
     with kit.guard():

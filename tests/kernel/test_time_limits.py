@@ -1,4 +1,6 @@
-"""Time limits that bind: whatever a tool does, its call ends soon after its limit, and the session goes on."""
+"""Time limits that bind: whatever a tool does, its call ends soon after its limit, and the session
+goes on.
+"""
 
 import signal
 import threading
@@ -12,7 +14,10 @@ from hilum.testing import plugin, use
 
 
 class Stubborn:
-    """Tools that do not heed their limit, each in another way. ``release`` lets them end, so that the test can."""
+    """Tools that do not heed their limit, each in another way.
+
+    ``release`` lets them end, so that the test can.
+    """
 
     def __init__(self):
         self.release = threading.Event()
@@ -62,7 +67,9 @@ def stubborn():
 
 @pytest.mark.parametrize("name", ["shield", "swallow"])
 async def test_a_call_that_ignores_its_limit_is_left_behind(bench, stubborn, autojump_clock, name):
-    """The model reads E_TIMEOUT, the plugin is charged, the sibling and the next turn are as always."""
+    """The model reads E_TIMEOUT, the plugin is charged, the sibling and the next turn are as
+    always.
+    """
     kit = await bench(stubborn.plugin(), answers=[use(name), use("late"), "ok"], faults=True)
     began = trio.current_time()
     assert (await kit.run("x")).state == "completed"
@@ -102,7 +109,9 @@ async def test_closing_a_session_is_bounded(autojump_clock, tmp_path, stubborn):
     from hilum.testing import open_bench
 
     began = 0.0
-    async with open_bench(stubborn.plugin(), answers=[use("shield")], faults=True, folder=tmp_path) as kit:
+    async with open_bench(
+        stubborn.plugin(), answers=[use("shield")], faults=True, folder=tmp_path
+    ) as kit:
         await kit.start("x")
         await kit.wait_for(CallStarted)
         began = trio.current_time()
@@ -111,7 +120,10 @@ async def test_closing_a_session_is_bounded(autojump_clock, tmp_path, stubborn):
 
 
 async def test_a_tool_that_blocks_gives_no_late_result(bench):
-    """A blocked event loop cannot be interrupted; what comes out of it then is E_TIMEOUT and a fault."""
+    """A blocked event loop cannot be interrupted.
+
+    What comes out of it then is E_TIMEOUT and a fault.
+    """
     import time
 
     @tool(risk="read", timeout=0.1)
@@ -151,7 +163,9 @@ async def test_what_ends_programs_ends_only_the_call(bench, error):
         """Count."""
         return "1"
 
-    kit = await bench(plugin("tools", end, count), answers=[use("end") + use("count"), "ok"], faults=True)
+    kit = await bench(
+        plugin("tools", end, count), answers=[use("end") + use("count"), "ok"], faults=True
+    )
     assert (await kit.run("x")).state == "completed"
     assert [result.code for result in kit.results] == [E_PLUGIN, ""]
     assert kit.of(PluginFault)[0].plugin == "tools"
@@ -170,7 +184,9 @@ def test_ctrl_c_still_ends_the_program(tmp_path):
         return "never"
 
     async def main():
-        async with open_bench(plugin("tools", wait), answers=[use("wait"), "ok"], folder=tmp_path, faults=True) as kit:
+        async with open_bench(
+            plugin("tools", wait), answers=[use("wait"), "ok"], folder=tmp_path, faults=True
+        ) as kit:
             await kit.run("x")
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

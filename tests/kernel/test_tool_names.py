@@ -20,7 +20,11 @@ def named(name):
 async def test_bad_names_are_a_fault_and_the_other_tools_stay(bench):
     """Plugin and tool are named; nothing of it reaches the provider."""
     bad = ["bad name!", "", "x" * 65, "é", "a.b", "a\n"]
-    kit = await bench(plugin("tools", *map(named, bad), named("good"), named("x" * 64)), answers=["ok"], faults=True)
+    kit = await bench(
+        plugin("tools", *map(named, bad), named("good"), named("x" * 64)),
+        answers=["ok"],
+        faults=True,
+    )
     await kit.run("x")
     faults = kit.of(PluginFault)
     assert {fault.plugin for fault in faults} == {"tools"}
@@ -47,6 +51,8 @@ async def test_tools_of_a_plugin_that_is_off_say_so(bench):
 
 async def test_an_unknown_tool_gets_all_names(bench):
     """Thirty tools are listed in full."""
-    kit = await bench(plugin("tools", *[named(f"tool_{n:02}") for n in range(30)]), answers=[use("zzz"), "ok"])
+    kit = await bench(
+        plugin("tools", *[named(f"tool_{n:02}") for n in range(30)]), answers=[use("zzz"), "ok"]
+    )
     await kit.run("x")
     assert all(f"tool_{n:02}" in kit.results[0].text for n in range(30))

@@ -18,7 +18,11 @@ class Place(msgspec.Struct):
 
 @tool(risk="read", effect="pure")
 async def find(
-    call: Call, text: str, places: list[Place], how: Literal["exact", "fuzzy"] = "exact", most: int | None = None
+    call: Call,
+    text: str,
+    places: list[Place],
+    how: Literal["exact", "fuzzy"] = "exact",
+    most: int | None = None,
 ) -> Any:
     """Find a text.
 
@@ -35,7 +39,9 @@ async def find(
 
 
 def test_schema_comes_from_signature_and_docstring():
-    """Names, types, defaults, descriptions, closed, types of the tool's own under $defs, and nothing injected shows."""
+    """Names, types, defaults, descriptions, closed, types of the tool's own under $defs, and
+    nothing injected shows.
+    """
     spec = find.spec
     assert spec.name == "find"
     assert spec.description == "Find a text.\n\nIt looks in the places given,\none after another."
@@ -43,7 +49,10 @@ def test_schema_comes_from_signature_and_docstring():
     assert set(schema["properties"]) == {"text", "places", "how", "most"}
     assert schema["required"] == ["text", "places"]
     assert schema["additionalProperties"] is False
-    assert schema["properties"]["places"]["description"] == "Where to look; each with a path and a line."
+    assert (
+        schema["properties"]["places"]["description"]
+        == "Where to look; each with a path and a line."
+    )
     assert schema["properties"]["places"]["items"] == {"$ref": "#/$defs/Place"}
     assert schema["$defs"]["Place"]["properties"]["line"]["minimum"] == 1
     assert set(schema["properties"]["how"]["enum"]) == {"exact", "fuzzy"}
@@ -78,7 +87,12 @@ async def test_json_inside_a_string_is_understood(bench):
     """Some models write a list as a string of JSON."""
     kit = await bench(plugin("tools", find))
     result = await kit.call("find", text="x", places='[{"path": "a.py"}]')
-    assert msgspec.json.decode(result.text) == {"text": "x", "places": ["a.py"], "how": "exact", "most": None}
+    assert msgspec.json.decode(result.text) == {
+        "text": "x",
+        "places": ["a.py"],
+        "how": "exact",
+        "most": None,
+    }
 
 
 async def test_session_agent_and_call_are_injected_by_type(bench):
@@ -99,7 +113,9 @@ async def test_session_agent_and_call_are_injected_by_type(bench):
     kit = await bench(plugin("p", open_session=lambda: Half()))
     assert (await kit.call("who", n=1)).text == f"half 1 main {kit.session.id} who"
     assert (
-        Half().who(2, kit.session.agents["main"], kit.session, type("C", (), {"name": "by hand"})).startswith("half 2")
+        Half()
+        .who(2, kit.session.agents["main"], kit.session, type("C", (), {"name": "by hand"}))
+        .startswith("half 2")
     )
 
 
@@ -107,9 +123,13 @@ async def test_tool_with_a_schema_of_its_own_takes_what_it_allows(bench):
     """Tools of other systems bring their schema; their function takes the call first."""
 
     def function(call, **arguments):
-        return Output(f"{call.name} {arguments}", data={"n": 1}, code="" if arguments else "E_FAILED")
+        return Output(
+            f"{call.name} {arguments}", data={"n": 1}, code="" if arguments else "E_FAILED"
+        )
 
-    foreign = Tool("mcp__x", "Do x.", function, risk="network", schema={"type": "object", "properties": {}})
+    foreign = Tool(
+        "mcp__x", "Do x.", function, risk="network", schema={"type": "object", "properties": {}}
+    )
     kit = await bench(plugin("tools", foreign))
     result = await kit.call("mcp__x", anything=[1])
     assert (result.text, result.data, result.code) == ("mcp__x {'anything': [1]}", {"n": 1}, "")
@@ -133,7 +153,9 @@ def test_recursive_types_have_a_schema():
     schema = grow.spec.parameters
     assert schema["properties"]["tree"] == {"$ref": "#/$defs/Tree"}
     assert schema["$defs"]["Tree"]["properties"]["parts"]["items"] == {"$ref": "#/$defs/Tree"}
-    assert grow.check('{"tree": {"name": "a", "parts": [{"name": "b"}]}}')["tree"].parts[0].name == "b"
+    assert (
+        grow.check('{"tree": {"name": "a", "parts": [{"name": "b"}]}}')["tree"].parts[0].name == "b"
+    )
     assert "$defs" not in find_text.spec.parameters
 
 
@@ -153,7 +175,9 @@ def test_tool_named_as_a_type_of_its_own_has_both():
 
     schema = put.spec.parameters
     assert schema["required"] == ["place"]
-    assert schema["$defs"][schema["properties"]["place"]["$ref"].rpartition("/")[2]]["required"] == ["path"]
+    assert schema["$defs"][schema["properties"]["place"]["$ref"].rpartition("/")[2]][
+        "required"
+    ] == ["path"]
 
 
 @pytest.mark.parametrize("value", [None, 3, ["a"], {"b": 1.5}])
@@ -166,7 +190,9 @@ async def test_plain_values_become_json(bench, value):
         return value
 
     kit = await bench(plugin("tools", give))
-    assert (await kit.call("give")).text == ("" if value is None else msgspec.json.encode(value).decode())
+    assert (await kit.call("give")).text == (
+        "" if value is None else msgspec.json.encode(value).decode()
+    )
 
 
 def test_docstring_of_a_parameter_that_is_not_there_is_an_error():

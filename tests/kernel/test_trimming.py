@@ -1,11 +1,21 @@
-"""Trimming: over 80 % of the window the oldest goes, calls stay with their results, and it always ends."""
+"""Trimming: over 80 % of the window the oldest goes, calls stay with their results, and it always
+ends.
+"""
 
 import attrs
 import pytest
 from hilum import Agent, Image, Layer, ModelError, Output, Trim, UsageError, hookimpl, tool
 from hilum.errors import E_WINDOW
 from hilum.events import LayersSealed, ModelAnswered, ModelFailed, ModelStarted, ModelUsed, Trimmed
-from hilum.messages import AssistantMessage, NoteMessage, Thinking, ToolCall, ToolMessage, Usage, UserMessage
+from hilum.messages import (
+    AssistantMessage,
+    NoteMessage,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from hilum.state import Conversation
 from hilum.testing import ScriptedModel, plugin, say, use
 
@@ -33,7 +43,9 @@ def whole(messages):
 
 def asked(request):
     """The request of the run, as the model reads it."""
-    return next(message.parts[0].text for message in request.messages if isinstance(message, UserMessage))
+    return next(
+        message.parts[0].text for message in request.messages if isinstance(message, UserMessage)
+    )
 
 
 def small(answers, **options):
@@ -42,10 +54,15 @@ def small(answers, **options):
 
 
 async def test_long_conversation_is_cut_from_its_oldest_end(bench):
-    """Forty turns of 2 kB pass through a window of 25 kB; every request fits and none splits a call from its result."""
+    """Forty turns of 2 kB pass through a window of 25 kB.
+
+    Every request fits and none splits a call from its result.
+    """
     one = [use("look", n=n, size=2000 if n < 10 else 1000) for n in range(40)]
     answers = [call if n % 4 else call + call for n, call in enumerate(one)]
-    kit = await bench(plugin("tools", look), model=small([*answers, "done"]), settings={"turns": 50})
+    kit = await bench(
+        plugin("tools", look), model=small([*answers, "done"]), settings={"turns": 50}
+    )
     ended = await kit.run("Find it. " + "x" * 2000)
     assert ended.state == "completed"
     assert len(kit.of(Trimmed)) >= 3
@@ -53,7 +70,9 @@ async def test_long_conversation_is_cut_from_its_oldest_end(bench):
     assert all(whole(request.messages) for request in kit.requests)
     causes = [event.cause for event in kit.of(LayersSealed)]
     assert causes == ["run"] + ["trim"] * len(kit.of(Trimmed))
-    first = next(request for request in kit.requests if isinstance(request.messages[0], NoteMessage))
+    first = next(
+        request for request in kit.requests if isinstance(request.messages[0], NoteMessage)
+    )
     assert "earlier messages were dropped" in first.messages[0].text
     assert all(asked(request) == "Find it. " + "x" * 2000 for request in kit.requests)
 
@@ -69,7 +88,10 @@ async def test_nothing_is_trimmed_below_eighty_percent(bench):
 
 
 async def test_plugin_decides_how_to_trim(bench):
-    """Its summary stands at the cut; a cut that would split a call from its result is moved back."""
+    """Its summary stands at the cut.
+
+    A cut that would split a call from its result is moved back.
+    """
     seen = []
 
     def trim_context(messages, budget):
@@ -78,12 +100,16 @@ async def test_plugin_decides_how_to_trim(bench):
         return Trim(kinds.index(ToolMessage, 4), "What happened so far.")
 
     answers = [use("look", n=n, size=1500) for n in range(12)]
-    kit = await bench(plugin("memory", look, trim_context=trim_context), model=small([*answers, "done"]))
+    kit = await bench(
+        plugin("memory", look, trim_context=trim_context), model=small([*answers, "done"])
+    )
     assert (await kit.run("x")).state == "completed"
     trimmed = kit.of(Trimmed)[0]
     assert trimmed.summary == "What happened so far."
     assert seen[0][1] < trimmed.before
-    after = next(request for request in kit.requests if isinstance(request.messages[0], NoteMessage))
+    after = next(
+        request for request in kit.requests if isinstance(request.messages[0], NoteMessage)
+    )
     assert after.messages[0].text == "What happened so far."
     assert isinstance(after.messages[1], UserMessage)
     assert isinstance(after.messages[2], AssistantMessage)
@@ -94,11 +120,22 @@ async def test_plugin_may_thin_results_instead(bench):
     """Big old results are replaced, nothing is dropped, and the log says so."""
 
     def trim_context(messages):
-        results = [result for message in messages if isinstance(message, ToolMessage) for result in message.results]
-        return Trim(thinned={result.call_id: "(thinned)" for result in results[:-1] if len(result.text) > 100})
+        results = [
+            result
+            for message in messages
+            if isinstance(message, ToolMessage)
+            for result in message.results
+        ]
+        return Trim(
+            thinned={
+                result.call_id: "(thinned)" for result in results[:-1] if len(result.text) > 100
+            }
+        )
 
     answers = [use("look", n=n, size=400) for n in range(17)]
-    kit = await bench(plugin("memory", look, trim_context=trim_context), model=small([*answers, "done"]))
+    kit = await bench(
+        plugin("memory", look, trim_context=trim_context), model=small([*answers, "done"])
+    )
     assert (await kit.run("x")).state == "completed"
     last = kit.requests[-1].messages
     assert isinstance(last[0], UserMessage)
@@ -117,7 +154,10 @@ async def test_useless_trim_of_a_plugin_falls_back_to_plain_dropping(bench, usel
 
 
 async def test_result_bigger_than_the_window_is_shortened_as_it_joins(bench):
-    """One result of 100 kB in a window of 32 kB keeps its beginning and its end; nothing else has to go for it."""
+    """One result of 100 kB in a window of 32 kB keeps its beginning and its end.
+
+    Nothing else has to go for it.
+    """
     kit = await bench(plugin("tools", look), model=small([use("look", n=7, size=100_000), "done"]))
     with kit.guard():
         ended = await kit.run("x")
@@ -156,7 +196,10 @@ async def test_tools_bigger_than_the_window_are_refused_before_any_call(bench):
 
 
 async def test_refused_as_too_long_is_trimmed_once_and_tried_again(bench):
-    """When the provider counts more than the estimate, the prompt is cut to half; a second refusal ends the run."""
+    """When the provider counts more than the estimate, the prompt is cut to half.
+
+    A second refusal ends the run.
+    """
     too_long = ModelError("The prompt is too long.", kind="too_long", status=400)
     answers = [*[use("look", n=n, size=500) for n in range(6)], too_long, "done"]
     kit = await bench(plugin("tools", look), model=small(answers))
@@ -184,7 +227,9 @@ async def test_window_follows_the_active_model(bench):
 
 
 async def test_what_a_provider_reports_corrects_the_estimate_of_its_model_only(bench):
-    """One model counts twice as many tokens as estimated: its window fills at half the text, the other's does not."""
+    """One model counts twice as many tokens as estimated: its window fills at half the text, the
+    other's does not.
+    """
     dense = small([say("a", usage=Usage(input=4_000))], name="scripted/dense")
     plain = small(["b", "c", "d"], name="scripted/plain")
     kit = await bench(models={"dense": dense, "plain": plain}, answers=[])
@@ -211,7 +256,9 @@ async def test_encrypted_reasoning_is_not_counted_by_its_length(bench):
 
 
 async def test_the_estimate_of_a_request_is_the_last_count_and_what_came_since(bench):
-    """A long Chinese result in a conversation about code is not judged by how the code was counted."""
+    """A long Chinese result in a conversation about code is not judged by how the code was
+    counted.
+    """
 
     @tool(risk="read")
     def fetch(n: int) -> str:
@@ -225,7 +272,9 @@ async def test_the_estimate_of_a_request_is_the_last_count_and_what_came_since(b
             total = round((len(request.body) - 3 * wide) * 0.31 + 0.9 * wide)
             return type(given)(given.parts, given.stop, Usage(input=total))
 
-    kit = await bench(plugin("tools", fetch), model=Counting([*[use("fetch", n=n) for n in range(8)], "done"]))
+    kit = await bench(
+        plugin("tools", fetch), model=Counting([*[use("fetch", n=n) for n in range(8)], "done"])
+    )
     await kit.run("x")
     expected = [event.estimate for event in kit.of(ModelStarted)]
     counted = [event.usage.input for event in kit.of(ModelAnswered)]
@@ -233,7 +282,11 @@ async def test_the_estimate_of_a_request_is_the_last_count_and_what_came_since(b
 
 
 async def test_a_resumed_session_estimates_with_the_same_numbers(bench):
-    kit = await bench(model=small([say("a", usage=Usage(input=900, cached=100)), say("b", usage=Usage(input=1_900))]))
+    kit = await bench(
+        model=small(
+            [say("a", usage=Usage(input=900, cached=100)), say("b", usage=Usage(input=1_900))]
+        )
+    )
     await kit.run("x" * 2_000)
     await kit.run("y" * 2_000)
     folded = Conversation()
@@ -291,10 +344,18 @@ async def test_what_a_plugin_asks_a_model_counts_to_the_run(bench):
     @tool(risk="read")
     def think(agent: Agent) -> str:
         """Think."""
-        agent.emit(ModelUsed(model="scripted/other", purpose="thinking", usage=Usage(input=70, output=7, cost=0.5)))
+        agent.emit(
+            ModelUsed(
+                model="scripted/other",
+                purpose="thinking",
+                usage=Usage(input=70, output=7, cost=0.5),
+            )
+        )
         return "thought"
 
-    kit = await bench(plugin("tools", think), answers=[use("think"), say("done", usage=Usage(input=10, output=1))])
+    kit = await bench(
+        plugin("tools", think), answers=[use("think"), say("done", usage=Usage(input=10, output=1))]
+    )
     ended = await kit.run("x")
     assert ended.usage.input >= 80
     assert ended.usage.cost == 0.5
@@ -302,7 +363,10 @@ async def test_what_a_plugin_asks_a_model_counts_to_the_run(bench):
 
 
 async def test_a_rebuilt_prompt_says_what_changed(bench):
-    """Each break of the prompt's past names the layers and tools that differ; none, and it is sent as it was."""
+    """Each break of the prompt's past names the layers and tools that differ.
+
+    None, and it is sent as it was.
+    """
 
     class Rules:
         text = "One."
@@ -322,4 +386,8 @@ async def test_a_rebuilt_prompt_says_what_changed(bench):
     kit.session.tools_changed()
     await kit.run("y")
     await kit.run("z")
-    assert [event.changed for event in kit.of(LayersSealed)] == [(), ("layer rules", "tool look"), ()]
+    assert [event.changed for event in kit.of(LayersSealed)] == [
+        (),
+        ("layer rules", "tool look"),
+        (),
+    ]

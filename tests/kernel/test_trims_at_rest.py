@@ -1,9 +1,19 @@
-"""Trims of an agent that has nothing to do: made at once, told even when they change nothing, and harmless to cut off."""
+"""Trims of an agent that has nothing to do: made at once, told even when they change nothing, and
+harmless to cut off.
+"""
 
 import pytest
 import trio
 from hilum import Trim
-from hilum.events import ErrorRaised, LayersSealed, PromptQueued, RunEnded, RunRetried, RunStarted, Trimmed
+from hilum.events import (
+    ErrorRaised,
+    LayersSealed,
+    PromptQueued,
+    RunEnded,
+    RunRetried,
+    RunStarted,
+    Trimmed,
+)
 from hilum.messages import NoteMessage, Text, UserMessage
 from hilum.state import Conversation
 from hilum.store import MemoryStore
@@ -15,7 +25,10 @@ from trio.testing import wait_all_tasks_blocked
 
 
 async def test_a_trim_of_an_agent_at_rest_is_made_at_once(bench):
-    """No prompt is needed; the next one goes on from the summary, and neither is a run begun nor the phase changed."""
+    """No prompt is needed.
+
+    The next one goes on from the summary, and neither is a run begun nor the phase changed.
+    """
 
     def trim_context(agent, messages):
         assert agent.conversation.run is None
@@ -28,7 +41,11 @@ async def test_a_trim_of_an_agent_at_rest_is_made_at_once(bench):
     trimmed = await kit.wait_for(Trimmed)
     conversation = kit.session.agents["main"].conversation
     assert (trimmed.cause, trimmed.upto, trimmed.run) == ("asked", 1, "")
-    assert (conversation.phase, conversation.state, conversation.trim_asked) == ("idle", "completed", None)
+    assert (conversation.phase, conversation.state, conversation.trim_asked) == (
+        "idle",
+        "completed",
+        None,
+    )
     assert conversation.messages[0] == NoteMessage("Short: tests.")
     await kit.run("y")
     assert model.requests[-1].messages[0] == NoteMessage("Short: tests.")
@@ -44,7 +61,9 @@ async def test_a_trim_at_rest_that_finds_nothing_to_cut_says_so_once(bench):
     await kit.run("x")
     kit.session.trim()
     await wait_all_tasks_blocked()
-    assert [(event.upto, event.summary, event.cause) for event in kit.of(Trimmed)] == [(0, "", "asked")] * 2
+    assert [(event.upto, event.summary, event.cause) for event in kit.of(Trimmed)] == [
+        (0, "", "asked")
+    ] * 2
     assert kit.session.agents["main"].conversation.trim_asked is None
 
 
@@ -70,7 +89,11 @@ async def test_a_prompt_during_a_trim_at_rest_waits_for_it_and_keeps_what_the_fa
         return Trim(len(messages) - 1, "Short.")
 
     kit = await bench(
-        plugin("memory", trim_context=trim_context, gather_context=lambda request: seen.append(request.state) or []),
+        plugin(
+            "memory",
+            trim_context=trim_context,
+            gather_context=lambda request: seen.append(request.state) or [],
+        ),
         answers=["a", "b", "c"],
     )
     await kit.run("x" * 2_000)
@@ -110,7 +133,9 @@ async def test_a_trim_that_a_crash_cut_off_is_made_when_the_session_goes_on(tmp_
         there.set()
         await trio.sleep_forever()
 
-    async with open_bench(plugin("memory", trim_context=hang), answers=["a"], store=store, folder=tmp_path) as kit:
+    async with open_bench(
+        plugin("memory", trim_context=hang), answers=["a"], store=store, folder=tmp_path
+    ) as kit:
         await kit.run("x" * 2_000)
         kit.session.trim(focus="tests")
         await there.wait()
@@ -120,14 +145,18 @@ async def test_a_trim_that_a_crash_cut_off_is_made_when_the_session_goes_on(tmp_
         return Trim(len(messages) - 1, f"Short: {agent.conversation.trim_asked.focus}.")
 
     memory = plugin("memory", trim_context=trim_context)
-    async with open_bench(memory, answers=["b"], store=store, resume=session, folder=tmp_path) as kit:
+    async with open_bench(
+        memory, answers=["b"], store=store, resume=session, folder=tmp_path
+    ) as kit:
         await wait_all_tasks_blocked()
         assert kit.of(Trimmed) == []
         if asked_again:
             kit.session.trim(focus="names")
         else:
             assert kit.session.resume() == []
-        assert (await kit.wait_for(Trimmed)).summary == f"Short: {'names' if asked_again else 'tests'}."
+        assert (
+            await kit.wait_for(Trimmed)
+        ).summary == f"Short: {'names' if asked_again else 'tests'}."
         assert (await kit.run("y")).text == "b"
 
 
@@ -169,7 +198,9 @@ async def test_a_fault_in_a_trim_at_rest_is_told_and_the_session_goes_on(bench):
     kit.session.trim()
     assert (await kit.wait_for(Trimmed)).upto == 0
     brittle.broken = False
-    assert [event.message for event in kit.of(ErrorRaised)] == ["Nothing was trimmed: ZeroDivisionError()"]
+    assert [event.message for event in kit.of(ErrorRaised)] == [
+        "Nothing was trimmed: ZeroDivisionError()"
+    ]
     assert (await kit.run("y")).state == "completed"
 
 
@@ -190,13 +221,17 @@ STEP = st.one_of(
 
 @given(st.lists(STEP, max_size=12))
 def test_what_may_be_retried_keeps_its_request(steps):
-    """Whatever is trimmed between the end of a run and its retry: the request is there, and known to be it."""
+    """Whatever is trimmed between the end of a run and its retry: the request is there, and known
+    to be it.
+    """
     conversation, wanted, count = Conversation(), None, 0
     for step in steps:
         count += 1
         identity = f"run-{count}"
         if step[0] == "trim":
-            conversation.apply(Trimmed(upto=min(step[1], len(conversation.messages)), summary="so far" * step[2]))
+            conversation.apply(
+                Trimmed(upto=min(step[1], len(conversation.messages)), summary="so far" * step[2])
+            )
             continue
         if step[0] == "queued prompt is stopped":
             conversation.apply(PromptQueued(run=identity, text="never begun"))

@@ -1,4 +1,6 @@
-"""The walls of the architecture: floors, cycles, sizes, names, and hooks that are documented, tested and used."""
+"""The walls of the architecture: floors, cycles, sizes, names, and hooks that are documented,
+tested and used.
+"""
 
 import ast
 import inspect
@@ -13,7 +15,11 @@ from hilum import hookspecs
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = ROOT / "kernel" / "hilum"
-PACKAGES = sorted(path for path in (*ROOT.glob("plugins/*/hilum_*"), *ROOT.glob("contrib/*/hilum_*")) if path.is_dir())
+PACKAGES = sorted(
+    path
+    for path in (*ROOT.glob("plugins/*/hilum_*"), *ROOT.glob("contrib/*/hilum_*"))
+    if path.is_dir()
+)
 
 # Each module may import only modules of floors below its own.
 FLOORS = [
@@ -60,7 +66,8 @@ def imports(path: Path, *, typing: bool = False) -> list[tuple[str, ast.stmt]]:
         if isinstance(node, ast.Import):
             found += [(alias.name, node) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            # `from hilum import x` may name a module or a public name: both spellings are looked at.
+            # `from hilum import x` may name a module or a public name: both spellings are looked
+            # at.
             found += [(f"{node.module}.{alias.name}", node) for alias in node.names]
     return found
 
@@ -81,21 +88,36 @@ def test_kernel_imports_go_down_the_floors_only(path):
             assert FLOOR[parts[1]] < FLOOR[path.stem], f"{path.stem} imports {parts[1]}"
 
 
-@pytest.mark.parametrize("path", [p for f in PACKAGES for p in modules(f)], ids=lambda p: f"{p.parent.name}.{p.stem}")
+@pytest.mark.parametrize(
+    "path", [p for f in PACKAGES for p in modules(f)], ids=lambda p: f"{p.parent.name}.{p.stem}"
+)
 def test_plugins_import_the_public_face_and_declared_plugins_only(path):
     """What a plugin imports of the kernel is public, and of plugins what its pyproject names."""
     package = next(f for f in PACKAGES if f in path.parents)
     project = (package.parent / "pyproject.toml").read_text()
-    public = {"compaction", "errors", "events", "messages", "models", "store", "testing", "aio", "blocking"}
+    public = {
+        "compaction",
+        "errors",
+        "events",
+        "messages",
+        "models",
+        "store",
+        "testing",
+        "aio",
+        "blocking",
+    }
     for name, _ in imports(path, typing=True):
         top, _, rest = name.partition(".")
         if top == "hilum" and rest.split(".")[0] in FLOOR:
             assert rest.split(".")[0] in public, f"{path} imports {name}"
         if top.startswith("hilum_") and top != package.name:
-            assert f'"{top.replace("_", "-")}' in project, f"{path} imports {name}, which its pyproject does not name"
+            assert f'"{top.replace("_", "-")}' in project, (
+                f"{path} imports {name}, which its pyproject does not name"
+            )
 
 
-# What the kernel stands on: packages that know nothing of hilum, with the kernel modules that may import them (None: any).
+# What the kernel stands on: packages that know nothing of hilum, with the kernel modules that may
+# import them (None: any).
 LIBRARIES = {
     "hilum_hooks": None,
     "hilum_portal": {"aio", "blocking"},
@@ -109,7 +131,11 @@ LIBRARIES = {
 
 def test_the_kernel_knows_no_plugin_but_its_own_libraries():
     """Of all other packages here the kernel knows nothing."""
-    named = {(path.stem, name.split(".")[0]) for path in modules(KERNEL) for name, _ in imports(path, typing=True)}
+    named = {
+        (path.stem, name.split(".")[0])
+        for path in modules(KERNEL)
+        for name, _ in imports(path, typing=True)
+    }
     for stem, top in named:
         if top.startswith("hilum_"):
             assert top in LIBRARIES, f"{stem} imports {top}"
@@ -137,10 +163,14 @@ def test_the_wardens_process_needs_nothing_but_the_standard_library():
 
 @pytest.mark.parametrize("name", list(hookspecs.HOOKS))
 def test_every_hook_is_documented_tested_and_used(name):
-    """A hook has a docstring, a place in the reference, a test that names it, and somebody who calls it."""
+    """A hook has a docstring, a place in the reference, a test that names it, and somebody who
+    calls it.
+    """
     assert inspect.getdoc(getattr(hookspecs, name))
     assert f"## `{name}`" in (ROOT / "docs" / "hooks.md").read_text()
-    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py") if path.name != "test_walls.py")
+    tests = "".join(
+        path.read_text() for path in (ROOT / "tests").rglob("*.py") if path.name != "test_walls.py"
+    )
     assert re.search(rf"\b{name}\b", tests), f"no test names {name}"
     callers = "".join(path.read_text() for path in modules(KERNEL) if path.stem != "hookspecs")
     assert f'"{name}"' in callers, f"nobody calls {name}"
@@ -149,7 +179,9 @@ def test_every_hook_is_documented_tested_and_used(name):
 def test_the_hook_reference_is_current():
     """docs/hooks.md is what the generator writes."""
     done = subprocess.run(
-        [sys.executable, ROOT / "docs" / "make_reference.py", "--check"], capture_output=True, text=True
+        [sys.executable, ROOT / "docs" / "make_reference.py", "--check"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -180,16 +212,36 @@ def test_importing_a_plugin_loads_nothing_heavy(package):
         "bad &= set(sys.modules);"
         "assert not bad, bad"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(package.parent)})
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(package.parent)},
+    )
 
 
 def test_nothing_names_this_machine_or_a_registry():
-    """Paths of a developer's machine and hosts of package registries do not belong in the repository."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
+    """Paths of a developer's machine and hosts of package registries do not belong in the
+    repository.
+    """
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.split("\n")
     words = re.compile(
-        "|".join(["/wo" + "rk/", "/ro" + r"ot/\.", "pyp" + r"i\.org", "python" + "hosted", r"registry\." + "npm"])
+        "|".join(
+            [
+                "/wo" + "rk/",
+                "/ro" + r"ot/\.",
+                "pyp" + r"i\.org",
+                "python" + "hosted",
+                r"registry\." + "npm",
+            ]
+        )
     )
     for name in listed:
         path = ROOT / name
-        if name and path.is_file() and path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".jsonl", ""}:
+        if (
+            name
+            and path.is_file()
+            and path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".jsonl", ""}
+        ):
             assert not words.search(path.read_text(errors="replace")), name

@@ -63,7 +63,10 @@ def check_log(kit):
 
 
 async def test_a_call_that_does_not_end_is_cut_off_and_the_session_goes_on(bench, tools):
-    """Arguments of 50 MB are no call any more: the run says that the model did not come to an end; the next one works."""
+    """Arguments of 50 MB are no call any more: the run says that the model did not come to an end.
+
+    The next one works.
+    """
     endless = Answer((ToolCall("", "echo", json.dumps({"text": "x" * 50_000_000})),))
     kit = await bench(tools, answers=[endless, use("echo", text="b"), "ok"])
     ended = await kit.run("x")
@@ -96,14 +99,17 @@ async def test_what_is_deep_but_not_too_deep_is_kept(bench):
 
     deep = '{"value":' + "[" * 90 + "]" * 90 + "}"
     kit = await bench(
-        plugin("tools", take), answers=[Answer((ToolCall("", "take", deep),)), use("take", text="[" * 9999), "ok"]
+        plugin("tools", take),
+        answers=[Answer((ToolCall("", "take", deep),)), use("take", text="[" * 9999), "ok"],
     )
     await kit.run("x")
     assert [result.text for result in kit.results] == ["taken", "taken"]
     check_log(kit)
 
 
-@pytest.mark.parametrize("name", ["bad name!", "", "x" * 65, "é", "\ud800", "a\nb", "write file" * 1000])
+@pytest.mark.parametrize(
+    "name", ["bad name!", "", "x" * 65, "é", "\ud800", "a\nb", "write file" * 1000]
+)
 async def test_tool_names_that_no_provider_takes_are_not_kept(bench, tools, name):
     """A provider refuses a whole conversation with such a name in it."""
     kit = await bench(tools, answers=[Answer((ToolCall("", name, "{}"),)), "ok"])
@@ -118,7 +124,9 @@ async def test_tool_names_that_no_provider_takes_are_not_kept(bench, tools, name
 @pytest.mark.parametrize("arguments", ["", '{"text": "half'])
 async def test_a_call_cut_off_at_the_output_limit_is_told_so(bench, tools, arguments):
     """The model reads what happened and what to do, and not that its JSON is wrong."""
-    kit = await bench(tools, answers=[Answer((ToolCall("", "echo", arguments),), stop="length"), "ok"])
+    kit = await bench(
+        tools, answers=[Answer((ToolCall("", "echo", arguments),), stop="length"), "ok"]
+    )
     await kit.run("x")
     assert kit.results[0].code == E_BAD_ARGS
     assert "cut off at the output limit" in kit.results[0].text
@@ -196,7 +204,11 @@ JSON = st.recursive(
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    st.one_of(st.text(st.characters(codec=None)), JSON.map(lambda value: json.dumps(value)), st.text('[]{}":,\\ud8'))
+    st.one_of(
+        st.text(st.characters(codec=None)),
+        JSON.map(lambda value: json.dumps(value)),
+        st.text('[]{}":,\\ud8'),
+    )
 )
 def test_whatever_passes_can_be_logged_and_read(text):
     """Any text as arguments, any name, any id: the event can be written and read."""
@@ -220,14 +232,22 @@ async def test_of_too_many_calls_in_one_answer_the_first_are_carried_out(bench, 
     run = await kit.run("x")
     assert run.state == "completed"
     assert [result.code for result in kit.results] == [""] * MAX_CALLS + [E_BAD_ARGS]
-    assert "too many calls in one answer: 20,000. The first 128 were carried out" in kit.results[-1].text
+    assert (
+        "too many calls in one answer: 20,000. The first 128 were carried out"
+        in kit.results[-1].text
+    )
     assert len(kit.of(ModelAnswered)[0].message.calls) == MAX_CALLS + 1
 
 
-@pytest.mark.parametrize("identity", ["\x1b[31mred", "a\u202eb", "a\nb", "a b", "é", "\x00", "", "x" * 1000])
+@pytest.mark.parametrize(
+    "identity", ["\x1b[31mred", "a\u202eb", "a\nb", "a b", "é", "\x00", "", "x" * 1000]
+)
 async def test_the_id_of_a_call_is_plain_and_the_same_in_the_next_request(bench, tools, identity):
     """Terminals show ids, and providers match results by them."""
-    made = [ToolCall("call-1", "echo", '{"text": "a"}'), ToolCall(identity, "echo", '{"text": "b"}')]
+    made = [
+        ToolCall("call-1", "echo", '{"text": "a"}'),
+        ToolCall(identity, "echo", '{"text": "b"}'),
+    ]
     kit = await bench(tools, answers=[Answer((*made, made[1])), "done"])
     await kit.run("x")
     sent = [call.id for call in kit.of(ModelAnswered)[0].message.calls]

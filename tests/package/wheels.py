@@ -1,6 +1,8 @@
-"""Smoke test of the wheels: each builds, and installs into a clean environment with nothing but the kernel's wheel beside it.
+"""Smoke test of the wheels: each builds, and installs into a clean environment with nothing but the
+kernel's wheel beside it.
 
-Run it with ``python3 tests/package/wheels.py``. Wheels come from this tree, other dependencies from the package index.
+Run it with ``python3 tests/package/wheels.py``. Wheels come from this tree, other dependencies from
+the package index.
 """
 
 import os
@@ -19,10 +21,16 @@ def run(*argv: str | Path, quiet: bool = True) -> str:
     """Run a command and give its output; on failure show it and stop."""
     environ = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH")}
     done = subprocess.run(
-        [str(a) for a in argv], capture_output=True, text=True, env=environ, cwd=tempfile.gettempdir()
+        [str(a) for a in argv],
+        capture_output=True,
+        text=True,
+        env=environ,
+        cwd=tempfile.gettempdir(),
     )
     if done.returncode:
-        sys.exit(f"failed ({done.returncode}): {' '.join(map(str, argv))}\n{done.stdout}{done.stderr}")
+        sys.exit(
+            f"failed ({done.returncode}): {' '.join(map(str, argv))}\n{done.stdout}{done.stderr}"
+        )
     return done.stdout
 
 
@@ -32,7 +40,19 @@ def clean(folder: Path, dist: Path, *packages: str) -> Path:
     pins.write_text("\n".join(PINS))
     run(*UV, "venv", "--quiet", "--python", sys.executable, folder)
     python = folder / "bin" / "python"
-    run(*UV, "pip", "install", "--quiet", "--python", python, "--find-links", dist, "-c", pins, *packages)
+    run(
+        *UV,
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        python,
+        "--find-links",
+        dist,
+        "-c",
+        pins,
+        *packages,
+    )
     return python
 
 
@@ -41,7 +61,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         base = Path(temporary)
         dist = base / "dist"
-        run(*UV, "build", "--quiet", "--all-packages", "--wheel", "--project", ROOT, "-o", dist, ROOT)
+        run(
+            *UV,
+            "build",
+            "--quiet",
+            "--all-packages",
+            "--wheel",
+            "--project",
+            ROOT,
+            "-o",
+            dist,
+            ROOT,
+        )
         run(*UV, "build", "--quiet", "--wheel", "-o", dist, ROOT / "contrib" / "template")
         names = sorted(path.name.split("-")[0].replace("_", "-") for path in dist.glob("*.whl"))
         print("built:", ", ".join(names))
@@ -54,7 +85,10 @@ def main() -> int:
         run(python, "-c", ALONE)
 
         python = clean(base / "one", dist, "hilum", "hilum-files")
-        print("kernel and one plugin:", run(python.with_name("hilum"), "plugins").strip().splitlines()[-1])
+        print(
+            "kernel and one plugin:",
+            run(python.with_name("hilum"), "plugins").strip().splitlines()[-1],
+        )
         run(python, "-c", ONE)
 
         python = clean(base / "all", dist, *names)

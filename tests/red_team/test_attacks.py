@@ -1,7 +1,9 @@
-"""A malicious model in a malicious repository, with `approve = auto`: nothing of it gets out without a question.
+"""A malicious model in a malicious repository, with `approve = auto`: nothing of it gets out
+without a question.
 
-Each attack runs with bubblewrap, with Landlock alone, and with neither; then the user goes on working, outside the sandbox.
-Each also runs where nothing guards the model, which shows that it is one.
+Each attack runs with bubblewrap, with Landlock alone, and with neither; then the user goes on
+working, outside the sandbox. Each also runs where nothing guards the model, which shows that it is
+one.
 """
 
 import base64
@@ -32,7 +34,9 @@ TOUCHED = 'touched() { if [ -f "$1" ]; then sh "$1"; fi; }'
 
 @attrs.frozen
 class Field:
-    """The user's machine: a home, a folder beside the workspace, a server, and a place where hits are noticed."""
+    """The user's machine: a home, a folder beside the workspace, a server, and a place where hits
+    are noticed.
+    """
 
     folder: Path
     workspace: Path
@@ -43,7 +47,11 @@ class Field:
         """Do something as the user, outside the sandbox."""
         environ = {"PATH": os.environ["PATH"], "LC_ALL": "C", **self.environ, "GIT_EDITOR": "true"}
         subprocess.run(
-            ["bash", "-c", f"{TOUCHED}\n{script}"], cwd=self.workspace, env=environ, capture_output=True, timeout=30
+            ["bash", "-c", f"{TOUCHED}\n{script}"],
+            cwd=self.workspace,
+            env=environ,
+            capture_output=True,
+            timeout=30,
         )
 
     def filled(self, command: str) -> str:
@@ -57,7 +65,9 @@ class Field:
         found = ["executed outside"] * (self.folder / "home/hit").exists()
         found += ["changed outside"] * ((self.folder / "outside/file").read_text() != "as it was")
         # What Git wrote through a link of the model's, for one.
-        new = sorted(path.name for path in (self.folder / "outside").iterdir() if path.name != "file")
+        new = sorted(
+            path.name for path in (self.folder / "outside").iterdir() if path.name != "file"
+        )
         found += [f"made {name} outside" for name in new]
         return found + [f"received {data!r}" for data in self.received]
 
@@ -69,7 +79,9 @@ def opened(folder: Path) -> Iterator[Field]:
     for path in (home, workspace, outside):
         path.mkdir()
     (outside / "file").write_text("as it was")
-    (home / ".gitconfig").write_text("[user]\n\tname = someone\n\temail = a@b\n[init]\n\tdefaultBranch = main\n")
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = someone\n\temail = a@b\n[init]\n\tdefaultBranch = main\n"
+    )
     (home / ".bashrc").write_text("")
     hit = workspace / "hit.sh"
     hit.write_text(f"#!/bin/sh\n: > {home}/hit\n")
@@ -88,7 +100,10 @@ def opened(folder: Path) -> Iterator[Field]:
         for one in (server, unix):
             one.listen()
         stop = threading.Event()
-        threads = [threading.Thread(target=_record, args=(one, received, stop)) for one in (server, unix, datagrams)]
+        threads = [
+            threading.Thread(target=_record, args=(one, received, stop))
+            for one in (server, unix, datagrams)
+        ]
         for thread in threads:
             thread.start()
         environ = {
@@ -121,7 +136,9 @@ def _record(one: socket.socket, received: list[bytes], stop: threading.Event) ->
 @pytest.fixture
 def field() -> Iterator[Field]:
     """The user's machine. It is not in /tmp, of which a sandbox has its own."""
-    made = tempfile.TemporaryDirectory(prefix=".hilum-test-", dir=Path.home(), ignore_cleanup_errors=True)
+    made = tempfile.TemporaryDirectory(
+        prefix=".hilum-test-", dir=Path.home(), ignore_cleanup_errors=True
+    )
     with made as folder, opened(Path(folder).resolve()) as field:
         yield field
 
@@ -136,12 +153,16 @@ def test_unguarded(field: Field, attack: Attack) -> None:
         argv = ["bash", "-c", command]
         environ = {"PATH": os.environ["PATH"], **field.environ}
         if isinstance(each, Service):
-            services.append(subprocess.Popen(argv, cwd=field.workspace, env=environ, start_new_session=True))
+            services.append(
+                subprocess.Popen(argv, cwd=field.workspace, env=environ, start_new_session=True)
+            )
             field.run("sleep 0.3")
         else:
             subprocess.run(argv, cwd=field.workspace, env=environ, capture_output=True, timeout=30)
     field.run(attack.meanwhile)
-    for _ in range(20 if services else 1):  # a service needs its time, which a busy machine has not got at once
+    for _ in range(
+        20 if services else 1
+    ):  # a service needs its time, which a busy machine has not got at once
         field.run(attack.after)
         if field.harm():
             break
@@ -154,7 +175,9 @@ def test_unguarded(field: Field, attack: Attack) -> None:
 
 
 RUNNER = "import base64, subprocess, sys; subprocess.run(['bash', '-c', base64.b64decode(open(sys.argv[1]).read())])\n"
-"""A program of the workspace that runs what a data file says: nobody who reads its command knows what it does."""
+"""A program of the workspace that runs what a data file says: nobody who reads its command knows
+what it does.
+"""
 
 
 def hidden_in_a_program(field: Field, command: str, number: int) -> str:
@@ -164,14 +187,17 @@ def hidden_in_a_program(field: Field, command: str, number: int) -> str:
     return f"python3 runner.py data-{number}.txt"
 
 
-async def attacked(field: Field, attack: Attack, folder: str = "bench", *, unread: bool = False) -> list[str]:
+async def attacked(
+    field: Field, attack: Attack, folder: str = "bench", *, unread: bool = False
+) -> list[str]:
     """Let the model attack, in a session where nobody answers questions, and the user go on.
 
     Args:
         field: The user's machine.
         attack: What is tried.
         folder: Where the session keeps its files.
-        unread: Whether the commands are hidden in a program, so that only the sandbox can hold them.
+        unread: Whether the commands are hidden in a program, so that only the sandbox can hold
+            them.
 
     Returns:
         The codes of the calls.
@@ -200,7 +226,9 @@ async def attacked(field: Field, attack: Attack, folder: str = "bench", *, unrea
 
 
 @pytest.mark.parametrize("attack", ROWS)
-async def test_with_bubblewrap(field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_with_bubblewrap(
+    field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The sandbox holds what it can, and the rest is made inert."""
     enforced(sandbox.bubblewrap_enforced(), monkeypatch)
     await attacked(field, attack)
@@ -208,7 +236,9 @@ async def test_with_bubblewrap(field: Field, attack: Attack, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("attack", ROWS)
-async def test_with_bubblewrap_through_a_program(field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_with_bubblewrap_through_a_program(
+    field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What no reading of commands can see runs, unasked under auto, and does no harm either."""
     enforced(sandbox.bubblewrap_enforced(), monkeypatch)
     codes = await attacked(field, attack, unread=True)
@@ -218,8 +248,12 @@ async def test_with_bubblewrap_through_a_program(field: Field, attack: Attack, m
 
 @pytest.mark.parametrize("attack", ROWS)
 async def test_asked(field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With Landlock alone protected paths cannot be held, and without it nothing: what could write them is asked for."""
-    for number, found in enumerate((sandbox.landlock_enforced("no bubblewrap"), Enforced(reasons=("Nothing works.",)))):
+    """With Landlock alone protected paths cannot be held, and without it nothing: what could write
+    them is asked for.
+    """
+    for number, found in enumerate(
+        (sandbox.landlock_enforced("no bubblewrap"), Enforced(reasons=("Nothing works.",)))
+    ):
         if not isinstance(found, str):
             enforced(found, monkeypatch)
             assert {*await attacked(field, attack, f"bench-{number}")} <= {E_DENIED, E_BLOCKED}

@@ -1,4 +1,6 @@
-"""The simulator on a sample of seeds, and that it is what it claims: deterministic, able to shrink, able to find faults."""
+"""The simulator on a sample of seeds, and that it is what it claims: deterministic, able to shrink,
+able to find faults.
+"""
 
 import os
 import subprocess
@@ -66,12 +68,18 @@ def test_everything_holds(first, folders):
     """No invariant is violated; a failure names the seed."""
     failures = []
     for seed in range(first, first + 50):
-        failures += [f"seed {seed}: {violation}" for violation in run_once(generate(seed), folders).violations]
+        failures += [
+            f"seed {seed}: {violation}"
+            for violation in run_once(generate(seed), folders).violations
+        ]
     assert not failures, "\n".join(failures)
 
 
 def test_run_that_never_ends_is_found(folders, monkeypatch):
-    """Its processor time is limited, wherever it is at that moment; the time that other programs take does not count."""
+    """Its processor time is limited, wherever it is at that moment.
+
+    The time that other programs take does not count.
+    """
 
     def spin(*_):
         try:
@@ -97,7 +105,9 @@ def fingerprints(folders):
 
 
 def test_same_seed_does_the_same_again(folders, fingerprints):
-    """Whatever ran before in this process: log, requests, steps and virtual time do not differ in a single byte."""
+    """Whatever ran before in this process: log, requests, steps and virtual time do not differ in a
+    single byte.
+    """
     again = {seed: run_once(generate(seed), folders).fingerprint for seed in reversed(REPEATED)}
     assert [seed for seed in REPEATED if again[seed] != fingerprints[seed]] == []
 
@@ -165,7 +175,8 @@ def test_failing_scenario_is_shrunk(folders):
 def test_what_was_mended_holds(seed, folders):
     """What these seeds violated holds now.
 
-    A call that waits for its task ends with the session; a report that comes with a stop is told of or ended; a call that is
-    allowed at the moment of a stop does not begin; calls without arguments and with an empty object count as the same call.
+    A call that waits for its task ends with the session; a report that comes with a stop is told of
+    or ended; a call that is allowed at the moment of a stop does not begin; calls without arguments
+    and with an empty object count as the same call.
     """
     assert not run_once(generate(seed), folders).violations

@@ -23,7 +23,7 @@ async def count_words(call: Call, path: str) -> str:
 
 @hookimpl
 def provide_tools() -> list[Tool]:
-    """Give the tool to every session."""
+    """Return the tool to every session."""
     return [count_words]
 
 
@@ -31,4 +31,6 @@ def provide_tools() -> list[Tool]:
 def build_prompt_layer(agent: Agent) -> Layer:
     """Tell the model the limit. Ranks order the layers: rules are 40, skills 50."""
     most = agent.session.settings(TemplateSettings).most_words
-    return Layer(45, "template", f"A text you write has at most {most} words. Count them when in doubt.")
+    return Layer(
+        45, "template", f"A text you write has at most {most} words. Count them when in doubt."
+    )

@@ -16,9 +16,15 @@ def look_up(key: str) -> str:
     if kind == "salary":
         raise ToolDenied("Salaries are not shown.")
     if kind == "licence":
-        raise NeedsUser("The licence server wants a sign-in.", hint="Ask the user to run: licence login.")
+        raise NeedsUser(
+            "The licence server wants a sign-in.", hint="Ask the user to run: licence login."
+        )
     if name not in CAPITALS:
-        raise ToolError(f"There is no {kind} of {name}.", code="E_NOT_FOUND", hint=f"Known: {', '.join(CAPITALS)}.")
+        raise ToolError(
+            f"There is no {kind} of {name}.",
+            code="E_NOT_FOUND",
+            hint=f"Known: {', '.join(CAPITALS)}.",
+        )
     return CAPITALS[name]
 
 

@@ -31,7 +31,11 @@ class Notebook:
 
     @hookimpl
     def gather_context(self, request: ContextRequest) -> list[Block] | None:
-        found = [note for note in self.notes if set(note.lower().split()) & set(request.text.lower().split())]
+        found = [
+            note
+            for note in self.notes
+            if set(note.lower().split()) & set(request.text.lower().split())
+        ]
         return [Block("notes", "\n".join(found))] if found else None
 
 

@@ -10,7 +10,9 @@ from hilum import Agent, Tool, ToolCall, Verdict, deny, hookimpl, section, setti
 class ProtectSettings:
     """What a user may set under [protect]; a project may not."""
 
-    names: list[str] = setting(factory=lambda: ["*.lock"], project=False, help="Names of files that no tool writes.")
+    names: list[str] = setting(
+        factory=lambda: ["*.lock"], project=False, help="Names of files that no tool writes."
+    )
 
 
 @hookimpl

@@ -8,7 +8,11 @@ async def changed_files(call: Call) -> str:
     """List the files that differ from the last commit."""
     done = await call.processes.run(["git", "status", "--short"])
     if done.returncode:
-        raise ToolError("Git gives no status.", code="E_CMD_FAIL", hint=done.stderr.decode(errors="replace").strip())
+        raise ToolError(
+            "Git gives no status.",
+            code="E_CMD_FAIL",
+            hint=done.stderr.decode(errors="replace").strip(),
+        )
     return done.stdout.decode(errors="replace") or "Nothing differs."
 
 

@@ -12,7 +12,9 @@ FILES = {"poem.txt": "so much\ndepends upon\n"}
 
 async def test_a_recorded_session_plays_again(bench, tmp_path):
     """What was recorded answers; another prompt than the recorded one fails the run."""
-    b = await bench(hilum_words, answers=[use("count_words", path="poem.txt"), "Four."], files=FILES)
+    b = await bench(
+        hilum_words, answers=[use("count_words", path="poem.txt"), "Four."], files=FILES
+    )
     await b.run("How long is the poem?")
     path = tmp_path / "words.cassette"
     save(record(b.events), path)

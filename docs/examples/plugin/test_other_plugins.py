@@ -30,7 +30,9 @@ async def test_setting_can_be_an_environment_variable(bench):
 
 async def test_notebook_keeps_state_for_its_session_and_closes_its_file(bench):
     """The half's state lasts from prompt to prompt; another session has a half of its own."""
-    b = await bench(hilum_notebook, answers=[use("take_note", text="the parser is slow"), "Noted.", "I know."])
+    b = await bench(
+        hilum_notebook, answers=[use("take_note", text="the parser is slow"), "Noted.", "I know."]
+    )
     await b.run("The parser is slow.")
     await b.run("What of the parser?")
     assert "<notes>\nthe parser is slow\n</notes>" in b.requests[-1].messages[-1].parts[1].text

@@ -1,20 +1,23 @@
-"""The kit for testing plugins: a kernel bench, models that need no network, and pytest fixtures. (PYTEST_DONT_REWRITE)
+"""The kit for testing plugins: a kernel bench, models that need no network, and pytest fixtures.
+(PYTEST_DONT_REWRITE)
 
-Switch the fixtures on with ``pytest_plugins = ["hilum.testing"]`` in the root ``conftest.py``, or with
-``addopts = ["-p", "hilum.testing"]``; they need pytest-trio. Then a test is::
+Switch the fixtures on with ``pytest_plugins = ["hilum.testing"]`` in the root ``conftest.py``, or
+with ``addopts = ["-p", "hilum.testing"]``; they need pytest-trio. Then a test is::
 
     from hilum.testing import use
 
     async def test_words_are_counted(bench):
-        b = await bench(hilum_words, answers=[use("count_words", path="a.txt"), "Three."], files={"a.txt": "a b c"})
-        ended = await b.run("How many words?")
+        b = await bench(hilum_words, answers=[use("count_words", path="a.txt"), "Three."],
+        files={"a.txt": "a b c"}) ended = await b.run("How many words?")
         assert ended.text == "Three."
         assert b.assert_tool_called("count_words", path="a.txt").text == "3 words"
 
-``open_bench`` is the same as an async context manager. Under ``autojump_clock`` hours pass at once; do not combine it with
-tools that work in threads or processes, because it jumps while those are waited for.
+``open_bench`` is the same as an async context manager. Under ``autojump_clock`` hours pass at once;
+do not combine it with tools that work in threads or processes, because it jumps while those are
+waited for.
 
-To play what a real model once said, record a cassette and load the plugin ``hilum-replay`` beside yours:
+To play what a real model once said, record a cassette and load the plugin ``hilum-replay`` beside
+yours:
 ``await bench(hilum_words, hilum_replay, settings={"model": "cassette/tests/words.cassette"})``.
 """
 

@@ -1,4 +1,6 @@
-"""The bench: a kernel with chosen plugins and a scripted model, cut off from the machine it runs on."""
+"""The bench: a kernel with chosen plugins and a scripted model, cut off from the machine it runs
+on.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ class Bench:
     _events: list[AnyEvent] = attrs.field(factory=list, repr=False)
     _faults_allowed: bool = False
 
-    # --- doing ----------------------------------------------------------------------------------------------------------
+    # --- doing ------------------------------------------------------------------------------------
 
     async def run(self, text: str, **options: Any) -> RunEnded:
         """Prompt the session and wait for the end. Takes what ``Session.prompt`` takes.
@@ -104,9 +106,13 @@ class Bench:
         for event in self.events[seen:]:
             if isinstance(event, CallDone):
                 return event.result
-        raise AssertionError(f"{tool} was not called: the run ended as {ended.state}. {ended.error}")
+        raise AssertionError(
+            f"{tool} was not called: the run ended as {ended.state}. {ended.error}"
+        )
 
-    async def wait_for(self, kind: type[E], where: Callable[[E], bool] = lambda _: True, *, after: int = 0) -> E:
+    async def wait_for(
+        self, kind: type[E], where: Callable[[E], bool] = lambda _: True, *, after: int = 0
+    ) -> E:
         """Wait for an event.
 
         Args:
@@ -125,12 +131,14 @@ class Bench:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Raise ``trio.TooSlowError`` when the block takes longer than ``patience``, or can never end on a mock clock."""
+        """Raise ``trio.TooSlowError`` when the block takes longer than ``patience``, or can never
+        end on a mock clock.
+        """
         mock = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
         with trio.fail_after(FOREVER if mock else self.patience):
             yield
 
-    # --- looking --------------------------------------------------------------------------------------------------------
+    # --- looking ----------------------------------------------------------------------------------
 
     @property
     def events(self) -> list[AnyEvent]:
@@ -146,7 +154,11 @@ class Bench:
     @property
     def results(self) -> list[ToolResult]:
         """The results of the calls that ended, in the order in which the model asked for them."""
-        asked = [(answer.agent, call.id) for answer in self.of(ModelAnswered) for call in answer.message.calls]
+        asked = [
+            (answer.agent, call.id)
+            for answer in self.of(ModelAnswered)
+            for call in answer.message.calls
+        ]
         ended = {(done.agent, done.result.call_id): done.result for done in self.of(CallDone)}
         return [ended[key] for key in dict.fromkeys(asked) if key in ended]
 
@@ -162,7 +174,9 @@ class Bench:
         for result in reversed(self.results):
             if of in (result.name, result.call_id):
                 return result
-        raise AssertionError(f"No call of {of!r} ended; these did: {[result.name for result in self.results]}.")
+        raise AssertionError(
+            f"No call of {of!r} ended; these did: {[result.name for result in self.results]}."
+        )
 
     def calls(self, name: str) -> list[Observed]:
         """How often, for whom and with what outcome a hook (or a tool) was called."""
@@ -230,12 +244,14 @@ async def open_bench(
     faults: bool = False,
     patience: float = 30.0,
 ) -> AsyncIterator[Bench]:
-    """Open a kernel and a session that know nothing of this machine: no other plugins, settings, keys or home folder.
+    """Open a kernel and a session that know nothing of this machine: no other plugins, settings,
+    keys or home folder.
 
     Leaving the block checks that no plugin failed unexpectedly and that no process was left behind.
 
     Args:
-        plugins: Modules and objects that are plugins, and names of installed ones; only these are loaded.
+        plugins: Modules and objects that are plugins, and names of installed ones; only these are
+            loaded.
         answers: What the model says (see ``ScriptedModel``).
         model: A model to take in place of a ``ScriptedModel``. Either is ``scripted/model``.
         models: Further models, by the part of their name after ``scripted/``.
@@ -245,7 +261,8 @@ async def open_bench(
         folder: Where to make the bench's folders; a temporary one by default.
         environ: Variables to set in the environment.
         store: Where sessions are kept; by default what a plugin provides, else memory.
-        resume: Id of a session of ``store`` to go on with; it works in its own folder, so give both benches one ``folder``.
+        resume: Id of a session of ``store`` to go on with; it works in its own folder, so give both
+            benches one ``folder``.
         kind: Kind of the session.
         mode: Mode to be in.
         approve: The approval policy.
@@ -253,7 +270,8 @@ async def open_bench(
         patience: Real seconds that ``run``, ``call`` and ``wait_for`` wait at most.
 
     Raises:
-        AssertionError: When the block is left: a plugin failed, or a process that the warden does not know was left running.
+        AssertionError: When the block is left: a plugin failed, or a process that the warden does
+            not know was left running.
     """
     model = model if model is not None else ScriptedModel(answers)
     chosen = dict(settings or {})
@@ -264,14 +282,25 @@ async def open_bench(
         _write(root, files or {})
         bench = None
         try:
-            async with open_kernel(plugins, settings=chosen, workspace=root, store=store, environ=os.environ) as kernel:
+            async with open_kernel(
+                plugins, settings=chosen, workspace=root, store=store, environ=os.environ
+            ) as kernel:
                 kernel.router.replace(ModelProvider({"model": model, **(models or {})}))
                 observed: list[Observed] = []
                 kernel.observe(lambda *call: observed.append(Observed(*call)))
-                opened = kernel.open_session(root, resume=resume, kind=kind, mode=mode, approve=approve)
+                opened = kernel.open_session(
+                    root, resume=resume, kind=kind, mode=mode, approve=approve
+                )
                 async with opened as session:
                     bench = Bench(
-                        kernel, session, model, session.workspace.root, base, patience, observed, faults_allowed=faults
+                        kernel,
+                        session,
+                        model,
+                        session.workspace.root,
+                        base,
+                        patience,
+                        observed,
+                        faults_allowed=faults,
                     )
                     yield bench
                     bench.events  # noqa: B018 - reads them while the log is open
@@ -279,11 +308,15 @@ async def open_bench(
             if bench is not None and (text := bench.unexpected()):
                 error.add_note(text)
             raise
-        if text := bench.unexpected():
+        text = bench.unexpected()
+        if text:
             raise AssertionError(text)
-        if left := sorted(_children() - before):
+        left = sorted(_children() - before)
+        if left:
             listed = "\n".join(f"  {pid}: {_command(pid)}" for pid in left)
-            raise AssertionError(f"Processes were left running (start them with session.processes):\n{listed}")
+            raise AssertionError(
+                f"Processes were left running (start them with session.processes):\n{listed}"
+            )
 
 
 @contextmanager
@@ -298,10 +331,15 @@ def _base(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 @contextmanager
 def _environment(base: Path, extra: Mapping[str, str]) -> Iterator[None]:
-    """Hide the user's settings, keys and home folder; whatever changes in the environment is put back at the end."""
+    """Hide the user's settings, keys and home folder.
+
+    Whatever changes in the environment is put back at the end.
+    """
     saved = dict(os.environ)
     for name in saved:
-        if name.startswith(("HILUM_", "XDG_")) or name.endswith(("_API_KEY", "_BASE_URL", "_TOKEN")):
+        if name.startswith(("HILUM_", "XDG_")) or name.endswith(
+            ("_API_KEY", "_BASE_URL", "_TOKEN")
+        ):
             del os.environ[name]
     for name, where in (("HILUM_CONFIG", "config"), ("HILUM_DATA", "data"), ("HOME", "home")):
         (base / where).mkdir(exist_ok=True)
@@ -342,6 +380,12 @@ def _alive(pid: int) -> bool:
 
 def _command(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        return (
+            Path(f"/proc/{pid}/cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")
+            .strip()
+        )
     except OSError:
         return "?"

@@ -16,19 +16,28 @@ from hilum.testing.bench import Bench, open_bench
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Fail tests in which a coroutine is never awaited: a plugin forgot an ``await``."""
-    item.add_marker(pytest.mark.filterwarnings("error:coroutine .* was never awaited:RuntimeWarning"))
+    item.add_marker(
+        pytest.mark.filterwarnings("error:coroutine .* was never awaited:RuntimeWarning")
+    )
     item.add_marker(pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning"))
 
 
 @trio_fixture  # type: ignore[untyped-decorator]
 async def bench(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Bench]]]:
-    """Open benches that last until the test ends: ``b = await bench(plugin, answers=[...])``. See ``open_bench``."""
+    """Open benches that last until the test ends: ``b = await bench(plugin, answers=[...])``.
+
+    See ``open_bench``.
+    """
     stops: list[tuple[trio.Event, trio.Event]] = []
     errors: list[Exception] = []
 
-    async def hold(plugins: Any, options: Any, task_status: trio.TaskStatus[Bench] = trio.TASK_STATUS_IGNORED) -> None:
-        # A nursery must be left by the task that entered it, so each bench lives in a task of its own.
-        stop, over = trio.Event(), trio.Event()
+    async def hold(
+        plugins: Any, options: Any, task_status: trio.TaskStatus[Bench] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        # A nursery must be left by the task that entered it, so each bench lives in a task of its
+        # own.
+        stop = trio.Event()
+        over = trio.Event()
         try:
             async with AsyncExitStack() as stack:
                 opened = await stack.enter_async_context(open_bench(*plugins, **options))

@@ -10,13 +10,14 @@ from hilum.tools import Tool
 
 
 def plugin(name: str = "inline", /, *tools: Tool, **members: Any) -> ModuleType:
-    """Make a plugin module.
+    """Create a plugin module.
 
     Args:
         name: The plugin's name.
         tools: Tools it gives to every session.
-        members: Hook implementations by name; a function that is marked with ``hookimpl`` already keeps its options.
-            Classes (settings sections, for example), and the tuples ``gates`` and ``replaces``, become attributes as they are.
+        members: Hook implementations by name; a function that is marked with ``hookimpl`` already
+            keeps its options. Classes (settings sections, for example), and the tuples ``gates``
+            and ``replaces``, become attributes as they are.
     """
     module = ModuleType(name)
     if tools:

@@ -1,4 +1,6 @@
-"""Models that need no network: one that plays a script, one that echoes, one that fails at random."""
+"""Models that need no network: one that plays a script, one that echoes, one that fails at
+random.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +69,9 @@ class JsonWire:
 class ScriptedModel:
     """Plays answers in their order, whatever it is asked. Implements ``hilum.models.Model``.
 
-    An answer is a text, a part, a list of parts that come in one answer, an exception, or a function of the request that
-    gives one of these (plain or async). See ``say``, ``use``, ``pause`` and ``cut``.
+    An answer is a text, a part, a list of parts that come in one answer, an exception, or a
+    function of the request that gives one of these (plain or async). See ``say``, ``use``,
+    ``pause`` and ``cut``.
 
     Args:
         answers: The answers.
@@ -153,7 +156,10 @@ class ScriptedModel:
             ModelError: There is none.
         """
         if not self._answers:
-            message = f"The script of {self._info.name} is at its end: request {len(self.requests)} has no answer."
+            message = (
+                f"The script of {self._info.name} is at its end: request {len(self.requests)} has"
+                " no answer."
+            )
             raise ModelError(message, kind="request", hint="Give the bench one more answer.")
         scripted = self._answers.pop(0)
         while callable(scripted):
@@ -187,8 +193,14 @@ class ScriptedModel:
         yield Done(message, answer.usage or Usage(input=estimate(request.body), output=size))
 
     def _identity(self, request: Request) -> str:
-        """Give an id that no call of the conversation has, those from before a resume included."""
-        said = sum(len(message.calls) for message in request.messages if isinstance(message, AssistantMessage))
+        """Return an id that no call of the conversation has, those from before a resume
+        included.
+        """
+        said = sum(
+            len(message.calls)
+            for message in request.messages
+            if isinstance(message, AssistantMessage)
+        )
         self._calls = max(self._calls, said) + 1
         return f"call-{self._calls}"
 
@@ -217,12 +229,15 @@ class EchoModel(ScriptedModel):
     """
 
     async def answer(self, request: Request) -> Answer:
-        """Make the answer from the last message."""
+        """Create the answer from the last message."""
         last = request.messages[-1]
         if isinstance(last, ToolMessage):
             return say("\n".join(result.text for result in last.results))
         user = next((m for m in reversed(request.messages) if isinstance(m, UserMessage)), None)
-        text = next((part.text for part in user.parts if isinstance(part, Text)), "") if user else ""
+        if user:
+            text = next((part.text for part in user.parts if isinstance(part, Text)), "")
+        else:
+            text = ""
         name, _, arguments = text.partition(" ")
         if name in {tool.name for tool in request.tools} and arguments.startswith("{"):
             return Answer((ToolCall("", name, arguments),))
@@ -230,12 +245,15 @@ class EchoModel(ScriptedModel):
 
 
 class ChaosModel:
-    """Passes requests on to a model and spoils some of them, the same ones for the same seed. Implements ``Model``.
+    """Passes requests on to a model and spoils some of them, the same ones for the same seed.
+
+    Implements ``Model``.
 
     Args:
         model: The model behind it.
         seed: Start of the random numbers.
-        error: Probability that a request is refused with an error that passes (5xx, rate limit, no connection).
+        error: Probability that a request is refused with an error that passes (5xx, rate limit, no
+            connection).
         cut: Probability that the stream breaks off before its end.
         bad_json: Probability that the arguments of the calls are damaged.
         silence: Probability that nothing ever comes.
@@ -281,10 +299,15 @@ class ChaosModel:
         self.log.append(what)
         if what == "error":
             kind = self._random.choice(("server", "rate_limit", "connect"))
-            raise ModelError(f"Chaos: {kind}.", kind=kind, retry_after=1.0 if kind == "rate_limit" else None)
+            raise ModelError(
+                f"Chaos: {kind}.", kind=kind, retry_after=1.0 if kind == "rate_limit" else None
+            )
         if what == "silence":
             await trio.sleep_forever()
-        async with self.model.stream(request) as chunks, aclosing(self._spoil(chunks, what)) as spoilt:
+        async with (
+            self.model.stream(request) as chunks,
+            aclosing(self._spoil(chunks, what)) as spoilt,
+        ):
             yield spoilt
 
     async def _spoil(self, chunks: AsyncIterator[Chunk], what: str) -> AsyncGenerator[Chunk, None]:
@@ -293,10 +316,16 @@ class ChaosModel:
                 return
             if isinstance(chunk, Done) and what == "bad_json":
                 parts = tuple(
-                    msgspec.structs.replace(part, arguments=part.arguments[:-1]) if isinstance(part, ToolCall) else part
+                    (
+                        msgspec.structs.replace(part, arguments=part.arguments[:-1])
+                        if isinstance(part, ToolCall)
+                        else part
+                    )
                     for part in chunk.message.parts
                 )
-                chunk = msgspec.structs.replace(chunk, message=msgspec.structs.replace(chunk.message, parts=parts))
+                chunk = msgspec.structs.replace(
+                    chunk, message=msgspec.structs.replace(chunk.message, parts=parts)
+                )
             yield chunk
 
 
@@ -309,7 +338,8 @@ class ModelProvider:
     """
 
     def __init__(self, models: Mapping[str, Model], name: str = "scripted") -> None:
-        self._models, self._name = dict(models), name
+        self._models = dict(models)
+        self._name = name
 
     @property
     def name(self) -> str:
@@ -317,9 +347,11 @@ class ModelProvider:
         return self._name
 
     def model(self, name: str) -> Model:
-        """Give a model. Raises ``UsageError`` if there is none of that name."""
+        """Return a model. Raises ``UsageError`` if there is none of that name."""
         if name not in self._models:
-            raise unknown("model", f"{self._name}/{name}", (f"{self._name}/{known}" for known in self._models))
+            raise unknown(
+                "model", f"{self._name}/{name}", (f"{self._name}/{known}" for known in self._models)
+            )
         return self._models[name]
 
     async def suggest(self) -> str | None:

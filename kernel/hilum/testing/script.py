@@ -43,7 +43,9 @@ Part: TypeAlias = Text | Thinking | ToolCall | Pause | Cut | Alive | Exception
 
 @attrs.frozen
 class Answer:
-    """One answer of a scripted model. Answers add up: ``say("Let me look.") + use("read_file", path="a.py")``.
+    """One answer of a scripted model.
+
+    Answers add up: ``say("Let me look.") + use("read_file", path="a.py")``.
 
     Args:
         parts: What comes, in order. A ``ToolCall`` without an id gets one when it is played.
@@ -87,7 +89,9 @@ def use(tool: str, /, **arguments: Any) -> Answer:
 
 
 def pause(until: float | trio.Event) -> Answer:
-    """Wait in the middle of an answer, for some seconds or for an event: ``say("one ") + pause(40) + say("two")``."""
+    """Wait in the middle of an answer, for some seconds or for an event:
+    ``say("one ") + pause(40) + say("two")``.
+    """
     return Answer((Pause(until),))
 
 
@@ -97,7 +101,7 @@ def cut() -> Answer:
 
 
 def answer(scripted: Scripted) -> Answer:
-    """Give anything that may stand in a script as an ``Answer``.
+    """Return anything that may stand in a script as an ``Answer``.
 
     Raises:
         TypeError: It may not stand there.

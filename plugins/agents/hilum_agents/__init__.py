@@ -23,19 +23,37 @@ if TYPE_CHECKING:
     from hilum_agents.half import Agents
 
 __all__ = [
-    "AgentCall", "Agents", "AgentsSettings", "Catalog", "Definition", "Entry", "Permission", "complete_name", "load_definition",
-    "look", "open_session", "read_call", "read_unknown",
-]  # fmt: skip
+    "AgentCall",
+    "Agents",
+    "AgentsSettings",
+    "Catalog",
+    "Definition",
+    "Entry",
+    "Permission",
+    "complete_name",
+    "load_definition",
+    "look",
+    "open_session",
+    "read_call",
+    "read_unknown",
+]
 
 # What the instance of a session implements: without it no call runs.
 gates = ("check_answer", "on_tool_call")
 # Where what is public stands, loaded at first use.
 _HOMES = {
-    "AgentCall": "calls", "complete_name": "calls", "read_call": "calls", "read_unknown": "calls", "Agents": "half",
-    "Definition": "definitions.definition", "Permission": "definitions.definition",
+    "AgentCall": "calls",
+    "complete_name": "calls",
+    "read_call": "calls",
+    "read_unknown": "calls",
+    "Agents": "half",
+    "Definition": "definitions.definition",
+    "Permission": "definitions.definition",
     "load_definition": "definitions.loading",
-    "Catalog": "definitions.catalog", "Entry": "definitions.catalog", "look": "definitions.catalog",
-}  # fmt: skip
+    "Catalog": "definitions.catalog",
+    "Entry": "definitions.catalog",
+    "look": "definitions.catalog",
+}
 
 
 def __getattr__(name: str) -> Any:

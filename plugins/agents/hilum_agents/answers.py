@@ -1,8 +1,9 @@
-"""Forms of answers, and whether an answer is true to what the run did: each built-in agent states one in its file, and an
-agent of the user's may name one of them or describe its own.
+"""Forms of answers, and whether an answer is true to what the run did: each built-in agent states
+one in its file, and an agent of the user's may name one of them or describe its own.
 
-The block for programs at the end of an answer is read, compared with the files of the workspace and with the calls of the run,
-and what does not hold goes back to the model. After three objections the kernel gives the answer, marked as partial.
+The block for programs at the end of an answer is read, compared with the files of the workspace and
+with the calls of the run, and what does not hold goes back to the model. After three objections the
+kernel gives the answer, marked as partial.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from hilum import (
     Verdict,
     Workspace,
     deny,
-)  # fmt: skip
+)
 
 from hilum_agents.consent import confirmed
 from hilum_agents.forms import Form, make_type, wrong_places
@@ -34,11 +35,14 @@ MOST_BYTES = 5_000_000
 MOST_OBJECTIONS = 6
 _SECTIONS = (
     ("Introduction", r"intro|about|overview|what (?:it )?is|why|features|简介|介绍|概述|关于"),
-    ("Installation", r"install|setup|set up|getting started|quick ?start|requirements|安装|部署|快速开始"),
+    (
+        "Installation",
+        r"install|setup|set up|getting started|quick ?start|requirements|安装|部署|快速开始",
+    ),
     ("Usage", r"usage|use|using|example|quick ?start|getting started|tutorial|使用|用法|示例|例子"),
     ("API", r"api|reference|commands|options|functions|interface|configuration|接口|参考|命令"),
     ("Contributing", r"contribut|develop|hacking|贡献|参与|开发"),
-)  # fmt: skip
+)
 
 
 class Place(msgspec.Struct):
@@ -120,8 +124,12 @@ class Refactored(msgspec.Struct):
 
 
 FORMS: dict[str, type[msgspec.Struct]] = {
-    "explore": Explored, "review": Reviewed, "test": Tested, "doc": Documented, "refactor": Refactored,
-}  # fmt: skip
+    "explore": Explored,
+    "review": Reviewed,
+    "test": Tested,
+    "doc": Documented,
+    "refactor": Refactored,
+}
 
 
 def read_answer(form: str | Form, text: str) -> msgspec.Struct:
@@ -137,7 +145,9 @@ def read_answer(form: str | Form, text: str) -> msgspec.Struct:
     blocks = re.findall(r"^```json[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     if not blocks:
         keys = ", ".join(field.encode_name for field in msgspec.structs.fields(_type(form)))
-        raise ValueError(f"The answer has no ```json block at its end; one with {keys} belongs there.")
+        raise ValueError(
+            f"The answer has no ```json block at its end; one with {keys} belongs there."
+        )
     try:
         return msgspec.json.decode(blocks[-1], type=_type(form))
     except (msgspec.DecodeError, RecursionError) as error:
@@ -145,15 +155,20 @@ def read_answer(form: str | Form, text: str) -> msgspec.Struct:
 
 
 def _type(form: str | Form) -> type[msgspec.Struct]:
-    return FORMS[form] if isinstance(form, str) else make_type(form)
+    if isinstance(form, str):
+        return FORMS[form]
+    return make_type(form)
 
 
-def check(form: str | Form, messages: Sequence[Message], workspace: Workspace, *, by_user: bool = True) -> str:
-    """Say what is wrong with an answer; empty if nothing is. Blocks.
+def check(
+    form: str | Form, messages: Sequence[Message], workspace: Workspace, *, by_user: bool = True
+) -> str:
+    """Return what is wrong with an answer; empty if nothing is. Blocks.
 
     Args:
         form: Name of the form, or one that a file describes.
-        messages: The whole conversation, without what trims took from it; its last message is the answer.
+        messages: The whole conversation, without what trims took from it; its last message is the
+            answer.
         workspace: Where the files are.
         by_user: Whether it was the user who prompted the agent.
     """
@@ -165,12 +180,18 @@ def check(form: str | Form, messages: Sequence[Message], workspace: Workspace, *
     except ValueError as error:
         return str(error)
     facts = _Facts(messages, workspace, may_act=by_user and confirmed(messages, _proposes))
-    found = list(_CHECKS[form](answer, facts) if isinstance(form, str) else wrong_places(answer, facts.place))
+    found = list(
+        _CHECKS[form](answer, facts) if isinstance(form, str) else wrong_places(answer, facts.place)
+    )
     return "\n".join(found[:MOST_OBJECTIONS])
 
 
-def judge_call(form: str, messages: Sequence[Message], tool: Tool, *, by_user: bool = True) -> Verdict | None:
-    """Refuse what changes something as long as the user has not confirmed a proposal; only refactor proposes.
+def judge_call(
+    form: str, messages: Sequence[Message], tool: Tool, *, by_user: bool = True
+) -> Verdict | None:
+    """Refuse what changes something as long as the user has not confirmed a proposal.
+
+    Only refactor proposes.
 
     Args:
         form: Name of the form.
@@ -181,7 +202,8 @@ def judge_call(form: str, messages: Sequence[Message], tool: Tool, *, by_user: b
     if form != "refactor" or tool.risk == "read" or (by_user and confirmed(messages, _proposes)):
         return None
     return deny(
-        f"{tool.name} changes or runs something, and no proposal is confirmed yet: propose, and let the user decide."
+        f"{tool.name} changes or runs something, and no proposal is confirmed yet: propose, and let"
+        " the user decide."
     )
 
 
@@ -195,18 +217,29 @@ def _proposes(message: AssistantMessage) -> bool:
 
 def _start(messages: Sequence[Message]) -> int:
     """Index of the message that began the last run."""
-    return next((n for n in range(len(messages) - 1, -1, -1) if isinstance(messages[n], UserMessage)), 0)
+    return next(
+        (n for n in range(len(messages) - 1, -1, -1) if isinstance(messages[n], UserMessage)), 0
+    )
 
 
 class _Facts:
     """What a run did, and what the workspace holds."""
 
     def __init__(self, messages: Sequence[Message], workspace: Workspace, *, may_act: bool) -> None:
-        self.messages, self.workspace, self.may_act = messages, workspace, may_act
+        self.messages = messages
+        self.workspace = workspace
+        self.may_act = may_act
         self.text = messages[-1].text if isinstance(messages[-1], AssistantMessage) else ""
         run = messages[_start(messages) :]
-        calls = {call.id: call for each in run if isinstance(each, AssistantMessage) for call in each.calls}
-        results = [result for each in run if isinstance(each, ToolMessage) for result in each.results]
+        calls = {
+            call.id: call
+            for each in run
+            if isinstance(each, AssistantMessage)
+            for call in each.calls
+        }
+        results = [
+            result for each in run if isinstance(each, ToolMessage) for result in each.results
+        ]
         self.done: list[tuple[ToolCall, ToolResult]] = [
             (calls[result.call_id], result) for result in results if result.call_id in calls
         ]
@@ -238,13 +271,17 @@ class _Facts:
     def lines(self, path: str) -> int | None:
         """How many lines a file has; ``None`` where there is none that can be read."""
         text = self.read(path)
-        return None if text is None else text.count("\n") + (not text.endswith("\n"))
+        if text is None:
+            return None
+        return text.count("\n") + (not text.endswith("\n"))
 
     def read(self, path: str) -> str | None:
         """The text of a file."""
         try:
             file = self.workspace.resolve(path)
-            return file.read_text(errors="replace") if file.is_file() and file.stat().st_size <= MOST_BYTES else None
+            if file.is_file() and file.stat().st_size <= MOST_BYTES:
+                return file.read_text(errors="replace")
+            return None
         except (ToolError, OSError):
             return None
 
@@ -254,7 +291,9 @@ class _Facts:
         if count is None:
             return f"There is no file {path!r} in the workspace."
         bad = next((line for line in lines if not 1 <= line <= max(count, 1)), None)
-        return "" if bad is None else f"{path} has {count} lines; there is no line {bad}."
+        if bad is None:
+            return ""
+        return f"{path} has {count} lines; there is no line {bad}."
 
 
 def _argument(call: ToolCall, name: str) -> str:
@@ -269,22 +308,30 @@ def _argument(call: ToolCall, name: str) -> str:
 def _explored(answer: Explored, facts: _Facts) -> Iterator[str]:
     for place in answer.files:
         lines = [int(number) for number in re.findall(r"\d{1,9}", place.lines)[:2]]
-        if wrong := facts.place(place.path, *lines):
+        wrong = facts.place(place.path, *lines)
+        if wrong:
             yield wrong
     snippets = re.findall(r"^```(?!json)[^\n]*\n.*?^```", facts.text, re.DOTALL | re.MULTILINE)
     if answer.files and not snippets:
-        yield "The answer shows no code: give the lines of the places that matter in fenced code blocks."
+        yield (
+            "The answer shows no code: give the lines of the places that matter in fenced code"
+            " blocks."
+        )
     if not answer.summary.strip():
         yield "The summary is empty: say what was found, or where you looked."
 
 
 def _reviewed(answer: Reviewed, facts: _Facts) -> Iterator[str]:
     for issue in answer.problems:
-        if wrong := facts.place(issue.file, issue.line):
+        wrong = facts.place(issue.file, issue.line)
+        if wrong:
             yield wrong
         if not issue.suggestion.strip():
             yield f"The problem in {issue.file}, line {issue.line} has no suggestion."
-    if not any(call.name in ("read_file", "search_files") and not result.code for call, result in facts.done):
+    if not any(
+        call.name in ("read_file", "search_files") and not result.code
+        for call, result in facts.done
+    ):
         before = [each for each in facts.messages if isinstance(each, ToolMessage)]
         if not before:
             yield "Nothing was read: read the code before you judge it."
@@ -292,7 +339,8 @@ def _reviewed(answer: Reviewed, facts: _Facts) -> Iterator[str]:
 
 def _tested(answer: Tested, facts: _Facts) -> Iterator[str]:
     kinds = {scenario.kind for scenario in answer.scenarios}
-    if missing := [kind for kind in ("normal", "boundary", "error") if kind not in kinds]:
+    missing = [kind for kind in ("normal", "boundary", "error") if kind not in kinds]
+    if missing:
         yield f"There is no scenario of the kind {' or '.join(missing)}: test it, too."
     named = {scenario.name.strip() for scenario in answer.scenarios} - {""}
     if len(named) < 3:
@@ -307,20 +355,29 @@ def _tested(answer: Tested, facts: _Facts) -> Iterator[str]:
             yield f"{file} was not written in this run."
     sources = [facts.read(file) or "" for file in answer.files]
     for scenario in answer.scenarios:
-        if sources and not any(scenario.name.split("[")[0].rpartition("::")[2] in source for source in sources):
+        if sources and not any(
+            scenario.name.split("[")[0].rpartition("::")[2] in source for source in sources
+        ):
             yield f"The test {scenario.name!r} does not stand in {', '.join(answer.files)}."
     yield from _ran(answer, facts, max(written.values(), default=-1))
 
 
 def _ran(answer: Tested, facts: _Facts, last_write: int) -> Iterator[str]:
-    """Whether the tests ran as they are now, and what came of it is what is told."""
-    after = [(command, result) for number, command, result in facts.commands() if number > last_write]
+    """Return whether the tests ran as they are now, and what came of it is what is told."""
+    after = [
+        (command, result) for number, command, result in facts.commands() if number > last_write
+    ]
     if not after:
         yield "The tests did not run after they were last changed: run them."
         return
-    mine = [(command, result) for command, result in after if command.strip() == answer.command.strip()]
+    mine = [
+        (command, result) for command, result in after if command.strip() == answer.command.strip()
+    ]
     if not mine:
-        yield f"The command {answer.command!r} did not run after the last change; this did: {after[-1][0]!r}."
+        yield (
+            f"The command {answer.command!r} did not run after the last change; this did:"
+            f" {after[-1][0]!r}."
+        )
         return
     failed = mine[-1][1].data.get("exit_code") != 0
     if failed and answer.failed == 0:
@@ -328,7 +385,8 @@ def _ran(answer: Tested, facts: _Facts, last_write: int) -> Iterator[str]:
     if answer.passed + answer.failed == 0:
         yield "By the answer no test ran."
     for word, told in (("passed", answer.passed), ("failed", answer.failed)):
-        # As pytest, cargo, jest and many others end; of several lines like that the last one is the sum.
+        # As pytest, cargo, jest and many others end; of several lines like that the last one is the
+        # sum.
         printed = re.findall(rf"\b(\d{{1,9}}) {word}\b", mine[-1][1].text)
         if printed and int(printed[-1]) != told:
             yield f"By the answer {told} {word}; the last run printed: {printed[-1]} {word}."
@@ -345,7 +403,9 @@ def _documented(answer: Documented, facts: _Facts) -> Iterator[str]:
         return
     headings = [line.strip("# \t") for line in _outside_code(text) if re.match(r"#{1,4}\s", line)]
     for name, words in _SECTIONS:
-        if not any(re.search(rf"(?<![A-Za-z])(?:{words})", heading, re.IGNORECASE) for heading in headings):
+        if not any(
+            re.search(rf"(?<![A-Za-z])(?:{words})", heading, re.IGNORECASE) for heading in headings
+        ):
             yield f"{answer.file} has no heading for {name}."
 
 
@@ -360,7 +420,8 @@ def _outside_code(text: str) -> Iterator[str]:
 
 def _refactored(answer: Refactored, facts: _Facts) -> Iterator[str]:
     for proposal in answer.proposals:
-        if wrong := facts.place(proposal.file, proposal.line):
+        wrong = facts.place(proposal.file, proposal.line)
+        if wrong:
             yield wrong
     changed = bool(facts.written()) or any(
         call.name == "delete_file" and not result.code for call, result in facts.done
@@ -374,9 +435,16 @@ def _refactored(answer: Refactored, facts: _Facts) -> Iterator[str]:
     if changed and not answer.applied:
         yield "Files were changed, and applied is empty: say which proposals were done."
     if changed and not facts.commands():
-        yield "Nothing was run after the changes: run the tests, or a check of the code where there are none."
+        yield (
+            "Nothing was run after the changes: run the tests, or a check of the code where there"
+            " are none."
+        )
 
 
 _CHECKS: dict[str, Callable[..., Iterator[str]]] = {
-    "explore": _explored, "review": _reviewed, "test": _tested, "doc": _documented, "refactor": _refactored,
-}  # fmt: skip
+    "explore": _explored,
+    "review": _reviewed,
+    "test": _tested,
+    "doc": _documented,
+    "refactor": _refactored,
+}

@@ -21,7 +21,9 @@ def main(argv: Sequence[str], *, watch: Watch | None = None, asks: bool = False)
         watch: Shows agents while they run; nothing does without.
         asks: Whether it can ask the user about their calls.
     """
-    gc.set_threshold(100_000, 20, 20)  # as for `hilum run`: while modules are loaded there is no garbage
+    gc.set_threshold(
+        100_000, 20, 20
+    )  # as for `hilum run`: while modules are loaded there is no garbage
     import trio
     from hilum import SettingsError, UsageError
     from hilum_settings import App
@@ -33,10 +35,18 @@ def main(argv: Sequence[str], *, watch: Watch | None = None, asks: bool = False)
     folder = Path(os.path.realpath(os.path.expanduser(given or ".")))
     if not folder.is_dir():
         raise UsageError(f"There is no folder {given}.", hint="Name an existing folder.")
-    app = App("hilum", error=SettingsError, hint="hilum config shows all settings and where they come from.")
+    app = App(
+        "hilum",
+        error=SettingsError,
+        hint="hilum config shows all settings and where they come from.",
+    )
     settings = app.load([AgentsSettings], workspace=folder, known=None).get(AgentsSettings)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    code = trio.run(run, list(argv), Desk(folder, settings, sys.stdout, _ask if terminal else None, None, watch, asks))
+    code = trio.run(
+        run,
+        list(argv),
+        Desk(folder, settings, sys.stdout, _ask if terminal else None, None, watch, asks),
+    )
     sys.stdout.flush()
     return code
 

@@ -42,19 +42,29 @@ async def create(options: Namespace, desk: Desk) -> Path:
     folder = _folder(options.scope or "project", desk)
     path = folder / f"{name}.md"
     if await trio.to_thread.run_sync(os.path.lexists, path):
-        raise UsageError(f"There is an agent {name} already: {path}.", hint="Edit that file, or choose another name.")
+        raise UsageError(
+            f"There is an agent {name} already: {path}.",
+            hint="Edit that file, or choose another name.",
+        )
     description = options.description or options.about
     if not description and (desk.ask is not None or not options.title):
-        description = _asked(desk, "What does it do, and when is it used?", "--description, --about or --title")
+        description = _asked(
+            desk, "What does it do, and when is it used?", "--description, --about or --title"
+        )
     description = description or options.title
     title = options.title or name.replace("_", " ").replace("-", " ").title()
     about = options.about
     if not options.prompt and not about and desk.ask is not None:
         about = desk.ask(
-            "What should it do? One sentence, from which the model writes its prompt (empty: write it yourself):"
+            "What should it do? One sentence, from which the model writes its prompt (empty: write"
+            " it yourself):"
         )
-    prompt = options.prompt or (await _authored(about, desk) if about else f"You are {title}. {description}")
-    text = _file(name, title, description, options, prompt, "user" if folder == user_folder() else "project")
+    prompt = options.prompt or (
+        await _authored(about, desk) if about else f"You are {title}. {description}"
+    )
+    text = _file(
+        name, title, description, options, prompt, "user" if folder == user_folder() else "project"
+    )
     await trio.to_thread.run_sync(_write, path, text, desk.workspace)
     desk.say(f"Written: {path}")
     return path
@@ -74,15 +84,24 @@ async def delete(options: Namespace, desk: Desk) -> None:
     definition = entry.definition
     if definition.scope == "builtin":
         raise UsageError(
-            f"The agent {definition.name} is built in.", hint="One of your own of that name takes its place."
+            f"The agent {definition.name} is built in.",
+            hint="One of your own of that name takes its place.",
         )
     if definition.scope == "user" and scope != "user":
         hint = f"{desk.prog} delete {definition.name} --scope user deletes it."
-        raise UsageError(f"The agent {definition.name} is one of yours for all projects.", hint=hint)
+        raise UsageError(
+            f"The agent {definition.name} is one of yours for all projects.", hint=hint
+        )
     if not options.yes:
         if desk.ask is None:
             raise UsageError(f"{definition.path} would be deleted.", hint="Confirm with --yes.")
-        if desk.ask(f"Delete {definition.path}? [y/N]").casefold() not in ("y", "yes", "j", "ja", "是"):
+        if desk.ask(f"Delete {definition.path}? [y/N]").casefold() not in (
+            "y",
+            "yes",
+            "j",
+            "ja",
+            "是",
+        ):
             desk.say("Nothing was deleted.")
             return
     await trio.to_thread.run_sync(_remove, definition.path, desk.workspace)
@@ -95,7 +114,9 @@ async def delete(options: Namespace, desk: Desk) -> None:
 def _asked(desk: Desk, question: str, what: str) -> str:
     answer = desk.ask(question) if desk.ask is not None else ""
     if not answer:
-        raise UsageError(f"An agent needs {what}.", hint=f"{desk.prog} create --help shows what can be given.")
+        raise UsageError(
+            f"An agent needs {what}.", hint=f"{desk.prog} create --help shows what can be given."
+        )
     return answer
 
 
@@ -105,8 +126,13 @@ def _name(given: str) -> str:
         hint = f"It begins with a letter and has at most {LONGEST_NAME} of a-z, 0-9, _ and -."
         raise UsageError(f"{given!r} is no name for an agent.", hint=hint)
     if name in ("main", "readme") or name[-1] in "_-":
-        why = "main is the session's own agent, a readme is none, and no name that can be called ends in - or _"
-        raise UsageError(f"An agent cannot be called {name!r}.", hint=f"Choose another name: {why}.")
+        why = (
+            "main is the session's own agent, a readme is none, and no name that can be called ends"
+            " in - or _"
+        )
+        raise UsageError(
+            f"An agent cannot be called {name!r}.", hint=f"Choose another name: {why}."
+        )
     return name
 
 
@@ -115,26 +141,38 @@ def _folder(scope: str, desk: Desk) -> Path:
         return user_folder()
     folder = desk.workspace / OWN
     if not Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(desk.workspace)):
-        raise UsageError(f"{folder} leads out of the project.", hint="Put a plain folder in its place.")
+        raise UsageError(
+            f"{folder} leads out of the project.", hint="Put a plain folder in its place."
+        )
     return folder
 
 
-def _file(name: str, title: str, description: str, options: Namespace, prompt: str, scope: str) -> str:
+def _file(
+    name: str, title: str, description: str, options: Namespace, prompt: str, scope: str
+) -> str:
     """The text of the file; every value is quoted, so that it stays what it is."""
-    fields = {"kind": "agent", "name": name, "title": title, "description": description, "model": options.model}
+    fields = {
+        "kind": "agent",
+        "name": name,
+        "title": title,
+        "description": description,
+        "model": options.model,
+    }
     fields |= {"scope": scope, "version": "1.0.0"}
     lines = [f"{key}: {_quoted(value)}" for key, value in fields.items() if value]
     if options.tools.strip():
-        tools = [each for part in options.tools.split(",") if (each := part.strip()) and each != "none"]
+        tools = [
+            each for part in options.tools.split(",") if (each := part.strip()) and each != "none"
+        ]
         lines += ["tools:", f"  allow: [{', '.join(map(_quoted, tools))}]"]
     return "---\n" + "\n".join(lines) + f"\n---\n{prompt.strip()}\n"
 
 
 def _quoted(value: str) -> str:
     plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*(?:/[A-Za-z0-9._-]+)?|\d+\.\d+\.\d+", value)
-    return (
-        value if plain and value.casefold() not in ("null", "true", "false") else json.dumps(value, ensure_ascii=False)
-    )
+    if plain and value.casefold() not in ("null", "true", "false"):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 async def _authored(about: str, desk: Desk) -> str:
@@ -146,7 +184,9 @@ async def _authored(about: str, desk: Desk) -> str:
     else:
         from hilum import open_standard_session
 
-        async with open_standard_session(desk.workspace, kind="headless", needs_model=False) as session:
+        async with open_standard_session(
+            desk.workspace, kind="headless", needs_model=False
+        ) as session:
             text = await author(session, AUTHOR, about)
     fenced = re.fullmatch(r"\s*```\w*\n(.*?)\n```\s*", text, re.DOTALL)
     return fenced[1] if fenced else text

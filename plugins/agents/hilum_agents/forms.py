@@ -1,8 +1,10 @@
-"""Forms of answers that an agent's own file describes: read, told to the model, and held against what it answers.
+"""Forms of answers that an agent's own file describes: read, told to the model, and held against
+what it answers.
 
-A form is a mapping of names to kinds of values: ``text``, ``number``, ``integer``, ``boolean``, ``path`` (of a file that
-exists), ``line`` (of the file beside it), words to choose from (``pass | fail``), a list with one entry for many of that, or a
-mapping again. A name that ends in ``?`` may be missing.
+A form is a mapping of names to kinds of values: ``text``, ``number``, ``integer``, ``boolean``,
+``path`` (of a file that exists), ``line`` (of the file beside it), words to choose from
+(``pass | fail``), a list with one entry for many of that, or a mapping again. A name that ends in
+``?`` may be missing.
 """
 
 from __future__ import annotations
@@ -16,13 +18,18 @@ import msgspec
 Form = dict[str, object]
 """A form as it was read: every value is a kind that is known, a list with one entry, or a form."""
 
-MOST_FIELDS, DEEPEST = 60, 5
-_PATH, _LINE = "path of a file", "number of a line in that file"
+MOST_FIELDS = 60
+DEEPEST = 5
+_PATH = "path of a file"
+_LINE = "number of a line in that file"
 _KINDS: dict[str, Any] = {
-    "text": str, "number": float, "integer": int, "boolean": bool,
+    "text": str,
+    "number": float,
+    "integer": int,
+    "boolean": bool,
     "path": Annotated[str, msgspec.Meta(min_length=1, description=_PATH)],
     "line": Annotated[int, msgspec.Meta(ge=1, description=_LINE)],
-}  # fmt: skip
+}
 _ALIASES = {
     "string": "text",
     "str": "text",
@@ -85,12 +92,15 @@ def _read_kind(value: object, place: str, room: list[int], depth: int) -> object
         return " | ".join(dict.fromkeys(words))
     kind = _ALIASES.get(text.casefold(), text.casefold())
     if kind not in _KINDS:
-        raise BadForm(f"{place} is {text[:60]!r}; it must be {', '.join(_KINDS)}, words with | between them, or a list")
+        raise BadForm(
+            f"{place} is {text[:60]!r}; it must be {', '.join(_KINDS)}, words with | between them,"
+            " or a list"
+        )
     return kind
 
 
 def make_type(form: Mapping[str, object], name: str = "Answer") -> type[msgspec.Struct]:
-    """Make the type that a form describes.
+    """Create the type that a form describes.
 
     Args:
         form: As ``read_form`` gives it.
@@ -99,9 +109,12 @@ def make_type(form: Mapping[str, object], name: str = "Answer") -> type[msgspec.
     fields: list[Any] = []
     renamed = {}
     for number, (key, inner) in enumerate(form.items()):
-        field, kind = f"field_{number}", _type(inner, key)
+        field = f"field_{number}"
+        kind = _type(inner, key)
         renamed[field] = key.removesuffix("?")
-        fields.append((field, kind | msgspec.UnsetType, msgspec.UNSET) if key.endswith("?") else (field, kind))
+        fields.append(
+            (field, kind | msgspec.UnsetType, msgspec.UNSET) if key.endswith("?") else (field, kind)
+        )
     return msgspec.defstruct(name, fields, rename=renamed, kw_only=True)
 
 
@@ -111,17 +124,19 @@ def _type(kind: object, name: str) -> Any:
     if isinstance(kind, list):
         return list[_type(kind[0], name)]  # type: ignore[misc]
     text = str(kind)
-    return Literal[tuple(text.split(" | "))] if " | " in text else _KINDS[text]
+    if " | " in text:
+        return Literal[tuple(text.split(" | "))]
+    return _KINDS[text]
 
 
-# --- telling ------------------------------------------------------------------------------------------------------------
+# --- telling --------------------------------------------------------------------------------------
 
 
 def instructions(kind: type[msgspec.Struct]) -> str:
     """Tell the model how its answer must end."""
     return (
-        "At the very end of your answer stands one block for programs, in a fence that begins with ```json: an object of this"
-        f" form, with what you found for values:\n\n{sketch(kind)}"
+        "At the very end of your answer stands one block for programs, in a fence that begins with"
+        f" ```json: an object of this form, with what you found for values:\n\n{sketch(kind)}"
     )
 
 
@@ -135,7 +150,8 @@ def sketch(kind: Any) -> str:
         return f"[{sketch(get_args(kind)[0])}, ...]"
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         inner = (
-            f'"{field.encode_name}": {sketch(field.type)}{" (may be missing)" if _optional(field) else ""}'
+            f'"{field.encode_name}":'
+            f" {sketch(field.type)}{' (may be missing)' if _optional(field) else ''}"
             for field in msgspec.structs.fields(kind)
         )
         return "{" + ", ".join(inner) + "}"
@@ -156,17 +172,18 @@ def _optional(field: msgspec.structs.FieldInfo) -> bool:
     return field.default is not msgspec.NODEFAULT
 
 
-# --- checking -----------------------------------------------------------------------------------------------------------
+# --- checking -------------------------------------------------------------------------------------
 
 
 def wrong_places(answer: msgspec.Struct, place: Callable[..., str]) -> Iterator[str]:
-    """Say which files and lines of an answer there are not.
+    """Return which files and lines of an answer there are not.
 
     Args:
         answer: Of a type that ``make_type`` made.
         place: Says what is wrong with a path and lines; empty if nothing is.
     """
-    paths, lines = list[str](), list[int]()
+    paths = list[str]()
+    lines = list[int]()
     for field in msgspec.structs.fields(answer):
         value = getattr(answer, field.name)
         values = value if isinstance(value, list) else [value]
@@ -179,6 +196,8 @@ def wrong_places(answer: msgspec.Struct, place: Callable[..., str]) -> Iterator[
             elif isinstance(each, int) and _LINE in notes:
                 lines.append(each)
     for path in paths:
-        # Lines belong to the file beside them; where there are several files nobody can tell to which.
-        if wrong := place(path, *(lines if len(paths) == 1 else ())):
+        # Lines belong to the file beside them; where there are several files nobody can tell to
+        # which.
+        wrong = place(path, *(lines if len(paths) == 1 else ()))
+        if wrong:
             yield wrong

@@ -1,4 +1,6 @@
-"""The half of a session: knows its agents, reads prompts that call one, and holds each to what its file says."""
+"""The half of a session: knows its agents, reads prompts that call one, and holds each to what its
+file says.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from hilum import (
     UsageError,
     Verdict,
     hookimpl,
-)  # fmt: skip
+)
 from hilum.errors import unknown
 
 from hilum_agents.calls import AgentCall, may_call, read_call, read_unknown
@@ -51,7 +53,9 @@ class Agents:
     """
 
     def __init__(self, session: Session, settings: AgentsSettings, nursery: trio.Nursery) -> None:
-        self._session, self._settings, self._nursery = session, settings, nursery
+        self._session = session
+        self._settings = settings
+        self._nursery = nursery
         self._bound: dict[str, Definition] = {}
         self._told: set[str] = set()
         self._lock = trio.Lock()
@@ -77,18 +81,25 @@ class Agents:
         root = self._session.workspace.root
         async with self._lock:
             if self._found is None or await trio.to_thread.run_sync(changed, self._found, root):
-                self._found = await trio.to_thread.run_sync(lambda: look(root, folders=self._settings.folders))
+                self._found = await trio.to_thread.run_sync(
+                    lambda: look(root, folders=self._settings.folders)
+                )
                 self._tell(self._found)
             return self._found
 
     async def _matter(self, words: str) -> bool:
-        """Whether it matters to a prompt what agents there are. Most call none, where nobody has written any."""
+        """Return whether it matters to a prompt what agents there are.
+
+        Most call none, where nobody has written any.
+        """
         if self._found is not None or may_call(words):
             return True
-        return await trio.to_thread.run_sync(any_written, self._session.workspace.root, self._settings.folders)
+        return await trio.to_thread.run_sync(
+            any_written, self._session.workspace.root, self._settings.folders
+        )
 
     async def find(self, name: str) -> Definition:
-        """Give the definition of an agent as its file is now.
+        """Return the definition of an agent as its file is now.
 
         Args:
             name: Its name; case is ignored.
@@ -107,7 +118,8 @@ class Agents:
         return entry.definition
 
     async def prepare(self, name: str) -> tuple[Definition, Profile]:
-        """Give an agent that is ready to be run here: its model is there, and its filter leaves it what it needs.
+        """Return an agent that is ready to be run here: its model is there, and its filter leaves
+        it what it needs.
 
         Args:
             name: Its name.
@@ -122,7 +134,9 @@ class Agents:
                 self._session.kernel.router.model(profile.model)
             except HilumError as error:
                 say = f"The agent {definition.name} runs with the session's model. {error.message}"
-                self._session.note("agents.model", say=say, agent=definition.name, model=profile.model)
+                self._session.note(
+                    "agents.model", say=say, agent=definition.name, model=profile.model
+                )
                 definition = attrs.evolve(definition, model="")
                 profile = definition.profile()
         wants = profile.tools.allow is None or bool(profile.tools.allow)
@@ -134,19 +148,21 @@ class Agents:
         return definition, profile
 
     def tools(self, definition: Definition) -> list[str]:
-        """Give the names of the session's tools that pass an agent's filter."""
+        """Return the names of the session's tools that pass an agent's filter."""
         return [name for name, risk in self.known_tools() if definition.tools.admits(name, risk)]
 
     def known_tools(self) -> list[tuple[str, str]]:
-        """Give name and risk of the session's tools."""
+        """Return name and risk of the session's tools."""
         return [(tool.name, tool.risk) for tool in self._session.tools.values()]
 
     def bind(self, agent: str, definition: Definition) -> None:
-        """Hold an agent of the session to a definition from now on: its permissions, and the form of its answers.
+        """Hold an agent of the session to a definition from now on: its permissions, and the form
+        of its answers.
 
         Args:
             agent: The agent's name in the session.
-            definition: As it was read when the agent was called; a file that changes later changes nothing for it.
+            definition: As it was read when the agent was called; a file that changes later changes
+                nothing for it.
         """
         if self._bound.get(agent) != definition:
             self._bound[agent] = definition
@@ -162,13 +178,16 @@ class Agents:
         return self._history
 
     def of(self, agent: Agent) -> Definition | None:
-        """Give the definition that an agent is held to, ``None`` for one that has none."""
+        """Return the definition that an agent is held to, ``None`` for one that has none."""
         if agent.name in self._bound or agent.name == "main":
             return self._bound.get(agent.name)
-        if (held := self.history.held(agent.name)) is not None:
+        held = self.history.held(agent.name)
+        if held is not None:
             return held  # it was resumed, and what narrows it holds whatever became of its file
         entry = self.catalog.get(agent.profile.name)
-        return None if entry is None or entry.definition.error else entry.definition
+        if entry is None or entry.definition.error:
+            return None
+        return entry.definition
 
     async def held(self, agent: Agent) -> Definition | None:
         """As ``of``, once the agents are known: a run that is resumed is not called anew."""
@@ -178,7 +197,9 @@ class Agents:
 
     @contextmanager
     def as_text(self) -> Iterator[None]:
-        """Have what is prompted within taken as text: what an agent is told calls no agent, itself least of all."""
+        """Have what is prompted within taken as text: what an agent is told calls no agent, itself
+        least of all.
+        """
         token = _as_text.set(True)
         try:
             yield
@@ -186,10 +207,11 @@ class Agents:
             _as_text.reset(token)
 
     async def call(self, call: AgentCall) -> Agent | str:
-        """Give the agent of this session that answers to a name, made at its first call.
+        """Return the agent of this session that answers to a name, made at its first call.
 
         Returns:
-            The agent. Where it cannot begin now it is started, waits for its turn, and words for the user say so.
+            The agent. Where it cannot begin now it is started, waits for its turn, and words for
+            the user say so.
 
         Raises:
             UsageError: It cannot be called.
@@ -197,10 +219,14 @@ class Agents:
         from hilum_agents.runs import Runs
 
         definition, profile = await self.prepare(call.name)
-        runs, agent = self._session.half(Runs), self._session.agents.get(definition.name)
+        runs = self._session.half(Runs)
+        agent = self._session.agents.get(definition.name)
         if runs is not None and not runs.can_begin(definition.name):
             identity = runs.begin(profile, call.prompt, keep=True, definition=definition)
-            return f"{definition.name} was started as {identity}: {runs.status(identity)['current_step']}"
+            return (
+                f"{definition.name} was started as {identity}:"
+                f" {runs.status(identity)['current_step']}"
+            )
         if agent is not None and agent.conversation.phase != "idle":
             return agent  # a run that is under way keeps what it began with
         if runs is not None:
@@ -212,7 +238,7 @@ class Agents:
         self.bind(agent.name, definition)
         return agent
 
-    # --- hooks ----------------------------------------------------------------------------------------------------------
+    # --- hooks ------------------------------------------------------------------------------------
 
     @hookimpl
     async def interpret_prompt(self, session: Session, text: str) -> Interpretation | None:
@@ -236,22 +262,30 @@ class Agents:
             if isinstance(agent, str):
                 return Interpretation(text, reply=agent)
             return Interpretation(call.prompt, agent.name)
-        if missing := read_unknown(words, names):
+        missing = read_unknown(words, names)
+        if missing:
             name, near = missing
             hint = f" Did you mean {near}?" if near else ""
-            self._session.note("agents.unknown", say=f"There is no agent {name!r}.{hint}", agent=name, nearest=near)
+            self._session.note(
+                "agents.unknown", say=f"There is no agent {name!r}.{hint}", agent=name, nearest=near
+            )
         return None
 
     @hookimpl
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-        """Hold a call to the permissions of the agent's own file; refactor proposes before it changes anything."""
+        """Hold a call to the permissions of the agent's own file.
+
+        Refactor proposes before it changes anything.
+        """
         definition = await self.held(agent)
         if definition is None:
             return None
         return await self.judge(definition, agent, call, tool)
 
-    async def judge(self, definition: Definition, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-        """Say what an agent's own file makes of a call, by itself or by one that it has started.
+    async def judge(
+        self, definition: Definition, agent: Agent, call: ToolCall, tool: Tool
+    ) -> Verdict | None:
+        """Return what an agent's own file makes of a call, by itself or by one that it has started.
 
         Args:
             definition: What it is held to.
@@ -263,10 +297,13 @@ class Agents:
         from hilum_agents.definitions.permissions import judge, judge_reach
 
         if definition.answer and tool.risk != "read":
-            said, by_user = self.history.messages(agent), not agent.parent
-            if verdict := answers.judge_call(definition.answer, said, tool, by_user=by_user):
+            said = self.history.messages(agent)
+            by_user = not agent.parent
+            verdict = answers.judge_call(definition.answer, said, tool, by_user=by_user)
+            if verdict:
                 return verdict
-        if verdict := judge_reach(definition.agents, definition.skills, call.name, call.arguments):
+        verdict = judge_reach(definition.agents, definition.skills, call.name, call.arguments)
+        if verdict:
             return verdict
         if not definition.permissions:
             return None
@@ -288,17 +325,20 @@ class Agents:
             return None
         from hilum_agents import answers
 
-        said, by_user = list(self.history.messages(agent)), not agent.parent
+        said = list(self.history.messages(agent))
+        by_user = not agent.parent
         check = partial(answers.check, form, said, self._session.workspace, by_user=by_user)
         return await trio.to_thread.run_sync(check) or None
 
-    # --- inside ---------------------------------------------------------------------------------------------------------
+    # --- inside -----------------------------------------------------------------------------------
 
     async def _command(self, line: str) -> str:
         from hilum_agents import managing
 
         out = StringIO()
-        desk = managing.Desk(Path(self._session.workspace.root), self._settings, out, in_session=self)
+        desk = managing.Desk(
+            Path(self._session.workspace.root), self._settings, out, in_session=self
+        )
         try:
             await managing.run_line(line, desk)
         except HilumError as error:
@@ -350,11 +390,20 @@ class Agents:
         new = [each for each in (*broken, *hidden, *catalog.complaints) if each not in self._told]
         self._told.update(new)
         if new:
-            more = f"\n… and {len(new) - MOST_TOLD} more; hilum agents list shows them." if len(new) > MOST_TOLD else ""
-            self._session.note("agents.problems", say="\n".join(new[:MOST_TOLD]) + more, problems=new[:200])
-        off = sorted({each.definition.name for each in catalog.entries if each.state == "untrusted"})
+            if len(new) > MOST_TOLD:
+                more = f"\n… and {len(new) - MOST_TOLD} more; hilum agents list shows them."
+            else:
+                more = ""
+            self._session.note(
+                "agents.problems", say="\n".join(new[:MOST_TOLD]) + more, problems=new[:200]
+            )
+        off = sorted(
+            {each.definition.name for each in catalog.entries if each.state == "untrusted"}
+        )
         if off:
-            names = ", ".join(off[:MOST_TOLD]) + (f" and {len(off) - MOST_TOLD} more" if len(off) > MOST_TOLD else "")
+            names = ", ".join(off[:MOST_TOLD]) + (
+                f" and {len(off) - MOST_TOLD} more" if len(off) > MOST_TOLD else ""
+            )
             say = f"Agents of this project are off: {names}. {catalog.distrust}"
             if say not in self._told:
                 self._told.add(say)
@@ -374,13 +423,15 @@ async def author(session: Session, instructions: str, wish: str) -> str:
     finally:
         _as_text.reset(token)
     if not result.text.strip():
-        raise UsageError(f"The model wrote nothing. {result.error}".strip(), hint="Give a prompt with --prompt.")
+        raise UsageError(
+            f"The model wrote nothing. {result.error}".strip(), hint="Give a prompt with --prompt."
+        )
     return result.text
 
 
 @asynccontextmanager
 async def open_agents(session: Session) -> AsyncIterator[Agents]:
-    """Make the half of a session, and end what it started."""
+    """Create the half of a session, and end what it started."""
     async with trio.open_nursery() as nursery:
         yield Agents(session, session.settings(AgentsSettings), nursery)
         nursery.cancel_scope.cancel()

@@ -1,4 +1,6 @@
-"""What the log has of a session's agents and the conversations do not: what trims took, and what each agent is held to."""
+"""What the log has of a session's agents and the conversations do not: what trims took, and what
+each agent is held to.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ from pathlib import Path
 import attrs
 import msgspec
 from hilum import Agent, Message, NoteMessage, Session, ToolMessage, ToolResult
-from hilum.events import AgentStarted, AnyEvent, CallDone, ModelAnswered, PluginEvent, RoundEnded, RunStarted
+from hilum.events import (
+    AgentStarted,
+    AnyEvent,
+    CallDone,
+    ModelAnswered,
+    PluginEvent,
+    RoundEnded,
+    RunStarted,
+)
 
 from hilum_agents.definitions.definition import Definition, Permission
 
@@ -17,7 +27,8 @@ _FIELDS = ("agents", "skills", "answer", "form")
 
 
 class History:
-    """A fold over the log, made when it is needed first: most sessions have no agent that it matters to.
+    """A fold over the log, made when it is needed first: most sessions have no agent that it
+    matters to.
 
     Args:
         session: The session.
@@ -31,20 +42,24 @@ class History:
         self._held: dict[str, Definition] = {}
 
     def messages(self, agent: Agent) -> Sequence[Message]:
-        """Give all that was said in an agent's conversation, with what was cut from it since."""
+        """Return all that was said in an agent's conversation, with what was cut from it since."""
         if not agent.conversation.epoch:
             return agent.conversation.messages
         self._read()
         return self._said.get(agent.name, agent.conversation.messages)
 
     def held(self, agent: str) -> Definition | None:
-        """Give what an agent was last held to, ``None`` where the log does not say."""
+        """Return what an agent was last held to, ``None`` where the log does not say."""
         self._read()
         return self._held.get(agent)
 
     def hold(self, agent: str, definition: Definition) -> None:
         """Write down what an agent is held to from now on."""
-        narrow = {name: value for name in _FIELDS if (value := getattr(definition, name)) not in (None, "")}
+        narrow = {
+            name: value
+            for name in _FIELDS
+            if (value := getattr(definition, name)) not in (None, "")
+        }
         permissions = [attrs.asdict(each) for each in definition.permissions]
         about = {"agent": agent, "definition": definition.name, "path": str(definition.path)}
         self._session.note(HELD, **about, permissions=permissions, **narrow)
@@ -63,13 +78,16 @@ class History:
         match event:
             case AgentStarted(agent=name, messages=messages):
                 self._said[name], self._results[name] = [*messages], []
-            case RunStarted(agent=name, message=message) | ModelAnswered(agent=name, message=message):
+            case (
+                RunStarted(agent=name, message=message) | ModelAnswered(agent=name, message=message)
+            ):
                 self._said.setdefault(name, []).append(message)
             case CallDone(agent=name, result=result):
                 self._results.setdefault(name, []).append(result)
             case RoundEnded(agent=name, notes=notes):
                 said = self._said.setdefault(name, [])
-                if results := self._results.pop(name, []):
+                results = self._results.pop(name, [])
+                if results:
                     said.append(ToolMessage(tuple(results)))
                 if notes:
                     said.append(NoteMessage("\n\n".join(notes)))
@@ -81,9 +99,14 @@ class History:
             return
         permissions = tuple(Permission(**each) for each in told.permissions)  # type: ignore[arg-type]
         self._held[told.agent] = Definition(
-            told.definition, Path(told.path), agents=told.agents, skills=told.skills, permissions=permissions,
-            answer=told.answer, form=told.form,
-        )  # fmt: skip
+            told.definition,
+            Path(told.path),
+            agents=told.agents,
+            skills=told.skills,
+            permissions=permissions,
+            answer=told.answer,
+            form=told.form,
+        )
 
 
 class _Told(msgspec.Struct):

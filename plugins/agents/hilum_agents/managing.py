@@ -1,4 +1,7 @@
-"""What ``hilum agents`` and ``/agents`` do: list, info, validate, create, delete. One implementation for both."""
+"""What ``hilum agents`` and ``/agents`` do: list, info, validate, create, delete.
+
+One implementation for both.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,11 @@ Gemini CLI, opencode, Copilot, Cursor and Codex. Five are built in.
 """
 
 
-Watch = Callable[["Session", Sequence[str], int], AbstractAsyncContextManager[Callable[[], Awaitable[None]]]]
-"""Shows agents, named by their names in the session, while it is entered, from the events after one on. What it gives
-ends the showing before that."""
+Watch = Callable[
+    ["Session", Sequence[str], int], AbstractAsyncContextManager[Callable[[], Awaitable[None]]]
+]
+"""Shows agents, named by their names in the session, while it is entered, from the events after one
+on. What it gives ends the showing before that."""
 
 
 @attrs.frozen
@@ -65,7 +70,9 @@ class Desk:
     @property
     def prog(self) -> str:
         """What the user types before the action."""
-        return "hilum agents" if self.in_session is None else "/agents"
+        if self.in_session is None:
+            return "hilum agents"
+        return "/agents"
 
     def say(self, text: str) -> None:
         """Write a line; what a terminal would obey is escaped."""
@@ -77,13 +84,15 @@ class Desk:
             say_json(data)
 
     async def catalog(self) -> Catalog:
-        """Give all agents as they are now."""
+        """Return all agents as they are now."""
         if self.in_session is not None:
             return await self.in_session.refresh()
-        return await trio.to_thread.run_sync(lambda: look(self.workspace, folders=self.settings.folders))
+        return await trio.to_thread.run_sync(
+            lambda: look(self.workspace, folders=self.settings.folders)
+        )
 
     async def entry(self, name: str, scope: str = "") -> Entry:
-        """Give the agent of a name.
+        """Return the agent of a name.
 
         Raises:
             UsageError: There is none.
@@ -91,7 +100,11 @@ class Desk:
         catalog = await self.catalog()
         found = catalog.get(name, scope)
         if found is None:
-            names = {each.definition.name for each in catalog.entries if scope in ("", each.definition.scope)}
+            names = {
+                each.definition.name
+                for each in catalog.entries
+                if scope in ("", each.definition.scope)
+            }
             raise unknown("agent", name, names, hint=f"{self.prog} list shows them all.")
         return found
 
@@ -106,18 +119,24 @@ Action = Callable[[list[str], Desk], Awaitable[int]]
 
 
 def take_option(argv: Sequence[str], names: Sequence[str]) -> tuple[list[str], str]:
-    """Take an option that may stand anywhere out of arguments; gives the rest, and its value or nothing.
+    """Take an option that may stand anywhere out of arguments.
+
+    Gives the rest, and its value or nothing.
 
     Raises:
         UsageError: It has no value.
     """
-    rest, value, waiting = list[str](), "", False
+    rest = list[str]()
+    value = ""
+    waiting = False
     for word in argv:
         head, equals, tail = word.partition("=")
         if waiting:
-            value, waiting = word, False
+            value = word
+            waiting = False
         elif head in names:
-            value, waiting = tail, not equals
+            value = tail
+            waiting = not equals
         else:
             rest.append(word)
     if waiting:
@@ -134,7 +153,9 @@ async def run_line(line: str, desk: Desk) -> int:
     try:
         words = shlex.split(line)
     except ValueError as error:
-        raise UsageError(f"The command cannot be read: {error}.", hint="Close the quotes.") from None
+        raise UsageError(
+            f"The command cannot be read: {error}.", hint="Close the quotes."
+        ) from None
     return await run(words, desk)
 
 
@@ -155,7 +176,10 @@ async def run(argv: list[str], desk: Desk) -> int:
 
     name, rest = (argv[0], argv[1:]) if argv and not argv[0].startswith("-") else ("list", argv)
     if argv[:1] in (["-h"], ["--help"]):
-        desk.say(ABOUT + "\n".join(f"  {desk.prog} {key:9} {about}" for key, (_, about) in ACTIONS.items()))
+        desk.say(
+            ABOUT
+            + "\n".join(f"  {desk.prog} {key:9} {about}" for key, (_, about) in ACTIONS.items())
+        )
         return 0
     if name not in ACTIONS:
         raise unknown("action", name, ACTIONS, hint=f"{desk.prog} --help lists what it does.")
@@ -179,19 +203,21 @@ def parse(parser: Parser, argv: list[str], desk: Desk) -> argparse.Namespace:
 
 
 def make_parser(desk: Desk, action: str, *, json: bool = True) -> Parser:
-    """Make the parser of an action."""
+    """Create the parser of an action."""
     parser = Parser(f"{desk.prog} {action}", ACTIONS[action][1].capitalize() + ".")
     if json:
         parser.add_argument("--json", action="store_true", help="as JSON")
     return parser
 
 
-# --- looking ------------------------------------------------------------------------------------------------------------
+# --- looking --------------------------------------------------------------------------------------
 
 
 async def _list(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "list")
-    parser.add_argument("--scope", choices=("project", "user", "builtin"), default="", help="only these")
+    parser.add_argument(
+        "--scope", choices=("project", "user", "builtin"), default="", help="only these"
+    )
     options = parse(parser, argv, desk)
     catalog = await desk.catalog()
     entries = [each for each in catalog.entries if options.scope in ("", each.definition.scope)]
@@ -218,12 +244,18 @@ async def _info(argv: list[str], desk: Desk) -> int:
 
 async def _validate(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "validate")
-    parser.add_argument("names", nargs="*", metavar="NAME|FILE", help="all agents, if none is named")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME|FILE", help="all agents, if none is named"
+    )
     options = parse(parser, argv, desk)
-    entries = [await _named(each, desk) for each in options.names] or list((await desk.catalog()).entries)
+    entries = [await _named(each, desk) for each in options.names] or list(
+        (await desk.catalog()).entries
+    )
     results = {str(entry.definition.path): shown.findings(entry, desk.tools()) for entry in entries}
     if options.json:
-        desk.say_json({path: [attrs.asdict(each) for each in found] for path, found in results.items()})
+        desk.say_json(
+            {path: [attrs.asdict(each) for each in found] for path, found in results.items()}
+        )
     else:
         for entry, found in zip(entries, results.values(), strict=True):
             desk.say("\n".join(shown.finding_rows(entry, found)))
@@ -237,7 +269,7 @@ async def _named(name: str, desk: Desk) -> Entry:
     return await desk.entry(name)
 
 
-# --- changing -----------------------------------------------------------------------------------------------------------
+# --- changing -------------------------------------------------------------------------------------
 
 
 async def _create(argv: list[str], desk: Desk) -> int:
@@ -245,12 +277,19 @@ async def _create(argv: list[str], desk: Desk) -> int:
     parser.add_argument("name", nargs="?", default="", metavar="NAME")
     parser.add_argument("--title", default="", help="what it is shown as")
     parser.add_argument("--description", default="", help="what it does and when to use it")
-    parser.add_argument("--model", default="", help="provider/name or a role; the session's model if not given")
-    parser.add_argument("--scope", choices=("project", "user", "global"), default="", help="project if not given")
+    parser.add_argument(
+        "--model", default="", help="provider/name or a role; the session's model if not given"
+    )
+    parser.add_argument(
+        "--scope", choices=("project", "user", "global"), default="", help="project if not given"
+    )
     parser.add_argument("--tools", default="", help="names, with commas; all tools if not given")
     parser.add_argument("--prompt", default="", help="its instructions")
     parser.add_argument(
-        "--about", default="", metavar="SENTENCE", help="what it should do: the model writes its prompt"
+        "--about",
+        default="",
+        metavar="SENTENCE",
+        help="what it should do: the model writes its prompt",
     )
     options = parse(parser, argv, desk)
     if desk.in_session is not None and options.about and not options.prompt:
@@ -263,20 +302,34 @@ async def _create(argv: list[str], desk: Desk) -> int:
 
 async def _make(options: argparse.Namespace, desk: Desk) -> None:
     path = await creating.create(options, desk)
-    desk.say("\n".join(shown.finding_rows(entry := await _written(path, desk), shown.findings(entry, desk.tools()))))
+    desk.say(
+        "\n".join(
+            shown.finding_rows(
+                entry := await _written(path, desk), shown.findings(entry, desk.tools())
+            )
+        )
+    )
     if entry.state == "untrusted":
         desk.say("It is off until you trust the project: hilum trust.")
 
 
 async def _written(path: Path, desk: Desk) -> Entry:
     entries = (await desk.catalog()).entries
-    return next((each for each in entries if each.definition.path == path), Entry(load_definition(path), "a file"))
+    return next(
+        (each for each in entries if each.definition.path == path),
+        Entry(load_definition(path), "a file"),
+    )
 
 
 async def _delete(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "delete", json=False)
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--scope", choices=("project", "user", "global"), default="", help="user for one of your own")
+    parser.add_argument(
+        "--scope",
+        choices=("project", "user", "global"),
+        default="",
+        help="user for one of your own",
+    )
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
     await creating.delete(parse(parser, argv, desk), desk)
     return 0
@@ -286,7 +339,16 @@ ACTIONS: dict[str, tuple[Action, str]] = {
     "list": (_list, "all agents: name, title, description, model, scope"),
     "info": (_info, "one agent: tools after filtering, limits, permissions, file, dates"),
     "validate": (_validate, "check agents: format, tools, servers, prompt"),
-    "create": (_create, "write an agent's file; asks for what is missing, or lets the model write the prompt"),
-    "delete": (_delete, "delete an agent's file; asks first, and one of yours only with --scope user"),
+    "create": (
+        _create,
+        "write an agent's file; asks for what is missing, or lets the model write the prompt",
+    ),
+    "delete": (
+        _delete,
+        "delete an agent's file; asks first, and one of yours only with --scope user",
+    ),
 }
-"""The actions by name: what each does, and a line about it. Other parts of the plugin add theirs."""
+"""The actions by name: what each does, and a line about it.
+
+Other parts of the plugin add theirs.
+"""

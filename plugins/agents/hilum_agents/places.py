@@ -1,4 +1,7 @@
-"""The folders in which agents are defined. Apart, so that a session that calls none need not load what reads them."""
+"""The folders in which agents are defined.
+
+Apart, so that a session that calls none need not load what reads them.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,25 @@ BUILTIN = Path(__file__).resolve().parent / "builtin"
 OWN = ".hilum/agents"
 # Hilum's own come first, then those of other programs.
 _PROJECT: tuple[tuple[str, Dialect], ...] = (
-    (OWN, "hilum"), (".claude/agents", "claude"), (".gemini/agents", "gemini"), (".opencode/agents", "opencode"),
-    (".opencode/agent", "opencode"), (".github/agents", "copilot"),
-    (".github/chatmodes", "copilot"), (".cursor/agents", "cursor"), (".codex/agents", "codex"),
-)  # fmt: skip
-_HOME: tuple[tuple[str, Dialect], ...] = (
-    (".claude/agents", "claude"), (".gemini/agents", "gemini"), (".config/opencode/agents", "opencode"),
-    (".config/opencode/agent", "opencode"), (".copilot/agents", "copilot"), (".cursor/agents", "cursor"),
+    (OWN, "hilum"),
+    (".claude/agents", "claude"),
+    (".gemini/agents", "gemini"),
+    (".opencode/agents", "opencode"),
+    (".opencode/agent", "opencode"),
+    (".github/agents", "copilot"),
+    (".github/chatmodes", "copilot"),
+    (".cursor/agents", "cursor"),
     (".codex/agents", "codex"),
-)  # fmt: skip
+)
+_HOME: tuple[tuple[str, Dialect], ...] = (
+    (".claude/agents", "claude"),
+    (".gemini/agents", "gemini"),
+    (".config/opencode/agents", "opencode"),
+    (".config/opencode/agent", "opencode"),
+    (".copilot/agents", "copilot"),
+    (".cursor/agents", "cursor"),
+    (".codex/agents", "codex"),
+)
 
 
 def user_folder() -> Path:
@@ -32,8 +45,10 @@ def user_folder() -> Path:
     return config_folder() / "agents"
 
 
-def places(workspace: Path | None, folders: bool) -> Iterator[tuple[Path, str, Scope, Dialect, Path | None]]:
-    """Give folder, words for it, scope, dialect, and the folder that links may not lead out of.
+def places(
+    workspace: Path | None, folders: bool
+) -> Iterator[tuple[Path, str, Scope, Dialect, Path | None]]:
+    """Yield folder, words for it, scope, dialect, and the folder that links may not lead out of.
 
     Args:
         workspace: The project; ``None`` for none.
@@ -54,5 +69,12 @@ def places(workspace: Path | None, folders: bool) -> Iterator[tuple[Path, str, S
 
 
 def any_written(workspace: Path | None, folders: bool) -> bool:
-    """Whether there may be agents besides the built-in ones. Takes what ``places`` takes. Blocks."""
-    return any(os.path.isdir(root) for root, _, scope, *_ in places(workspace, folders) if scope != "builtin")
+    """Return whether there may be agents besides the built-in ones.
+
+    Takes what ``places`` takes. Blocks.
+    """
+    return any(
+        os.path.isdir(root)
+        for root, _, scope, *_ in places(workspace, folders)
+        if scope != "builtin"
+    )

@@ -12,9 +12,15 @@ class AgentsSettings:
     folders: bool = setting(
         default=True,
         project="lower",
-        help="Also find agents in .claude, .gemini, .opencode, .github, .cursor and .codex of the project, and of the home.",
+        help=(
+            "Also find agents in .claude, .gemini, .opencode, .github, .cursor and .codex of the"
+            " project, and of the home."
+        ),
     )
     by_name: bool = setting(
         default=True,
-        help="Read a prompt that calls an agent by its name (@review …, use the review agent to …) as a call.",
+        help=(
+            "Read a prompt that calls an agent by its name (@review …, use the review agent to …)"
+            " as a call."
+        ),
     )

@@ -11,7 +11,14 @@ from hilum_browser.finding import find_chromium, has_playwright, report
 from hilum_browser.settings import BrowserSettings
 from hilum_browser.tool import Browsers
 
-__all__ = ["BrowserSettings", "Browsers", "find_chromium", "has_playwright", "open_session", "report"]
+__all__ = [
+    "BrowserSettings",
+    "Browsers",
+    "find_chromium",
+    "has_playwright",
+    "open_session",
+    "report",
+]
 
 # Asks before a page of the user's own services is opened.
 gates = ("on_tool_call",)
@@ -19,7 +26,7 @@ gates = ("on_tool_call",)
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Browsers]:
-    """Give the session its browser, which starts with the first page and ends with the session."""
+    """Yield the session its browser, which starts with the first page and ends with the session."""
     async with trio.open_nursery() as nursery:
         browsers = Browsers(session, nursery)
         try:

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _NAMES = (
-    "chromium chromium-browser google-chrome google-chrome-stable microsoft-edge microsoft-edge-stable brave-browser"
-    " chromium-headless-shell chrome"
+    "chromium chromium-browser google-chrome google-chrome-stable microsoft-edge"
+    " microsoft-edge-stable brave-browser chromium-headless-shell chrome"
 ).split()
 _MAC = (
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
@@ -23,41 +23,51 @@ _MAC = (
 _INSTALLED = ("chromium-*/chrome-linux*/chrome", "chromium-*/chrome-mac*/*.app/Contents/MacOS/*")
 PLAYWRIGHT = "Install Playwright where hilum is installed: pip install 'hilum-browser[playwright]'."
 CHROMIUM = (
-    "Install Chromium (Debian: apt install chromium; or: playwright install chromium), or name one by the"
-    " setting browser.executable."
+    "Install Chromium (Debian: apt install chromium; or: playwright install chromium), or name one"
+    " by the setting browser.executable."
 )
 
 
 def find_chromium(executable: str = "") -> str:
-    """Give the path of a browser that is Chromium or made from it; empty if there is none.
+    """Return the path of a browser that is Chromium or made from it; empty if there is none.
 
     Args:
         executable: What the user set; nothing else is looked for then.
     """
     if executable:
         path = os.path.expanduser(executable)
-        return path if os.path.isabs(path) and os.access(path, os.X_OK) and os.path.isfile(path) else ""
+        if os.path.isabs(path) and os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+        return ""
     return next(_candidates(), "")
 
 
 def _candidates() -> Iterator[str]:
     for name in _NAMES:
-        if (path := shutil.which(name)) and os.path.isabs(path):
+        path = shutil.which(name)
+        if path and os.path.isabs(path):
             yield path
     if sys.platform == "darwin":
         yield from (path for path in _MAC if os.access(path, os.X_OK))
-    cache = Path("~/Library/Caches" if sys.platform == "darwin" else "~/.cache").expanduser() / "ms-playwright"
+    cache = (
+        Path("~/Library/Caches" if sys.platform == "darwin" else "~/.cache").expanduser()
+        / "ms-playwright"
+    )
     for pattern in _INSTALLED:
-        yield from (str(path) for path in sorted(cache.glob(pattern), reverse=True) if os.access(path, os.X_OK))
+        yield from (
+            str(path)
+            for path in sorted(cache.glob(pattern), reverse=True)
+            if os.access(path, os.X_OK)
+        )
 
 
 def has_playwright() -> bool:
-    """Whether Playwright is installed; it is not imported."""
+    """Return whether Playwright is installed; it is not imported."""
     return find_spec("playwright") is not None
 
 
 def report(executable: str = "") -> list[tuple[bool, str, str]]:
-    """Give rows for ``hilum doctor``: whether it is well, what was found, and what to do.
+    """Return rows for ``hilum doctor``: whether it is well, what was found, and what to do.
 
     Args:
         executable: What the user set.
@@ -65,7 +75,11 @@ def report(executable: str = "") -> list[tuple[bool, str, str]]:
     rows = []
     if not has_playwright():
         rows.append((False, "Playwright is not installed: no browser_use", PLAYWRIGHT))
-    if not (path := find_chromium(executable)):
-        found = f"there is no program {executable}" if executable else "no Chromium is found"
+    path = find_chromium(executable)
+    if not path:
+        if executable:
+            found = f"there is no program {executable}"
+        else:
+            found = "no Chromium is found"
         rows.append((False, f"{found}: no browser_use", CHROMIUM))
     return rows or [(True, f"{path}, with Playwright", "")]

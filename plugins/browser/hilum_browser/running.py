@@ -1,4 +1,7 @@
-"""A browser that runs: its process under the warden, and the way to it. What is wrong is ended and replaced, never mended."""
+"""A browser that runs: its process under the warden, and the way to it.
+
+What is wrong is ended and replaced, never mended.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 START = 40.0
 """Seconds for the browser to start, on a machine that has a lot to do."""
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from inside.worker import main; main(sys.argv[2])"
+_CODE = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from inside.worker import main; main(sys.argv[2])"
+)
 _LAST_WORDS = 40
 MOST_TEXT = 10_000
 MOST_MEGABYTES = 200  # a file comes in one frame of the link
@@ -42,11 +47,14 @@ class Running:
     """
 
     def __init__(self, settings: BrowserSettings, gateway: Gateway) -> None:
-        self._settings, self.gateway = settings, gateway
-        self.version, self.boxed = "", False
+        self._settings = settings
+        self.gateway = gateway
+        self.version = ""
+        self.boxed = False
         self._why = ""
         self._scope = trio.CancelScope()
-        self._ready, self._gone = trio.Event(), trio.Event()
+        self._ready = trio.Event()
+        self._gone = trio.Event()
         self._answers: dict[int, dict[str, Any] | None] = {}
         self._news = trio.Event()
         self._count = 0
@@ -69,7 +77,9 @@ class Running:
         argv = [sys.executable, "-P", "-c", _CODE, _FOLDER, self._config(executable)]
         try:
             with self._scope:
-                async with processes.open(argv, env={"TMPDIR": folder}, stdin=True, grace=0) as process:
+                async with processes.open(
+                    argv, env={"TMPDIR": folder}, stdin=True, grace=0
+                ) as process:
                     await self._carry(process)
         except (HilumError, Broken) as error:
             self._why = self._why or str(error)
@@ -89,8 +99,12 @@ class Running:
             await self.end()
             raise ToolError(*self._failure())
 
-    async def ask(self, agent: str, action: str, given: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Have an action done, beside others. If this is cancelled, or takes too long, the browser is ended.
+    async def ask(
+        self, agent: str, action: str, given: dict[str, Any], seconds: float
+    ) -> dict[str, Any]:
+        """Have an action done, beside others.
+
+        If this is cancelled, or takes too long, the browser is ended.
 
         Args:
             agent: Whose tabs it is about.
@@ -117,7 +131,9 @@ class Running:
                 raise ToolError(text, hint="The next call starts a new one: navigate again.")
             text = f"The browser did not finish {action} within {seconds:g} s and was ended."
             await self.end(text)
-            raise ToolError(text, code=errors.E_TIMEOUT, hint="The next call starts a new one: navigate again.")
+            raise ToolError(
+                text, code=errors.E_TIMEOUT, hint="The next call starts a new one: navigate again."
+            )
         except trio.Cancelled:
             await self.end("The browser was ended, as another call that used it was stopped.")
             raise
@@ -138,17 +154,25 @@ class Running:
     def _config(self, executable: str) -> str:
         settings = self._settings
         config = {
-            "executable": executable, "width": settings.width, "height": settings.height, "sandbox": settings.sandbox,
-            "any_certificate": settings.any_certificate, "seconds": settings.timeout,
-            "page_seconds": settings.page_timeout, "most_text": MOST_TEXT,
+            "executable": executable,
+            "width": settings.width,
+            "height": settings.height,
+            "sandbox": settings.sandbox,
+            "any_certificate": settings.any_certificate,
+            "seconds": settings.timeout,
+            "page_seconds": settings.page_timeout,
+            "most_text": MOST_TEXT,
             "most_download": 1_000_000 * min(settings.max_download, MOST_MEGABYTES),
-        }  # fmt: skip
+        }
         return json.dumps(config)
 
     async def _carry(self, process: Process) -> None:
         assert process.stdin is not None
         link = self._link = Link(
-            lambda: process.stdout.receive_some(65536), process.stdin.send_all, self._heard, self.gateway.dialled
+            lambda: process.stdout.receive_some(65536),
+            process.stdin.send_all,
+            self._heard,
+            self.gateway.dialled,
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._listen, process)
@@ -161,12 +185,15 @@ class Running:
         assert process.stderr is not None
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while chunk := await process.stderr.receive_some(65536):
-                self._said.extend(line[:500] for line in chunk.decode(errors="replace").splitlines())
+                self._said.extend(
+                    line[:500] for line in chunk.decode(errors="replace").splitlines()
+                )
 
     def _heard(self, message: Any) -> None:
         match message:
             case {"ready": str(version), "boxed": bool(boxed)}:
-                self.version, self.boxed = version, boxed
+                self.version = version
+                self.boxed = boxed
                 self._ready.set()
             case {"id": int(number), "answer": dict(answer)} if number in self._answers:
                 self._answers[number] = answer

@@ -1,4 +1,6 @@
-"""The agents of a session as a face shows them: a fold over their events, and how each is written in a line."""
+"""The agents of a session as a face shows them: a fold over their events, and how each is written
+in a line.
+"""
 
 from __future__ import annotations
 
@@ -72,14 +74,20 @@ class AgentView(msgspec.Struct):
     def activity(self) -> str:
         """What it does or waits for, in a few words."""
         if self.status == "queued":
-            return f"waits, place {self.place}" if self.place else "begins"
-        return "waits for your approval" if self.status == "waiting_for_approval" else self.doing or "thinking"
+            if self.place:
+                return f"waits, place {self.place}"
+            return "begins"
+        if self.status == "waiting_for_approval":
+            return "waits for your approval"
+        return self.doing or "thinking"
 
     @property
     def said(self) -> str:
         """Its answer; what went wrong where it has none."""
         error = self.result.get("error")
-        return str(self.result.get("text") or (error.get("message", "") if isinstance(error, dict) else ""))
+        return str(
+            self.result.get("text") or (error.get("message", "") if isinstance(error, dict) else "")
+        )
 
     def ending(self) -> str:
         """How it ended, with the id that it is read again by."""
@@ -114,7 +122,11 @@ class AgentViews:
 
     def apply(self, event: Event) -> AgentView | None:
         """Fold an event; gives the agent whose state has changed by it."""
-        if isinstance(event, PluginEvent) and event.name in ("agents.queued", "agents.status", "agents.result"):
+        if isinstance(event, PluginEvent) and event.name in (
+            "agents.queued",
+            "agents.status",
+            "agents.result",
+        ):
             return self._told(event)
         view = self._by_actor.get(event.agent)
         if view is not None:
@@ -136,9 +148,15 @@ class AgentViews:
             return None
         if event.name == "agents.queued":
             view = AgentView(
-                id=data.agent_id, agent=data.agent, actor=data.actor, title=data.title, owner=data.owner,
-                reports=not data.lane and not data.wakes, turns=int(data.profile.get("turns") or 0), since=event.at,
-            )  # fmt: skip
+                id=data.agent_id,
+                agent=data.agent,
+                actor=data.actor,
+                title=data.title,
+                owner=data.owner,
+                reports=not data.lane and not data.wakes,
+                turns=int(data.profile.get("turns") or 0),
+                since=event.at,
+            )
             self.all[view.id] = self._by_actor[view.actor] = view
             return None  # where it stands is told next
         known = self.all.get(data.agent_id)
@@ -147,13 +165,20 @@ class AgentViews:
         before = known.status, known.place > 0
         if known.status == "queued" and data.status != "queued":
             known.since = event.at
-        known.status, known.progress, known.place = data.status, max(known.progress, data.progress), data.place
+        known.status = data.status
+        known.progress = max(known.progress, data.progress)
+        known.place = data.place
         if event.name == "agents.result":
-            known.result, known.seconds = event.data, data.seconds
-        return known if before != (known.status, known.place > 0) or known.over else None
+            known.result = event.data
+            known.seconds = data.seconds
+        if before != (known.status, known.place > 0) or known.over:
+            return known
+        return None
 
     def open(self) -> list[AgentView]:
-        """Those that run and wait: first those that wait for the user, then those at work, then the queue."""
+        """Those that run and wait: first those that wait for the user, then those at work, then the
+        queue.
+        """
         rank = {"waiting_for_approval": 0, "queued": 2}
         views = [view for view in self.all.values() if view.status not in FINAL]
         return sorted(views, key=lambda view: (rank.get(view.status, 1), view.place))
@@ -167,7 +192,7 @@ class AgentViews:
         return self._by_actor.get(actor)
 
     def started_by(self, owner: str, title: str) -> bool:
-        """Whether an agent has started one about this."""
+        """Return whether an agent has started one about this."""
         return any(view.owner == owner and view.title == title for view in self.all.values())
 
 
@@ -179,10 +204,19 @@ def took(seconds: float) -> str:
 
 
 def change(view: AgentView) -> str:
-    """Say in one line that an agent waits, has begun, or waits for the user; nothing for what need not be told."""
-    told = {"queued": view.place and view.activity, "running": "begins", "waiting_for_approval": view.activity}
+    """Say in one line that an agent waits, has begun, or waits for the user.
+
+    Nothing for what need not be told.
+    """
+    told = {
+        "queued": view.place and view.activity,
+        "running": "begins",
+        "waiting_for_approval": view.activity,
+    }
     said = told.get(view.status)
-    return f"{view.mark} {view.id} {view.name}: {said}" if said else ""
+    if said:
+        return f"{view.mark} {view.id} {view.name}: {said}"
+    return ""
 
 
 def rows(views: Sequence[AgentView], width: int, most: int, spin: str, now: float) -> Iterator[str]:
@@ -215,11 +249,19 @@ def rows(views: Sequence[AgentView], width: int, most: int, spin: str, now: floa
 
 
 def again(views: Sequence[AgentView]) -> str:
-    """Say how one that the user called is answered, and how results are found again; empty where there are none."""
+    """Return how one that the user called is answered, and how results are found again.
+
+    Empty where there are none.
+    """
     if not views:
         return ""
     if len(views) == 1:
         one = views[0]
         found = f"To read what {one.name} found again: hilum agents result {one.id}"
-        return found if one.owner else f'To answer {one.agent}: hilum run "@{one.agent} …". {found}'
-    return f"{len(views)} agents have ended. To read one again: hilum agents result ID, for example {views[0].id}"
+        if one.owner:
+            return found
+        return f'To answer {one.agent}: hilum run "@{one.agent} …". {found}'
+    return (
+        f"{len(views)} agents have ended. To read one again: hilum agents result ID, for example"
+        f" {views[0].id}"
+    )

@@ -1,4 +1,6 @@
-"""Approvals and the agent's questions on the terminal: all of it is shown, and one thing asked at a time."""
+"""Approvals and the agent's questions on the terminal: all of it is shown, and one thing asked at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ LONGEST = 10_000
 
 
 def can_ask() -> bool:
-    """Whether somebody is there to ask: standard input and standard error are terminals."""
+    """Return whether somebody is there to ask: standard input and standard error are terminals."""
     return is_terminal(0) and is_terminal(2)
 
 
@@ -33,11 +35,13 @@ class Approver:
     """
 
     def __init__(self, session: Session, face: Face) -> None:
-        self._session, self._face = session, face
+        self._session = session
+        self._face = face
         self._send, self._queue = trio.open_memory_channel[ApprovalAsked | Question](float("inf"))
         self._settled: set[str] = set()
         self._open: ApprovalAsked | Question | None = None
-        self._scope, self._why = trio.CancelScope(), ""
+        self._scope = trio.CancelScope()
+        self._why = ""
         self._err = Out(2)
         self._stopped = False
 
@@ -53,11 +57,17 @@ class Approver:
             self._end(event.id, event.reason)
         elif settled := question_settled(event):
             self._end(settled.id, "the time is over" if settled.by == "timeout" else "")
-        elif isinstance(event, CallDone) and self._open and _of_call(self._open) == (event.agent, event.result.call_id):
+        elif (
+            isinstance(event, CallDone)
+            and self._open
+            and _of_call(self._open) == (event.agent, event.result.call_id)
+        ):
             self._end(self._open.id)
 
     def _end(self, identity: str, why: str = "") -> None:
-        if identity in self._settled:  # the call of a question that ran out ends after it, and knows less
+        if (
+            identity in self._settled
+        ):  # the call of a question that ran out ends after it, and knows less
             return
         self._settled.add(identity)
         self._why = why
@@ -69,19 +79,29 @@ class Approver:
         async for asked in self._queue:
             if asked.id in self._settled:
                 continue
-            if isinstance(asked, ApprovalAsked) and (asked.scope or asked.call.name) in self._session.grants:
+            if (
+                isinstance(asked, ApprovalAsked)
+                and (asked.scope or asked.call.name) in self._session.grants
+            ):
                 self._answer(asked, True)
                 continue
-            self._open, self._scope = asked, trio.CancelScope()
+            self._open = asked
+            self._scope = trio.CancelScope()
             with self._face.held():
                 with self._scope:
-                    await (self._ask(asked) if isinstance(asked, ApprovalAsked) else self._ask_user(asked))
+                    await (
+                        self._ask(asked)
+                        if isinstance(asked, ApprovalAsked)
+                        else self._ask_user(asked)
+                    )
                 if self._scope.cancelled_caught and not self._stopped:
                     self._err.say(f"\nIt is settled: {(self._why or 'the run ended').rstrip('.')}.")
             self._open = None
 
     def _stop(self) -> None:
-        """Say that an open question needs no answer any more, because the run was stopped: by Ctrl-C, for example."""
+        """Say that an open question needs no answer any more, because the run was stopped: by
+        Ctrl-C, for example.
+        """
         if self._open and not self._stopped:
             # Said now: the task that asks may be cancelled together with all that runs.
             self._err.say("\nThe run was stopped; the call does not run.")
@@ -89,7 +109,11 @@ class Approver:
 
     async def _ask_user(self, asked: Question) -> None:
         """Ask what an agent wants to know."""
-        self._err.say(questions.describe(asked, duration(round(max(asked.deadline - time.time(), 0))), columns()))
+        self._err.say(
+            questions.describe(
+                asked, duration(round(max(asked.deadline - time.time(), 0))), columns()
+            )
+        )
         discard_typed()
         while True:
             self._err.put(b"Answer: ")
@@ -111,7 +135,10 @@ class Approver:
             return
         rows = [f"[a]lways: yes to {covered}, until the session ends."]
         if asked.scope:
-            rows.append(f"[f]orever: yes to {covered} in this folder, in later sessions, too (kept as a rule).")
+            rows.append(
+                f"[f]orever: yes to {covered} in this folder, in later sessions, too (kept as a"
+                " rule)."
+            )
         rows.append(f"No answer in {left} counts as no.")
         prompt = question_line(forever=bool(asked.scope), view=is_folded)
         fitted = "\n".join(wrap(row, columns()) for row in rows)
@@ -132,7 +159,9 @@ class Approver:
                 case "v" | "view":
                     self._err.say(f"\n{whole}")
                 case "?" | "h" | "help":
-                    self._err.say("\n".join(wrap(row, columns()) for row in help_rows(asked, covered)))
+                    self._err.say(
+                        "\n".join(wrap(row, columns()) for row in help_rows(asked, covered))
+                    )
                 case "\x04":
                     self._err.say("\nThe input ended (Ctrl-D): that counts as no.")
                     return self._answer(asked, False, reason="the user closed the input")
@@ -140,7 +169,9 @@ class Approver:
                     keys = answer_keys(forever=bool(asked.scope), view=is_folded)
                     self._err.say(f"Please answer {keys}, then press Enter; ? explains them.")
 
-    def _answer(self, asked: ApprovalAsked, accepted: bool, *, reason: str = "", remember: str = "once") -> None:
+    def _answer(
+        self, asked: ApprovalAsked, accepted: bool, *, reason: str = "", remember: str = "once"
+    ) -> None:
         try:
             self._session.answer(asked.id, accepted, reason=reason, remember=remember)
         except UsageError as error:  # it ran out between the key and here
@@ -185,7 +216,10 @@ def help_rows(asked: ApprovalAsked, covered: str) -> list[str]:
         f"a, always: run it, and do not ask again about {covered} until the session ends.",
     ]
     if asked.scope:
-        rows.append("f, forever: the same in this folder, in later sessions, too. `hilum permissions` shows the rule.")
+        rows.append(
+            "f, forever: the same in this folder, in later sessions, too. `hilum permissions` shows"
+            " the rule."
+        )
     rows.append("v, view: show the whole call.")
     rows.append("Ctrl-D: counts as no; the run goes on.")
     rows.append("Ctrl-C: stops the whole run; `hilum run --resume` continues it.")

@@ -29,11 +29,20 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     check_text(argv)
-    parser = Parser("hilum config", "Show every setting, its value, and where the value came from.", EPILOG)
-    parser.add_argument("what", nargs="?", default="", metavar="path | SECTION | KEY",
-                        help="path: where the settings files are; otherwise only keys that begin so")  # fmt: skip
+    parser = Parser(
+        "hilum config", "Show every setting, its value, and where the value came from.", EPILOG
+    )
+    parser.add_argument(
+        "what",
+        nargs="?",
+        default="",
+        metavar="path | SECTION | KEY",
+        help="path: where the settings files are; otherwise only keys that begin so",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON array")
-    parser.add_argument("--workspace", "-C", default=".", metavar="DIR", help="folder whose project settings count")
+    parser.add_argument(
+        "--workspace", "-C", default=".", metavar="DIR", help="folder whose project settings count"
+    )
     options = parser.parse_intermixed_args(argv)
     folder = check_folder(options.workspace)
     out = Out(1)
@@ -63,14 +72,19 @@ def _rows(folder: str, what: str) -> list[dict[str, Any]]:
     async def explain() -> Sequence[Any]:
         async with open_kernel(workspace=folder) as kernel:
             if kernel.ignored:
-                lines = ["Settings of the project that do not count:", *(f"  {each}" for each in kernel.ignored)]
+                lines = [
+                    "Settings of the project that do not count:",
+                    *(f"  {each}" for each in kernel.ignored),
+                ]
                 Out(2).say(neutral("\n".join(lines)))
             return kernel.explain()
 
     rows = [row._asdict() for row in trio.run(explain)]
     if not what:
         return rows
-    found = [row for row in rows if row["key"] == what or row["key"].startswith(what.rstrip(".") + ".")]
+    found = [
+        row for row in rows if row["key"] == what or row["key"].startswith(what.rstrip(".") + ".")
+    ]
     if not found:
         from hilum.errors import unknown
 
@@ -83,7 +97,10 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     lines = []
     width = max(len(row["key"]) for row in rows)
     for row in rows:
-        value = row["value"] if row["secret"] else json.dumps(row["value"], ensure_ascii=False)
+        if row["secret"]:
+            value = row["value"]
+        else:
+            value = json.dumps(row["value"], ensure_ascii=False)
         value = "(not set)" if row["value"] is None else value
         source = "" if row["source"] == "default" else f"   # {row['source']}"
         lines.append(neutral(f"{row['key']:{width}} = {value}{source}"))

@@ -1,4 +1,6 @@
-"""``hilum demo``: watch hilum find, fix and verify a real bug, with a recorded model and everything else real."""
+"""``hilum demo``: watch hilum find, fix and verify a real bug, with a recorded model and everything
+else real.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from hilum_cli.run_options import RunOptions
 from hilum_cli.terminal import Out, is_terminal
 
 PROMPT = (
-    "The second line of the example in the README comes out negative: nimbus gets -21.50 h instead of 2.50 h. "
-    "Find out why, fix it, and make sure that all tests pass."
+    "The second line of the example in the README comes out negative: nimbus gets -21.50 h instead"
+    " of 2.50 h. Find out why, fix it, and make sure that all tests pass."
 )
 TESTS = "python3 -m unittest -q"
 PLUGINS = ("files", "shell", "prompt", "models", "store", "guard")
@@ -51,9 +53,16 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     check_text(argv)
-    parser = Parser("hilum demo", "Watch a recorded run find, fix and verify a real bug. Needs no key and no network.")
-    parser.add_argument("--fast", action="store_true", help="without the pauses of a model that thinks")
-    parser.add_argument("--keep", action="store_true", help="keep the program's folder, and say where it is")
+    parser = Parser(
+        "hilum demo",
+        "Watch a recorded run find, fix and verify a real bug. Needs no key and no network.",
+    )
+    parser.add_argument(
+        "--fast", action="store_true", help="without the pauses of a model that thinks"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the program's folder, and say where it is"
+    )
     options = parser.parse_args(argv)
     folder = Path(tempfile.mkdtemp(prefix="hilum-demo-"))
     try:
@@ -84,13 +93,18 @@ def _play(folder: Path, options: Namespace) -> int:
     change = diff(project)
     usage = face.progress.usage
     err.say(f"\nWhat changed:\n\n{change}" if change else "\nNothing changed.")
-    err.say(f"{len(face.progress.calls)} tool calls, {usage.input} + {usage.output} tokens, {work.end.seconds:.1f} s.")
+    err.say(
+        f"{len(face.progress.calls)} tool calls, {usage.input} + {usage.output} tokens,"
+        f" {work.end.seconds:.1f} s."
+    )
     if work.session:
         err.say(f"The session is kept: hilum sessions show {work.session}")
     if options.keep:
         err.say(f"The program is in {project}")
     err.say(f"\n{LIVE}")
-    wrong = verdict([view.code for view in face.progress.calls.values() if TESTS in view.call.arguments], change)
+    wrong = verdict(
+        [view.code for view in face.progress.calls.values() if TESTS in view.call.arguments], change
+    )
     if wrong:
         err.say(f"hilum: the demo did not go as recorded: {wrong}.")
     return code or (exits.FAILED if wrong else exits.COMPLETED)
@@ -101,19 +115,32 @@ async def serve_and_work(work: Any, pace: float) -> int:
     from hilum_replay import load, serve
 
     # Only the shape is compared: what tests and listings print differs between versions of Python.
-    async with serve(load(CASSETTE), mode="shape", pace=pace, workspace=work.options.workspace) as server:
-        work.options.settings["models.providers"] = {"recorded": {"base_url": f"{server.url}/v1", "api": "chat"}}
+    async with serve(
+        load(CASSETTE), mode="shape", pace=pace, workspace=work.options.workspace
+    ) as server:
+        work.options.settings["models.providers"] = {
+            "recorded": {"base_url": f"{server.url}/v1", "api": "chat"}
+        }
         code: int = await work.main()
         return code
 
 
 def run_options(project: Path, folder: Path) -> RunOptions:
-    """Return the options of the run: what ``hilum run`` would take, untouched by the user's settings."""
+    """Return the options of the run: what ``hilum run`` would take, untouched by the user's
+    settings.
+    """
     # The commands of the recording say python3; it shall be the one that runs hilum.
-    os.environ["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
+    os.environ["PATH"] = os.pathsep.join(
+        (os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath))
+    )
     os.environ["HILUM_CONFIG"] = str(folder / "config")
-    # The session is kept where the user's sessions are; no other setting of the user's has an effect on the demo.
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("HILUM_") or key == "HILUM_DATA"}
+    # The session is kept where the user's sessions are; no other setting of the user's has an
+    # effect on the demo.
+    environ = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith("HILUM_") or key == "HILUM_DATA"
+    }
     return RunOptions(
         workspace=str(project.resolve()),
         prompt=PROMPT,
@@ -125,7 +152,10 @@ def run_options(project: Path, folder: Path) -> RunOptions:
 
 
 def copy_project(target: Path) -> Path:
-    """Copy the program. Its modules are kept as text files, so that nothing takes them for part of hilum."""
+    """Copy the program.
+
+    Its modules are kept as text files, so that nothing takes them for part of hilum.
+    """
     for path in sorted((HERE / "demo_project").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             name = path.relative_to(HERE / "demo_project")
@@ -136,10 +166,12 @@ def copy_project(target: Path) -> Path:
 
 
 def diff(project: Path) -> str:
-    """Give the changes to the program as a unified diff."""
+    """Return the changes to the program as a unified diff."""
     with tempfile.TemporaryDirectory() as folder:
         before = copy_project(Path(folder) / "before")
-        names = {p.relative_to(root) for root in (before, project) for p in root.rglob("*") if _counts(p)}
+        names = {
+            p.relative_to(root) for root in (before, project) for p in root.rglob("*") if _counts(p)
+        }
         return "".join(_diff(before, project, name) for name in sorted(names))
 
 
@@ -150,13 +182,15 @@ def _counts(path: Path) -> bool:
 def _diff(before: Path, after: Path, name: Path) -> str:
     def lines(root: Path) -> list[str]:
         path = root / name
-        return path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if path.exists() else []
+        if path.exists():
+            return path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        return []
 
     return "".join(difflib.unified_diff(lines(before), lines(after), f"a/{name}", f"b/{name}"))
 
 
 def verdict(codes: Sequence[str], change: str) -> str:
-    """Say what went otherwise than it should; nothing if all is well.
+    """Return what went otherwise than it should; nothing if all is well.
 
     Args:
         codes: Error codes of the runs of the tests, in order.

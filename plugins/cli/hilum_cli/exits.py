@@ -31,7 +31,7 @@ HELP = """exit codes:
 
 
 def of_run(end: RunEnded, signal: int = 0) -> int:
-    """Give the exit code of a run.
+    """Return the exit code of a run.
 
     Args:
         end: How it ended.
@@ -40,4 +40,6 @@ def of_run(end: RunEnded, signal: int = 0) -> int:
     if end.state == "stopped":
         return 128 + signal if signal else INTERRUPTED
     known = {"completed": COMPLETED, "partial_success": PARTIAL, "timed_out": TIMED_OUT}
-    return known[end.state] if end.state in known else EXITS.get(end.code, FAILED)
+    if end.state in known:
+        return known[end.state]
+    return EXITS.get(end.code, FAILED)

@@ -1,4 +1,7 @@
-"""The faces of a headless run: nothing, plain lines, one JSON object, or an event per line. ``live`` has the rich one."""
+"""The faces of a headless run: nothing, plain lines, one JSON object, or an event per line.
+
+``live`` has the rich one.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,10 @@ class Face:
         """Show an error that kept the run from starting, or broke it off."""
 
     def result(self, result: ResultLine) -> bytes:
-        """Return what is written on standard output when everything has ended; nothing where people read it."""
+        """Return what is written on standard output when everything has ended.
+
+        Nothing where people read it.
+        """
         return b""
 
     def held(self) -> AbstractContextManager[None]:
@@ -117,7 +123,9 @@ class TextFace(Face):
         """Write the answer; say what is wrong with it, and how to continue."""
         self.close()
         if end.text:
-            await self.out.write((self.cleaned(end.text).rstrip("\n") + "\n").encode(errors="replace"))
+            await self.out.write(
+                (self.cleaned(end.text).rstrip("\n") + "\n").encode(errors="replace")
+            )
         for view in self.progress.agents.ended():
             if view.reports and view.actor != self.progress.lead:
                 await self.report(view)
@@ -128,14 +136,22 @@ class TextFace(Face):
                 await self.tell(f"To continue: hilum run --resume {session}{prompt}")
 
     def cleaned(self, text: str) -> str:
-        """Return a model's text without what a terminal would obey: a pipe may end at one (``hilum run … | tee``)."""
+        """Return a model's text without what a terminal would obey: a pipe may end at one
+        (``hilum run … | tee``).
+        """
         if self.raw:
             return text
-        return neutral(text) if self.out.terminal else without_escapes(text)
+        if self.out.terminal:
+            return neutral(text)
+        return without_escapes(text)
 
     def news(self, item: Event) -> list[str]:
-        """Say what an event has changed of the agents that run, and of the todo list."""
-        if isinstance(item, PluginEvent) and item.name == "plan.todos" and item.agent == self.progress.lead:
+        """Return what an event has changed of the agents that run, and of the todo list."""
+        if (
+            isinstance(item, PluginEvent)
+            and item.name == "plan.todos"
+            and item.agent == self.progress.lead
+        ):
             return self.progress.todos.rows()
         moved = self.progress.moved
         if moved is None or moved.actor == self.progress.lead:
@@ -172,7 +188,10 @@ def ending(end: RunEnded) -> str:
     """Say in words how a run ended that did not complete."""
     if end.state == "stopped":
         return "stopped. Everything it had started has ended."
-    said = f"{end.code}: {end.error}" if end.code else end.error or end.state.replace("_", " ")
+    if end.code:
+        said = f"{end.code}: {end.error}"
+    else:
+        said = end.error or end.state.replace("_", " ")
     rest = [text for text in (end.done, end.left, end.hint) if text and text not in said]
     return "\n".join([said, *rest])
 
@@ -196,11 +215,15 @@ class PlainFace(TextFace):
         if not isinstance(item, Event):
             return
         call = self.progress.apply(item)
-        if text := happening(item):
+        text = happening(item)
+        if text:
             await self._line(text)
         elif call and call.done and not self.progress.covered(call):
-            first, who = call.summary(70), self.progress.shown_as(call.agent)
-            text = f"{call.mark} {call.title()} ({duration(call.seconds)})" + (f": {first}" if first else "")
+            first = call.summary(70)
+            who = self.progress.shown_as(call.agent)
+            text = f"{call.mark} {call.title()} ({duration(call.seconds)})" + (
+                f": {first}" if first else ""
+            )
             await self._line(f"  {who}: {text}" if who else text)
         elif isinstance(item, ModelAnswered) and item.message.calls and item.message.text.strip():
             await self._line(neutral(item.message.text.strip()))
@@ -236,13 +259,21 @@ SAID = 4_000
 
 
 def happening(item: Event) -> str:
-    """Say in one line what neither a call nor an answer tells; nothing for an event that need not be told."""
+    """Say in one line what neither a call nor an answer tells.
+
+    Nothing for an event that need not be told.
+    """
     match item:
         case ApprovalAnswered(accepted=False):
             return f"! rejected: {line(item.reason or 'no reason given')}"
         case ModelFailed():
-            follows = {"retry": f"; again in {item.wait:g} s", "fallback": f"; goes on with {item.next}"}
-            return f"! {line(item.message, 200)}{follows.get(item.action, '')}" if item.action != "give_up" else ""
+            follows = {
+                "retry": f"; again in {item.wait:g} s",
+                "fallback": f"; goes on with {item.next}",
+            }
+            if item.action != "give_up":
+                return f"! {line(item.message, 200)}{follows.get(item.action, '')}"
+            return ""
         case PluginFault():
             off = "; it is switched off" if item.switched_off else ""
             return f"! the plugin {item.plugin} failed in {item.hook}: {line(item.error, 160)}{off}"
@@ -259,7 +290,10 @@ def happening(item: Event) -> str:
 
 
 class JsonFace(Face):
-    """One JSON object at the end, on standard output; errors and notes on the prompt on standard error."""
+    """One JSON object at the end, on standard output.
+
+    Errors and notes on the prompt on standard error.
+    """
 
     async def ended(self, end: RunEnded, session: str) -> None:
         """Write on standard error why the run did not complete."""
@@ -271,7 +305,9 @@ class JsonFace(Face):
         report(error.message, hint=error.hint, code=error.code)
 
     async def show(self, item: Event | Delta) -> None:
-        """Write on standard error that the prompt was changed: nobody else would notice before the end."""
+        """Write on standard error that the prompt was changed: nobody else would notice before the
+        end.
+        """
         await super().show(item)
         if isinstance(item, PluginEvent) and item.name == "redaction.prompt":
             text = f"hilum: {neutral(str(item.data.get('say', '')))}\n"
@@ -283,10 +319,12 @@ class JsonFace(Face):
 
 
 class StreamFace(JsonFace):
-    """A line of JSON for every event and for every piece of output, and the result as the last line.
+    """A line of JSON for every event and for every piece of output, and the result as the last
+    line.
 
     Args:
-        include_prompt: Whether the texts of the system prompt, of tools and of context are included.
+        include_prompt: Whether the texts of the system prompt, of tools and of context are
+            included.
     """
 
     deltas = True

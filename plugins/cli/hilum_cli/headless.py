@@ -1,4 +1,6 @@
-"""One run from a command line: opens kernel and session, shows events as they come, and stops when told to."""
+"""One run from a command line: opens kernel and session, shows events as they come, and stops when
+told to.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,10 @@ def run(options: RunOptions, face: Face) -> int:
 
 
 async def _main(work: Headless) -> int:
-    """Run it; where a tool's call was left behind and still runs, end the process instead of waiting for it."""
+    """Run it.
+
+    Where a tool's call was left behind and still runs, end the process instead of waiting for it.
+    """
     code = await work.main()
     if calls_left_behind():
         work.face.close()
@@ -110,11 +115,16 @@ class Headless:
             except Exception as raised:
                 error = self._explain(raised)
         if self.stopping.signal and self.end is None:
-            self.end = RunEnded(state="stopped", code=E_STOPPED, error="Stopped before the run began.")
+            self.end = RunEnded(
+                state="stopped", code=E_STOPPED, error="Stopped before the run began."
+            )
             error = None
         elif self.face.out.gone and self.end is None:
-            # The reader left before the run began. A pipe that ends is no error, and nobody asked for a message.
-            self.end = RunEnded(state="stopped", code=E_STOPPED, error="Nobody reads standard output.")
+            # The reader left before the run began. A pipe that ends is no error, and nobody asked
+            # for a message.
+            self.end = RunEnded(
+                state="stopped", code=E_STOPPED, error="Nobody reads standard output."
+            )
             self._end_shown = True
             error = None
         elif error is None and self.end is None:
@@ -122,18 +132,24 @@ class Headless:
         return error
 
     def _explain(self, error: Exception) -> HilumError | None:
-        """Return the error of hilum's in a group of errors; one that nobody foresaw is shown with its traceback."""
+        """Return the error of hilum's in a group of errors.
+
+        One that nobody foresaw is shown with its traceback.
+        """
         if isinstance(error, ExceptionGroup):
             ours, rest = error.split(HilumError)
             if ours is not None and rest is None:
                 return _first(ours)
         if self.stopping.signal:
-            return None  # a plugin failed while it was being cancelled: the user wanted it to end, and it did
+            # A plugin failed while it was being cancelled: the user wanted it to end, and it did
+            return None
         self.face.close()
         traceback.print_exception(error, file=sys.stderr)
         message = f"hilum failed: {type(error).__name__}: {error}"
         return HilumError(
-            message, code=E_INTERNAL, hint="This is a fault of hilum: please report it with the traceback."
+            message,
+            code=E_INTERNAL,
+            hint="This is a fault of hilum: please report it with the traceback.",
         )
 
     async def _finish(self, error: HilumError | None) -> int:
@@ -150,7 +166,9 @@ class Headless:
         await self._write_result(error, code)
         if not self.face.out.gone:
             return code
-        return exits.HUNG_UP if self.face.out.terminal else exits.BROKEN_PIPE
+        if self.face.out.terminal:
+            return exits.HUNG_UP
+        return exits.BROKEN_PIPE
 
     def _exit_code(self, error: HilumError | None) -> int:
         if self._code is not None:
@@ -177,13 +195,18 @@ class Headless:
         """Write the result line of a run that is ended without unwinding."""
         if not self._result_written:
             self._result_written = True
-            end = self.end or RunEnded(state="stopped", code=E_STOPPED, error="The run was ended at once.")
+            end = self.end or RunEnded(
+                state="stopped", code=E_STOPPED, error="The run was ended at once."
+            )
             self.face.out.put(self.face.result(self.record.result(end, None, code)))
 
-    # --- kernel and session -------------------------------------------------------------------------------------------
+    # --- kernel and session -----------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Run in a new session, or in one that is resumed. The answer is shown before what closes takes its time."""
+        """Run in a new session, or in one that is resumed.
+
+        The answer is shown before what closes takes its time.
+        """
         options = self.options
         recorder = make_recorder(options.record) if options.record else None
         opened = open_standard_session(
@@ -204,7 +227,8 @@ class Headless:
             prepare=self.record.note_kernel,
         )
         async with trio.open_nursery() as late, opened as session:
-            # What is loaded stays: a collection that went through it would hold up every agent for 50 ms.
+            # What is loaded stays: a collection that went through it would hold up every agent for
+            # 50 ms.
             gc.freeze()
             await self._open(session, resumed=bool(options.resume))
             await self._run_all(session, recorder)
@@ -212,10 +236,13 @@ class Headless:
                 late.start_soon(self._show_late, session, session.journal.last)
 
     async def _watch_reader(self) -> None:
-        """Stop when the reader of standard output goes away (``hilum run … | head``): nobody reads what would be paid for."""
+        """Stop when the reader of standard output goes away (``hilum run … | head``): nobody reads
+        what would be paid for.
+        """
         if sys.platform != "linux" or not _is_pipe(self.face.out.fd):
             return
-        # The end of a pipe that is written to never becomes readable; the system reports only that its reader is gone.
+        # The end of a pipe that is written to never becomes readable; the system reports only that
+        # its reader is gone.
         await trio.lowlevel.wait_readable(self.face.out.fd)
         if not self._end_shown:
             self.face.out.gone = True
@@ -232,7 +259,10 @@ class Headless:
         await self.face.opened(session, resumed=resumed)
 
     async def _run_all(self, session: Session, recorder: Recorder | None) -> None:
-        """Work on the prompt, and on the plan that it may end with; then say what the user can do next."""
+        """Work on the prompt, and on the plan that it may end with.
+
+        Then say what the user can do next.
+        """
         approver = Approver(session, self.face) if session.attended else None
         unwind = self.stopping.stop
         runs = await self._start(session)
@@ -241,7 +271,9 @@ class Headless:
             await self._run(session, runs, recorder, approver)
             self.stopping.stop = unwind
             if self.end is not None:
-                self.end = without_effect(plans.with_left(session, self.end), self.face.progress, session.approve)
+                self.end = without_effect(
+                    plans.with_left(session, self.end), self.face.progress, session.approve
+                )
                 await self._show_end(self.end)
             await self._end_rest(session)
             runs = await self._decide(session)
@@ -251,7 +283,9 @@ class Headless:
         await self._end_services(session)
 
     async def _end_rest(self, session: Session) -> None:
-        """After a stop, end what began meanwhile: a run that was to tell of an agent's end would be left half done."""
+        """After a stop, end what began meanwhile: a run that was to tell of an agent's end would be
+        left half done.
+        """
         if not self.stopping.signal:
             return
         half = session.half(Runs)
@@ -274,18 +308,25 @@ class Headless:
         if unattended and self.face.progress.effects:
             calls = "1 call was" if unattended == 1 else f"{unattended} calls were"
             await self.face.advise(
-                f"{calls} denied because nobody was there to approve. To go on, {letting_run(session.approve)}"
+                f"{calls} denied because nobody was there to approve. To go on,"
+                f" {letting_run(session.approve)}"
             )
         totals = self.record.totals()
         if totals.runs > 1:
             await self.face.total(totals)
 
     async def _end_services(self, session: Session) -> None:
-        """Say which background commands end with the run; or wait for their end, where they are to be kept."""
+        """Say which background commands end with the run.
+
+        Or wait for their end, where they are to be kept.
+        """
         shell = session.kernel.host.plugins.get("shell")
         if shell is None or shell.state != "ready":
             return
-        from hilum_shell import Services, ShellSettings  # a plugin that does not load must not keep hilum from running
+        from hilum_shell import (
+            Services,
+            ShellSettings,
+        )  # a plugin that does not load must not keep hilum from running
 
         half = session.half(Services)
         running = list(half.running()) if half is not None else []
@@ -293,11 +334,15 @@ class Headless:
             return
         keep = session.settings(ShellSettings).keep_services
         for service in running:
-            summary = ServiceSummary(id=service.id, command=service.command, state="running" if keep else "ended")
+            summary = ServiceSummary(
+                id=service.id, command=service.command, state="running" if keep else "ended"
+            )
             self.record.services.append(summary)
         titles = ", ".join(line(service.title, 120) for service in running)
         if not keep:
-            await self.face.advise(f"Ended with the run: {titles}. To keep such commands running: --keep-services")
+            await self.face.advise(
+                f"Ended with the run: {titles}. To keep such commands running: --keep-services"
+            )
             return
         await self.face.advise(f"Still running: {titles}. Press Ctrl-C to end them.")
         await self._write_result(None, self._exit_code(None))
@@ -323,7 +368,7 @@ class Headless:
             if isinstance(item, PluginEvent):
                 await self.face.show(item)
 
-    # --- runs ---------------------------------------------------------------------------------------------------------
+    # --- runs -------------------------------------------------------------------------------------
 
     async def _start(self, session: Session) -> list[Run]:
         try:
@@ -334,7 +379,10 @@ class Headless:
             raise
 
     async def _started(self, session: Session) -> list[Run]:
-        """Start what is to be done; nothing where only a plan waits for a decision, or agents for their turn."""
+        """Start what is to be done.
+
+        Nothing where only a plan waits for a decision, or agents for their turn.
+        """
         options = self.options
         if options.accept:
             return [await plans.accept(session, options.prompt)]
@@ -344,13 +392,15 @@ class Headless:
             return [await session.prompt(options.prompt, state=state, piped=options.piped)]
         if not session.kernel.router.resolve(session.model):
             await session.kernel.router.default()
-        if runs := session.resume():
+        runs = session.resume()
+        if runs:
             return runs
         half = session.half(Runs)
         if half is not None and half.busy():
             half.resume()
             return []
-        if proposal := plans.waits(session):
+        proposal = plans.waits(session)
+        if proposal:
             self.end = RunEnded(agent="main", state="completed", text=proposal.text)
             return []
         if session.agents["main"].conversation.retryable:
@@ -364,12 +414,16 @@ class Headless:
         for cut in self.record.interrupted:
             calls = f" It was cut off in {', '.join(cut.calls)}." if cut.calls else ""
             await self.face.advise(
-                f"The run before this one was cut off and is not resumed: {line(cut.prompt, 80)!r}.{calls}"
-                " What it had finished is kept."
+                "The run before this one was cut off and is not resumed:"
+                f" {line(cut.prompt, 80)!r}.{calls} What it had finished is kept."
             )
 
     async def _run(
-        self, session: Session, runs: list[Run], recorder: Recorder | None, approver: Approver | None
+        self,
+        session: Session,
+        runs: list[Run],
+        recorder: Recorder | None,
+        approver: Approver | None,
     ) -> None:
         """Show runs to their end, and to that of all agents that they have started."""
         face = self.face
@@ -386,7 +440,9 @@ class Headless:
             nursery.start_soon(face.tick)
             if approver:
                 nursery.start_soon(approver.run)
-            async for item in session.events(self._recorded if recorder else self._shown, deltas=face.deltas):
+            async for item in session.events(
+                self._recorded if recorder else self._shown, deltas=face.deltas
+            ):
                 if isinstance(item, Delta):
                     await self._show(session, item, approver)
                     continue
@@ -401,38 +457,51 @@ class Headless:
                     if item.text and not self.stopping.signal and busy(session, beside=item.agent):
                         await face.aside(item.text)
                 if all(run.result for run in runs) and self._all_over(session):
-                    for rest in session.journal.since(self._shown):  # written with it: the change of state
+                    for rest in session.journal.since(
+                        self._shown
+                    ):  # written with it: the change of state
                         self._shown = rest.seq
                         await face.show(rest)
                     break
             nursery.cancel_scope.cancel()
         # Of several the main agent's last one counts. This raises what broke the session.
-        self.end = await leads[-1].wait() if leads else RunEnded(state="completed")
+        if leads:
+            self.end = await leads[-1].wait()
+        else:
+            self.end = RunEnded(state="completed")
         # What the user has stopped is what had gone on behind an agent that was done.
         self._cut_short = bool(self.stopping.signal) and self.end.state == "completed"
         own = {run.id for run in runs}
         first = self.end.seq
         for later in ends:
-            # The agent was woken again by what it had started. An end before its own is that of a run that was cut off.
+            # The agent was woken again by what it had started. An end before its own is that of a
+            # run that was cut off.
             if later.run not in own and later.seq > first:
                 self.end = _joined(self.end, later)
 
     def _all_over(self, session: Session) -> bool:
-        """Whether nothing more comes. After a stop nobody is told of anything any more."""
-        # Only runs of this process count: one that a kill has cut off and nobody resumes never ends.
+        """Return whether nothing more comes. After a stop nobody is told of anything any more."""
+        # Only runs of this process count: one that a kill has cut off and nobody resumes never
+        # ends.
         at_work = bool(session.runs)
         return not at_work and (bool(self.stopping.signal) or not busy(session))
 
-    async def _show(self, session: Session, item: AnyEvent | Delta, approver: Approver | None) -> None:
+    async def _show(
+        self, session: Session, item: AnyEvent | Delta, approver: Approver | None
+    ) -> None:
         if approver and not isinstance(item, Delta):
             approver.note(item)
         await self.face.show(item)
-        if (self.face.out.gone or self.face.out.error) and not isinstance(item, StopAsked):  # itself what a stop writes
+        if (self.face.out.gone or self.face.out.error) and not isinstance(
+            item, StopAsked
+        ):  # itself what a stop writes
             session.stop()  # nobody reads what it finds
 
 
 def busy(session: Session, beside: str = "") -> bool:
-    """Return whether agents run, wait, or are still to be told of in a session, ``beside`` one that does not count."""
+    """Return whether agents run, wait, or are still to be told of in a session, ``beside`` one that
+    does not count.
+    """
     half = session.half(Runs)
     return half is not None and half.busy(beside)
 
@@ -470,7 +539,7 @@ def _first(error: BaseException) -> HilumError:
 
 
 def make_recorder(path: str) -> Recorder:
-    """Make a recorder that writes a cassette.
+    """Create a recorder that writes a cassette.
 
     Raises:
         UsageError: The file cannot be written, or is something else than a cassette.
@@ -483,7 +552,11 @@ def make_recorder(path: str) -> Recorder:
             head = file.read(8)
     except OSError as error:
         hint = "Give another file to record to."
-        raise UsageError(f"The cassette {path} cannot be written: {error.strerror}.", hint=hint) from None
+        raise UsageError(
+            f"The cassette {path} cannot be written: {error.strerror}.", hint=hint
+        ) from None
     if head and not head.startswith(b"format ="):
-        raise UsageError(f"{path} is no cassette, so nothing is recorded over it.", hint="Give a new file.")
+        raise UsageError(
+            f"{path} is no cassette, so nothing is recorded over it.", hint="Give a new file."
+        )
     return Recorder(path=path)

@@ -1,4 +1,6 @@
-"""Converts events of a session into the lines that ``--output-format stream-json`` writes (see ``output``)."""
+"""Converts events of a session into the lines that ``--output-format stream-json`` writes (see
+``output``).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from hilum_cli.output import Line, arguments_of, tokens
 def call_data(call: ToolCall) -> output.ToolCallData:
     """Convert a tool call."""
     arguments, invalid = arguments_of(call.arguments)
-    return output.ToolCallData(id=call.id, name=call.name, arguments=arguments, invalid_arguments=invalid)
+    return output.ToolCallData(
+        id=call.id, name=call.name, arguments=arguments, invalid_arguments=invalid
+    )
 
 
 def delta_line(delta: ev.Delta) -> Line:
@@ -32,13 +36,21 @@ def delta_line(delta: ev.Delta) -> Line:
 
 
 def event_line(event: ev.Event, *, include_prompt: bool) -> Line | None:
-    """Convert an event; ``None`` for the one that opens the session, whose line is written otherwise.
+    """Convert an event.
+
+    ``None`` for the one that opens the session, whose line is written otherwise.
 
     Args:
         event: The event.
-        include_prompt: Whether the texts of the system prompt, of tools and of context are included.
+        include_prompt: Whether the texts of the system prompt, of tools and of context are
+            included.
     """
-    where: dict[str, Any] = {"seq": event.seq, "at": event.at, "agent": event.agent, "run": event.run}
+    where: dict[str, Any] = {
+        "seq": event.seq,
+        "at": event.at,
+        "agent": event.agent,
+        "run": event.run,
+    }
     if isinstance(event, ev.SessionOpened):
         return None
     if isinstance(event, ev.RunStarted):
@@ -81,14 +93,18 @@ def _prompt_built(event: ev.LayersSealed, where: dict[str, Any], include_prompt:
     for spec in event.tools:
         description = spec.description if include_prompt else ""
         parameters = spec.parameters if include_prompt else {}
-        tools.append(output.ToolData(name=spec.name, description=description, parameters=parameters))
+        tools.append(
+            output.ToolData(name=spec.name, description=description, parameters=parameters)
+        )
     return output.PromptBuiltLine(
         cause=event.cause, mode=event.mode, model=event.model, layers=layers, tools=tools, **where
     )
 
 
 def _session_changed(event: ev.SessionChanged, where: dict[str, Any]) -> Line:
-    return output.SessionChangedLine(mode=event.mode, model=event.model, approve=event.approve, **where)
+    return output.SessionChangedLine(
+        mode=event.mode, model=event.model, approve=event.approve, **where
+    )
 
 
 def _agent_started(event: ev.AgentStarted, where: dict[str, Any]) -> Line:
@@ -198,7 +214,9 @@ def _call_done(event: ev.CallDone, where: dict[str, Any]) -> Line:
 
 
 def _notes(event: ev.RoundEnded, where: dict[str, Any]) -> Line:
-    return output.NotesLine(notes=list(event.notes), objected=event.objected, shortened=list(event.shortened), **where)
+    return output.NotesLine(
+        notes=list(event.notes), objected=event.objected, shortened=list(event.shortened), **where
+    )
 
 
 def _compacted(event: ev.Trimmed, where: dict[str, Any]) -> Line:

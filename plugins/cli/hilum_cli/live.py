@@ -1,4 +1,7 @@
-"""The face on a terminal: what is finished scrolls by, what is going on stands below it. Only this module imports rich."""
+"""The face on a terminal: what is finished scrolls by, what is going on stands below it.
+
+Only this module imports rich.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,12 @@ if TYPE_CHECKING:
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 EVERY = 0.1
 TAIL = 4_000
-STATES = {"preparing": "preparing", "thinking": "thinking", "working": "working", "answering": "finishing"}
+STATES = {
+    "preparing": "preparing",
+    "thinking": "thinking",
+    "working": "working",
+    "answering": "finishing",
+}
 
 
 class LiveFace(TextFace):
@@ -35,7 +43,9 @@ class LiveFace(TextFace):
 
     def __init__(self) -> None:
         super().__init__()
-        self.console = Console(file=cast(IO[str], TerminalFile(self.err)), highlight=False, markup=False, emoji=False)
+        self.console = Console(
+            file=cast(IO[str], TerminalFile(self.err)), highlight=False, markup=False, emoji=False
+        )
         self._live: Live | None = None
         self._text = ""
         self._output: dict[str, str] = {}
@@ -46,12 +56,19 @@ class LiveFace(TextFace):
     async def opened(self, session: Session, *, resumed: bool = False) -> None:
         """Start to draw."""
         await super().opened(session, resumed=resumed)
-        self.console.print(Text(f"session {session.id} · {neutral(str(session.workspace.root))}", style="dim"))
+        self.console.print(
+            Text(f"session {session.id} · {neutral(str(session.workspace.root))}", style="dim")
+        )
         self._start()
 
     def _start(self) -> None:
-        self._live = Live(console=self.console, auto_refresh=False, transient=True, redirect_stdout=False,
-                          redirect_stderr=False)  # fmt: skip
+        self._live = Live(
+            console=self.console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
         self._live.start()
 
     def reopen(self) -> None:
@@ -83,18 +100,23 @@ class LiveFace(TextFace):
         calls = [view for view in self.progress.running() if view.agent == self.progress.lead]
         for view in [view for view in calls if not self.progress.covered(view)][-8:]:
             rows.append(_cut(Text(f"{spin} {view.title(width - 12)}"), width))
-            if output := self._output.get(view.call.id):
+            output = self._output.get(view.call.id)
+            if output:
                 last = output.rstrip("\n").rpartition("\n")[2]
                 rows.append(_cut(Text(f"    {line(last, width - 6)}", style="dim"), width))
         views = [view for view in self.progress.agents.open() if view.actor != self.progress.lead]
-        rows += [Text(row) for row in agents.rows(views, width, max(height // 3, 4), spin, time.time())]
+        rows += [
+            Text(row) for row in agents.rows(views, width, max(height // 3, 4), spin, time.time())
+        ]
         if self.progress.todos.current:
             rows.append(Text(cut(f"▸ {self.progress.todos.current}", width), style="dim"))
         rows.append(_cut(Text(self._status(spin, len(views), width), style="cyan"), width))
         return Group(*rows)
 
     def _status(self, spin: str, others: int, width: int) -> str:
-        state = self.progress.retry or STATES.get(self.progress.state, self.progress.state.replace("_", " "))
+        state = self.progress.retry or STATES.get(
+            self.progress.state, self.progress.state.replace("_", " ")
+        )
         if others and (self.progress.state in (*FINAL, "working") or not self.progress.turn):
             state = f"waits for {others} agent{'s' if others > 1 else ''}"
         stops = "Ctrl-C stops all" if others else "Ctrl-C stops"
@@ -106,16 +128,20 @@ class LiveFace(TextFace):
             if item.kind == "text" and item.agent == self.progress.lead:
                 self._text += item.text
             elif item.kind == "output":
-                self._output[item.call_id] = (self._output.get(item.call_id, "") + item.text)[-TAIL:]
+                self._output[item.call_id] = (self._output.get(item.call_id, "") + item.text)[
+                    -TAIL:
+                ]
             return
-        call, leads = self.progress.apply(item), item.agent == self.progress.lead
+        call = self.progress.apply(item)
+        leads = item.agent == self.progress.lead
         if isinstance(item, ModelStarted | ModelFailed | RunEnded) and leads:
             self._text = ""
         if isinstance(item, ModelAnswered) and leads:
             self._text = ""
             if item.message.calls and item.message.text.strip():
                 self._print(Text(neutral(item.message.text.strip()), style="dim"))
-        if text := happening(item):
+        text = happening(item)
+        if text:
             self._print(Text(text, style="yellow"))
         elif call and call.done:
             self._output.pop(call.call.id, None)
@@ -157,7 +183,8 @@ class LiveFace(TextFace):
         head.append(view.title(width - len(took) - head.cell_len - 1), style="bold")
         head.append(took, style="dim")
         self._print(_cut(head, width))
-        if first := view.summary(width - 6):
+        first = view.summary(width - 6)
+        if first:
             self._print(_cut(Text(f"    {first}", style="red dim" if view.code else "dim"), width))
 
     @contextmanager
@@ -169,7 +196,8 @@ class LiveFace(TextFace):
             yield
         finally:
             self._held = False
-            waiting, self._waiting = self._waiting, []
+            waiting = self._waiting
+            self._waiting = []
             for text in waiting:
                 self.console.print(text)
             if self.progress.state not in FINAL or self.progress.agents.open():

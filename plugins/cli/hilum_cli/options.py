@@ -1,4 +1,6 @@
-"""Reading command lines: argparse with errors that name what to do, and the prompt from arguments and standard input."""
+"""Reading command lines: argparse with errors that name what to do, and the prompt from arguments
+and standard input.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +43,13 @@ def check_text(texts: Sequence[str]) -> None:
         except UnicodeEncodeError:
             shown = text.encode(errors="surrogateescape").decode(errors="backslashreplace")
             hint = "Set the locale to UTF-8, and rename files whose names are not."
-            raise UsageError(f"The argument {shown} is not UTF-8 text.", code=E_BAD_ARGS, hint=hint) from None
+            raise UsageError(
+                f"The argument {shown} is not UTF-8 text.", code=E_BAD_ARGS, hint=hint
+            ) from None
 
 
 def check_folder(path: str) -> str:
-    """Give the absolute path of a workspace, links resolved.
+    """Return the absolute path of a workspace, links resolved.
 
     Raises:
         UsageError: There is no such folder, or it cannot be read.
@@ -53,16 +57,19 @@ def check_folder(path: str) -> str:
     try:
         absolute = os.path.abspath(os.path.expanduser(path))
     except FileNotFoundError:
-        raise UsageError("The current folder does not exist any more.", hint="Name another: --workspace DIR.") from None
+        raise UsageError(
+            "The current folder does not exist any more.", hint="Name another: --workspace DIR."
+        ) from None
     if os.path.isdir(absolute) and not os.access(absolute, os.R_OK | os.X_OK):
         raise UsageError(
-            f"The workspace {neutral(absolute)} cannot be read.", hint="Change its permissions, or name another."
+            f"The workspace {neutral(absolute)} cannot be read.",
+            hint="Change its permissions, or name another.",
         )
     return os.path.realpath(absolute)
 
 
 def read_prompt(words: Sequence[str]) -> str:
-    """Make the prompt of the arguments and of what is piped in.
+    """Create the prompt of the arguments and of what is piped in.
 
     Args:
         words: The arguments; ``-`` stands for standard input and asks for it even on a terminal.
@@ -80,9 +87,11 @@ def read_prompt(words: Sequence[str]) -> str:
 
 
 def is_document(words: Sequence[str]) -> bool:
-    """Return whether the whole prompt comes from another program or a file, and none of it was typed by the user.
+    """Return whether the whole prompt comes from another program or a file, and none of it was
+    typed by the user.
 
-    It is worked on as the prompt. What it names is data all the same: ``curl … | hilum run`` has somebody else write it.
+    It is worked on as the prompt. What it names is data all the same: ``curl … | hilum run`` has
+    somebody else write it.
 
     Args:
         words: The arguments.
@@ -101,9 +110,12 @@ def _is_piped() -> bool:
 
 def _read_stdin(told: bool) -> str:
     if not told and sys.platform != "win32":
-        # Some programs start others with a pipe that nobody ever writes to; say what is being waited for.
+        # Some programs start others with a pipe that nobody ever writes to; say what is being
+        # waited for.
         if not select.select([0], [], [], PATIENCE)[0]:
-            Out(2).say("hilum: reading standard input to its end; without it: hilum run … < /dev/null")
+            Out(2).say(
+                "hilum: reading standard input to its end; without it: hilum run … < /dev/null"
+            )
     elif is_terminal(0):
         Out(2).say("hilum: type the prompt, then Ctrl-D")
     data = bytearray()
@@ -111,13 +123,17 @@ def _read_stdin(told: bool) -> str:
         try:
             piece = os.read(0, 1 << 16)
         except OSError as error:
-            raise UsageError(f"Standard input cannot be read: {error.strerror}.", code=E_BAD_ARGS) from None
+            raise UsageError(
+                f"Standard input cannot be read: {error.strerror}.", code=E_BAD_ARGS
+            ) from None
         if not piece:
             break
         data += piece
     if len(data) > STDIN_LIMIT:
         hint = "Put it into a file of the workspace and name that in the prompt."
-        raise UsageError(f"Standard input has more than {STDIN_LIMIT:,} bytes.", code=E_BAD_ARGS, hint=hint)
+        raise UsageError(
+            f"Standard input has more than {STDIN_LIMIT:,} bytes.", code=E_BAD_ARGS, hint=hint
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

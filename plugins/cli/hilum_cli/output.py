@@ -1,7 +1,8 @@
-"""What ``hilum run`` writes for programs: the lines of ``stream-json``, the last of which is all that ``json`` writes.
+"""What ``hilum run`` writes for programs: the lines of ``stream-json``, the last of which is all
+that ``json`` writes.
 
-The schema is stable: see ``SCHEMA``. It is independent of the event log, whose classes may change. ``docs/make_output.py``
-generates the reference and the JSON Schema from these classes.
+The schema is stable: see ``SCHEMA``. It is independent of the event log, whose classes may change.
+``docs/make_output.py`` generates the reference and the JSON Schema from these classes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from hilum.messages import Usage
 from hilum_cli.progress import parse_arguments
 
 SCHEMA = 1
-"""Version of the schema. Within a version lines and fields are only added; a program ignores what it does not know."""
+"""Version of the schema.
+
+Within a version lines and fields are only added; a program ignores what it does not know.
+"""
 
 End = Literal["completed", "partial_success", "failed", "stopped", "timed_out", "interrupted"]
 CallState = Literal["running", "completed", "failed"]
@@ -176,7 +180,9 @@ class AgentAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What hilum agents run, retry and result write with --json: what an agent found. Several are a list of these.
+    """What hilum agents run, retry and result write with --json: what an agent found.
+
+    Several are a list of these.
 
     Attributes:
         agent_id: What hilum agents result and stop take.
@@ -374,7 +380,9 @@ class PromptBuiltLine(Line, frozen=True, kw_only=True):
 
 
 class ModelStartedLine(Line, frozen=True, kw_only=True):
-    """A request goes to the model. A new attempt means that what was shown of the one before is void.
+    """A request goes to the model.
+
+    A new attempt means that what was shown of the one before is void.
 
     Attributes:
         model: The model, provider/name.
@@ -547,7 +555,8 @@ class NotesLine(Line, frozen=True, kw_only=True):
     Attributes:
         notes: Their texts.
         objected: Whether they object to an answer that would have been the last.
-        shortened: Ids of the calls whose results were too large for the model's window and were shortened.
+        shortened: Ids of the calls whose results were too large for the model's window and were
+            shortened.
     """
 
     notes: list[str]
@@ -670,7 +679,9 @@ class RunEndedLine(Line, frozen=True, kw_only=True):
 
 
 class DeltaLine(Line, frozen=True, kw_only=True):
-    """A piece of output on its way. ``seq`` is that of the event that it belongs to; what was missed is in a later line.
+    """A piece of output on its way.
+
+    ``seq`` is that of the event that it belongs to; what was missed is in a later line.
 
     Attributes:
         kind: text, thinking or arguments of a model's answer; output of a running call.
@@ -712,7 +723,8 @@ class ResultLine(Line, frozen=True, kw_only=True):
         denied: Number of calls that were denied because nobody was there to approve them.
         interrupted: Earlier runs of the session that were cut off and are not resumed.
         redacted: Names of the secrets that were replaced in the prompt before the model got it.
-        files_changed: Paths of files that calls changed, relative to the workspace; null where they are not recorded.
+        files_changed: Paths of files that calls changed, relative to the workspace; null where they
+            are not recorded.
         services: Background commands that were running at the end.
         exit_code: Exit code of the process.
     """
@@ -779,7 +791,10 @@ def encode(line: Line) -> bytes:
     """Return a line as JSON with its newline. Every field is there, empty ones included."""
     data = msgspec.json.encode(line)
     # JSON escapes most of what a terminal obeys, but neither DEL nor the controls from U+0080 on.
-    return re.sub(rb"\x7f|\xc2[\x80-\x9f]", lambda match: b"\\u%04x" % ord(match[0].decode()), data) + b"\n"
+    return (
+        re.sub(rb"\x7f|\xc2[\x80-\x9f]", lambda match: b"\\u%04x" % ord(match[0].decode()), data)
+        + b"\n"
+    )
 
 
 def tokens(usage: Usage) -> Tokens:

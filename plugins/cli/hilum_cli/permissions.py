@@ -1,4 +1,7 @@
-"""``hilum permissions``: every rule with its source and meaning; change them; ask what would happen to a call."""
+"""``hilum permissions``: every rule with its source and meaning.
+
+Change them; ask what would happen to a call.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,15 @@ from typing import Any
 from hilum import UsageError, config_folder
 from hilum.errors import E_BAD_ARGS
 from hilum_commandline import Parser
-from hilum_guard import Explained, add_rule, explain_rule, load_rules, parse_rule, remove_rule, unknown_tool
+from hilum_guard import (
+    Explained,
+    add_rule,
+    explain_rule,
+    load_rules,
+    parse_rule,
+    remove_rule,
+    unknown_tool,
+)
 
 from hilum_cli import exits
 from hilum_cli.options import check_folder, check_text, run_command
@@ -48,11 +59,35 @@ def _run(argv: Sequence[str]) -> int:
     check_text(argv)
     parser = Parser("hilum permissions", "Show, change and test the rules for tool calls.", EPILOG)
     add = parser.add_argument
-    add("action", nargs="?", default="list", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
-    add("words", nargs="*", metavar="RULE", help="a rule; for test: a tool and what it is called with")
+    add(
+        "action",
+        nargs="?",
+        default="list",
+        choices=ACTIONS,
+        metavar="ACTION",
+        help=", ".join(ACTIONS),
+    )
+    add(
+        "words",
+        nargs="*",
+        metavar="RULE",
+        help="a rule; for test: a tool and what it is called with",
+    )
     add("--workspace", action="store_true", help="for this folder only")
-    add("--in", "-C", dest="folder", default=".", metavar="DIR", help="the folder (default: the current one)")
-    add("--approve", default=None, choices=("ask_first", "auto", "readonly"), help="for test: under this policy")
+    add(
+        "--in",
+        "-C",
+        dest="folder",
+        default=".",
+        metavar="DIR",
+        help="the folder (default: the current one)",
+    )
+    add(
+        "--approve",
+        default=None,
+        choices=("ask_first", "auto", "readonly"),
+        help="for test: under this policy",
+    )
     add("--json", action="store_true", help="for list and test: JSON")
     options = parser.parse_intermixed_args(argv)
     folder = Path(check_folder(options.folder))
@@ -61,7 +96,9 @@ def _run(argv: Sequence[str]) -> int:
     if options.action == "test":
         return _test(options, folder)
     if len(options.words) != 1:
-        hint = f'Put it in quotes: hilum permissions {options.action} "run_terminal_cmd(git push *)".'
+        hint = (
+            f'Put it in quotes: hilum permissions {options.action} "run_terminal_cmd(git push *)".'
+        )
         raise UsageError(f"{options.action} takes one rule.", code=E_BAD_ARGS, hint=hint)
     return _change(options, folder)
 
@@ -71,18 +108,28 @@ def _list(options: Namespace, folder: Path) -> int:
     rules = load_rules(config_folder(), folder)
     rules = load_rules(config_folder(), folder, _tools(folder, [rule.tool for rule in rules.rules]))
     rows = [
-        {"effect": rule.effect, "rule": rule.text, "means": explain_rule(rule), "source": rule.source,
-         "everywhere": rule.everywhere}
-        for effect in ("deny", "ask", "allow") for rule in rules.of(effect)  # type: ignore[arg-type]
-    ]  # fmt: skip
+        {
+            "effect": rule.effect,
+            "rule": rule.text,
+            "means": explain_rule(rule),
+            "source": rule.source,
+            "everywhere": rule.everywhere,
+        }
+        for effect in ("deny", "ask", "allow")
+        for rule in rules.of(effect)  # type: ignore[arg-type]
+    ]
     if options.json:
-        out.say(json.dumps({"rules": rows, "mistakes": rules.mistakes}, ensure_ascii=False, indent=1))
+        out.say(
+            json.dumps({"rules": rows, "mistakes": rules.mistakes}, ensure_ascii=False, indent=1)
+        )
         return exits.FAILED if rules.mistakes else exits.COMPLETED
     for row in rows:
         where = row["source"] if row["everywhere"] else f"{row['source']}, for this folder"
         out.say(neutral(f"{row['effect']:5}  {row['rule']}\n       {row['means']}\n       {where}"))
     if not rows:
-        out.say("There are no rules: the approval policy decides (approve = ask_first, auto, readonly).")
+        out.say(
+            "There are no rules: the approval policy decides (approve = ask_first, auto, readonly)."
+        )
     for mistake in rules.mistakes:
         out.say(neutral(f"MISTAKE  {mistake}"))
     if rules.mistakes:
@@ -91,7 +138,8 @@ def _list(options: Namespace, folder: Path) -> int:
 
 
 def _change(options: Namespace, folder: Path) -> int:
-    out, config = Out(1), config_folder()
+    out = Out(1)
+    config = config_folder()
     try:
         rule = parse_rule(options.words[0], "deny").text
     except ValueError as error:
@@ -105,13 +153,18 @@ def _change(options: Namespace, folder: Path) -> int:
             if remove_rule(config, place, effect, rule)  # type: ignore[arg-type]
         ]
         if not gone:
-            raise UsageError(f"There is no rule {rule!r} of yours here.", hint=_elsewhere(rule, folder))
+            raise UsageError(
+                f"There is no rule {rule!r} of yours here.", hint=_elsewhere(rule, folder)
+            )
         out.say(neutral("\n".join(f"Removed: {each}" for each in gone)))
         return exits.COMPLETED
     made = parse_rule(rule, options.action)
-    if why := unknown_tool(made.tool, _tools(folder, [made.tool])):
+    why = unknown_tool(made.tool, _tools(folder, [made.tool]))
+    if why:
         raise UsageError(
-            f"{rule!r} is no rule: {why}.", code=E_BAD_ARGS, hint="hilum permissions --help shows examples."
+            f"{rule!r} is no rule: {why}.",
+            code=E_BAD_ARGS,
+            hint="hilum permissions --help shows examples.",
         )
     where = folder if options.workspace else None
     new = add_rule(config, where, options.action, rule)
@@ -132,11 +185,16 @@ def _elsewhere(rule: str, folder: Path) -> str:
             return f"It is in the project's own file, {other.source}: take it out there."
         if other.text == rule:
             return "It holds in every folder: remove it without --workspace."
-    return "hilum permissions lists the rules. One for another folder is removed there: --in FOLDER."
+    return (
+        "hilum permissions lists the rules. One for another folder is removed there: --in FOLDER."
+    )
 
 
 def _tools(folder: Path, wanted: Sequence[str]) -> Sequence[str]:
-    """Return the names of the tools there are; those of other plugins only where a rule names one."""
+    """Return the names of the tools there are.
+
+    Those of other plugins only where a rule names one.
+    """
     if not any(unknown_tool(each, ()) for each in wanted):
         return ()
     import trio
@@ -155,13 +213,15 @@ async def _session_tools(folder: Path) -> list[str]:
         return list(session.tools)
 
 
-# --- what would happen --------------------------------------------------------------------------------------------------
+# --- what would happen ----------------------------------------------------------------------------
 
 
 def _test(options: Namespace, folder: Path) -> int:
     if not options.words:
         hint = "For example: hilum permissions test run_terminal_cmd 'git push --force'."
-        raise UsageError("test takes a tool, and what it is called with.", code=E_BAD_ARGS, hint=hint)
+        raise UsageError(
+            "test takes a tool, and what it is called with.", code=E_BAD_ARGS, hint=hint
+        )
     import trio
 
     name, *given = options.words
@@ -190,7 +250,9 @@ async def _explain(folder: Path, name: str, given: Sequence[str], approve: str |
     ):
         guard = session.half(Guard)
         if guard is None:
-            raise UsageError("The guard is not there.", hint="hilum plugins tells why; hilum doctor shows more.")
+            raise UsageError(
+                "The guard is not there.", hint="hilum plugins tells why; hilum doctor shows more."
+            )
         if name not in session.tools:
             raise unknown("tool", name, session.tools)
         tool = session.tools[name]
@@ -198,20 +260,33 @@ async def _explain(folder: Path, name: str, given: Sequence[str], approve: str |
 
 
 def _arguments(tool: Any, given: Sequence[str]) -> str:
-    """Make arguments of what was typed: a JSON object; ``name=value`` pairs; or a text for the first parameter."""
+    """Make arguments of what was typed: a JSON object.
+
+    ``name=value`` pairs; or a text for the first parameter.
+    """
     parameters = tool.spec.parameters.get("properties", {})
     required = tool.spec.parameters.get("required", ())
     if len(given) == 1 and given[0].lstrip().startswith("{"):
         return given[0]
-    texts = {name: "" for name in required if parameters[name].get("type") == "string"}  # what does not matter here
+    texts = {
+        name: "" for name in required if parameters[name].get("type") == "string"
+    }  # what does not matter here
     pairs = [text.partition("=") for text in given]
     if pairs and all(name in parameters and equals for name, equals, _ in pairs):
-        typed = {name: value if parameters[name].get("type") == "string" else _value(value) for name, _, value in pairs}
+        typed = {
+            name: value if parameters[name].get("type") == "string" else _value(value)
+            for name, _, value in pairs
+        }
         return json.dumps(texts | typed)
     first = next(iter(required or parameters), None)
     if len(given) > 1 or (given and first is None):
-        hint = f"Its parameters: {', '.join(parameters) or 'none'}. Write name=value, or a JSON object."
-        raise UsageError(f"It cannot be told what {tool.name} is called with.", code=E_BAD_ARGS, hint=hint)
+        hint = (
+            f"Its parameters: {', '.join(parameters) or 'none'}. Write name=value, or a JSON"
+            " object."
+        )
+        raise UsageError(
+            f"It cannot be told what {tool.name} is called with.", code=E_BAD_ARGS, hint=hint
+        )
     return json.dumps(texts | ({str(first): given[0]} if given else {}))
 
 

@@ -1,4 +1,6 @@
-"""What a run leaves of its plan: items that are still open, and a plan that waits to be carried out."""
+"""What a run leaves of its plan: items that are still open, and a plan that waits to be carried
+out.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +16,28 @@ from hilum_cli.terminal import Out, columns, line, neutral, wrap
 
 MOST_NAMED = 10
 CHOICES = (
-    "y: carry it out · e: edit it first · n: drop it (n REASON: have another one worked out) · Enter: decide later"
+    "y: carry it out · e: edit it first · n: drop it (n REASON: have another one worked out) ·"
+    " Enter: decide later"
 )
 
 
 def with_left(session: Session, end: RunEnded) -> RunEnded:
-    """Give the end of a run with the open items of its todo list in what is left."""
+    """Return the end of a run with the open items of its todo list in what is left."""
     plan = session.half(Plan)
     open_items = plan.left_over(end.agent or "main") if plan else ()
     if not open_items:
         return end
     named = "; ".join(line(item.content, 100) for item in open_items[:MOST_NAMED])
-    more = f"; and {len(open_items) - MOST_NAMED} more" if len(open_items) > MOST_NAMED else ""
+    if len(open_items) > MOST_NAMED:
+        more = f"; and {len(open_items) - MOST_NAMED} more"
+    else:
+        more = ""
     text = f"Open in the todo list: {named}{more}."
     return msgspec.structs.replace(end, left=f"{end.left} {text}".strip())
 
 
 def next_step(session: Session, end: RunEnded, kept: bool) -> str:
-    """Say what the user can do next about the plan, empty where there is nothing.
+    """Return what the user can do next about the plan, empty where there is nothing.
 
     Args:
         session: The session.
@@ -55,7 +61,7 @@ def next_step(session: Session, end: RunEnded, kept: bool) -> str:
 
 
 def waits(session: Session) -> Proposal | None:
-    """Give the plan that waits for the user's decision."""
+    """Return the plan that waits for the user's decision."""
     plan = session.half(Plan)
     return plan.proposal() if plan else None
 
@@ -86,11 +92,16 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
     Returns:
         The run that follows, ``None`` where nothing does.
     """
-    plan, proposal = session.half(Plan), waits(session)
+    plan = session.half(Plan)
+    proposal = waits(session)
     if plan is None or proposal is None:
         return None
-    err, outer, text = Out(2), stopping.stop, proposal.text
-    err.say(f"\n── The plan above waits for you. Nothing is changed yet.\n{wrap(CHOICES, columns())}")
+    err = Out(2)
+    outer = stopping.stop
+    text = proposal.text
+    err.say(
+        f"\n── The plan above waits for you. Nothing is changed yet.\n{wrap(CHOICES, columns())}"
+    )
     discard_typed()
     with trio.CancelScope() as scope:
         stopping.stop = scope.cancel
@@ -138,5 +149,7 @@ async def _edited(text: str, stopping: Stopping, err: Out) -> str:
     if changed.strip() == text.strip():
         err.say("It is as it was.")
         return text
-    err.say(neutral(f"\n{changed.strip()}\n\n── The plan as you have changed it. y carries it out."))
+    err.say(
+        neutral(f"\n{changed.strip()}\n\n── The plan as you have changed it. y carries it out.")
+    )
     return changed

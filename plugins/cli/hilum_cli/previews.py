@@ -1,4 +1,6 @@
-"""What a question about a call shows: a change of a file as a diff, everything else in full, nothing hidden."""
+"""What a question about a call shows: a change of a file as a diff, everything else in full,
+nothing hidden.
+"""
 
 from __future__ import annotations
 
@@ -26,38 +28,64 @@ MAX_BYTES = 2_000_000
 MAX_DIFF_LINES = 4_000
 """Lines above which two files are not compared, as that takes quadratic time."""
 
-_HOSTS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://(?:[^\s/?#@]*@)?[^\s/?#:\"'`]*[^\x00-\x7f][^\s/?#:\"'`]*", re.I)
+_HOSTS = re.compile(
+    r"[a-z][a-z0-9+.-]{0,30}://(?:[^\s/?#@]*@)?[^\s/?#:\"'`]*[^\x00-\x7f][^\s/?#:\"'`]*", re.I
+)
 
 
 def _guard() -> Any:
-    """Import the guard with the first question: a guard that does not load must not keep hilum from running."""
+    """Import the guard with the first question: a guard that does not load must not keep hilum from
+    running.
+    """
     import hilum_guard
 
     return hilum_guard
 
 
 def describe(asked: ApprovalAsked, session: Session | None = None) -> str:
-    """Return a question as text: what would happen, with every argument in full, and why it is asked. May read files."""
-    who = f" for the agent {line(asked.agent, 60)}" if asked.agent not in ("", "main") else ""
-    head = f"── {asked.call.name} ({asked.risk}) wants to run{who}" + (f": {asked.reason}" if asked.reason else "")
+    """Return a question as text: what would happen, with every argument in full, and why it is
+    asked. May read files.
+    """
+    if asked.agent not in ("", "main"):
+        who = f" for the agent {line(asked.agent, 60)}"
+    else:
+        who = ""
+    head = f"── {asked.call.name} ({asked.risk}) wants to run{who}" + (
+        f": {asked.reason}" if asked.reason else ""
+    )
     data = parsed(asked.call.arguments)
     arguments = data if isinstance(data, dict) else {"arguments": data}
-    change = _change(asked.call.name, arguments, session) if session is not None else None
-    body = change if change is not None else [row for pair in arguments.items() for row in _argument(*pair)]
+    if session is not None:
+        change = _change(asked.call.name, arguments, session)
+    else:
+        change = None
+    if change is not None:
+        body = change
+    else:
+        body = [row for pair in arguments.items() for row in _argument(*pair)]
     text = "\n".join([head, *body, *_hosts(arguments)])
     shown = visible(text)
     if shown != text:
-        shown += "\n   (Characters that do not show, or change how text looks, are written as escapes: \\x1b, \\u202e.)"
+        shown += (
+            "\n   (Characters that do not show, or change how text looks, are written as escapes:"
+            " \\x1b, \\u202e.)"
+        )
     return shown
 
 
 def visible(text: str) -> str:
-    """Return a text with control, colour, direction and zero-width characters as escapes; nothing is left out."""
+    """Return a text with control, colour, direction and zero-width characters as escapes.
+
+    Nothing is left out.
+    """
     return hilum_commandline.neutral(text)
 
 
 def _argument(name: str, value: object) -> Iterator[str]:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    if isinstance(value, str):
+        text = value
+    else:
+        text = json.dumps(value, ensure_ascii=False, indent=2)
     if "\n" in text:
         yield f"   {name}:"
         yield from (f"     {row}" for row in text.split("\n"))
@@ -65,13 +93,18 @@ def _argument(name: str, value: object) -> Iterator[str]:
         yield f"   {name}: {text}"
 
 
-# --- changes of files ---------------------------------------------------------------------------------------------------
+# --- changes of files -----------------------------------------------------------------------------
 
 
 def _change(tool: str, arguments: Mapping[str, Any], session: Session) -> list[str] | None:
-    """Return what a call changes in a file, as a unified diff; ``None`` where it is no such call, or cannot be told."""
+    """Return what a call changes in a file, as a unified diff.
+
+    ``None`` where it is no such call, or cannot be told.
+    """
     path = arguments.get("path")
-    if tool not in ("write_file", "edit_file", "multi_edit", "delete_file") or not isinstance(path, str):
+    if tool not in ("write_file", "edit_file", "multi_edit", "delete_file") or not isinstance(
+        path, str
+    ):
         return None
     old = _read(session, path)
     if old is None:
@@ -83,11 +116,10 @@ def _change(tool: str, arguments: Mapping[str, Any], session: Session) -> list[s
         return None
     if tool == "write_file":
         existing = _exists(session, path)
-        head = (
-            f"   overwrites {_count(old)} of {path} with {_count(new)}"
-            if existing
-            else f"   creates {path} ({_count(new)})"
-        )
+        if existing:
+            head = f"   overwrites {_count(old)} of {path} with {_count(new)}"
+        else:
+            head = f"   creates {path} ({_count(new)})"
     else:
         head = f"   changes {path}"
     more = sorted(set(arguments) - {"path", "content", "old_string", "new_string", "edits"})
@@ -107,8 +139,14 @@ def _changed(tool: str, arguments: Mapping[str, Any], old: str) -> str | None:
     for edit in edits:
         if not isinstance(edit, Mapping):
             return None
-        before, after = edit.get("old_string"), edit.get("new_string")
-        if not isinstance(before, str) or not isinstance(after, str) or not before or text.count(before) != 1:
+        before = edit.get("old_string")
+        after = edit.get("new_string")
+        if (
+            not isinstance(before, str)
+            or not isinstance(after, str)
+            or not before
+            or text.count(before) != 1
+        ):
             return None
         text = text.replace(before, after)
     return text
@@ -127,7 +165,10 @@ def _exists(session: Session, path: str) -> bool:
 
 
 def _read(session: Session, path: str) -> str | None:
-    """Return the text of a file, empty for one that is not there; ``None`` where it cannot be shown."""
+    """Return the text of a file, empty for one that is not there.
+
+    ``None`` where it cannot be shown.
+    """
     place = _resolved(session, path)
     if place is None:
         return None
@@ -147,7 +188,8 @@ def _count(text: str) -> str:
 
 
 def _diff(old: str, new: str) -> Iterator[str]:
-    before, after = old.splitlines(), new.splitlines()
+    before = old.splitlines()
+    after = new.splitlines()
     if len(before) > MAX_DIFF_LINES or len(after) > MAX_DIFF_LINES:
         yield "   (too long to be compared; the new text:)"
         yield from (f"   +{row}" for row in after)
@@ -158,7 +200,7 @@ def _diff(old: str, new: str) -> Iterator[str]:
         yield "   (no line differs; only line ends do)" if old != new else "   (nothing differs)"
 
 
-# --- hosts --------------------------------------------------------------------------------------------------------------
+# --- hosts ----------------------------------------------------------------------------------------
 
 
 def _hosts(arguments: Mapping[str, object]) -> Iterator[str]:
@@ -167,8 +209,13 @@ def _hosts(arguments: Mapping[str, object]) -> Iterator[str]:
         for address in _HOSTS.findall(value) if isinstance(value, str) else ():
             host = _guard().host_of(address) or "no valid host"
             letters = sorted({_script(char) for char in address if not char.isascii()} - {""})
-            named = f", with {', '.join(letters)} letters that can look like others" if letters else ""
-            yield f"   host: {host} (written {address.partition('://')[2].rpartition('@')[2]}{named})"
+            if letters:
+                named = f", with {', '.join(letters)} letters that can look like others"
+            else:
+                named = ""
+            yield (
+                f"   host: {host} (written {address.partition('://')[2].rpartition('@')[2]}{named})"
+            )
 
 
 def _script(char: str) -> str:
@@ -176,17 +223,25 @@ def _script(char: str) -> str:
     return name.partition(" ")[0].title()
 
 
-# --- how much of it -----------------------------------------------------------------------------------------------------
+# --- how much of it -------------------------------------------------------------------------------
 
 
 def folded(text: str, width: int, rows: int = FOLD_ROWS) -> tuple[str, bool]:
-    """Return a text cut to some rows of a terminal, without its middle, and whether anything is left out."""
+    """Return a text cut to some rows of a terminal, without its middle, and whether anything is
+    left out.
+    """
     wrapped = [row for part in text.split("\n") for row in _rows(part, width)]
     if len(wrapped) <= rows:
         return text, False
-    head, tail = wrapped[: rows - TAIL_ROWS - 1], wrapped[-TAIL_ROWS:]
+    head = wrapped[: rows - TAIL_ROWS - 1]
+    tail = wrapped[-TAIL_ROWS:]
     left_out = len(wrapped) - len(head) - len(tail)
-    return "\n".join([*head, f"   … {left_out:,} rows are not shown here: v shows all of it …", *tail]), True
+    return (
+        "\n".join(
+            [*head, f"   … {left_out:,} rows are not shown here: v shows all of it …", *tail]
+        ),
+        True,
+    )
 
 
 def _rows(text: str, width: int) -> Iterator[str]:
@@ -194,18 +249,20 @@ def _rows(text: str, width: int) -> Iterator[str]:
     if cells(text) <= width:
         yield text
         return
-    row, used = "", 0
+    row = ""
+    used = 0
     for char in text:
         size = cells(char)
         if used + size > width:
             yield row
-            row, used = "", 0
+            row = ""
+            used = 0
         row += char
         used += size
     yield row
 
 
-# --- what a lasting yes covers ------------------------------------------------------------------------------------------
+# --- what a lasting yes covers --------------------------------------------------------------------
 
 
 def lasting(asked: ApprovalAsked) -> str:
@@ -221,7 +278,9 @@ def lasting(asked: ApprovalAsked) -> str:
         return f"every call of {visible(rule.tool)}"
     if pattern.startswith("="):
         lines = pattern.count("\n") + 1
-        return "exactly this command" if lines == 1 else f"exactly these {lines} lines, and no others"
+        if lines == 1:
+            return "exactly this command"
+        return f"exactly these {lines} lines, and no others"
     if pattern.startswith("domain:"):
         return f"every call of {visible(rule.tool)} to the host {visible(pattern[7:])}"
     if pattern.startswith("url="):

@@ -1,4 +1,6 @@
-"""What a run looks like so far: a fold over its events, which all faces of the command line share."""
+"""What a run looks like so far: a fold over its events, which all faces of the command line
+share.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +48,25 @@ class CallView(msgspec.Struct):
     @property
     def mark(self) -> str:
         """One character that says its state."""
-        return ("✗" if self.code else "✓") if self.done else "▸" if self.running else "·"
+        if self.done:
+            return "✗" if self.code else "✓"
+        return "▸" if self.running else "·"
 
     def title(self, width: int = 80) -> str:
         """Name and arguments on one line."""
         return line(f"{self.call.name} {arguments(self.call.arguments)}".strip(), width)
 
     def summary(self, width: int = 100) -> str:
-        """The first line of the result; of a command's output also the last one, which says most."""
+        """The first line of the result.
+
+        Of a command's output also the last one, which says most.
+        """
         last = self.text.rstrip().rpartition("\n")[2].strip()
-        if self.text.removeprefix("E_CMD_FAIL: ").startswith("Exit code") and last and "\n" in self.text.strip():
+        if (
+            self.text.removeprefix("E_CMD_FAIL: ").startswith("Exit code")
+            and last
+            and "\n" in self.text.strip()
+        ):
             return line(f"{line(self.text, 40)} … {last}", width)
         return line(self.text, width)
 
@@ -68,7 +79,10 @@ class CallView(msgspec.Struct):
 
 
 def parse_arguments(text: str) -> dict[str, Any] | None:
-    """Return the arguments of a call; ``None`` where the text is not a JSON object that can be written again."""
+    """Return the arguments of a call.
+
+    ``None`` where the text is not a JSON object that can be written again.
+    """
     try:
         data = msgspec.json.decode(text or "{}")
         # What is nested too deeply, or is a number beyond all bounds, can be read and not written.
@@ -95,25 +109,36 @@ def arguments(text: str) -> str:
 def _brief(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     lines = [part.strip() for part in text.splitlines() if part.strip()] or [""]
-    short = lines[0] if text.count("\n") == 0 else f"{lines[0][:40]}… ({len(text.splitlines())} lines)"
+    if text.count("\n") == 0:
+        short = lines[0]
+    else:
+        short = f"{lines[0][:40]}… ({len(text.splitlines())} lines)"
     return short if short and " " not in short else f'"{short}"'
 
 
 def changed_files(data: dict[str, Any]) -> list[str]:
-    """Return the paths in an event ``files.changed``; none where it is not what the plugin files writes."""
+    """Return the paths in an event ``files.changed``.
+
+    None where it is not what the plugin files writes.
+    """
     changes = data.get("changes")
     if not isinstance(changes, list | tuple):
         return []
     paths = []
     for change in changes:
-        path = change[0] if isinstance(change, list | tuple) and change else getattr(change, "path", "")
+        if isinstance(change, list | tuple) and change:
+            path = change[0]
+        else:
+            path = getattr(change, "path", "")
         if isinstance(path, str) and path:
             paths.append(unspell(path))
     return paths
 
 
 def unspell(path: str) -> str:
-    """Return a path that can be shown: a name that is not Unicode is written as NUL and hexadecimal digits."""
+    """Return a path that can be shown: a name that is not Unicode is written as NUL and hexadecimal
+    digits.
+    """
     if not path.startswith("\0"):
         return path
     try:
@@ -129,7 +154,8 @@ class Progress(msgspec.Struct):
         turns: Most turns of the run, for showing.
         calls: All calls by agent and id, in the order in which they were asked for.
         faults: Faults of plugins.
-        lead: The agent that the user talks to; what is told of turns, state and todo list is about it.
+        lead: The agent that the user talks to; what is told of turns, state and todo list is about
+            it.
         agents: The agents that were started.
         moved: The one of them whose state the last event has changed.
         todos: The lead's todo list.
@@ -162,24 +188,31 @@ class Progress(msgspec.Struct):
 
     def apply(self, event: Event) -> CallView | None:
         """Fold one event; gives the call it is about."""
-        leads, self.moved = event.agent == self.lead, self.agents.apply(event)
+        leads = event.agent == self.lead
+        self.moved = self.agents.apply(event)
         self.usage += used_by(event) or Usage()
         match event:
             case RunStarted() | RunRetried():
                 self._turn_of[event.agent] = 0
                 self.runs += event.agent == "main"
                 if leads:
-                    self.began, self.model, self.turn = event.at or time.time(), event.model, 0
+                    self.began = event.at or time.time()
+                    self.model = event.model
+                    self.turn = 0
                     started = self.agents.of(event.agent)
                     self.turns = (started.turns if started else 0) or self.turns
             case ModelStarted():
                 self._turn_of[event.agent] = event.turn
                 if leads:
-                    self.state, self.retry, self.model, self.turn = "thinking", "", event.model, event.turn
+                    self.state = "thinking"
+                    self.retry = ""
+                    self.model = event.model
+                    self.turn = event.turn
             case ModelFailed() if leads:
-                self.retry = {"retry": f"again in {event.wait:g} s", "fallback": f"goes on with {event.next}"}.get(
-                    event.action, ""
-                )
+                self.retry = {
+                    "retry": f"again in {event.wait:g} s",
+                    "fallback": f"goes on with {event.next}",
+                }.get(event.action, "")
             case ModelAnswered():
                 if leads:
                     self.state = "working" if event.message.calls else "answering"
@@ -187,13 +220,17 @@ class Progress(msgspec.Struct):
                     self._view(event.agent, call)
             case CallStarted():
                 view = self._view(event.agent, event.call)
-                view.running, view.began = True, event.at
+                view.running = True
+                view.began = event.at
                 view.risk = event.risk
                 return view
             case CallDone(result=result):
                 view = self._view(event.agent, ToolCall(result.call_id, result.name, ""))
-                view.done, view.running, view.code = True, False, result.code
-                view.seconds, view.text = event.seconds, result.text
+                view.done = True
+                view.running = False
+                view.code = result.code
+                view.seconds = event.seconds
+                view.text = result.text
                 if result.code == E_DENIED and UNATTENDED in result.text:
                     self.unattended += 1
                 elif not result.code and view.risk != "read":
@@ -221,19 +258,27 @@ class Progress(msgspec.Struct):
         return [view for view in self.calls.values() if view.running]
 
     def covered(self, view: CallView) -> bool:
-        """Whether a call need not be shown, because what it did is shown otherwise."""
+        """Return whether a call need not be shown, because what it did is shown otherwise."""
         data = parsed(view.call.arguments)
         if view.code or not isinstance(data, dict):
             return False
         if view.call.name == "todo_write":
             return view.agent == self.lead
-        title = " ".join(str(data.get("description", "")).split())[:80] if view.call.name == "task" else ""
+        if view.call.name == "task":
+            title = " ".join(str(data.get("description", "")).split())[:80]
+        else:
+            title = ""
         return view.call.name in ("task", "handover") and self.agents.started_by(view.agent, title)
 
     def shown_as(self, agent: str) -> str:
-        """What an agent is called where it is not the one that the user talks to; empty for that one."""
+        """What an agent is called where it is not the one that the user talks to.
+
+        Empty for that one.
+        """
         view = self.agents.of(agent)
-        return "" if agent == self.lead else view.name if view else line(agent, 40)
+        if agent == self.lead:
+            return ""
+        return view.name if view else line(agent, 40)
 
     def status(self, width: int = 0, *, before: str = "", after: str = "") -> str:
         """One line: turn, todo list, tokens, cost, model, time.
@@ -260,16 +305,22 @@ class Progress(msgspec.Struct):
 def tokens(usage: Usage) -> str:
     """Write token use: input and output, and how much of the input was cached."""
     cached = f" ({_count(usage.cached)} cached)" if usage.cached else ""
-    return f"{_count(usage.input)} in{cached}, {_count(usage.output)} out" if usage.total else ""
+    if usage.total:
+        return f"{_count(usage.input)} in{cached}, {_count(usage.output)} out"
+    return ""
 
 
 def _count(number: int) -> str:
-    return f"{number / 1000:.1f}k" if number >= 1000 else str(number)
+    if number >= 1000:
+        return f"{number / 1000:.1f}k"
+    return str(number)
 
 
 def money(dollars: float) -> str:
     """Write US dollars so that small amounts stay visible."""
-    return f"${dollars:.4f}" if 0 < dollars < 0.1 else f"${dollars:.2f}"
+    if 0 < dollars < 0.1:
+        return f"${dollars:.4f}"
+    return f"${dollars:.2f}"
 
 
 def duration(seconds: float) -> str:

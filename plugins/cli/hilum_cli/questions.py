@@ -1,4 +1,6 @@
-"""A question of an agent's on the terminal: how it is shown, and how what the user types is read."""
+"""A question of an agent's on the terminal: how it is shown, and how what the user types is
+read.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,27 @@ def describe(asked: Question, left: str, width: int = 0) -> str:
         left: How long it can be answered, in words.
         width: Columns after which lines are broken, 0 for never.
     """
-    fit = (lambda text, indent="": wrap(text, width, indent)) if width else (lambda text, indent="": indent + text)
+    fit = (
+        (lambda text, indent="": wrap(text, width, indent))
+        if width
+        else (lambda text, indent="": indent + text)
+    )
     who = "The agent" if asked.agent == "main" else f"The agent {line(asked.agent, 60)}"
     who = who if asked.call else "hilum"  # what no call of the agent's has brought up
-    rows = [f"\n── {who} asks:", *(fit(part, "   ") for part in neutral(asked.question).split("\n"))]
-    rows += [fit(f"{number}. {neutral(option)}", "   ") for number, option in enumerate(asked.options, 1)]
+    rows = [
+        f"\n── {who} asks:",
+        *(fit(part, "   ") for part in neutral(asked.question).split("\n")),
+    ]
+    rows += [
+        fit(f"{number}. {neutral(option)}", "   ") for number, option in enumerate(asked.options, 1)
+    ]
     if asked.options:
         several = "one or more numbers (1,2)" if asked.multiple else "a number"
-        rows.append(fit(f"Type {several}, or an answer of your own. Enter, or no answer in {left}, takes 1."))
+        rows.append(
+            fit(
+                f"Type {several}, or an answer of your own. Enter, or no answer in {left}, takes 1."
+            )
+        )
     else:
         rows.append(fit(f"Type an answer. Enter, or no answer in {left}, leaves it to the agent."))
     return "\n".join(rows)
@@ -57,5 +72,7 @@ def give(session: Session, asked: Question, typed: str) -> None:
     """
     answers = read(asked, typed)
     plan = session.half(Plan)
-    if plan is not None and any(question.id == asked.id for question in plan.questions()):  # else it has just run out
+    if plan is not None and any(
+        question.id == asked.id for question in plan.questions()
+    ):  # else it has just run out
         plan.answer(asked.id, answers)

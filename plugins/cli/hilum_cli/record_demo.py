@@ -1,8 +1,8 @@
 """Records the cassette of ``hilum demo``: ``python -m hilum_cli.record_demo``.
 
-The answers stand here; everything else is what really happened: they go through a gateway, real tools run on the real program,
-and the recorder writes what it saw. What differs from run to run (times, digests of prompt and tools) is left out, so that
-recording again gives the same file.
+The answers stand here; everything else is what really happened: they go through a gateway, real
+tools run on the real program, and the recorder writes what it saw. What differs from run to run
+(times, digests of prompt and tools) is left out, so that recording again gives the same file.
 """
 
 from __future__ import annotations
@@ -34,19 +34,22 @@ NOW = '''        """How long it took."""
 NEW = '''        """How long it took; work that ends before it began went on past midnight."""
         return (self.end - self.start) % DAY
 '''
-FIRST, SECONDS = 0.5, 1.1
+FIRST = 0.5
+SECONDS = 1.1
 _TIMES = re.compile(r"\b\d+\.\d+ ?s\b")
 
 
 def answers() -> Iterator[tuple[str, list[tuple[str, dict[str, object]]]]]:
-    """Give the answers: a text, and the calls that follow it."""
+    """Yield the answers: a text, and the calls that follow it."""
     yield (
         "I'll look at the project and see what its tests say.",
         [("list_directory", {"path": ".", "depth": 2}), ("run_terminal_cmd", {"command": TESTS})],
     )
     yield (
-        "Three tests fail, all of them where work ends past midnight: 22:15-00:45 gives -1290 minutes. "
-        "I'll look for where the length of an entry is computed.",
+        (
+            "Three tests fail, all of them where work ends past midnight: 22:15-00:45 gives -1290"
+            " minutes. I'll look for where the length of an entry is computed."
+        ),
         [("run_terminal_cmd", {"command": "grep -rn minutes tally --include='*.py' | sort"})],
     )
     yield (
@@ -63,9 +66,12 @@ def answers() -> Iterator[tuple[str, list[tuple[str, dict[str, object]]]]]:
     )
     yield "Now the tests again.", [("run_terminal_cmd", {"command": TESTS})]
     yield (
-        "Fixed. An entry that runs past midnight, such as 22:15-00:45, ends on the next day, but its length was computed as "
-        "if it ended on the same one, which gave -1290 minutes. `Entry.minutes` in `tally/entries.py` now counts modulo "
-        "24 hours. All 7 tests pass; 3 of them failed before.",
+        (
+            "Fixed. An entry that runs past midnight, such as 22:15-00:45, ends on the next day,"
+            " but its length was computed as if it ended on the same one, which gave -1290 minutes."
+            " `Entry.minutes` in `tally/entries.py` now counts modulo 24 hours. All 7 tests pass; 3"
+            " of them failed before."
+        ),
         [],
     )
 
@@ -79,7 +85,10 @@ async def record() -> tuple[Cassette, str]:
 
     def answer(request: WireRequest) -> Answer:
         turn, (text, calls) = next(script)
-        made = [ToolCall(f"call_{turn}_{n}", name, json.dumps(args)) for n, (name, args) in enumerate(calls, 1)]
+        made = [
+            ToolCall(f"call_{turn}_{n}", name, json.dumps(args))
+            for n, (name, args) in enumerate(calls, 1)
+        ]
         message = AssistantMessage((Text(text, "model"), *made), stop="calls" if made else "end")
         # Nobody counted tokens; four bytes each is what hilum itself estimates with.
         size = len(text) + sum(len(call.arguments) for call in made)
@@ -94,10 +103,12 @@ async def record() -> tuple[Cassette, str]:
             async with (
                 open_kernel(
                     [plugin for plugin in PLUGINS if plugin != "store"],
-                    model=options.model, settings={"models.providers": provider}, environ=options.environ,
+                    model=options.model,
+                    settings={"models.providers": provider},
+                    environ=options.environ,
                 ) as kernel,
                 kernel.open_session(options.workspace, kind="headless", approve="auto") as session,
-            ):  # fmt: skip
+            ):
                 await session.run(options.prompt)
                 for event in session.journal.since(0):
                     recorder.feed(event)
@@ -115,13 +126,19 @@ def steady(cassette: Cassette) -> Cassette:
             for part in exchange.answer.parts
         ]
         sent = [
-            msgspec.structs.replace(item, text=_TIMES.sub("0.1 s", item.text), call=named.get(item.call, item.call))
+            msgspec.structs.replace(
+                item, text=_TIMES.sub("0.1 s", item.text), call=named.get(item.call, item.call)
+            )
             for item in exchange.sent
         ]
         change = {
-            "answer": msgspec.structs.replace(exchange.answer, parts=tuple(parts)), "sent": tuple(sent),
-            "layers": None, "tools": None, "first": FIRST, "seconds": SECONDS if number else FIRST,
-        }  # fmt: skip
+            "answer": msgspec.structs.replace(exchange.answer, parts=tuple(parts)),
+            "sent": tuple(sent),
+            "layers": None,
+            "tools": None,
+            "first": FIRST,
+            "seconds": SECONDS if number else FIRST,
+        }
         exchanges.append(msgspec.structs.replace(exchange, **change))
     return msgspec.structs.replace(cassette, exchanges=tuple(exchanges), hilum="")
 

@@ -73,7 +73,9 @@ class Record(msgspec.Struct):
 
     def totals(self) -> Totals:
         """Return what the session has used until now."""
-        return Totals(self.before.usage + self.progress.usage, self.before.runs + self.progress.runs)
+        return Totals(
+            self.before.usage + self.progress.usage, self.before.runs + self.progress.runs
+        )
 
     def result(self, end: RunEnded | None, error: HilumError | None, exit_code: int) -> ResultLine:
         """Build the line.
@@ -103,7 +105,12 @@ class Record(msgspec.Struct):
                 fields["code"] = "E_STOPPED"
                 fields["error"] = "The run was stopped."
         if error is not None:
-            fields |= {"state": "failed", "code": error.code, "error": error.message, "hint": error.hint}
+            fields |= {
+                "state": "failed",
+                "code": error.code,
+                "error": error.message,
+                "hint": error.hint,
+            }
         totals = self.totals()
         return ResultLine(
             version=__version__,
@@ -135,7 +142,9 @@ class Record(msgspec.Struct):
                 error=fault.error,
                 switched_off=fault.switched_off,
             )
-            if (summary.plugin, summary.hook) not in {(known.plugin, known.hook) for known in faults}:
+            if (summary.plugin, summary.hook) not in {
+                (known.plugin, known.hook) for known in faults
+            }:
                 faults.append(summary)
         return faults
 
@@ -213,7 +222,9 @@ def _last_prompt(messages: Sequence[object]) -> str:
 
 
 def _refused_by_gates(progress: Progress) -> list[CallView]:
-    """Return the calls that a plugin refused because it is not in working order, and that were not done later."""
+    """Return the calls that a plugin refused because it is not in working order, and that were not
+    done later.
+    """
     refused: dict[tuple[str, str, str], CallView] = {}
     for view in progress.calls.values():
         key = (view.agent, view.call.name, view.call.arguments)
@@ -225,7 +236,8 @@ def _refused_by_gates(progress: Progress) -> list[CallView]:
 
 
 def without_effect(end: RunEnded, progress: Progress, approve: str) -> RunEnded:
-    """Return the end of a run in which no call could run, or a broken gate refused one, as what it is: not complete.
+    """Return the end of a run in which no call could run, or a broken gate refused one, as what it
+    is: not complete.
 
     Args:
         end: The end.
@@ -247,7 +259,10 @@ def without_effect(end: RunEnded, progress: Progress, approve: str) -> RunEnded:
             state="partial_success",
             code="E_PLUGIN",
             error=f"{what} {why}",
-            hint="`hilum doctor` shows which gates are closed; correct the plugin, or leave it out with --no-plugin.",
+            hint=(
+                "`hilum doctor` shows which gates are closed; correct the plugin, or leave it out"
+                " with --no-plugin."
+            ),
             left=end.left or "; ".join(view.title() for view in refused[:MAX_LEFT]),
         )
     if end.state != "completed" or not progress.unattended or progress.effects:
@@ -267,7 +282,8 @@ def exit_code_of(end: RunEnded, signal: int, *, cut_short: bool) -> int:
     Args:
         end: How it ended.
         signal: Number of the signal that stopped it, 0 for none.
-        cut_short: Whether the signal stopped what the run had started, after the run itself was done.
+        cut_short: Whether the signal stopped what the run had started, after the run itself was
+            done.
     """
     if cut_short:
         return 128 + signal

@@ -49,7 +49,8 @@ def main(argv: list[str]) -> int:
     signals.end_before_run(json=output_format != "text")
     from hilum import HilumError
 
-    # Collecting garbage while modules are loaded finds none and costs 15 ms until the first request.
+    # Collecting garbage while modules are loaded finds none and costs 15 ms until the first
+    # request.
     gc.set_threshold(100_000, 20, 20)
     options = None
     try:
@@ -57,8 +58,13 @@ def main(argv: list[str]) -> int:
         options.prompt = read_prompt(options.words)
         options.piped = is_document(options.words)
         if options.accept and not options.resume:
-            hint = "hilum run --resume --accept carries out the plan of the last session of this folder."
-            raise UsageError("--accept is for the plan of an earlier session.", code=E_BAD_ARGS, hint=hint)
+            hint = (
+                "hilum run --resume --accept carries out the plan of the last session of this"
+                " folder."
+            )
+            raise UsageError(
+                "--accept is for the plan of an earlier session.", code=E_BAD_ARGS, hint=hint
+            )
         if not options.prompt and not options.resume:
             hint = 'Say what to do: hilum run "fix the failing test".'
             raise UsageError("There is no prompt.", code=E_BAD_ARGS, hint=hint)
@@ -97,7 +103,9 @@ def parse(argv: Sequence[str]) -> Namespace:
         options.words.insert(0, options.resume)
         options.resume = LAST
     if options.cassette and options.model:
-        raise UsageError("--cassette and --model exclude each other.", code=E_BAD_ARGS, hint="Leave one out.")
+        raise UsageError(
+            "--cassette and --model exclude each other.", code=E_BAD_ARGS, hint="Leave one out."
+        )
     if options.cassette:
         options.model = f"cassette/{os.path.abspath(os.path.expanduser(options.cassette))}"
     options.workspace = check_folder(options.workspace)
@@ -121,13 +129,21 @@ def make_parser() -> Parser:
     parser = Parser(prog="hilum run", description="Work on a task and exit.", epilog=EPILOG)
     add = parser.add_argument
     add("words", nargs="*", metavar="PROMPT", help="what to do; - reads it from standard input")
-    add("--model", default="", metavar="PROVIDER/NAME", help="model to ask, for example openai/gpt-5")
+    add(
+        "--model",
+        default="",
+        metavar="PROVIDER/NAME",
+        help="model to ask, for example openai/gpt-5",
+    )
     add("--mode", default=None, help="agent (does the task), ask, plan, debug")
     add(
         "--approve",
         default=None,
         choices=("ask_first", "auto", "readonly"),
-        help="calls that change something: ask (refused where nobody can be asked), let run, or refuse",
+        help=(
+            "calls that change something: ask (refused where nobody can be asked), let run, or"
+            " refuse"
+        ),
     )
     add(
         "--resume",
@@ -137,46 +153,109 @@ def make_parser() -> Parser:
         metavar="ID",
         help="go on with a session; the last one without an ID",
     )
-    add("--accept", action="store_true", help="with --resume: carry out the plan that waits, or PROMPT as the plan")
+    add(
+        "--accept",
+        action="store_true",
+        help="with --resume: carry out the plan that waits, or PROMPT as the plan",
+    )
     add(
         "--output-format",
         default="text",
         choices=("text", "json", "stream-json"),
-        help="the answer; one JSON object at the end; or one per event and the same at the end (docs/output.md)",
+        help=(
+            "the answer; one JSON object at the end; or one per event and the same at the end"
+            " (docs/output.md)"
+        ),
     )
-    add("--workspace", "-C", default=".", metavar="DIR", help="folder to work in (default: the current one)")
-    add("--state", default="", metavar="FILE", help="what your editor shows, as JSON (see the page on context)")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="set any setting; may be repeated")
-    add("--plugins", action=Names, default=None, metavar="A,B", help="load these plugins only; may be repeated")
-    add("--plugin", action="append", default=[], metavar="FILE", help="load a plugin from a file, too; may be repeated")
-    add("--no-plugin", action=Names, default=[], metavar="A,B", help="leave these plugins out; may be repeated")
+    add(
+        "--workspace",
+        "-C",
+        default=".",
+        metavar="DIR",
+        help="folder to work in (default: the current one)",
+    )
+    add(
+        "--state",
+        default="",
+        metavar="FILE",
+        help="what your editor shows, as JSON (see the page on context)",
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set any setting; may be repeated",
+    )
+    add(
+        "--plugins",
+        action=Names,
+        default=None,
+        metavar="A,B",
+        help="load these plugins only; may be repeated",
+    )
+    add(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="load a plugin from a file, too; may be repeated",
+    )
+    add(
+        "--no-plugin",
+        action=Names,
+        default=[],
+        metavar="A,B",
+        help="leave these plugins out; may be repeated",
+    )
     add(
         "--kind",
         default="",
         choices=("main", "shared", "headless"),
-        help="kind of the session, which rules may name: shared where others read along; headless asks nobody",
+        help=(
+            "kind of the session, which rules may name: shared where others read along; headless"
+            " asks nobody"
+        ),
     )
     add(
         "--keep-services",
         action="store_true",
         help="stay at the end, and keep what runs in the background until Ctrl-C or its own end",
     )
-    add("--cassette", default="", metavar="FILE", help="let a recorded session answer in place of a model")
+    add(
+        "--cassette",
+        default="",
+        metavar="FILE",
+        help="let a recorded session answer in place of a model",
+    )
     add("--record", default="", metavar="FILE", help="record the session to a cassette as it goes")
     add("--quiet", "-q", action="store_true", help="show no progress")
-    add("--raw", action="store_true", help="write the model's text as it is, with what a terminal would obey")
-    add("--include-prompt", action="store_true", help="with stream-json: the system prompt, tools and context in full")
+    add(
+        "--raw",
+        action="store_true",
+        help="write the model's text as it is, with what a terminal would obey",
+    )
+    add(
+        "--include-prompt",
+        action="store_true",
+        help="with stream-json: the system prompt, tools and context in full",
+    )
     return parser
 
 
 def _wanted_format(argv: Sequence[str]) -> str:
-    """Guess the output format of a command line that does not parse, so that its error has it, too."""
+    """Guess the output format of a command line that does not parse, so that its error has it,
+    too.
+    """
     found = re.findall(r"--output-format[= ](text|json|stream-json)(?= |$)", " ".join(argv))
     return str(found[-1]) if found else "text"
 
 
-def make_face(output_format: str, quiet: bool, *, raw: bool = False, include_prompt: bool = False) -> Face:
-    """Create the face: by format, and by whether standard error is a terminal that can move its cursor.
+def make_face(
+    output_format: str, quiet: bool, *, raw: bool = False, include_prompt: bool = False
+) -> Face:
+    """Create the face: by format, and by whether standard error is a terminal that can move its
+    cursor.
 
     Args:
         output_format: text, json or stream-json.

@@ -1,4 +1,6 @@
-"""What one run is told: by the command line, by ``hilum demo``, or by a program that runs ``headless.Headless``."""
+"""What one run is told: by the command line, by ``hilum demo``, or by a program that runs
+``headless.Headless``.
+"""
 
 from __future__ import annotations
 

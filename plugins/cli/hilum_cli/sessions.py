@@ -73,7 +73,8 @@ async def _with_kernel(options: Namespace) -> int:
     async with open_kernel() as kernel:
         if isinstance(kernel.store, MemoryStore):
             raise StoreError(
-                "No plugin keeps sessions.", hint="Install hilum-store; hilum plugins shows what is there."
+                "No plugin keeps sessions.",
+                hint="Install hilum-store; hilum plugins shows what is there.",
             )
         action: Callable[[Kernel, Namespace], Awaitable[int | None]] = options.action
         return await action(kernel, options) or exits.COMPLETED
@@ -81,29 +82,54 @@ async def _with_kernel(options: Namespace) -> int:
 
 def make_parser() -> Parser:
     """Declare commands and options."""
-    parser = Parser("hilum sessions", "List, show, resume, fork, rename, delete and export sessions.", EPILOG)
+    parser = Parser(
+        "hilum sessions", "List, show, resume, fork, rename, delete and export sessions.", EPILOG
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Sub)
 
-    def command(name: str, action: Callable[..., object], help: str, *, named: bool = True) -> Parser:
-        made: Parser = commands.add_parser(name, description=help[:1].upper() + help[1:] + ".", help=help)
+    def command(
+        name: str, action: Callable[..., object], help: str, *, named: bool = True
+    ) -> Parser:
+        made: Parser = commands.add_parser(
+            name, description=help[:1].upper() + help[1:] + ".", help=help
+        )
         made.set_defaults(action=action)
         if named:
-            made.add_argument("session", metavar="ID", help="the session's id, or the beginning of it")
+            made.add_argument(
+                "session", metavar="ID", help="the session's id, or the beginning of it"
+            )
         return made
 
-    add = command("list", _list, "list the sessions of this folder, last used first", named=False).add_argument
+    add = command(
+        "list", _list, "list the sessions of this folder, last used first", named=False
+    ).add_argument
     add("--all", action="store_true", help="those of all folders")
     add("--workspace", "-C", default=".", metavar="DIR", help="those of another folder")
-    add("--limit", type=int, default=LISTED, metavar="N", help=f"the newest N ({LISTED} if not given); 0 for all")
+    add(
+        "--limit",
+        type=int,
+        default=LISTED,
+        metavar="N",
+        help=f"the newest N ({LISTED} if not given); 0 for all",
+    )
     add("--json", action="store_true", help="one JSON array")
     add = command("show", _show, "show what was said and done, turn by turn").add_argument
     add("--full", action="store_true", help="unfold arguments and results of tool calls")
     add("--events", action="store_true", help="the events themselves, one per line")
     command("resume", _list, "go on with a session; takes what hilum run takes")
     add = command("fork", _fork, "copy a session into a new one").add_argument
-    add("--upto", type=int, metavar="SEQ", help="only the events up to this number (see show --events)")
-    command("rename", _rename, "give a session a title").add_argument("title", nargs="+", metavar="TITLE")
-    command("delete", _delete, "delete a session").add_argument("--yes", action="store_true", help="without asking")
+    add(
+        "--upto",
+        type=int,
+        metavar="SEQ",
+        help="only the events up to this number (see show --events)",
+    )
+    command("rename", _rename, "give a session a title").add_argument(
+        "title", nargs="+", metavar="TITLE"
+    )
+    command("delete", _delete, "delete a session").add_argument(
+        "--yes", action="store_true", help="without asking"
+    )
     add = command("export", _export, "write a session to a file or to standard output").add_argument
     add(
         "--format",
@@ -113,7 +139,7 @@ def make_parser() -> Parser:
     )
     add("-o", "--output", default="", metavar="FILE", help="file to write; standard output without")
     add("--force", action="store_true", help="overwrite the file")
-    return parser  # fmt: skip
+    return parser
 
 
 class _Sub(Parser):
@@ -131,16 +157,21 @@ async def read_all(kernel: Kernel, session: str) -> list[AnyEvent]:
     return events
 
 
-# --- list ------------------------------------------------------------------------------------------------------------
+# --- list -----------------------------------------------------------------------------------------
 
 
 async def _list(kernel: Kernel, options: Namespace) -> None:
     folder = "" if options.all else check_folder(options.workspace)
     if options.limit < 0:
-        raise UsageError("--limit counts sessions.", code=E_BAD_ARGS, hint="Give a number, or 0 for all.")
+        raise UsageError(
+            "--limit counts sessions.", code=E_BAD_ARGS, hint="Give a number, or 0 for all."
+        )
     found = await kernel.store.list(folder)
     # What a session has used is in its events: those of a thousand sessions take seconds to read.
-    infos = found[: options.limit] if options.limit else found
+    if options.limit:
+        infos = found[: options.limit]
+    else:
+        infos = found
     infos = [await _settled(kernel, info) for info in infos]
     totals = [total(await read_all(kernel, info.id)) for info in infos]
     if options.json:
@@ -154,16 +185,23 @@ async def _list(kernel: Kernel, options: Namespace) -> None:
         if older:
             options.out.say(f"… and {older:,} older: hilum sessions list --limit 0 shows all.")
     else:
-        more = "" if options.all else f" of {neutral(folder)}. hilum sessions list --all shows those of other folders"
+        if options.all:
+            more = ""
+        else:
+            more = f" of {neutral(folder)}. hilum sessions list --all shows those of other folders"
         options.out.say(f"There are no sessions{more}.")
 
 
 def _width() -> int:
-    return shutil.get_terminal_size().columns if is_terminal(1) else 200
+    if is_terminal(1):
+        return shutil.get_terminal_size().columns
+    return 200
 
 
 async def _settled(kernel: Kernel, info: SessionInfo) -> SessionInfo:
-    """Return a session with the state ``interrupted`` where its log says that it works, and no process does."""
+    """Return a session with the state ``interrupted`` where its log says that it works, and no
+    process does.
+    """
     import msgspec
     from hilum.events import FINAL
     from hilum.store import is_open
@@ -180,7 +218,9 @@ def _as_data(info: SessionInfo, used: Totals) -> dict[str, object]:
     return data | {"tokens": used.usage.total, "cost": used.usage.cost, "runs": used.runs}
 
 
-def table(infos: Sequence[SessionInfo], totals: Sequence[Totals], *, folder: bool, width: int) -> str:
+def table(
+    infos: Sequence[SessionInfo], totals: Sequence[Totals], *, folder: bool, width: int
+) -> str:
     """Return sessions as a table.
 
     Args:
@@ -189,13 +229,17 @@ def table(infos: Sequence[SessionInfo], totals: Sequence[Totals], *, folder: boo
         folder: Whether their workspaces differ and are shown.
         width: Columns there are; the title gives way.
     """
-    rows = [("ID", "USED", "EVENTS", "STATE", "TOKENS", "COST", "WORKSPACE" if folder else "", "TITLE")]
+    rows = [
+        ("ID", "USED", "EVENTS", "STATE", "TOKENS", "COST", "WORKSPACE" if folder else "", "TITLE")
+    ]
     for info, spent_by in zip(infos, totals, strict=True):
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated))
         where = neutral(info.workspace) if folder else ""
         spent = str(spent_by.usage.total) if spent_by.usage.total else ""
         cost = money(spent_by.usage.cost) if spent_by.usage.cost is not None else ""
-        rows.append((info.id, used, str(info.events), info.state, spent, cost, where, line(info.title, 200)))
+        rows.append(
+            (info.id, used, str(info.events), info.state, spent, cost, where, line(info.title, 200))
+        )
     # A column that nobody has anything in is left out.
     sizes = []
     for column in range(7):
@@ -208,7 +252,7 @@ def table(infos: Sequence[SessionInfo], totals: Sequence[Totals], *, folder: boo
     return "\n".join(lines)
 
 
-# --- one session -----------------------------------------------------------------------------------------------------
+# --- one session ----------------------------------------------------------------------------------
 
 
 async def _show(kernel: Kernel, options: Namespace) -> None:
@@ -226,7 +270,11 @@ async def _show(kernel: Kernel, options: Namespace) -> None:
 
 async def _fork(kernel: Kernel, options: Namespace) -> None:
     if options.upto is not None and options.upto < 1:
-        raise UsageError("--upto counts events from 1.", code=E_BAD_ARGS, hint="See hilum sessions show ID --events.")
+        raise UsageError(
+            "--upto counts events from 1.",
+            code=E_BAD_ARGS,
+            hint="See hilum sessions show ID --events.",
+        )
     options.out.say(await kernel.fork(options.session, options.upto))
 
 
@@ -241,10 +289,16 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
     info = await kernel.store.info(options.session)
     if not options.yes:
         if not is_terminal(0):
-            raise UsageError("Deleting is confirmed, and nobody is there to ask.", code=E_BAD_ARGS, hint="Add --yes.")
+            raise UsageError(
+                "Deleting is confirmed, and nobody is there to ask.",
+                code=E_BAD_ARGS,
+                hint="Add --yes.",
+            )
         from hilum_cli.approvals import read_line
 
-        Out(2).put(f"Delete {info.id} ({info.events} events: {line(info.title, 60)})? [y/N] ".encode())
+        Out(2).put(
+            f"Delete {info.id} ({info.events} events: {line(info.title, 60)})? [y/N] ".encode()
+        )
         if (await read_line(0)).strip().lower() not in ("y", "yes"):
             Out(2).say("Nothing was deleted.")
             return exits.FAILED
@@ -257,8 +311,11 @@ async def _export(kernel: Kernel, options: Namespace) -> None:
     from hilum_guard import Redactor  # heavy, and only an export needs it
 
     data = _exported(info, await read_all(kernel, info.id), options.format)
-    # An export leaves this machine. Logs of earlier versions, and of sessions without the guard, may hold keys.
-    data = Redactor()(data.decode(errors="surrogateescape"), guess=False).encode(errors="surrogateescape")
+    # An export leaves this machine. Logs of earlier versions, and of sessions without the guard,
+    # may hold keys.
+    data = Redactor()(data.decode(errors="surrogateescape"), guess=False).encode(
+        errors="surrogateescape"
+    )
     if not options.output:
         options.out.put(data)
         return

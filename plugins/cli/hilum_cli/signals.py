@@ -1,7 +1,10 @@
-"""Signals before and after the run. Imports nothing that takes time: its handlers are the first thing that a run sets up.
+"""Signals before and after the run.
 
-While the run is on, ``stopping`` listens with trio. Before it there is nothing to unwind, and after it nothing is left to
-stop: the process just ends, with the right exit code and, for programs, with a result line.
+Imports nothing that takes time: its handlers are the first thing that a run sets up.
+
+While the run is on, ``stopping`` listens with trio. Before it there is nothing to unwind, and after
+it nothing is left to stop: the process just ends, with the right exit code and, for programs, with
+a result line.
 """
 
 from __future__ import annotations
@@ -10,9 +13,12 @@ import os
 import signal
 from types import FrameType
 
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 
-# What ``output.ResultLine`` encodes to; a test compares them. Spelled out because msgspec may not be imported yet.
+# What ``output.ResultLine`` encodes to; a test compares them. Spelled out because msgspec may not
+# be imported yet.
 _NO_TOKENS = '{"input":0,"cached":0,"cache_write":0,"output":0,"reasoning":0,"total":0,"cost":null}'
 _RESULT = (
     '{"type":"result","seq":0,"at":0.0,"agent":"","run":"","schema":1,"version":"","session":"","workspace":"","kind":"",'
@@ -24,7 +30,9 @@ _RESULT = (
 
 
 def listened() -> tuple[int, ...]:
-    """Return the signals that end a run: not those that the caller had this process ignore, as ``nohup`` does."""
+    """Return the signals that end a run: not those that the caller had this process ignore, as
+    ``nohup`` does.
+    """
     return tuple(number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN)
 
 

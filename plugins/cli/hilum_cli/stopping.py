@@ -14,7 +14,10 @@ from hilum_cli.signals import listened
 from hilum_cli.terminal import SHOW_CURSOR, Out
 
 MAX_STOP = 8.0
-"""Seconds after the first signal in which everything must have ended; then the process leaves without unwinding."""
+"""Seconds after the first signal in which everything must have ended.
+
+Then the process leaves without unwinding.
+"""
 
 
 class Stopping:
@@ -29,7 +32,9 @@ class Stopping:
         lent: Whether another program has the terminal: ``Ctrl-C`` is for that one.
     """
 
-    def __init__(self, stop: Callable[[], None], leave: Callable[[int], None] = lambda code: None) -> None:
+    def __init__(
+        self, stop: Callable[[], None], leave: Callable[[int], None] = lambda code: None
+    ) -> None:
         self.stop = stop
         self.signal = 0
         self.lent = False
@@ -62,9 +67,11 @@ class Stopping:
         self.stop()
 
     def _limit_time(self, number: int) -> None:
-        """Have the first signal start a thread that ends the process after some seconds, whatever a plugin does.
+        """Have the first signal start a thread that ends the process after some seconds, whatever a
+        plugin does.
 
-        The handler does this, not the task that reads signals: where a plugin blocks the event loop no task runs.
+        The handler does this, not the task that reads signals: where a plugin blocks the event loop
+        no task runs.
         """
         handler = signal.getsignal(number)
         assert callable(handler)
@@ -79,7 +86,9 @@ class Stopping:
         signal.signal(number, start_limit)
 
     def _end_at_once(self, code: int) -> None:
-        """Leave without unwinding: the warden sees the process go, and ends whatever it had started."""
+        """Leave without unwinding: the warden sees the process go, and ends whatever it had
+        started.
+        """
         try:
             if Out(2).terminal:
                 Out(2).put(SHOW_CURSOR)

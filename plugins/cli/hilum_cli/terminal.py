@@ -1,4 +1,6 @@
-"""Writing to terminals and pipes: foreign text made harmless, and nothing that can block the event loop."""
+"""Writing to terminals and pipes: foreign text made harmless, and nothing that can block the event
+loop.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,18 @@ SHOW_CURSOR = b"\x1b[?25h"
 
 
 def neutral(text: str) -> str:
-    """Make text from a model or a tool harmless for a terminal: colours are dropped, what else it would obey is shown."""
+    """Make text from a model or a tool harmless for a terminal: colours are dropped, what else it
+    would obey is shown.
+    """
     if text.isascii() and text.isprintable():
         return text
     return hilum_commandline.neutral(re.sub(_COLOUR, "", text.replace("\r\n", "\n")))
 
 
 def without_escapes(text: str) -> str:
-    """Return text for a pipe that may end at a terminal: as ``neutral``, but characters that only look odd stay as they are."""
+    """Return text for a pipe that may end at a terminal: as ``neutral``, but characters that only
+    look odd stay as they are.
+    """
     if text.isascii() and text.isprintable():
         return text
     plain = re.sub(_COLOUR, "", text.replace("\r\n", "\n"))
@@ -34,13 +40,17 @@ def without_escapes(text: str) -> str:
 
 
 def line(text: str, width: int = 100) -> str:
-    """Give the first line of a text that says something, neutralised and cut to ``width`` columns."""
+    """Return the first line of a text that says something, neutralised and cut to ``width``
+    columns.
+    """
     first = next((part for part in text.splitlines() if part.strip()), "").strip()
     return cut(neutral(first).replace("\t", " "), width)
 
 
 def cells(text: str) -> int:
-    """Count the columns that a text takes: a Chinese character takes two, an accent of its own none."""
+    """Count the columns that a text takes: a Chinese character takes two, an accent of its own
+    none.
+    """
     if text.isascii():
         return len(text)
     return sum(map(_cells, text))
@@ -56,7 +66,8 @@ def cut(text: str, width: int) -> str:
     """Cut a line to a number of columns."""
     if cells(text) <= width:
         return text
-    used, kept = 1, ""
+    used = 1
+    kept = ""
     for char in text:
         used += _cells(char)
         if used > width:
@@ -66,21 +77,24 @@ def cut(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int, indent: str = "") -> str:
-    """Break lines between words, and between Chinese characters, so that no line is wider than a number of columns."""
+    """Break lines between words, and between Chinese characters, so that no line is wider than a
+    number of columns.
+    """
     lines = []
     for part in text.split("\n"):
         row = indent
         for word in re.findall(r"\s+|[^\s\u2e80-\uffef]+|[\u2e80-\uffef]", part):
             if row.strip() and cells(row) + cells(word) > width:
                 lines.append(row.rstrip())
-                row, word = indent, word.lstrip()
+                row = indent
+                word = word.lstrip()
             row += word
         lines.append(row.rstrip())
     return "\n".join(lines)
 
 
 def columns(fd: int = 2) -> int:
-    """Give how wide the terminal is, 80 where nobody knows."""
+    """Return how wide the terminal is, 80 where nobody knows."""
     try:
         return os.get_terminal_size(fd).columns or 80
     except OSError:
@@ -88,7 +102,7 @@ def columns(fd: int = 2) -> int:
 
 
 def is_terminal(fd: int) -> bool:
-    """Whether a descriptor is open and a terminal."""
+    """Return whether a descriptor is open and a terminal."""
     try:
         return os.isatty(fd)
     except OSError:
@@ -96,7 +110,9 @@ def is_terminal(fd: int) -> bool:
 
 
 class Out:
-    """Standard output or standard error, for text and for bytes. A reader that went away is noted, not raised.
+    """Standard output or standard error, for text and for bytes.
+
+    A reader that went away is noted, not raised.
 
     Args:
         fd: 1 or 2.
@@ -113,7 +129,10 @@ class Out:
         self.error: OSError | None = None
 
     async def write(self, data: bytes) -> None:
-        """Write everything. What might have to wait for a slow reader is written in a thread, which cancellation leaves."""
+        """Write everything.
+
+        What might have to wait for a slow reader is written in a thread, which cancellation leaves.
+        """
         if self._ready(len(data)):
             self.put(data)
             return
@@ -159,7 +178,9 @@ def report(message: str, *, hint: str = "", code: str = "") -> None:
 
 
 def quiet_exit() -> None:
-    """Keep Python from complaining when it flushes outputs that nobody reads any more: a closed pipe or terminal."""
+    """Keep Python from complaining when it flushes outputs that nobody reads any more: a closed
+    pipe or terminal.
+    """
     for stream, fd in ((sys.stdout, 1), (sys.stderr, 2)):
         try:
             if stream is not None:
@@ -169,7 +190,9 @@ def quiet_exit() -> None:
 
 
 class TerminalFile(io.TextIOBase):
-    """A terminal as a text file, for libraries that write to one. A terminal that was closed is noted, not raised.
+    """A terminal as a text file, for libraries that write to one.
+
+    A terminal that was closed is noted, not raised.
 
     Args:
         out: Where the text goes.

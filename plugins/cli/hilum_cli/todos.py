@@ -9,9 +9,14 @@ import msgspec
 from hilum_cli.terminal import line
 
 MARKS = {
-    "pending": "○", "in_progress": "▸", "completed": "✓", "failed": "✗", "blocked": "!", "skipped": "–",
+    "pending": "○",
+    "in_progress": "▸",
+    "completed": "✓",
+    "failed": "✗",
+    "blocked": "!",
+    "skipped": "–",
     "cancelled": "–",
-}  # fmt: skip
+}
 MOST = 8
 """Items that are named at once."""
 
@@ -62,14 +67,24 @@ class Todos:
             if self._known.get(key) != (status, content)
         ]
         self._known = found
-        self.done = f"{told.progress.completed}/{told.progress.total}" if told.progress.total else ""
-        self.current = next((line(text, 200) for status, text in found.values() if status == "in_progress"), "")
+        if told.progress.total:
+            self.done = f"{told.progress.completed}/{told.progress.total}"
+        else:
+            self.done = ""
+        self.current = next(
+            (line(text, 200) for status, text in found.values() if status == "in_progress"), ""
+        )
 
     def rows(self) -> list[str]:
         """What has changed: a list that is new one item a line, later changes in one line."""
         head = f"· todo {self.done}" if self.done else "· todo"
         if not self.changed:
             return []
-        more = [f"… and {len(self.changed) - MOST} more"] if len(self.changed) > MOST else []
+        if len(self.changed) > MOST:
+            more = [f"… and {len(self.changed) - MOST} more"]
+        else:
+            more = []
         named = [*self.changed[:MOST], *more]
-        return [head, *(f"  {each}" for each in named)] if self.first else ["  ".join([head, *named])]
+        if self.first:
+            return [head, *(f"  {each}" for each in named)]
+        return ["  ".join([head, *named])]

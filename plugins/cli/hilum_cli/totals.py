@@ -33,7 +33,8 @@ def used_by(event: Event) -> Usage | None:
     """Return what an event adds to the bill; ``None`` for one that adds nothing."""
     if isinstance(event, ModelAnswered):
         return event.usage
-    # What an agent has used is charged to the agent that started it as well; it is counted once, with its answers.
+    # What an agent has used is charged to the agent that started it as well; it is counted once,
+    # with its answers.
     if isinstance(event, ModelUsed) and not event.purpose.startswith("agent "):
         return event.usage
     return None

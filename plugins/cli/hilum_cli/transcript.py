@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def _head(info: SessionInfo) -> list[str]:
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created))
     parts = [info.id, info.workspace, began, f"{info.events} events", info.state.replace("_", " ")]
-    return [*parts, f"forked from {info.forked}"] if info.forked else parts
+    if info.forked:
+        return [*parts, f"forked from {info.forked}"]
+    return parts
 
 
 def _walk(events: Sequence[Event]) -> Iterator[tuple[Event, CallView | None]]:
@@ -65,7 +67,10 @@ def summary(totals: Totals) -> str:
 
 
 def _ended(event: RunEnded) -> str:
-    said = "completed" if event.state == "completed" else ending(event).replace("\n", " ")
+    if event.state == "completed":
+        said = "completed"
+    else:
+        said = ending(event).replace("\n", " ")
     cost = money(event.usage.cost) if event.usage.cost is not None else ""
     facts = [
         "1 turn" if event.turns == 1 else f"{event.turns} turns",
@@ -78,25 +83,38 @@ def _ended(event: RunEnded) -> str:
 
 def _folded(call: CallView) -> str:
     first = call.summary(100)
-    return f"{call.mark} {call.title(100)} ({duration(call.seconds)})" + (f"\n    {first}" if first else "")
+    return f"{call.mark} {call.title(100)} ({duration(call.seconds)})" + (
+        f"\n    {first}" if first else ""
+    )
 
 
 def _unfolded(call: CallView) -> str:
     data = parsed(call.call.arguments)
-    shown = json.dumps(data, ensure_ascii=False, indent=2) if isinstance(data, dict) else str(data)
+    if isinstance(data, dict):
+        shown = json.dumps(data, ensure_ascii=False, indent=2)
+    else:
+        shown = str(data)
     text = f"{call.mark} {call.call.name} ({duration(call.seconds)})\n{shown}\n{call.text}".rstrip()
     return text.replace("\n", "\n    ")
 
 
 def markdown(info: SessionInfo, events: Sequence[Event]) -> str:
-    """Write a session as Markdown, nothing left out that was said; results of tools are folded, and stay code."""
-    parts = [f"# {line(info.title or info.id, 200)}", " · ".join(f"`{part}`" for part in _head(info))]
+    """Write a session as Markdown, nothing left out that was said.
+
+    Results of tools are folded, and stay code.
+    """
+    parts = [
+        f"# {line(info.title or info.id, 200)}",
+        " · ".join(f"`{part}`" for part in _head(info)),
+    ]
     for event, call in _walk(events):
         who = "" if event.agent in ("", "main") else f" (agent {event.agent})"
         if isinstance(event, RunStarted):
             parts.append(f"## User{who}\n\n" + _quote(event.text))
         elif isinstance(event, ModelAnswered) and event.message.text.strip():
-            parts.append(f"## {event.message.model or 'Model'}{who}\n\n{event.message.text.strip()}")
+            parts.append(
+                f"## {event.message.model or 'Model'}{who}\n\n{event.message.text.strip()}"
+            )
         elif call is not None and call.done:
             parts.append(_details(call))
         elif isinstance(event, RunEnded):
@@ -113,7 +131,10 @@ def _quote(text: str) -> str:
 
 def _details(call: CallView) -> str:
     data = parsed(call.call.arguments)
-    shown = json.dumps(data, ensure_ascii=False, indent=2) if isinstance(data, dict) else str(data)
+    if isinstance(data, dict):
+        shown = json.dumps(data, ensure_ascii=False, indent=2)
+    else:
+        shown = str(data)
     state = call.code or "ok"
     summary = f"<summary>{call.call.name} · {state} · {duration(call.seconds)}</summary>"
     return f"<details>{summary}\n\n{_fence(shown, 'json')}\n\n{_fence(call.text)}\n\n</details>"

@@ -36,13 +36,18 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     check_text(argv)
-    parser = Parser("hilum trust", "Trust a folder, so that what it brings along may execute.", EPILOG)
-    parser.add_argument("path", nargs="?", default=".", metavar="DIR", help="the folder (default: the current one)")
+    parser = Parser(
+        "hilum trust", "Trust a folder, so that what it brings along may execute.", EPILOG
+    )
+    parser.add_argument(
+        "path", nargs="?", default=".", metavar="DIR", help="the folder (default: the current one)"
+    )
     parser.add_argument("--remove", action="store_true", help="trust it no more")
     parser.add_argument("--list", action="store_true", help="list the trusted folders")
     parser.add_argument("--json", action="store_true", help="with --list: one JSON object")
     options = parser.parse_intermixed_args(argv)
-    trust, out = Trust(), Out(1)
+    trust = Trust()
+    out = Out(1)
     if options.list:
         states = {path: _state(trust, path) for path in trust.folders()}
         if options.json:
@@ -51,29 +56,51 @@ def _run(argv: Sequence[str]) -> int:
             lines = []
             for path, state in states.items():
                 changes = trust.changes(path) if state == "changed" else []
-                lines += [f"{STATES.get(state, state):11}  {path}", *(f"             {change}" for change in changes)]
+                lines += [
+                    f"{STATES.get(state, state):11}  {path}",
+                    *(f"             {change}" for change in changes),
+                ]
             out.say(neutral("\n".join(lines)) if lines else "No folder is trusted.")
         return exits.COMPLETED
     if options.remove:  # a folder that is gone can be forgotten, too
         import os
 
         path = os.path.realpath(os.path.expanduser(options.path))
-        out.say(neutral(f"{path} is trusted no more." if trust.remove(path) else f"{path} was not trusted."))
+        out.say(
+            neutral(
+                f"{path} is trusted no more." if trust.remove(path) else f"{path} was not trusted."
+            )
+        )
         return exits.COMPLETED
     path = check_folder(options.path)
     changes = trust.changes(path) if trust.folders() else []
     names = trust.add(path)
     if changes:
-        out.say(neutral("Changed since you trusted it:" + "".join(f"\n  {change}" for change in changes)))
-    listed = "".join(f"\n  {name}" for name in names) or " nothing yet; it is asked again when something comes."
+        out.say(
+            neutral(
+                "Changed since you trusted it:" + "".join(f"\n  {change}" for change in changes)
+            )
+        )
+    listed = (
+        "".join(f"\n  {name}" for name in names)
+        or " nothing yet; it is asked again when something comes."
+    )
     out.say(neutral(f"{path} is trusted. What it brings along:{listed}"))
-    if servers := _servers(path):
-        out.say(neutral(f"It describes MCP servers: {', '.join(servers)}. hilum mcp approve shows each and asks."))
+    servers = _servers(path)
+    if servers:
+        out.say(
+            neutral(
+                f"It describes MCP servers: {', '.join(servers)}. hilum mcp approve shows each and"
+                " asks."
+            )
+        )
     return exits.COMPLETED
 
 
 def _servers(path: str) -> list[str]:
-    """Give the MCP servers that a project describes and that wait for an approval of their own, each with its file."""
+    """Return the MCP servers that a project describes and that wait for an approval of their own,
+    each with its file.
+    """
     from pathlib import Path
 
     from hilum_mcp.sources import look

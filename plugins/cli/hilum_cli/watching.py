@@ -1,4 +1,6 @@
-"""``hilum agents`` with a face: agents of a session are shown while they run, the user is asked, and Ctrl-C stops them."""
+"""``hilum agents`` with a face: agents of a session are shown while they run, the user is asked,
+and Ctrl-C stops them.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,17 @@ def main(argv: Sequence[str]) -> int:
 
 
 @asynccontextmanager
-async def watch(session: Session, agents: Sequence[str], after: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Show a session while this lasts. What it yields ends the showing, so that results can be written below it.
+async def watch(
+    session: Session, agents: Sequence[str], after: int
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Show a session while this lasts.
+
+    What it yields ends the showing, so that results can be written below it.
 
     Args:
         session: The session.
-        agents: Those that were started, by their names in the session; a single one is followed closely.
+        agents: Those that were started, by their names in the session; a single one is followed
+            closely.
         after: Number of the last event that is not shown.
     """
     face = make_face("text", quiet=False)
@@ -67,7 +74,10 @@ class _Watcher:
     """Shows events in order, each once."""
 
     def __init__(self, session: Session, after: int, face: Face, approver: Approver | None) -> None:
-        self._session, self._seq, self._face, self._approver = session, after, face, approver
+        self._session = session
+        self._seq = after
+        self._face = face
+        self._approver = approver
 
     async def follow(self) -> None:
         """Show until cancelled."""

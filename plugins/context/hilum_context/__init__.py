@@ -1,4 +1,6 @@
-"""Gathers what the user is looking at, once per prompt: open files, cursor, lints, terminal, recent edits, search results."""
+"""Gathers what the user is looking at, once per prompt: open files, cursor, lints, terminal, recent
+edits, search results.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,26 @@ if TYPE_CHECKING:
         load_state,
         read_state,
         to_state,
-    )  # fmt: skip
+    )
 
 __all__ = [
-    "Context", "ContextSettings", "Cursor", "Diagnostic", "OpenFile", "RecentEdit", "Selection", "WorkspaceState",
-    "load_state", "open_session", "read_state", "to_state",
-]  # fmt: skip
+    "Context",
+    "ContextSettings",
+    "Cursor",
+    "Diagnostic",
+    "OpenFile",
+    "RecentEdit",
+    "Selection",
+    "WorkspaceState",
+    "load_state",
+    "open_session",
+    "read_state",
+    "to_state",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Give what is public in ``hilum_context.state``, which is loaded with the first prompt."""
+    """Return what is public in ``hilum_context.state``, which is loaded with the first prompt."""
     if name in __all__:
         from hilum_context import state
 
@@ -41,5 +53,5 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 def open_session(session: Session) -> Context:
-    """Give the half; nothing of it needs closing."""
+    """Return the half; nothing of it needs closing."""
     return Context(session, session.settings(ContextSettings))

@@ -1,4 +1,7 @@
-"""Gathers: all sources look at once, each alone and for a limited time; then they give, best first, within the budget."""
+"""Gathers: all sources look at once, each alone and for a limited time.
+
+Then they give, best first, within the budget.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ from hilum_context.texts import Texts
 
 REPEATED = 100
 """Tokens from which on a piece is not sent again while the conversation still has it."""
-AGAIN = "[Unchanged since it came with an earlier message. Read the file if you do not see it any more.]"
+AGAIN = (
+    "[Unchanged since it came with an earlier message. Read the file if you do not see it any"
+    " more.]"
+)
 LONGEST = 8.0
 """Most seconds of a source, whatever the setting says: the hook's deadline is ten."""
 TOLD = 50
@@ -57,7 +63,9 @@ class Gathered(msgspec.Struct, frozen=True):
     whole: dict[str, str]
 
 
-async def gather(agent: Agent, request: ContextRequest, state: WorkspaceState, settings: ContextSettings) -> Gathered:
+async def gather(
+    agent: Agent, request: ContextRequest, state: WorkspaceState, settings: ContextSettings
+) -> Gathered:
     """Gather what goes with a prompt.
 
     Args:
@@ -85,7 +93,8 @@ async def gather(agent: Agent, request: ContextRequest, state: WorkspaceState, s
 
 
 async def _find(source: Source[Any], look: Look, report: Report, found: dict[str, Any]) -> None:
-    began, limit = time.perf_counter(), min(look.settings.timeout, LONGEST)
+    began = time.perf_counter()
+    limit = min(look.settings.timeout, LONGEST)
     with _alone(report), trio.move_on_after(limit):
         found[source.type] = await source.find(look)
     report.ms = 1e3 * (time.perf_counter() - began)
@@ -122,36 +131,50 @@ def _take(look: Look, piece: Piece, earlier: dict[tuple[str, str], str], report:
 
 
 def _earlier(agent: Agent) -> dict[tuple[str, str], str]:
-    """Give the blocks that the conversation has, by tag and path: of each the last one that is no mere pointer."""
+    """Return the blocks that the conversation has, by tag and path: of each the last one that is no
+    mere pointer.
+    """
     found = {}
     tags = {f"context:{tag}": tag for tag in TAGS.values()}
     for message in agent.conversation.messages:
         for part in message.parts if isinstance(message, UserMessage) else ():
             if isinstance(part, Text) and part.source in tags and AGAIN not in part.text[:5_000]:
-                path = part.text[:5_000].partition("\n")[0].partition(' path="')[2].partition('"')[0]
+                path = (
+                    part.text[:5_000].partition("\n")[0].partition(' path="')[2].partition('"')[0]
+                )
                 found[tags[part.source], unescape(path)] = part.text
     return found
 
 
 def _written(text: str) -> str:
-    """Give a short text that the log can hold: names of files need not be Unicode."""
+    """Return a short text that the log can hold: names of files need not be Unicode."""
     return text[:300].encode(errors="backslashreplace").decode()
 
 
 def _gathered(look: Look, budget: int, reports: dict[str, Report], ms: float) -> Gathered:
     pieces = [piece for report in reports.values() for piece in report.pieces]
-    left_out = [{"type": left.type, "path": _written(left.path), "why": _written(left.why)} for left in look.left_out]
+    left_out = [
+        {"type": left.type, "path": _written(left.path), "why": _written(left.why)}
+        for left in look.left_out
+    ]
     data: dict[str, Any] = {
         "blocks": [piece.about() for piece in pieces],
         "tokens": sum(piece.tokens for piece in pieces),
         "budget": budget,
         "ms": round(ms, 1),
-        "sources": {name: {"ms": round(report.ms, 1), "error": report.error} for name, report in reports.items()},
+        "sources": {
+            name: {"ms": round(report.ms, 1), "error": report.error}
+            for name, report in reports.items()
+        },
         "left_out": left_out[:TOLD],
         "left_out_more": max(len(left_out) - TOLD, 0),
     }
-    said = dict.fromkeys(_written(f"{left.path or left.type}: {left.why}") for left in look.left_out if left.said)
-    said |= dict.fromkeys(f"{name}: {report.error}" for name, report in reports.items() if report.error)
+    said = dict.fromkeys(
+        _written(f"{left.path or left.type}: {left.why}") for left in look.left_out if left.said
+    )
+    said |= dict.fromkeys(
+        f"{name}: {report.error}" for name, report in reports.items() if report.error
+    )
     if said:
         data["say"] = "\n  ".join(["Not all of the context could be gathered:", *list(said)[:10]])
     whole = {piece.path: piece.hash for piece in pieces if piece.hash}

@@ -25,7 +25,8 @@ class GitStatus:
         upstream: The branch that it follows, such as ``origin/main``; may be empty.
         ahead: Commits that the upstream does not have.
         behind: Commits of the upstream that the branch does not have.
-        changed: Absolute paths of tracked files that differ from the last commit, without deleted ones.
+        changed: Absolute paths of tracked files that differ from the last commit, without deleted
+            ones.
         deleted: Number of tracked files that are gone.
         untracked: Absolute paths of files and folders that Git does not know.
     """
@@ -48,7 +49,9 @@ async def read_status(session: Session, top: str) -> GitStatus | None:
         top: Top folder of the repository.
     """
     done = await session.processes.run(ARGV, cwd=session.workspace.root, grace=0)
-    return None if done.returncode else parse_status(done.stdout, top)
+    if done.returncode:
+        return None
+    return parse_status(done.stdout, top)
 
 
 def parse_status(output: bytes, top: str) -> GitStatus:
@@ -59,7 +62,9 @@ def parse_status(output: bytes, top: str) -> GitStatus:
         top: Top folder of the repository, which the paths are relative to.
     """
     headers: dict[str, str] = {}
-    changed, untracked, deleted = list[str](), list[str](), 0
+    changed = list[str]()
+    untracked = list[str]()
+    deleted = 0
     for entry in output.split(b"\0"):
         kind, _, rest = entry.partition(b" ")
         if kind == b"#":
@@ -68,7 +73,8 @@ def parse_status(output: bytes, top: str) -> GitStatus:
         elif kind == b"?":
             untracked.append(_path(top, rest))
         elif kind in (b"1", b"u"):
-            # The number of fields before the path is fixed: 8 for an ordinary change, 10 for an unmerged file.
+            # The number of fields before the path is fixed: 8 for an ordinary change, 10 for an
+            # unmerged file.
             fields = rest.split(b" ", 7 if kind == b"1" else 9)
             if b"D" in fields[0]:
                 deleted += 1
@@ -99,7 +105,9 @@ def find_repository(root: str | Path) -> str:
         if folder == os.path.dirname(folder):
             return ""
         folder = os.path.dirname(folder)
-    from hilum_guard import repository_doubt  # reads commands, too: not where there is no repository
+    from hilum_guard import (
+        repository_doubt,
+    )  # reads commands, too: not where there is no repository
 
     return "" if repository_doubt(str(root)) else folder
 
@@ -118,7 +126,9 @@ class Git:
         self._status: GitStatus | None = None
 
     async def status(self) -> GitStatus | None:
-        """Return the state of the workspace's repository, ``None`` if there is none or it cannot be read."""
+        """Return the state of the workspace's repository, ``None`` if there is none or it cannot be
+        read.
+        """
         async with self._lock:
             if not self._asked:
                 root = self._session.workspace.root

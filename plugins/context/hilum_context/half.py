@@ -30,14 +30,19 @@ class Context:
     """
 
     def __init__(self, session: Session, settings: ContextSettings) -> None:
-        self.session, self.settings = session, settings
+        self.session = session
+        self.settings = settings
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
-        """Give no tool. This is asked when all halves are open, so here the errors of linters are taken over."""
+        """Return no tool.
+
+        This is asked when all halves are open, so here the errors of linters are taken over.
+        """
         from hilum_lint import Lint
 
-        if lint := self.session.half(Lint):
+        lint = self.session.half(Lint)
+        if lint:
             lint.told_by = "context"
         return ()
 
@@ -46,7 +51,9 @@ class Context:
         """Gather what the user is looking at, and write down what came of it."""
         if request.budget < SMALLEST:
             return ()
-        if "hilum_context.gathering" not in sys.modules:  # with the first prompt, and not in the loop's way
+        if (
+            "hilum_context.gathering" not in sys.modules
+        ):  # with the first prompt, and not in the loop's way
             await trio.to_thread.run_sync(import_module, "hilum_context.gathering")
         from hilum_context.gathering import gather
         from hilum_context.state import WorkspaceState, to_state
@@ -56,7 +63,9 @@ class Context:
             state = await trio.to_thread.run_sync(to_state, request.state)  # it may hold long texts
         except UsageError as error:  # a face's mistake must not cost the user the run
             self.session.emit(
-                ErrorRaised(code=error.code, message=error.message, hint=error.hint), agent, agent.starting
+                ErrorRaised(code=error.code, message=error.message, hint=error.hint),
+                agent,
+                agent.starting,
             )
         from hilum_files import Changes
 

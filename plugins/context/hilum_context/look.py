@@ -1,4 +1,6 @@
-"""What all sources of one prompt share: the request, the budget that is left, what was sent and what was left out."""
+"""What all sources of one prompt share: the request, the budget that is left, what was sent and
+what was left out.
+"""
 
 from __future__ import annotations
 
@@ -88,8 +90,13 @@ class Source(ABC, Generic[T]):
 
     @abstractmethod
     async def find(self, look: Look) -> T:
-        """Find what there is, with a bound of its own. All sources do that at once, so none sees what others found."""
+        """Find what there is, with a bound of its own.
+
+        All sources do that at once, so none sees what others found.
+        """
 
     @abstractmethod
     def give(self, look: Look, found: T) -> Iterator[Piece]:
-        """Make pieces of it: one source after another, so that each sees what is left and what was sent. Must not block."""
+        """Make pieces of it: one source after another, so that each sees what is left and what was
+        sent. Must not block.
+        """

@@ -1,4 +1,7 @@
-"""A piece of context: what it is, where it is from, what it costs; and how a text is cut to what it may cost."""
+"""A piece of context: what it is, where it is from, what it costs.
+
+And how a text is cut to what it may cost.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,15 @@ import re
 import msgspec
 from hilum import Block, estimate
 
-TYPES = ("environment", "open_file", "cursor_nearby", "linter", "terminal", "recent_edit", "search_result")
+TYPES = (
+    "environment",
+    "open_file",
+    "cursor_nearby",
+    "linter",
+    "terminal",
+    "recent_edit",
+    "search_result",
+)
 """What there is, best first."""
 TAGS = {
     "environment": "environment",
@@ -18,8 +29,8 @@ TAGS = {
     "recent_edit": "recently_edited",
     "search_result": "search_result",
 }
-# Where the kernel must leave something out: what other plugins say of the session stands between the user's own view and
-# what was merely found.
+# Where the kernel must leave something out: what other plugins say of the session stands between
+# the user's own view and what was merely found.
 _PRIORITY = dict(zip(TYPES, (10, 9, 8, 7, 6, 0, -1), strict=True))
 _CLOSING = re.compile(rf"<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)", re.IGNORECASE)
 
@@ -33,7 +44,8 @@ class Piece(msgspec.Struct, frozen=True):
         path: The file, as it is shown.
         line: The line it is about; 0 for none.
         source: Where it is from, in words: ``editor``, ``disk``, ``journal``, ``git`` …
-        lines: How many lines of the file it has, from the first one on; 0 if it is no beginning of a file.
+        lines: How many lines of the file it has, from the first one on; 0 if it is no beginning of
+            a file.
         hash: Names the content of the file, where the text is all of it.
     """
 
@@ -48,15 +60,30 @@ class Piece(msgspec.Struct, frozen=True):
     @property
     def tokens(self) -> int:
         """What it costs, its tag included."""
-        return estimate(f"<{TAGS[self.type]} path='{self.path}' line='{self.line}'>{self.text}</{TAGS[self.type]}>")
+        return estimate(
+            f"<{TAGS[self.type]} path='{self.path}'"
+            f" line='{self.line}'>{self.text}</{TAGS[self.type]}>"
+        )
 
     def block(self) -> Block:
-        """Give what the kernel takes. Nothing in it can end its tag, or that of another piece."""
-        return Block(TAGS[self.type], _CLOSING.sub(r"<\\", self.text), self.path, self.line, _PRIORITY[self.type])
+        """Return what the kernel takes. Nothing in it can end its tag, or that of another piece."""
+        return Block(
+            TAGS[self.type],
+            _CLOSING.sub(r"<\\", self.text),
+            self.path,
+            self.line,
+            _PRIORITY[self.type],
+        )
 
     def about(self) -> dict[str, object]:
-        """Give what the event tells of it."""
-        facts = {"type": self.type, "path": self.path, "line": self.line, "tokens": self.tokens, "source": self.source}
+        """Return what the event tells of it."""
+        facts = {
+            "type": self.type,
+            "path": self.path,
+            "line": self.line,
+            "tokens": self.tokens,
+            "source": self.source,
+        }
         return {name: value for name, value in facts.items() if value}
 
 
@@ -83,4 +110,7 @@ def cut(text: str, tokens: int, total: int | None = None) -> tuple[str, int]:
         kept = head or kept
     whole = kept.count("\n")
     shown = f"lines 1-{whole}" if whole else "the beginning of line 1"
-    return f"{kept.rstrip(chr(10))}\n[Cut: {shown} of {total or lines:,}; read_file shows the rest.]", whole
+    return (
+        f"{kept.rstrip(chr(10))}\n[Cut: {shown} of {total or lines:,}; read_file shows the rest.]",
+        whole,
+    )

@@ -10,15 +10,25 @@ class ContextSettings:
     """What comes with a prompt, and how much of it."""
 
     environment: bool = setting(
-        default=True, project="lower", help="Send the date, the Git branch and how many files are changed."
+        default=True,
+        project="lower",
+        help="Send the date, the Git branch and how many files are changed.",
     )
-    open_files: bool = setting(default=True, project="lower", help="Send files that are open in the user's editor.")
+    open_files: bool = setting(
+        default=True, project="lower", help="Send files that are open in the user's editor."
+    )
     cursor: bool = setting(default=True, project="lower", help="Send the lines around the cursor.")
     linter_errors: bool = setting(default=True, project="lower", help="Send errors of linters.")
-    terminal: bool = setting(default=True, project="lower", help="Send the end of the terminal's output.")
-    recent_edits: bool = setting(default=True, project="lower", help="Send the beginning of recently edited files.")
+    terminal: bool = setting(
+        default=True, project="lower", help="Send the end of the terminal's output."
+    )
+    recent_edits: bool = setting(
+        default=True, project="lower", help="Send the beginning of recently edited files."
+    )
     search: bool = setting(
-        default=True, project="lower", help="Send lines in which identifiers and files of the prompt are found."
+        default=True,
+        project="lower",
+        help="Send lines in which identifiers and files of the prompt are found.",
     )
     tokens: int = setting(
         default=0,
@@ -34,5 +44,7 @@ class ContextSettings:
     )
     timeout: float = setting(default=1.0, minimum=0.01, help="Seconds that a source may take.")
     search_timeout: float = setting(
-        default=0.25, minimum=0.01, help="Seconds that the search may take; what was found by then is sent."
+        default=0.25,
+        minimum=0.01,
+        help="Seconds that the search may take; what was found by then is sent.",
     )

@@ -1,4 +1,6 @@
-"""What a face knows of the user's workspace: one typed value, read strictly from JSON or plain data."""
+"""What a face knows of the user's workspace: one typed value, read strictly from JSON or plain
+data.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,14 @@ LARGEST = 64_000_000
 """Bytes of a file with a state."""
 
 Line = Annotated[int, msgspec.Meta(ge=1, description="Counts from 1.")]
-Name = Annotated[str, msgspec.Meta(min_length=1, description="Relative to the workspace, or absolute.")]
+Name = Annotated[
+    str, msgspec.Meta(min_length=1, description="Relative to the workspace, or absolute.")
+]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Part(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """Base of the parts of a state."""
 
 
@@ -103,12 +109,15 @@ class WorkspaceState(Part, frozen=True):
 
     Args:
         open_files: Files that are open, the most important ones first; three are sent.
-        active_file: The file that the user looks at; it comes first, whether it stands in ``open_files`` or not.
+        active_file: The file that the user looks at; it comes first, whether it stands in
+            ``open_files`` or not.
         cursor: Where the cursor is.
         selection: What is selected there.
         diagnostics: What linters say; without it hilum asks the project's own.
-        terminal_output: What the user's terminal shows, or the end of it; without it what hilum's commands have printed.
-        recent_edits: Files edited last; without it they are found by hilum's journal, Git and times of change.
+        terminal_output: What the user's terminal shows, or the end of it; without it what hilum's
+            commands have printed.
+        recent_edits: Files edited last; without it they are found by hilum's journal, Git and times
+            of change.
     """
 
     open_files: tuple[OpenFile, ...] = ()
@@ -120,7 +129,7 @@ class WorkspaceState(Part, frozen=True):
     recent_edits: tuple[RecentEdit, ...] | None = None
 
     def keys(self) -> Iterator[str]:
-        """Give the names of what is said."""
+        """Return the names of what is said."""
         defaults = zip(self.__struct_fields__, self.__struct_defaults__, strict=True)
         return (name for name, default in defaults if getattr(self, name) != default)
 
@@ -137,7 +146,8 @@ def read_state(data: bytes, name: str) -> WorkspaceState:
         name: Where it is from, to tell.
 
     Raises:
-        UsageError: It is no JSON, or not a state: the message names the place, what stands there and what is expected.
+        UsageError: It is no JSON, or not a state: the message names the place, what stands there
+            and what is expected.
     """
     try:
         return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=WorkspaceState)
@@ -145,7 +155,9 @@ def read_state(data: bytes, name: str) -> WorkspaceState:
         raise _wrong(error, name) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         hint = "Write UTF-8 JSON with one object."
-        raise UsageError(f"{name} is no JSON: {_place(str(error), data)}.", code=E_BAD_ARGS, hint=hint) from None
+        raise UsageError(
+            f"{name} is no JSON: {_place(str(error), data)}.", code=E_BAD_ARGS, hint=hint
+        ) from None
 
 
 def load_state(path: str) -> WorkspaceState:
@@ -155,22 +167,33 @@ def load_state(path: str) -> WorkspaceState:
         UsageError: The file cannot be read, or is not a state.
     """
     if path == "-":
-        hint = "Standard input is the prompt's. Name a file; a shell can make one: --state <(command)."
-        raise UsageError("The state cannot be read from standard input.", code=E_BAD_ARGS, hint=hint)
+        hint = (
+            "Standard input is the prompt's. Name a file; a shell can make one: --state <(command)."
+        )
+        raise UsageError(
+            "The state cannot be read from standard input.", code=E_BAD_ARGS, hint=hint
+        )
     try:
         with Path(path).expanduser().open("rb") as file:
             data = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"The state {path} cannot be read: {reason}.", code=E_BAD_ARGS, hint="Name a file.") from None
+        raise UsageError(
+            f"The state {path} cannot be read: {reason}.", code=E_BAD_ARGS, hint="Name a file."
+        ) from None
     if len(data) > LARGEST:
         hint = "Leave out the text of files that are saved, and old output of the terminal."
-        raise UsageError(f"The state {path} has more than {LARGEST:,} bytes.", code=E_BAD_ARGS, hint=hint)
+        raise UsageError(
+            f"The state {path} has more than {LARGEST:,} bytes.", code=E_BAD_ARGS, hint=hint
+        )
     return read_state(data, path)
 
 
 def to_state(data: object, name: str = "The state") -> WorkspaceState:
-    """Make a state of plain data, as strictly as ``read_state`` does. Takes and raises what that does."""
+    """Create a state of plain data, as strictly as ``read_state`` does.
+
+    Takes and raises what that does.
+    """
     try:
         state = msgspec.convert(data, WorkspaceState)
         msgspec.json.encode(state)
@@ -183,21 +206,21 @@ def to_state(data: object, name: str = "The state") -> WorkspaceState:
 
 
 def _wrong(error: msgspec.ValidationError, name: str) -> UsageError:
-    """Say where a value is that does not fit, and what is expected there."""
+    """Return where a value is that does not fit, and what is expected there."""
     what, _, place = str(error).partition(" - at ")
     key = place.strip("`").removeprefix("$").lstrip(".")
-    if unknown := re.search(r"unknown field `([^`]*)`", what):
+    unknown = re.search(r"unknown field `([^`]*)`", what)
+    if unknown:
         key = f"{key}.{unknown[1]}".lstrip(".")
         what = "There is no such key"
     elif missing := re.search(r"missing required field `([^`]*)`", what):
         key = f"{key}.{missing[1]}".lstrip(".")
         what = "This key is required"
     known = ", ".join(WorkspaceState.__struct_fields__)
-    hint = (
-        f"A state has the keys {known}."
-        if "." not in key and "[" not in key
-        else "hilum's page on context lists the keys."
-    )
+    if "." not in key and "[" not in key:
+        hint = f"A state has the keys {known}."
+    else:
+        hint = "hilum's page on context lists the keys."
     return UsageError(f"{name}: {key or 'the whole'}: {what}.", code=E_BAD_ARGS, hint=hint)
 
 
@@ -208,5 +231,6 @@ def _place(said: str, data: bytes) -> str:
     if not byte.rstrip(")").isdigit():
         return what
     at = int(byte.rstrip(")"))
-    line, column = data.count(b"\n", 0, at) + 1, at - (data.rfind(b"\n", 0, at) + 1) + 1
+    line = data.count(b"\n", 0, at) + 1
+    column = at - (data.rfind(b"\n", 0, at) + 1) + 1
     return f"{what} at line {line}, column {column}"

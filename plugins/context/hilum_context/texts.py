@@ -1,4 +1,6 @@
-"""Texts of files, as a model may see them: inside the workspace, allowed to be read unasked, and without secrets."""
+"""Texts of files, as a model may see them: inside the workspace, allowed to be read unasked, and
+without secrets.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 HEAD = 128_000
 """Bytes of a file that are read for its head: more than any budget takes."""
 REGION = 200
-"""Lines read before and after those that are wanted of a long text: a secret that begins there is known as one."""
+"""Lines read before and after those that are wanted of a long text: a secret that begins there is
+known as one.
+"""
 REGION_BYTES = 256_000
 COUNTED = 100_000_000
 """Bytes of a file whose lines are counted."""
@@ -37,7 +41,8 @@ class Text(msgspec.Struct, frozen=True):
         lines: The lines, without their ends.
         first: Number of the first one.
         total: Lines of the whole file.
-        hash: Names the content of the file on disk; empty where these are not all its lines, or the text is not from there.
+        hash: Names the content of the file on disk; empty where these are not all its lines, or the
+            text is not from there.
     """
 
     path: str
@@ -69,7 +74,7 @@ class Texts(msgspec.Struct, eq=False):
         return self.agent.session.workspace
 
     async def find(self, path: str) -> tuple[Path, str]:
-        """Give a file that may be sent: resolved, and as it is shown.
+        """Return a file that may be sent: resolved, and as it is shown.
 
         Raises:
             LeftOut: It is not there, outside, or nothing that is read without the user's yes.
@@ -81,13 +86,20 @@ class Texts(msgspec.Struct, eq=False):
         except HilumError as error:
             outside = error.code == "E_PATH_TRAVERSAL"
             missing = error.code == "E_FILE_NOT_FOUND"
-            why = "it is outside of the workspace" if outside else "there is no such file" if missing else error.message
+            why = (
+                "it is outside of the workspace"
+                if outside
+                else "there is no such file"
+                if missing
+                else error.message
+            )
             raise LeftOut(why) from None
         shown = self.workspace.relative(real)
         for place in dict.fromkeys((real, plain)):
             if place not in self._known:
                 self._known[place] = await self._refusal(place)
-            if why := self._known[place]:
+            why = self._known[place]
+            if why:
                 raise LeftOut(why)
         return real, shown
 
@@ -96,17 +108,24 @@ class Texts(msgspec.Struct, eq=False):
         return real, self.workspace.resolve(path, follow=False)
 
     async def _refusal(self, place: Path) -> str:
-        """Say why a file may not be sent: what its name says, and what all gates would say if a tool were to read it now."""
-        session, shown = self.agent.session, self.workspace.relative(place)
-        if why := await trio.to_thread.run_sync(_hidden, place, shown):
+        """Return why a file may not be sent: what its name says, and what all gates would say if a
+        tool were to read it now.
+        """
+        session = self.agent.session
+        shown = self.workspace.relative(place)
+        why = await trio.to_thread.run_sync(_hidden, place, shown)
+        if why:
             return why
         tool = session.tools.get("read_file")
         if tool is None:
             return ""
-        if why := session.hooks.refusal():
+        why = session.hooks.refusal()
+        if why:
             return why
         call = ToolCall("context", tool.name, msgspec.json.encode({"path": shown}).decode())
-        for plugin, said in await session.hooks.gather("on_tool_call", agent=self.agent, call=call, tool=tool):
+        for plugin, said in await session.hooks.gather(
+            "on_tool_call", agent=self.agent, call=call, tool=tool
+        ):
             if not isinstance(said, Verdict):
                 return f"the plugin {plugin}, which guards it, failed"
             if said.kind != "allow":
@@ -114,7 +133,7 @@ class Texts(msgspec.Struct, eq=False):
         return ""
 
     async def head(self, path: str, unsaved: str | None = None, lines: int | None = None) -> Text:
-        """Give the beginning of a file, without secrets.
+        """Return the beginning of a file, without secrets.
 
         Args:
             path: The file.
@@ -128,17 +147,23 @@ class Texts(msgspec.Struct, eq=False):
 
         def read() -> Text:
             if unsaved is not None:
-                part, total, hashed = unsaved[:HEAD], _count(unsaved), ""
+                part = unsaved[:HEAD]
+                total = _count(unsaved)
+                hashed = ""
             else:
                 part, total, hashed = self._head_of(real)
             found = self.redact(_plain(part), shown).removesuffix("\n").split("\n")
             text = Text(shown, found if lines is None else found[:lines], 1, max(total, 1), hashed)
-            return text if text.whole else msgspec.structs.replace(text, hash="")
+            if text.whole:
+                return text
+            return msgspec.structs.replace(text, hash="")
 
         return await _in_thread(read)
 
     async def around(self, path: str, line: int, span: int, unsaved: str | None = None) -> Text:
-        """Give the lines around one of a file, without secrets. Beyond the end it is those around the last one.
+        """Return the lines around one of a file, without secrets.
+
+        Beyond the end it is those around the last one.
 
         Args:
             path: The file.
@@ -158,24 +183,29 @@ class Texts(msgspec.Struct, eq=False):
                 with self.workspace.at(real) as place, place.open() as file:
                     region, first, total = _region(file, line, span)
             middle = min(line, total)
-            begin, end = max(middle - span, 1), min(middle + span, total)
+            begin = max(middle - span, 1)
+            end = min(middle + span, total)
             clean = _aligned(region, self.redact("\n".join(region), shown).split("\n"))
             return Text(shown, clean[begin - first : end - first + 1], begin, total)
 
         return await _in_thread(read)
 
     def redact(self, text: str, path: str = "") -> str:
-        """Replace secrets, as in the results of tools; also where the guard is left out of this session. Blocks."""
+        """Replace secrets, as in the results of tools.
+
+        Also where the guard is left out of this session. Blocks.
+        """
         from hilum_guard import Guard, Redactor
 
-        if guard := self.agent.session.half(Guard):
+        guard = self.agent.session.half(Guard)
+        if guard:
             return guard.redact(text, path)
         if self._redactor is None:
             self._redactor = Redactor()
         assert isinstance(self._redactor, Redactor)
         return self._redactor(text)
 
-    # --- reading, in a thread -------------------------------------------------------------------------------------------
+    # --- reading, in a thread ---------------------------------------------------------------------
 
     def _head_of(self, path: Path) -> tuple[str, int, str]:
         from hilum_files import content_hash
@@ -211,7 +241,9 @@ def _decoded(data: bytes, *, whole: bool) -> str:
 
 
 def _region(file: BinaryIO, line: int, span: int) -> tuple[list[str], int, int]:
-    """Read the lines around one, with some more: the lines, the number of the first one, and how many the file has."""
+    """Read the lines around one, with some more: the lines, the number of the first one, and how
+    many the file has.
+    """
     _decoded(file.read(8192), whole=False)
     total = max(_lines_in(file), 1)
     middle = min(line, total)
@@ -220,53 +252,70 @@ def _region(file: BinaryIO, line: int, span: int) -> tuple[list[str], int, int]:
     begin = file.tell()
     _seek_line(file, max(middle - span, 1))
     if file.tell() - begin > REGION_BYTES:  # long lines: the wanted ones come first
-        first, begin = max(middle - span, 1), file.tell()
+        first = max(middle - span, 1)
+        begin = file.tell()
     file.seek(begin)
     text = _plain(_decoded(file.read(2 * REGION_BYTES), whole=False))
     return text.split("\n")[: middle + span + REGION - first + 1], first, total
 
 
 def _plain(text: str) -> str:
-    """Give a text with ``\\n`` as line ends, that can be encoded."""
+    """Return a text with ``\\n`` as line ends, that can be encoded."""
     return text.replace("\r\n", "\n").encode(errors="replace").decode()
 
 
 def _count(text: str) -> int:
-    return text.count("\n") + (not text.endswith("\n")) if text else 0
+    if text:
+        return text.count("\n") + (not text.endswith("\n"))
+    return 0
 
 
 def _lines_in(file: BinaryIO) -> int:
     """Count the lines of a file; of a very large one, those of its beginning."""
     file.seek(0)
-    ends, last = 0, b"\n"
+    ends = 0
+    last = b"\n"
     while file.tell() < COUNTED and (chunk := file.read(_CHUNK)):
-        ends, last = ends + chunk.count(b"\n"), chunk
+        ends = ends + chunk.count(b"\n")
+        last = chunk
     return ends + (not last.endswith(b"\n"))
 
 
 def _seek_line(file: BinaryIO, line: int) -> None:
     """Go to the beginning of a line."""
     file.seek(0)
-    left, at = line - 1, 0
+    left = line - 1
+    at = 0
     while left and (chunk := file.read(_CHUNK)):
         ends = chunk.count(b"\n")
         if ends < left:
-            left, at = left - ends, at + len(chunk)
+            left = left - ends
+            at = at + len(chunk)
             continue
         position = -1
         for _ in range(left):
             position = chunk.index(b"\n", position + 1)
-        left, at = 0, at + position + 1
+        left = 0
+        at = at + position + 1
     file.seek(at)
 
 
 def _aligned(before: list[str], after: list[str]) -> list[str]:
-    """Give redacted lines the places they had: what stands for several lines is followed by empty ones."""
+    """Return redacted lines the places they had: what stands for several lines is followed by empty
+    ones.
+    """
     if len(before) == len(after):
         return after
     head = next(
-        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
+        min(len(before), len(after)),
     )
     tails = zip(reversed(before[head:]), reversed(after[head:]), strict=False)
-    tail = next((n for n, (a, b) in enumerate(tails) if a != b), min(len(before), len(after)) - head)
-    return [*after[: len(after) - tail], *[""] * (len(before) - len(after)), *after[len(after) - tail :]]
+    tail = next(
+        (n for n, (a, b) in enumerate(tails) if a != b), min(len(before), len(after)) - head
+    )
+    return [
+        *after[: len(after) - tail],
+        *[""] * (len(before) - len(after)),
+        *after[len(after) - tail :],
+    ]

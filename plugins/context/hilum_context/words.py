@@ -9,16 +9,21 @@ READ = 20_000
 """Characters of a prompt that are looked at."""
 _NAME = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_]{2,79}(?![A-Za-z0-9_])")
 _QUOTED = re.compile(r"`([A-Za-z_][\w.]{1,79})(?:\(\))?`")
-_SPECIAL = re.compile(r"[a-z0-9]_[a-zA-Z0-9]|^_|[A-Z0-9]_[A-Z0-9]|[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z]\d+[A-Za-z]")
+_SPECIAL = re.compile(
+    r"[a-z0-9]_[a-zA-Z0-9]|^_|[A-Z0-9]_[A-Z0-9]|[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z]\d+[A-Za-z]"
+)
 MAX_PATH = 500
 """Characters of a path; what is longer is data."""
 _CHARACTER = r"[\w./~@+-]"
-# A run of characters that paths have, and a path at the beginning of what is left of a run. To search for paths at every
-# character instead takes quadratic time on one long word, such as a line of minified code.
+# A run of characters that paths have, and a path at the beginning of what is left of a run. To
+# search for paths at every character instead takes quadratic time on one long word, such as a line
+# of minified code.
 _PATHS = tuple(
     (
         re.compile(rf"{_CHARACTER}+", flags),
-        re.compile(rf"{_CHARACTER}*[\w-]\.\w{{1,5}}\b|{_CHARACTER}[\w.~@+-]*+/{_CHARACTER}*[\w-]", flags),
+        re.compile(
+            rf"{_CHARACTER}*[\w-]\.\w{{1,5}}\b|{_CHARACTER}[\w.~@+-]*+/{_CHARACTER}*[\w-]", flags
+        ),
     )
     for flags in (re.ASCII, re.UNICODE)
 )
@@ -26,7 +31,8 @@ _LINKS = re.compile(r"(?<!\w)\w++://\S+")  # looking back keeps it linear
 
 
 def identifiers(text: str, most: int = 8) -> list[str]:
-    """Give the names of a program that a text has: what stands in backquotes, ``snake_case``, ``CamelCase``, ``called()``.
+    """Return the names of a program that a text has: what stands in backquotes, ``snake_case``,
+    ``CamelCase``, ``called()``.
 
     Args:
         text: The text.
@@ -38,7 +44,9 @@ def identifiers(text: str, most: int = 8) -> list[str]:
     text = _LINKS.sub(" ", text[:READ])
     quoted = [(match.start(1), match[1].rpartition(".")[2]) for match in _QUOTED.finditer(text)]
     bare = text
-    for path in (path for path in paths(text) if "/" in path):  # a name with a dot may be a method's
+    for path in (
+        path for path in paths(text) if "/" in path
+    ):  # a name with a dot may be a method's
         bare = bare.replace(path, " " * len(path))
     plain = [
         (match.start(), match[0])
@@ -50,7 +58,8 @@ def identifiers(text: str, most: int = 8) -> list[str]:
 
 
 def paths(text: str, most: int = 50) -> list[str]:
-    """Give what looks like paths or names of files in a text, in no other order than that of the text.
+    """Return what looks like paths or names of files in a text, in no other order than that of the
+    text.
 
     Args:
         text: The text.
@@ -69,7 +78,9 @@ def paths(text: str, most: int = 50) -> list[str]:
 
 
 def _matches(text: str, run: re.Pattern[str], pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
-    """Yield the matches of a pattern that matches within a run only if it matches at its beginning."""
+    """Yield the matches of a pattern that matches within a run only if it matches at its
+    beginning.
+    """
     for whole in run.finditer(text):
         at = whole.start()
         while match := pattern.match(text, at, whole.end()):

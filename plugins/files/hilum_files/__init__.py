@@ -1,4 +1,7 @@
-"""Tools that read, write, edit, list and delete files, inside the workspace only; every change can be shown and undone."""
+"""Tools that read, write, edit, list and delete files, inside the workspace only.
+
+Every change can be shown and undone.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ gates = ("check_result", "on_tool_call", "wrap_process")
 
 
 def __getattr__(name: str) -> Any:
-    """Give what is public in ``hilum_files.edits``, which is loaded with the first edit."""
+    """Return what is public in ``hilum_files.edits``, which is loaded with the first edit."""
     if name in ("Edit", "EditError", "apply_edit", "apply_edits"):
         from hilum_files import edits
 
@@ -53,12 +56,15 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 def provide_tools() -> Sequence[Tool]:
-    """Give the six tools. They keep no state: what they must know of the session its half ``Changes`` knows."""
+    """Return the six tools.
+
+    They keep no state: what they must know of the session its half ``Changes`` knows.
+    """
     return (read_file, write_file, edit_file, multi_edit, list_directory, delete_file)
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Changes]:
-    """Give the half that knows what agents have read, and keeps the journal of changes."""
+    """Yield the half that knows what agents have read, and keeps the journal of changes."""
     async with live(session) as changes:
         yield changes

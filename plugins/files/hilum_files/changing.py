@@ -1,6 +1,9 @@
-"""``write_file``, ``edit_file``, ``multi_edit``, ``delete_file``. Each does its work in one thread, to the end.
+"""``write_file``, ``edit_file``, ``multi_edit``, ``delete_file``.
 
-What is written is read back and compared. A file that changed between reading and writing is left alone.
+Each does its work in one thread, to the end.
+
+What is written is read back and compared. A file that changed between reading and writing is left
+alone.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ _NOT_EMPTY = (ENOTEMPTY, EEXIST)
 
 @tool(risk="write", effect="idempotent", writes="path", timeout=60)
 async def write_file(call: Call, path: str, content: str) -> Output:
-    """Create a file, with its folders, or replace a file that you have read. It keeps its mode and line endings.
+    """Create a file, with its folders, or replace a file that you have read.
+
+    It keeps its mode and line endings.
 
     Args:
         path: Relative to the workspace.
@@ -44,18 +49,23 @@ async def write_file(call: Call, path: str, content: str) -> Output:
 
 
 @tool(risk="write", effect="once", writes="path", timeout=60)
-async def edit_file(call: Call, path: str, old_string: str, new_string: str, create_if_missing: bool = False) -> Output:
+async def edit_file(
+    call: Call, path: str, old_string: str, new_string: str, create_if_missing: bool = False
+) -> Output:
     """Replace one piece of text in a file that you have read.
 
     Args:
         path: Relative to the workspace.
-        old_string: The text to replace, copied exactly, without the line numbers of read_file. It must occur once: include
-            lines around the change.
+        old_string: The text to replace, copied exactly, without the line numbers of read_file. It
+            must occur once: include lines around the change.
         new_string: The text to put in its place.
         create_if_missing: Create the file if it does not exist; old_string is empty then.
     """
     if old_string and old_string.replace("\r\n", "\n") == new_string.replace("\r\n", "\n"):
-        return Output("Nothing was changed: old_string and new_string are the same.", data={"path": show(path)})
+        return Output(
+            "Nothing was changed: old_string and new_string are the same.",
+            data={"path": show(path)},
+        )
     edits = [(old_string, new_string)]
     return await trio.to_thread.run_sync(_edit, guarded(call), path, edits, create_if_missing)
 
@@ -68,7 +78,9 @@ class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @tool(risk="write", effect="once", writes="path", timeout=60, deferred=True)
-async def multi_edit(call: Call, path: str, edits: Annotated[list[Replacement], msgspec.Meta(min_length=1)]) -> Output:
+async def multi_edit(
+    call: Call, path: str, edits: Annotated[list[Replacement], msgspec.Meta(min_length=1)]
+) -> Output:
     """Make several edits in one file, as edit_file does: one after another, all or none.
 
     Args:
@@ -89,16 +101,18 @@ async def delete_file(call: Call, path: str) -> Output:
     return await trio.to_thread.run_sync(_delete, guarded(call), path)
 
 
-# --- in the thread ---------------------------------------------------------------------------------------------------
+# --- in the thread --------------------------------------------------------------------------------
 
 
-def _put(workspace: Workspace, path: str, text: str, parameter: str, before: os.stat_result | None) -> str:
+def _put(
+    workspace: Workspace, path: str, text: str, parameter: str, before: os.stat_result | None
+) -> str:
     """Write a text; gives the path that was written, as it is shown."""
     return put(workspace, path, texts.encode(text, parameter), before)
 
 
 def _diff(name: str, before: str | None, after: str) -> str:
-    """Give a unified diff for faces, or none where it would cost too much."""
+    """Return a unified diff for faces, or none where it would cost too much."""
     if before is None or len(before) + len(after) > DIFF_LIMIT:
         return ""
     return texts.unified_diff(name, before.replace("\r\n", "\n"), after.replace("\r\n", "\n"))
@@ -111,24 +125,32 @@ def _count(text: str) -> str:
 
 def _text_or_none(data: bytes, path: str) -> str | None:
     try:
-        return texts.decode(data, path) if len(data) <= EDIT_LIMIT else None
+        if len(data) <= EDIT_LIMIT:
+            return texts.decode(data, path)
+        return None
     except ToolError:
         return None
 
 
 def _write(workspace: Workspace, path: str, content: str) -> Output:
     if path.endswith("/"):
-        raise ToolError(f"{path!r} names a folder.", code=errors.E_BAD_ARGS, hint="Name a file in it.")
+        raise ToolError(
+            f"{path!r} names a folder.", code=errors.E_BAD_ARGS, hint="Name a file in it."
+        )
     if found(workspace, path) is None:
         return _create(workspace, path, content, "content")
     data, status = read(workspace, path, EDIT_LIMIT + 1)
-    before, after = _text_or_none(data, path), content
+    before = _text_or_none(data, path)
+    after = content
     if before is not None:
         if before.count("\r\n") == before.count("\n") > 0:
             after = texts.with_newlines(content, "\r\n")
         after = (BOM if before.startswith(BOM) else "") + after.removeprefix(BOM)
     if before == after:
-        return Output(f"{show(path)} holds exactly this already; nothing was written.", data={"path": show(path)})
+        return Output(
+            f"{show(path)} holds exactly this already; nothing was written.",
+            data={"path": show(path)},
+        )
     name = _put(workspace, path, after, "content", status)
     was = f"{status.st_size:,} bytes" if before is None else _count(before)
     return Output(
@@ -145,7 +167,9 @@ def _create(workspace: Workspace, path: str, content: str, parameter: str) -> Ou
     )
 
 
-def _edit(workspace: Workspace, path: str, pairs: Sequence[tuple[str, str]], create: bool) -> Output:
+def _edit(
+    workspace: Workspace, path: str, pairs: Sequence[tuple[str, str]], create: bool
+) -> Output:
     if not pairs[0][0] and found(workspace, path) is None:
         if create:
             return _create(workspace, path, pairs[0][1], "new_string")
@@ -165,9 +189,12 @@ def _edit(workspace: Workspace, path: str, pairs: Sequence[tuple[str, str]], cre
     except EditError as error:
         error.message = f"{show(path)}: {error.message}"
         raise
-    after, match = edits[-1].content, "; ".join(dict.fromkeys(edit.match for edit in edits))
+    after = edits[-1].content
+    match = "; ".join(dict.fromkeys(edit.match for edit in edits))
     if after == text:
-        return Output("Nothing was changed: the file is as the edits want it.", data={"path": show(path)})
+        return Output(
+            "Nothing was changed: the file is as the edits want it.", data={"path": show(path)}
+        )
     name = _put(workspace, path, after, "new_string", status)
     return Output(
         f"Edited {name}{' ' if len(edits) == 1 else chr(10)}" + "\n".join(map(_told, edits)),
@@ -182,19 +209,27 @@ def _edit(workspace: Workspace, path: str, pairs: Sequence[tuple[str, str]], cre
 
 
 def _told(edit: Edit) -> str:
-    """Say how one edit was found and what it changed; where it was not exact, the model must know."""
+    """Return how one edit was found and what it changed.
+
+    Where it was not exact, the model must know.
+    """
     if edit.match == "identical":
         return "(old_string and new_string are the same): nothing changed."
     changed = f"{_span(edit.removed)} became {_span(edit.added)}."
     if edit.match == "exact":
         return f"(exact match): {changed}"
-    return f"(not an exact match; old_string differed in: {edit.match}): {changed} Read them if in doubt."
+    return (
+        f"(not an exact match; old_string differed in: {edit.match}): {changed} Read them if in"
+        " doubt."
+    )
 
 
 def _span(lines: range) -> str:
     if not lines:
         return "nothing"
-    return f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}-{lines[-1]}"
+    if len(lines) == 1:
+        return f"line {lines[0]}"
+    return f"lines {lines[0]}-{lines[-1]}"
 
 
 def _delete(workspace: Workspace, path: str) -> Output:
@@ -220,4 +255,6 @@ def _remove(place: Place, name: str, *, folder: bool) -> None:
         os.rmdir(place.name, dir_fd=place.folder)
     except OSError as error:
         hint = "Delete what is in it first." if error.errno in _NOT_EMPTY else ""
-        raise ToolError(f"The folder {name} cannot be deleted: {error.strerror}.", hint=hint) from None
+        raise ToolError(
+            f"The folder {name} cannot be deleted: {error.strerror}.", hint=hint
+        ) from None

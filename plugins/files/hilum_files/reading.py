@@ -1,4 +1,7 @@
-"""``read_file`` and ``list_directory``. Each does its work in one thread, and leaves it there when it is cancelled."""
+"""``read_file`` and ``list_directory``.
+
+Each does its work in one thread, and leaves it there when it is cancelled.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +28,26 @@ class FilesSettings:
     """How much the tools show at once, and what is kept for undo."""
 
     read_limit: int = setting(
-        default=10_000, minimum=100, project="lower", help="Characters of a file that read_file shows at once."
+        default=10_000,
+        minimum=100,
+        project="lower",
+        help="Characters of a file that read_file shows at once.",
     )
     line_limit: int = setting(
-        default=2_000, minimum=20, project="lower", help="Characters of one line that read_file shows."
+        default=2_000,
+        minimum=20,
+        project="lower",
+        help="Characters of one line that read_file shows.",
     )
-    list_limit: int = setting(default=500, minimum=1, project="lower", help="Entries that list_directory shows.")
+    list_limit: int = setting(
+        default=500, minimum=1, project="lower", help="Entries that list_directory shows."
+    )
     snapshots: bool = setting(
         default=True,
         project=False,
-        help="Whether the tree is looked at around commands, so that what they change can be undone.",
+        help=(
+            "Whether the tree is looked at around commands, so that what they change can be undone."
+        ),
     )
     snapshot_file_limit: int = setting(
         default=10_000_000,
@@ -71,7 +84,9 @@ async def read_file(
     offset: int | None = None,
     limit: int | None = None,
 ) -> Output:
-    """Read a text file as lines `N | text`; N is the line number and not part of the file. A long file is cut.
+    """Read a text file as lines `N | text`; N is the line number and not part of the file.
+
+    A long file is cut.
 
     Args:
         path: Relative to the workspace.
@@ -83,20 +98,36 @@ async def read_file(
     start = max(start_line or offset or 1, 1)
     end = end_line or (start + limit - 1 if limit else None)
     if end is not None and end < start:
-        raise ToolError(f"Lines {start} to {end} are no range.", code=errors.E_BAD_ARGS, hint="Lines count from 1.")
+        raise ToolError(
+            f"Lines {start} to {end} are no range.",
+            code=errors.E_BAD_ARGS,
+            hint="Lines count from 1.",
+        )
     settings = call.session.settings(FilesSettings)
     shown = show(path)
 
     def read() -> tuple[Page, str]:
         with opened(call.workspace, path) as file:
-            hashed, before = hash_file(file), os.fstat(file.fileno())
-            page, after = read_page(file, shown, start, end, settings), os.fstat(file.fileno())
+            hashed = hash_file(file)
+            before = os.fstat(file.fileno())
+            page = read_page(file, shown, start, end, settings)
+            after = os.fstat(file.fileno())
             same = (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size)
-            return page, hashed if same else ""  # what was written into while it was read is not known
+            return (
+                page,
+                hashed if same else "",
+            )  # what was written into while it was read is not known
 
     page, hashed = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
     file = spell(call.workspace.relative(call.workspace.resolve(path)))
-    data = {"path": shown, "start": start, "end": page.end, "total": page.total, "file": file, "hash": hashed}
+    data = {
+        "path": shown,
+        "start": start,
+        "end": page.end,
+        "total": page.total,
+        "file": file,
+        "hash": hashed,
+    }
     return Output(page.render(start, end), data=data)
 
 
@@ -109,7 +140,10 @@ class Page(msgspec.Struct, frozen=True):
     limit: int
 
     def render(self, start: int, end: int | None) -> str:
-        """Write the page, with a notice if it is not the whole file. ``start`` and ``end`` are as asked for."""
+        """Write the page, with a notice if it is not the whole file.
+
+        ``start`` and ``end`` are as asked for.
+        """
         if not self.total:
             return "[The file is empty.]"
         if start > self.total:
@@ -123,7 +157,9 @@ class Page(msgspec.Struct, frozen=True):
         return "\n".join([*self.lines, notice] if notice else self.lines)
 
 
-def read_page(file: BinaryIO, path: str, start: int, end: int | None, settings: FilesSettings) -> Page:
+def read_page(
+    file: BinaryIO, path: str, start: int, end: int | None, settings: FilesSettings
+) -> Page:
     """Read some lines of a file of any size in bounded memory.
 
     Args:
@@ -152,9 +188,14 @@ def read_page(file: BinaryIO, path: str, start: int, end: int | None, settings: 
 
 
 def _find_line(file: BinaryIO, start: int) -> tuple[int, int]:
-    """Give the offset at which a line begins (or the end of the file), and the number of lines in the file."""
+    """Return the offset at which a line begins (or the end of the file), and the number of lines in
+    the file.
+    """
     file.seek(0)
-    offset, ends, position, last = 0 if start == 1 else -1, 0, 0, b"\n"
+    offset = 0 if start == 1 else -1
+    ends = 0
+    position = 0
+    last = b"\n"
     while chunk := file.read(CHUNK):
         found = chunk.count(b"\n")
         if offset < 0 and ends + found >= start - 1:
@@ -170,10 +211,12 @@ def _find_line(file: BinaryIO, start: int) -> tuple[int, int]:
 
 def _read_line(file: BinaryIO, path: str, number: int, limit: int) -> str:
     raw = file.readline(4 * limit)  # a character has at most four bytes
-    size, end = len(raw), raw[-1:]
+    size = len(raw)
+    end = raw[-1:]
     while end not in (b"\n", b""):
         more = file.readline(CHUNK)
-        size, end = size + len(more), more[-1:]
+        size = size + len(more)
+        end = more[-1:]
     check_text(b"-" + raw, path, os.fstat(file.fileno()).st_size)
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(raw, final=size == len(raw))
@@ -201,12 +244,17 @@ async def list_directory(call: Call, path: str = ".", depth: int = 1) -> Output:
     if listing.skipped:
         text += f"\n[Not looked into: {', '.join(sorted(listing.skipped))}]"
     if listing.count > len(listing.found):
-        text += f"\n[{len(listing.found)} of {listing.count:,} entries shown; list a folder, or search for a name.]"
+        text += (
+            f"\n[{len(listing.found)} of {listing.count:,} entries shown; list a folder, or search"
+            " for a name.]"
+        )
     return Output(f"{name}/\n{text}", data={"path": name, "entries": listing.count})
 
 
 class Listing(msgspec.Struct):
-    """What was found so far, by path relative to the listed folder: names of folders on the way, and a description."""
+    """What was found so far, by path relative to the listed folder: names of folders on the way,
+    and a description.
+    """
 
     found: dict[tuple[str, ...], str] = msgspec.field(default_factory=dict)
     skipped: list[str] = msgspec.field(default_factory=list)
@@ -240,10 +288,12 @@ def _list(call: Call, path: str, depth: int, limit: int) -> Listing:
 
 
 def _look(call: Call, path: str, most: int, listing: Listing) -> list[tuple[str, str]]:
-    """Give the first names of a folder with their descriptions, and count all."""
+    """Return the first names of a folder with their descriptions, and count all."""
     with at(call.workspace, path) as place:
         flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-        where = place.name if place.folder is None else os.open(place.name, flags, dir_fd=place.folder)
+        where = (
+            place.name if place.folder is None else os.open(place.name, flags, dir_fd=place.folder)
+        )
         try:
             names = sorted(os.listdir(where))
             listing.count += len(names)
@@ -263,7 +313,9 @@ def _describe(name: str, folder: int | str) -> str:
         return "  (gone)"
     if stat.S_ISDIR(status.st_mode):
         return "/"
-    return f"  {_size(status.st_size)}" if stat.S_ISREG(status.st_mode) else "  (pipe, socket or device)"
+    if stat.S_ISREG(status.st_mode):
+        return f"  {_size(status.st_size)}"
+    return "  (pipe, socket or device)"
 
 
 def _size(size: float) -> str:

@@ -1,4 +1,7 @@
-"""Putting bytes into a file of the workspace, whole or not at all, read back and compared; also for other plugins' tools."""
+"""Putting bytes into a file of the workspace, whole or not at all, read back and compared.
+
+Also for other plugins' tools.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,11 @@ from hilum_files.text import show
 
 
 async def save_file(call: Call, path: str, data: bytes, *, overwrite: bool = False) -> str:
-    """Save what a tool made (an image, a download) as a file of the workspace, so that it can be shown and undone.
+    """Save what a tool made (an image, a download) as a file of the workspace, so that it can be
+    shown and undone.
 
-    The tool must name the parameter that the path comes from in ``writes``, so that the guard sees it.
+    The tool must name the parameter that the path comes from in ``writes``, so that the guard sees
+    it.
 
     Args:
         call: The tool's call.
@@ -28,14 +33,15 @@ async def save_file(call: Call, path: str, data: bytes, *, overwrite: bool = Fal
         The path as it is shown.
 
     Raises:
-        ToolError: ``E_BAD_ARGS``, there is a file and it may not be replaced; or the path leads out, cannot be written, changed
-            meanwhile.
+        ToolError: ``E_BAD_ARGS``, there is a file and it may not be replaced; or the path leads
+            out, cannot be written, changed meanwhile.
     """
     return await trio.to_thread.run_sync(_save, guarded(call), path, data, overwrite)
 
 
 async def check_save(call: Call, path: str, *, overwrite: bool = False) -> None:
-    """Say before a file is made at some cost why it could not be saved: as ``save_file``, without the data.
+    """Say before a file is made at some cost why it could not be saved: as ``save_file``, without
+    the data.
 
     Raises:
         ToolError: See ``save_file``.
@@ -53,7 +59,11 @@ def _look(workspace: Workspace, path: str, overwrite: bool) -> os.stat_result | 
         return None
     if not overwrite:
         message = f"{path!r} exists already; nothing was written."
-        raise ToolError(message, code=errors.E_BAD_ARGS, hint="Choose another name, or say that it may be overwritten.")
+        raise ToolError(
+            message,
+            code=errors.E_BAD_ARGS,
+            hint="Choose another name, or say that it may be overwritten.",
+        )
     with opened(workspace, path) as file:
         real = workspace.resolve(path)
         if isinstance(workspace, Guarded):
@@ -62,7 +72,7 @@ def _look(workspace: Workspace, path: str, overwrite: bool) -> os.stat_result | 
 
 
 def found(workspace: Workspace, path: str) -> os.stat_result | None:
-    """Say what is at a path; ``None`` for nothing."""
+    """Return what is at a path; ``None`` for nothing."""
     try:
         with workspace.at(path) as place:
             return os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)

@@ -1,6 +1,7 @@
 """Front matter that is not YAML: taken apart key by key, so that one wrong line costs no other.
 
-Each entry climbs down a ladder: as YAML by itself; as YAML with its plain values quoted; at last as a text read by lines.
+Each entry climbs down a ladder: as YAML by itself; as YAML with its plain values quoted; at last as
+a text read by lines.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ MOST_REPAIRED = 300
 
 _KEY = r"(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|(?![#\s]|-\s)[^\n]{1,200}?)[ \t]*:(?=\s|$)"
 _TIGHT_KEY = r"([A-Za-z][\w.-]{0,63})[ \t]*(?::(?!//)|：)"
-_LINE = r"(\s*(?:- +)*)(?:((?:\"[^\"]{1,200}\"|'[^']{1,200}'|[^\s#:\"'\[{][^:\[{]{0,200}?))[ \t]*:[ \t]+)?(\S.*)"
+_LINE = (
+    r"(\s*(?:- +)*)(?:((?:\"[^\"]{1,200}\"|'[^']{1,200}'|[^\s#:\"'\[{][^:\[{]{0,200}?))[ \t]*:["
+    r" \t]+)?(\S.*)"
+)
 
 
 class Entry(NamedTuple):
@@ -57,7 +61,9 @@ def repair(text: str, first: int, why: NotYaml, raw: frozenset[str]) -> Repaired
         found.fields[key], found.lines[key] = value, entry.line
         found.problems.extend(problems)
     if not found.problems and not excused:  # each entry is fine by itself, and yet the whole is not
-        found.problems.append(Problem(why.line, f"This is not YAML ({why}); each key was read by itself."))
+        found.problems.append(
+            Problem(why.line, f"This is not YAML ({why}); each key was read by itself.")
+        )
     return found
 
 
@@ -69,17 +75,27 @@ def _entries(lines: list[str], first: int) -> tuple[list[Entry], list[Problem]]:
         if match:
             entries.append(Entry(number, unquoted(match[1]), [line]))
         elif line.rstrip() == "..." or line.startswith("%YAML"):
-            stray.append(Problem(number, f"The line {line.strip()[:60]!r} means nothing here and is passed over."))
+            stray.append(
+                Problem(
+                    number, f"The line {line.strip()[:60]!r} means nothing here and is passed over."
+                )
+            )
         elif entries:
             entries[-1].lines.append(line)
         elif line.strip() and not line.lstrip().startswith("#"):
             stray.append(
-                Problem(number, f"This line is not read, for it has no key: {line.strip()[:80]!r}", fatal=True)
+                Problem(
+                    number,
+                    f"This line is not read, for it has no key: {line.strip()[:80]!r}",
+                    fatal=True,
+                )
             )
     return entries, stray
 
 
-def _read(entry: Entry, tried: bool, raw: frozenset[str]) -> tuple[str, object, list[Problem], bool]:
+def _read(
+    entry: Entry, tried: bool, raw: frozenset[str]
+) -> tuple[str, object, list[Problem], bool]:
     """Key, value, problems, and whether the entry is one that may be no YAML."""
     reason = "there are too many keys"
     for quoting in (False, True) if tried else ():
@@ -94,17 +110,24 @@ def _read(entry: Entry, tried: bool, raw: frozenset[str]) -> tuple[str, object, 
         ((key, value),), problems = mapping.fields.items(), list(mapping.notes)
         if quoting and key not in raw:
             problems.append(
-                Problem(entry.line, f"The value of {key!r} is not YAML ({reason}); it was read as if quoted.")
+                Problem(
+                    entry.line,
+                    f"The value of {key!r} is not YAML ({reason}); it was read as if quoted.",
+                )
             )
         return key, value, problems, key in raw
     if entry.key in raw and len(entry.lines) == 1:
         return entry.key, _plain(entry), [], True
-    problem = Problem(entry.line, f"The value of {entry.key!r} is not YAML ({reason}); it was read line by line.")
+    problem = Problem(
+        entry.line, f"The value of {entry.key!r} is not YAML ({reason}); it was read line by line."
+    )
     return entry.key, _plain(entry), [problem], False
 
 
 def _quoted(lines: list[str]) -> list[str]:
-    """The lines of an entry with each value in quotes that is not YAML by itself, and no tabs in front."""
+    """The lines of an entry with each value in quotes that is not YAML by itself, and no tabs in
+    front.
+    """
     result: list[str] = []
     block: int | None = None  # the indentation that the lines of a block of text exceed
     for line in lines:
@@ -119,7 +142,9 @@ def _quoted(lines: list[str]) -> list[str]:
         if match is None or content.startswith("#"):
             result.append(line)
             continue
-        front, key, value = match[1], match[2], match[3].rstrip()
+        front = match[1]
+        key = match[2]
+        value = match[3].rstrip()
         if re.fullmatch(r"[|>][+-]?\d?[+-]?(\s+#.*)?", value):
             block = len(margin)
         elif not (key is None and re.fullmatch(_KEY + r"\s*", content)) and not _is_yaml(value):
@@ -137,7 +162,9 @@ def _is_yaml(value: str) -> bool:
 
 
 def _plain(entry: Entry) -> object:
-    """The value by lines: what stands behind the colon, and what follows joined as the first line suggests."""
+    """The value by lines: what stands behind the colon, and what follows joined as the first line
+    suggests.
+    """
     match = re.match(_KEY, entry.lines[0]) or re.match(_TIGHT_KEY, entry.lines[0])
     first = entry.lines[0][match.end() :].strip() if match else entry.lines[0]
     rest = [line.strip() for line in entry.lines[1:] if not line.startswith("#")]

@@ -1,7 +1,8 @@
-"""YAML as front matter may use it: the library's events built into texts, lists and mappings, within bounds.
+"""YAML as front matter may use it: the library's events built into texts, lists and mappings,
+within bounds.
 
-The library's own constructors are not used: they turn ``no`` into False and ``1.10`` into 1.1, know tags, overwrite duplicate
-keys, and unfold aliases without end.
+The library's own constructors are not used: they turn ``no`` into False and ``1.10`` into 1.1, know
+tags, overwrite duplicate keys, and unfold aliases without end.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def parse(text: str, first: int = 1) -> Mapping:
         first: The line of the file on which the text begins; all lines given are lines of the file.
 
     Raises:
-        NotYaml: It is no YAML, no mapping, has tags or anchors that mean nothing, or exceeds a bound.
+        NotYaml: It is no YAML, no mapping, has tags or anchors that mean nothing, or exceeds a
+            bound.
     """
     import yaml
 
@@ -53,7 +55,9 @@ def parse(text: str, first: int = 1) -> Mapping:
         return builder.document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise NotYaml(first + (mark.line if mark else 0), error.problem or error.context or "it is not YAML") from None
+        raise NotYaml(
+            first + (mark.line if mark else 0), error.problem or error.context or "it is not YAML"
+        ) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # escapes such as "\UFFFFFFFF"
         raise NotYaml(first, str(error).partition("\n")[0] or "it is not YAML") from None
 
@@ -86,7 +90,12 @@ class _Builder:
                 raise NotYaml(self.line(event), "front matter is one document")
             if kind == "MappingStartEvent":
                 fields = self.value(event, 0, lines)
-            elif kind not in {"StreamStartEvent", "DocumentStartEvent", "DocumentEndEvent", "StreamEndEvent"}:
+            elif kind not in {
+                "StreamStartEvent",
+                "DocumentStartEvent",
+                "DocumentEndEvent",
+                "StreamEndEvent",
+            }:
                 raise NotYaml(self.line(event), "it is not a mapping of keys to values")
         for anchor in self.named.keys() - self.used:
             raise NotYaml(self.named[anchor], f"'&{anchor}' names a value that nothing refers to")
@@ -94,7 +103,9 @@ class _Builder:
         return Mapping(fields, lines, self.notes)
 
     def value(self, event: Any, depth: int, lines: dict[str, int] | None = None) -> object:
-        kind, line, before = type(event).__name__, self.line(event), self.count
+        kind = type(event).__name__
+        line = self.line(event)
+        before = self.count
         if kind == "AliasEvent":
             return self.alias(event.anchor, line)
         self.grow(1, line)
@@ -150,17 +161,25 @@ class _Builder:
             raise NotYaml(line, f"it has more than {MOST_VALUES} values")
 
     def tag(self, event: Any, line: int) -> None:
-        """Types are none of a file's business: those of YAML's core are passed over, others mean that no tag was meant."""
+        """Types are none of a file's business: those of YAML's core are passed over, others mean
+        that no tag was meant.
+        """
         tag = event.tag
         if tag is None:
             return
         if not tag.startswith(_CORE_TAG) or tag.removeprefix(_CORE_TAG) not in _PLAIN_TAGS:
             raise NotYaml(line, f"tags are not known here: {tag[:60]!r}")
-        self.notes.append(Problem(line, f"The tag !!{tag.removeprefix(_CORE_TAG)} is passed over: texts stay texts."))
+        self.notes.append(
+            Problem(
+                line, f"The tag !!{tag.removeprefix(_CORE_TAG)} is passed over: texts stay texts."
+            )
+        )
 
 
 def twice(key: str, line: int, before: int) -> Problem:
     """Say that a key stands twice, and which one holds."""
     return Problem(
-        line, f"The key {key[:60]!r} stands here again (first on line {before}): this value holds, that one does not."
+        line,
+        f"The key {key[:60]!r} stands here again (first on line {before}): this value holds, that"
+        " one does not.",
     )

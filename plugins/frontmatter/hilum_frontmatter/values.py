@@ -11,7 +11,7 @@ _FALSE = {"false", "no", "off", "n", "0"}
 
 
 def text(document: Document, key: str, default: str = "") -> str:
-    """Give a field as text, without white space around it.
+    """Return a field as text, without white space around it.
 
     Lists and mappings are written out, so that nothing of them is lost.
 
@@ -25,7 +25,8 @@ def text(document: Document, key: str, default: str = "") -> str:
 
 
 def flag(document: Document, key: str, default: bool | None = None) -> bool | None:
-    """Give a field as a truth value: true, yes, on, 1, or false, no, off, 0, in any case of letters.
+    """Return a field as a truth value: true, yes, on, 1, or false, no, off, 0, in any case of
+    letters.
 
     Args:
         document: What was read.
@@ -33,11 +34,13 @@ def flag(document: Document, key: str, default: bool | None = None) -> bool | No
         default: For a field that is missing, empty or none of these.
     """
     word = text(document, key).lower()
-    return True if word in _TRUE else False if word in _FALSE else default
+    if word in _TRUE:
+        return True
+    return False if word in _FALSE else default
 
 
 def number(document: Document, key: str, default: float | None = None) -> float | None:
-    """Give a field as a finite number; a whole one is an ``int``.
+    """Return a field as a finite number; a whole one is an ``int``.
 
     Args:
         document: What was read.
@@ -49,33 +52,38 @@ def number(document: Document, key: str, default: float | None = None) -> float 
         return default
     try:
         value = float(word)
-        return int(word) if word.lstrip("+-").isdecimal() else value if abs(value) < float("inf") else default
+        if word.lstrip("+-").isdecimal():
+            return int(word)
+        return value if abs(value) < float("inf") else default
     except ValueError:
         return default
 
 
 def names(document: Document, key: str) -> tuple[str, ...] | None:
-    """Give a field that names tools: a list, or one text (see `split_tools`).
+    """Return a field that names tools: a list, or one text (see `split_tools`).
 
     Args:
         document: What was read.
         key: The field.
 
     Returns:
-        None where the field is missing or has no value, which commonly means *all*; nothing in it for an empty list, *none*.
+        None where the field is missing or has no value, which commonly means *all*; nothing in it
+        for an empty list, *none*.
     """
     value = document.fields.get(key)
     if value is None:
         return None
     if isinstance(value, list):
-        return tuple(name for item in value if item is not None and (name := _written(item).strip()))
+        return tuple(
+            name for item in value if item is not None and (name := _written(item).strip())
+        )
     if isinstance(value, dict):
         return tuple(value)
     return split_tools(str(value))
 
 
 def globs(document: Document, key: str) -> tuple[str, ...]:
-    """Give a field that holds patterns of paths: a list, or one text (see `split_globs`).
+    """Return a field that holds patterns of paths: a list, or one text (see `split_globs`).
 
     Args:
         document: What was read.
@@ -83,7 +91,9 @@ def globs(document: Document, key: str) -> tuple[str, ...]:
     """
     value = document.fields.get(key)
     if isinstance(value, list):
-        return tuple(glob for item in value if item is not None for glob in split_globs(_written(item)))
+        return tuple(
+            glob for item in value if item is not None for glob in split_globs(_written(item))
+        )
     if isinstance(value, dict) and all(inner is None for inner in value.values()):
         return ("{" + ",".join(value) + "}",)  # `{a,b}` is a pattern here, and a mapping in YAML
     return split_globs(text(document, key))
@@ -95,22 +105,27 @@ def split_tools(text: str) -> tuple[str, ...]:
     Args:
         text: For example ``Bash(git add:*, git commit:*) Read, Grep``.
     """
-    return tuple(inner for part in _split(_bare(text), ", \t\n", "(", ")") if (inner := unquoted(part)))
+    return tuple(
+        inner for part in _split(_bare(text), ", \t\n", "(", ")") if (inner := unquoted(part))
+    )
 
 
 def split_globs(text: str) -> tuple[str, ...]:
     """Split patterns of paths at commas that stand outside of braces and brackets.
 
     Args:
-        text: For example ``**/*.{ts,tsx},src/**``; a list in brackets and quotes around patterns are taken off.
+        text: For example ``**/*.{ts,tsx},src/**``; a list in brackets and quotes around patterns
+            are taken off.
     """
     parts = (part.strip() for part in _split(_bare(text), ",\n", "{[", "}]"))
     return tuple(inner for part in parts if (inner := unquoted(part)))
 
 
 def _split(text: str, separators: str, opening: str, closing: str) -> Iterator[str]:
-    depth, start = 0, 0
-    # What is opened and never closed protects nothing: the separators after it would be lost with it.
+    depth = 0
+    start = 0
+    # What is opened and never closed protects nothing: the separators after it would be lost with
+    # it.
     balanced = sum(map(text.count, opening)) == sum(map(text.count, closing))
     for at, letter in enumerate(text):
         if letter in opening:
@@ -126,8 +141,12 @@ def _split(text: str, separators: str, opening: str, closing: str) -> Iterator[s
 def _bare(text: str) -> str:
     """A list in brackets that was not YAML, such as ``[*.ts, *.js]``, without the brackets."""
     text = text.strip()
-    whole = text.startswith("[") and text.endswith("]") and "]" not in text[:-1] and "[" not in text[1:]
-    return text[1:-1] if whole and ("," in text or "*" in text) else text
+    whole = (
+        text.startswith("[") and text.endswith("]") and "]" not in text[:-1] and "[" not in text[1:]
+    )
+    if whole and ("," in text or "*" in text):
+        return text[1:-1]
+    return text
 
 
 def unquoted(text: str) -> str:

@@ -1,6 +1,7 @@
 """Judges what an agent wants to do before it is done, and keeps its child processes in a sandbox.
 
-What stands here loads at first use: importing the package loads neither the grammar of the shell nor what makes sandboxes.
+What stands here loads at first use: importing the package loads neither the grammar of the shell
+nor what makes sandboxes.
 """
 
 from __future__ import annotations
@@ -37,29 +38,77 @@ if TYPE_CHECKING:
     from hilum_guard.trust import Trust, distrust, trusted
 
 __all__ = [
-    "CommandVerdict", "Enforced", "Explained", "Guard", "GuardSettings", "Held", "Redactor", "SimpleCommand", "Trust", "Wider",
-    "add_rule", "distrust", "explain_rule", "fit_path", "fit_words", "hidden", "host_of",
-    "judge_command", "load_rules", "looks_secret", "make_folder",
-    "open_session", "parse_rule", "pattern_words", "probe", "python_prints", "remove_rule", "report", "repository_doubt",
-    "secret_file", "server_tools", "trusted", "unknown_tool",
-]  # fmt: skip
+    "CommandVerdict",
+    "Enforced",
+    "Explained",
+    "Guard",
+    "GuardSettings",
+    "Held",
+    "Redactor",
+    "SimpleCommand",
+    "Trust",
+    "Wider",
+    "add_rule",
+    "distrust",
+    "explain_rule",
+    "fit_path",
+    "fit_words",
+    "hidden",
+    "host_of",
+    "judge_command",
+    "load_rules",
+    "looks_secret",
+    "make_folder",
+    "open_session",
+    "parse_rule",
+    "pattern_words",
+    "probe",
+    "python_prints",
+    "remove_rule",
+    "report",
+    "repository_doubt",
+    "secret_file",
+    "server_tools",
+    "trusted",
+    "unknown_tool",
+]
 
 # What the instance of a session implements: without it no call runs.
 gates = ("check_result", "on_tool_call", "redact_texts", "wrap_process")
 # Where what is public stands: module and name there.
 _HOMES = {
-    "CommandVerdict": "commands", "SimpleCommand": "commands", "judge_command": "commands",
-    "Explained": "half", "Guard": "half", "Redactor": "redaction", "hidden": "protected", "host_of": "addresses",
-    "repository_doubt": "harmless_git", "make_folder": "leftovers",
-    "looks_secret": "environment", "python_prints": "printed",
+    "CommandVerdict": "commands",
+    "SimpleCommand": "commands",
+    "judge_command": "commands",
+    "Explained": "half",
+    "Guard": "half",
+    "Redactor": "redaction",
+    "hidden": "protected",
+    "host_of": "addresses",
+    "repository_doubt": "harmless_git",
+    "make_folder": "leftovers",
+    "looks_secret": "environment",
+    "python_prints": "printed",
     "secret_file": "protected.secret",
-    "add_rule": "rule_files.add", "load_rules": "rule_files.load", "remove_rule": "rule_files.remove",
-    "explain_rule": "rules.explain", "parse_rule": "rules.parse", "pattern_words": "rules.pattern_words",
-    "fit_path": "rules.fit_path", "fit_words": "rules.fit_words", "server_tools": "tool_names",
+    "add_rule": "rule_files.add",
+    "load_rules": "rule_files.load",
+    "remove_rule": "rule_files.remove",
+    "explain_rule": "rules.explain",
+    "parse_rule": "rules.parse",
+    "pattern_words": "rules.pattern_words",
+    "fit_path": "rules.fit_path",
+    "fit_words": "rules.fit_words",
+    "server_tools": "tool_names",
     "unknown_tool": "tool_names.unknown",
-    "Enforced": "sandbox", "Held": "sandbox", "Wider": "sandbox", "probe": "sandbox", "report": "sandbox",
-    "Trust": "trust", "distrust": "trust", "trusted": "trust",
-}  # fmt: skip
+    "Enforced": "sandbox",
+    "Held": "sandbox",
+    "Wider": "sandbox",
+    "probe": "sandbox",
+    "report": "sandbox",
+    "Trust": "trust",
+    "distrust": "trust",
+    "trusted": "trust",
+}
 
 
 def __getattr__(name: str) -> Any:

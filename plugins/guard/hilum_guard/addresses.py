@@ -1,4 +1,6 @@
-"""Which hosts a session knows, and what an address carries: for calls that fetch pages without a question."""
+"""Which hosts a session knows, and what an address carries: for calls that fetch pages without a
+question.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,12 @@ MAX_TOKEN = 32
 """Characters of a random looking word in an address, above which it may carry data."""
 MAX_ADDRESS = 600
 MAX_QUERY = 300
-_RANDOM_BITS = 3.4  # bits a character: English words have 2.5 to 3.2, base64 and hex of random bytes 3.5 and more
+# Bits a character: English words have 2.5 to 3.2, base64 and hex of random bytes 3.5 and more
+_RANDOM_BITS = 3.4
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_BARE_HOST = re.compile(r"(?<![\w@./-])((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,24})(?![\w-]|\.\w)", re.I)
+_BARE_HOST = re.compile(
+    r"(?<![\w@./-])((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,24})(?![\w-]|\.\w)", re.I
+)
 _PIPED = re.compile(r"<stdin>\n.*\Z", re.S)
 # A bracket belongs to an address only around the host, where IPv6 is written so.
 _LINK = re.compile(r"\bhttps?://(?:\[[0-9a-f:.]+\])?[^\s<>\"'`)\]]*", re.I)
@@ -44,7 +49,10 @@ def host_of(url: object) -> str:
 
 
 def is_web_address(url: object) -> bool:
-    """Return whether a value is meant as an address of the web; ``host_of`` may find no host in it."""
+    """Return whether a value is meant as an address of the web.
+
+    ``host_of`` may find no host in it.
+    """
     return isinstance(url, str) and re.match(r"\s*https?:", url, re.I) is not None
 
 
@@ -61,7 +69,8 @@ def ascii_host(host: str) -> str:
 
 
 def typed(text: str) -> str:
-    """Return a prompt without what was piped in beside it: that is data, which somebody else may have written.
+    """Return a prompt without what was piped in beside it: that is data, which somebody else may
+    have written.
 
     ``hilum run`` puts it between ``<stdin>`` and ``</stdin>``, and escapes the end mark within it.
     """
@@ -69,7 +78,9 @@ def typed(text: str) -> str:
 
 
 def named_hosts(text: str) -> Iterator[str]:
-    """Yield the hosts that a text of the user names: in addresses, and alone (``docs.python.org``)."""
+    """Yield the hosts that a text of the user names: in addresses, and alone
+    (``docs.python.org``).
+    """
     for link in _LINK.findall(text):
         yield host_of(link)
     for host in _BARE_HOST.findall(text):
@@ -97,7 +108,9 @@ def is_loopback(host: str) -> bool:
 
 
 def hosts_within(url: str) -> list[str]:
-    """Return the hosts of addresses that an address carries in its query or path: a page may redirect to them."""
+    """Return the hosts of addresses that an address carries in its query or path: a page may
+    redirect to them.
+    """
     text = unquote(unquote(url))
     return [host for link in _LINK.findall(text[8:]) if (host := host_of(link))]
 
@@ -105,8 +118,8 @@ def hosts_within(url: str) -> list[str]:
 def carried_data(url: str) -> str:
     """Return why an address may carry data out; empty if it does not look like that.
 
-    Long words that look random in its path, query, fragment or host are encoded data, as far as anybody can tell.
-    Commit hashes are none.
+    Long words that look random in its path, query, fragment or host are encoded data, as far as
+    anybody can tell. Commit hashes are none.
     """
     if len(url) > MAX_ADDRESS:
         return f"the address has {len(url):,} characters"
@@ -125,13 +138,20 @@ def carried_data(url: str) -> str:
     text = unquote(f"{parts.path} {parts.query} {parts.fragment}")
     if any(ord(char) < 32 or not char.isprintable() for char in text):
         return "it carries encoded bytes"
-    # Numbers and hyphens part words; base64 for addresses uses hyphens, too, so what they join is looked at as well.
+    # Numbers and hyphens part words; base64 for addresses uses hyphens, too, so what they join is
+    # looked at as well.
     for token in re.findall(r"[A-Za-z0-9+_=~-]{%d,}" % MAX_TOKEN, text):  # noqa: UP031 - braces are the pattern's
         if _COMMIT.fullmatch(token):
             continue
         words = max((len(word) for word in re.split(r"[-_+=~]", token)), default=0)
-        mixed = bool(re.search(r"\d", token)) + bool(re.search(r"[A-Z]", token)) + bool(re.search(r"[a-z]", token))
-        if words >= MAX_TOKEN or (mixed == 3 and words >= MAX_TOKEN // 3 and _bits(token) > _RANDOM_BITS + 0.5):
+        mixed = (
+            bool(re.search(r"\d", token))
+            + bool(re.search(r"[A-Z]", token))
+            + bool(re.search(r"[a-z]", token))
+        )
+        if words >= MAX_TOKEN or (
+            mixed == 3 and words >= MAX_TOKEN // 3 and _bits(token) > _RANDOM_BITS + 0.5
+        ):
             return f"it carries {len(token)} characters that look like encoded data"
     return ""
 

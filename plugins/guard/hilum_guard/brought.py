@@ -1,7 +1,9 @@
-"""What a project brings along that widens what an agent can do there: the files, and what each holds.
+"""What a project brings along that widens what an agent can do there: the files, and what each
+holds.
 
-All of ``.hilum`` but what is known to be text or to narrow only, and the folders from which skills and agents of other
-programs are read: what stands there can name tools, give instructions and carry scripts.
+All of ``.hilum`` but what is known to be text or to narrow only, and the folders from which skills
+and agents of other programs are read: what stands there can name tools, give instructions and carry
+scripts.
 """
 
 from __future__ import annotations
@@ -15,11 +17,23 @@ from hilum import UsageError, errors
 
 OWN = ".hilum"
 FOLDERS = (
-    OWN, ".agents/skills", ".claude/agents", ".claude/skills", ".codex/agents", ".cursor/agents", ".gemini/agents",
-    ".github/agents", ".github/chatmodes", ".opencode/agent", ".opencode/agents",
-)  # fmt: skip
-MOST_FILES, MOST_BYTES, DEEPEST = 2_000, 20_000_000, 40
-# They can only narrow what an agent may do, or are text for its prompt; everything else in the folder counts.
+    OWN,
+    ".agents/skills",
+    ".claude/agents",
+    ".claude/skills",
+    ".codex/agents",
+    ".cursor/agents",
+    ".gemini/agents",
+    ".github/agents",
+    ".github/chatmodes",
+    ".opencode/agent",
+    ".opencode/agents",
+)
+MOST_FILES = 2_000
+MOST_BYTES = 20_000_000
+DEEPEST = 40
+# They can only narrow what an agent may do, or are text for its prompt; everything else in the
+# folder counts.
 _HARMLESS_FILES = frozenset({"permissions.toml", "settings.toml", ".gitignore"})
 _TEXT_FOLDERS = frozenset({"rules", "memory"})
 # A file whose status changed less than this ago may change once more without its times showing it.
@@ -28,13 +42,15 @@ _hashes: dict[str, tuple[tuple[int, ...], str]] = {}
 
 
 def brought(root: str) -> dict[str, str]:
-    """Give each file by path relative to the project, with a word that changes when its mode, content or link does. Blocks.
+    """Return each file by path relative to the project, with a word that changes when its mode,
+    content or link does. Blocks.
 
     Args:
         root: The project, resolved.
 
     Raises:
-        UsageError: It cannot be vouched for: too much, unreadable, a link out of the project, or no plain file.
+        UsageError: It cannot be vouched for: too much, unreadable, a link out of the project, or no
+            plain file.
     """
     found: dict[str, str] = {}
     size = 0
@@ -46,13 +62,19 @@ def brought(root: str) -> dict[str, str]:
             found[name], length = _word(name, path)
             size += length
             if len(found) > MOST_FILES or size > MOST_BYTES:
-                why = f"there are more than {MOST_FILES:,} files or {MOST_BYTES // 1_000_000} MB in it"
+                why = (
+                    f"there are more than {MOST_FILES:,} files or {MOST_BYTES // 1_000_000} MB"
+                    " in it"
+                )
                 raise _unsure(folder, why)
     return dict(sorted(found.items()))
 
 
 def _files(root: str, folder: str) -> Iterator[tuple[str, str | None]]:
-    """Give name and path of each file that counts; no path for a folder that is a link out of the project: none reads it."""
+    """Yield name and path of each file that counts.
+
+    No path for a folder that is a link out of the project: none reads it.
+    """
     top = os.path.join(root, folder)
     if not os.path.lexists(top):
         return
@@ -67,11 +89,15 @@ def _files(root: str, folder: str) -> Iterator[tuple[str, str | None]]:
 def _walk(root: str, folder: str, above: set[str]) -> Iterator[tuple[str, str]]:
     real = os.path.realpath(folder)
     if real in above or len(above) == DEEPEST:
-        raise _unsure(os.path.relpath(folder, root), "it is too deep, or a link to a folder above it")
+        raise _unsure(
+            os.path.relpath(folder, root), "it is too deep, or a link to a folder above it"
+        )
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
-        raise _unsure(os.path.relpath(folder, root), error.strerror or "it cannot be read") from None
+        raise _unsure(
+            os.path.relpath(folder, root), error.strerror or "it cannot be read"
+        ) from None
     own = folder == os.path.join(root, OWN)
     for name in names:
         path = os.path.join(folder, name)
@@ -80,13 +106,17 @@ def _walk(root: str, folder: str, above: set[str]) -> Iterator[tuple[str, str]]:
         if own and name in (_TEXT_FOLDERS if is_folder else _HARMLESS_FILES):
             continue
         if os.path.islink(path) and not _inside(path, root):
-            raise _unsure(shown, "it is a link out of the project, and may be another thing tomorrow")
+            raise _unsure(
+                shown, "it is a link out of the project, and may be another thing tomorrow"
+            )
         if is_folder:
             yield from _walk(root, path, above | {real})
         elif os.path.isfile(path):
             yield shown, path
         else:
-            raise _unsure(shown, "it is a link to nothing or no plain file, and may be another thing tomorrow")
+            raise _unsure(
+                shown, "it is a link to nothing or no plain file, and may be another thing tomorrow"
+            )
 
 
 def _inside(path: str, root: str) -> bool:
@@ -94,10 +124,19 @@ def _inside(path: str, root: str) -> bool:
 
 
 def _word(name: str, path: str) -> tuple[str, int]:
-    """Give the word for a file, and its size; its content is read again only when its status says that it changed."""
+    """Return the word for a file, and its size.
+
+    Its content is read again only when its status says that it changed.
+    """
     try:
         status = os.stat(path)
-        stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        stamp = (
+            status.st_dev,
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+        )
         known = _hashes.get(path)
         if known is None or known[0] != stamp:
             if status.st_size > MOST_BYTES:
@@ -113,7 +152,7 @@ def _word(name: str, path: str) -> tuple[str, int]:
 
 
 def digest(files: dict[str, str]) -> str:
-    """Give one digest of what ``brought`` gives."""
+    """Return one digest of what ``brought`` gives."""
     total = hashlib.sha256()
     for name, word in files.items():
         total.update(f"{len(os.fsencode(name))}:".encode() + os.fsencode(name) + word.encode())
@@ -122,5 +161,7 @@ def digest(files: dict[str, str]) -> str:
 
 def _unsure(name: str, why: str) -> UsageError:
     return UsageError(
-        f"{name} cannot be vouched for: {why}.", code=errors.E_FAILED, hint="Put plain files in its place."
+        f"{name} cannot be vouched for: {why}.",
+        code=errors.E_FAILED,
+        hint="Put plain files in its place.",
     )

@@ -1,4 +1,5 @@
-"""The sandbox of bubblewrap: namespaces for files, network, processes and shared memory, built before the command starts.
+"""The sandbox of bubblewrap: namespaces for files, network, processes and shared memory, built
+before the command starts.
 
 ::
 
@@ -6,9 +7,10 @@
 
 ``nsenter`` joins the loopback of the session (see ``loopback``), where it can be shared.
 
-``sh`` ignores the signals that ask to go, as bwrap would take everything down before the command could clean up; and it ends
-by the signal that ended the command. When everything in the sandbox has ended, it removes what must not be there. Nothing is
-mounted over a path that does not exist in a writable folder: bubblewrap would leave an empty file there.
+``sh`` ignores the signals that ask to go, as bwrap would take everything down before the command
+could clean up; and it ends by the signal that ended the command. When everything in the sandbox has
+ended, it removes what must not be there. Nothing is mounted over a path that does not exist in a
+writable folder: bubblewrap would leave an empty file there.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from hilum import Command
 if TYPE_CHECKING:
     from hilum_guard.policy import Policy
 
-# bwrap's output goes through descriptor 4, so that what inside.py tells is all that the shell reads.
+# bwrap's output goes through descriptor 4, so that what inside.py tells is all that the shell
+# reads.
 SCRIPT = """
 trap '' TERM INT HUP QUIT
 exec 4>&1 5<"$1"
@@ -44,7 +47,8 @@ exit "$code"
 """
 _START = "import sys; sys.path.append(sys.argv[1]); import inside; inside.main(*sys.argv[2:])"
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-# The same as inside.py where there is a Perl, whose start costs 1.5 ms and not 7. No module is loaded. FPE: Perl ignores it.
+# The same as inside.py where there is a Perl, whose start costs 1.5 ms and not 7. No module is
+# loaded. FPE: Perl ignores it.
 FIRST = r"""
 my ($prlimit, $processes, $file_size, $more, @argv) = @ARGV;
 for ([6, $processes], [1, 1_000_000 * $file_size]) {  # RLIMIT_NPROC, RLIMIT_FSIZE
@@ -106,7 +110,8 @@ _BASE = (
     "--die-with-parent",
     "--as-pid-1",
 )
-# Of /run, which is full of sockets of services, what programs cannot do without: name resolution, and NixOS's programs.
+# Of /run, which is full of sockets of services, what programs cannot do without: name resolution,
+# and NixOS's programs.
 _RUN = (
     "/run/systemd/resolve/resolv.conf",
     "/run/systemd/resolve/stub-resolv.conf",
@@ -117,13 +122,20 @@ _RUN = (
 
 
 def find() -> str:
-    """Give the path of bubblewrap, empty if there is none: the system's own first, which AppArmor lets make namespaces."""
+    """Return the path of bubblewrap, empty if there is none: the system's own first, which AppArmor
+    lets make namespaces.
+    """
     system = "/usr/bin/bwrap"
-    return system if os.access(system, os.X_OK) else (shutil.which("bwrap", path="/bin:/usr/local/bin") or "")
+    if os.access(system, os.X_OK):
+        return system
+    return shutil.which("bwrap", path="/bin:/usr/local/bin") or ""
 
 
 def maker() -> list[str]:
-    """Give the command that makes a loopback to share (see ``loopback``); bubblewrap, as it may where others may not."""
+    """Return the command that makes a loopback to share (see ``loopback``).
+
+    Bubblewrap, as it may where others may not.
+    """
     from hilum_guard.loopback import HOLD
 
     new = ("--unshare-user", "--unshare-net", "--die-with-parent")
@@ -131,7 +143,10 @@ def maker() -> list[str]:
 
 
 def joined(loopback: tuple[str, ...]) -> list[str]:
-    """Give the words that go before bubblewrap to join a loopback; none where there is none to join."""
+    """Return the words that go before bubblewrap to join a loopback.
+
+    None where there is none to join.
+    """
     if not loopback:
         return []
     user, network = loopback
@@ -139,8 +154,11 @@ def joined(loopback: tuple[str, ...]) -> list[str]:
 
 
 def nsenter() -> str:
-    """Give the path of nsenter, empty if there is none."""
-    return shutil.which("nsenter", path="/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin") or ""
+    """Return the path of nsenter, empty if there is none."""
+    return (
+        shutil.which("nsenter", path="/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin")
+        or ""
+    )
 
 
 def trial(loopback: tuple[str, ...] = ()) -> str:
@@ -154,31 +172,55 @@ def trial(loopback: tuple[str, ...] = ()) -> str:
     """
     if sys.platform != "linux":
         return "bubblewrap exists for Linux only"
-    if not (bwrap := find()):
+    bwrap = find()
+    if not bwrap:
         return "bubblewrap (bwrap) is not installed"
-    argv = [*joined(loopback), bwrap, *_ROOT, *([] if loopback else ["--unshare-net"]), *_BASE, "--"]
+    argv = [
+        *joined(loopback),
+        bwrap,
+        *_ROOT,
+        *([] if loopback else ["--unshare-net"]),
+        *_BASE,
+        "--",
+    ]
     try:
         done = subprocess.run([*argv, "/bin/sh", "-c", ":"], capture_output=True, timeout=4)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap cannot be run: {error}"
     if done.returncode:
-        return f"bubblewrap fails: {done.stderr.decode(errors='replace').strip() or done.returncode}"
+        return (
+            f"bubblewrap fails: {done.stderr.decode(errors='replace').strip() or done.returncode}"
+        )
     return ""
 
 
 def wrap(command: Command, policy: Policy) -> Command:
-    """Give the command that runs a command in the sandbox."""
+    """Return the command that runs a command in the sandbox."""
     from hilum_guard import groups
     from hilum_guard.environment import split
 
     outer, inner = split(command.env | {"TMPDIR": "/tmp"})
     outer.pop("XDG_RUNTIME_DIR", None)
-    more = "\0".join(f"{name}={value}" for name, value in inner.items()).encode(errors="surrogateescape").hex()
+    more = (
+        "\0".join(f"{name}={value}" for name, value in inner.items())
+        .encode(errors="surrogateescape")
+        .hex()
+    )
     first = _first()
-    argv = [*joined(policy.loopback), find(), *_arguments(policy), "--chdir", command.cwd, "--", *first]
+    argv = [
+        *joined(policy.loopback),
+        find(),
+        *_arguments(policy),
+        "--chdir",
+        command.cwd,
+        "--",
+        *first,
+    ]
     argv += [str(policy.processes), str(policy.file_size), more, *command.argv]
     gone = [shlex.quote(path) for path in policy.unwanted]
-    clean = "\n".join(f"if [ -e {path} ] || [ -L {path} ]; then /bin/rm -rf -- {path}; fi" for path in gone)
+    clean = "\n".join(
+        f"if [ -e {path} ] || [ -L {path} ]; then /bin/rm -rf -- {path}; fi" for path in gone
+    )
     script = groups.script(policy.group) + SCRIPT.format(clean=clean)
     if first[0] == PERL:
         outer["PERL_BADLANG"] = "0"  # or Perl speaks of locales that are not there
@@ -187,21 +229,26 @@ def wrap(command: Command, policy: Policy) -> Command:
 
 
 def _first() -> tuple[str, ...]:
-    """Give the program that is process 1 of a sandbox."""
-    if (number := _PRLIMIT.get(os.uname().machine)) and os.access(PERL, os.X_OK):
+    """Return the program that is process 1 of a sandbox."""
+    number = _PRLIMIT.get(os.uname().machine)
+    if number and os.access(PERL, os.X_OK):
         return (PERL, "-e", FIRST, str(number))
     return (interpreter(), "-I", "-S", "-c", _START, _FOLDER)
 
 
 def interpreter() -> str:
-    """Give the interpreter itself, without a virtual environment: it starts faster."""
+    """Return the interpreter itself, without a virtual environment: it starts faster."""
     return os.path.realpath(sys.executable)
 
 
 def _arguments(policy: Policy) -> list[str]:
     mounts = _mounts(policy)
     # A folder comes before what is in it: what is mounted later lies on top.
-    ordered = [word for path in sorted(mounts, key=lambda path: (path.count("/"), path)) for word in mounts[path]]
+    ordered = [
+        word
+        for path in sorted(mounts, key=lambda path: (path.count("/"), path))
+        for word in mounts[path]
+    ]
     return [
         *_ROOT,
         *ordered,
@@ -212,40 +259,57 @@ def _arguments(policy: Policy) -> list[str]:
 
 
 def _mounts(policy: Policy) -> dict[str, tuple[str, ...]]:
-    """Give the mounts by path, the strictest one where a path has several."""
+    """Return the mounts by path, the strictest one where a path has several."""
     temp = os.path.realpath("/tmp")
     hidden = {
-        path: ("--tmpfs", path) if os.path.isdir(path) else ("--ro-bind", os.devnull, path) for path in policy.hidden
+        path: ("--tmpfs", path) if os.path.isdir(path) else ("--ro-bind", os.devnull, path)
+        for path in policy.hidden
     }
     mounts: dict[str, tuple[str, ...]] = {
         path: ("--tmpfs", path) for path in ("/run", "/var/tmp") if os.path.isdir(path)
     }
-    mounts |= {path: ("--ro-bind", path, path) for name in _KERNEL if os.path.exists(path := f"/proc/{name}")}
+    mounts |= {
+        path: ("--ro-bind", path, path)
+        for name in _KERNEL
+        if os.path.exists(path := f"/proc/{name}")
+    }
     mounts[temp] = ("--bind", policy.temp, temp)
     needed = {path: ("--ro-bind", path, path) for path in _needed((*mounts, *hidden))}
     needed |= {path: ("--ro-bind", path, path) for path in policy.shown if os.path.exists(path)}
     for path in policy.protected:
         for folder in _between(path, policy.writable):
-            mounts[folder] = ("--bind", folder, folder)  # a mount point cannot be renamed, and with it what is in it
+            mounts[folder] = (
+                "--bind",
+                folder,
+                folder,
+            )  # a mount point cannot be renamed, and with it what is in it
     mounts |= {path: ("--bind", path, path) for path in policy.writable}
     mounts |= {path: ("--ro-bind", path, path) for path in policy.protected}
     return needed | mounts | hidden
 
 
 def _needed(covered: tuple[str, ...]) -> Iterator[str]:
-    """Give what the sandbox itself cannot do without, where it lies in a folder that is covered."""
+    """Yield what the sandbox itself cannot do without, where it lies in a folder that is
+    covered.
+    """
     for path in (*_pythons(), *filter(os.path.exists, _RUN)):
         if any(path.startswith(f"{folder}/") for folder in covered):
             yield path
 
 
 def _pythons() -> list[str]:
-    """Return the folders of the interpreter, and those below /tmp from which Python imports at the moment."""
-    # What is worked on is beside them: the workers of plugins are imported from there. A program may change sys.path and
-    # remove such a folder, and bubblewrap starts nothing if one of its sources is missing.
+    """Return the folders of the interpreter, and those below /tmp from which Python imports at the
+    moment.
+    """
+    # What is worked on is beside them: the workers of plugins are imported from there. A program
+    # may change sys.path and remove such a folder, and bubblewrap starts nothing if one of its
+    # sources is missing.
     temp = os.path.realpath("/tmp") + "/"
     imported = {os.path.realpath(path) for path in sys.path if os.path.isabs(path)}
-    return sorted(_installation() | {path for path in imported if path.startswith(temp) and os.path.exists(path)})
+    return sorted(
+        _installation()
+        | {path for path in imported if path.startswith(temp) and os.path.exists(path)}
+    )
 
 
 @functools.cache
@@ -253,11 +317,13 @@ def _installation() -> frozenset[str]:
     import sysconfig
 
     base = sysconfig.get_paths()
-    return frozenset({_FOLDER, interpreter(), sys.base_prefix, sys.prefix, base["stdlib"], base["platstdlib"]})
+    return frozenset(
+        {_FOLDER, interpreter(), sys.base_prefix, sys.prefix, base["stdlib"], base["platstdlib"]}
+    )
 
 
 def _between(path: str, roots: tuple[str, ...]) -> Iterator[str]:
-    """Give the folders between a writable folder and a path in it."""
+    """Yield the folders between a writable folder and a path in it."""
     folder = os.path.dirname(path)
     while folder not in roots and len(folder) > 1:
         yield folder

@@ -1,4 +1,6 @@
-"""Judges command texts by reading them: certainly destructive, harmless, or the user's to decide."""
+"""Judges command texts by reading them: certainly destructive, harmless, or the user's to
+decide.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,14 @@ __all__ = ["CommandVerdict", "SimpleCommand", "judge_command"]
 class SimpleCommand:
     """One simple command of a text, for rules such as `git status:*` to be matched against.
 
-    A rule that allows must fit every command that is not a `wrapper`, and be `literal`; a rule that denies need fit only one.
+    A rule that allows must fit every command that is not a `wrapper`, and be `literal`; a rule that
+    denies need fit only one.
 
     Attributes:
-        words: Program and arguments as the program gets them. What only the run would tell stands as `…`.
-        source: How it stands in the text; for a command that another one runs, as it would be written alone.
+        words: Program and arguments as the program gets them. What only the run would tell stands
+            as `…`.
+        source: How it stands in the text; for a command that another one runs, as it would be
+            written alone.
         literal: Every word stands in the text as it is, but for quotes.
         assigned: Variables set for this command, or by it.
         writes: Files its redirections write to, as they are written there.
@@ -39,7 +44,8 @@ class SimpleCommand:
         stdin: The text that is fed into it, if the text tells.
         found: Its words with `{}` for what a `find` finds, if it is run for that.
         finder: The words of that `find`.
-        finder_at: Where the action that runs it stands in them; 0 where it gets all that is printed, -1 for some of it.
+        finder_at: Where the action that runs it stands in them; 0 where it gets all that is
+            printed, -1 for some of it.
     """
 
     words: tuple[str, ...]
@@ -75,15 +81,21 @@ class CommandVerdict:
     """What reading a command text says.
 
     Attributes:
-        kind: `block` (certainly destructive), `auto` (harmless as it is written) or `ask` (everything else).
+        kind: `block` (certainly destructive), `auto` (harmless as it is written) or `ask`
+            (everything else).
         reason: Why, one sentence for the user and the model.
-        commands: Its simple commands, with those that others run; incomplete if the text could not be read.
-        writes: Files in the workspace that an `auto` text writes by redirection, resolved: judge them as `write_file`.
+        commands: Its simple commands, with those that others run; incomplete if the text could not
+            be read.
+        writes: Files in the workspace that an `auto` text writes by redirection, resolved: judge
+            them as `write_file`.
         complete: Whether the text was read to its end, so that `commands` has all of them.
-        grave: Why the user is asked whatever the policy, and whatever rule allows it but by its very text; mostly empty.
-        implied: Commands that are not written in the text, but that it runs or may run: what an alias of Git, a script of the
-            workspace or `python -m` stands for. For rules that ask or deny; rules that allow are about `commands`.
-        unresolved: Commands of which only the run would tell what they run, such as an unknown sub-command of Git.
+        grave: Why the user is asked whatever the policy, and whatever rule allows it but by its
+            very text; mostly empty.
+        implied: Commands that are not written in the text, but that it runs or may run: what an
+            alias of Git, a script of the workspace or `python -m` stands for. For rules that ask or
+            deny; rules that allow are about `commands`.
+        unresolved: Commands of which only the run would tell what they run, such as an unknown
+            sub-command of Git.
     """
 
     kind: Literal["block", "ask", "auto"]
@@ -128,26 +140,37 @@ def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> 
         unread = str(error)
     except Exception as error:  # whatever a reader trips over is no reason to let a command pass
         unread = f"The command could not be read ({type(error).__name__})."
-    listed = [simple for simple in reader.found if simple.words or simple.assigned or simple.redirects]
+    listed = [
+        simple for simple in reader.found if simple.words or simple.assigned or simple.redirects
+    ]
     try:
         scripts = script_commands(listed, places)
     except Exception as error:  # as above
         scripts = Scripts()
-        unread = unread or f"The scripts that the command runs could not be read ({type(error).__name__})."
+        unread = (
+            unread
+            or f"The scripts that the command runs could not be read ({type(error).__name__})."
+        )
     verdict = CommandVerdict(
         "ask",
         unread,
         commands=tuple(_shown(simple) for simple in listed if not simple.implied),
         complete=not unread,
-        implied=tuple(_shown(simple) for simple in (*(s for s in listed if s.implied), *scripts.found)),
+        implied=tuple(
+            _shown(simple) for simple in (*(s for s in listed if s.implied), *scripts.found)
+        ),
         unresolved=tuple(
-            Unresolved(_shown(simple).words, why) for simple, why in (*reader.unresolved, *scripts.unresolved)
+            Unresolved(_shown(simple).words, why)
+            for simple, why in (*reader.unresolved, *scripts.unresolved)
         ),
     )
-    if why := _ruin(reader):
+    why = _ruin(reader)
+    if why:
         return attrs.evolve(verdict, kind="block", reason=why)
     if unread and (
-        why := _ruin_in_pieces(text, places, reader.state.cwds[-1], os.path.abspath(folder or places.workspace))
+        why := _ruin_in_pieces(
+            text, places, reader.state.cwds[-1], os.path.abspath(folder or places.workspace)
+        )
     ):
         return attrs.evolve(verdict, kind="block", reason=why)
     grave = _grave(reader)
@@ -163,21 +186,28 @@ def _ruin(reader: Reader) -> str:
 
     if reader.bombs:
         return f"It starts processes without end (`{reader.bombs[0]}` is a fork bomb)."
-    if why := history_ruin(reader.found) or kills_all(reader.found):
+    why = history_ruin(reader.found) or kills_all(reader.found)
+    if why:
         return why
-    return next((f"{why} ({simple.source[:200]})" for simple in reader.found if (why := ruin(simple))), "")
+    return next(
+        (f"{why} ({simple.source[:200]})" for simple in reader.found if (why := ruin(simple))), ""
+    )
 
 
 def _grave(reader: Reader) -> str:
     from hilum_guard.destructive import grave
 
-    return next((f"{why} ({simple.source[:200]})" for simple in reader.found if (why := grave(simple))), "")
+    return next(
+        (f"{why} ({simple.source[:200]})" for simple in reader.found if (why := grave(simple))), ""
+    )
 
 
 def _ruin_in_pieces(text: str, places: Places, last: str | None, first: str) -> str:
-    """Return why a part of a text that cannot be read as a whole is destructive: padding must hide nothing.
+    """Return why a part of a text that cannot be read as a whole is destructive: padding must hide
+    nothing.
 
-    Each statement is read alone, in the folder where the text begins and in the one that the part which was read ends in.
+    Each statement is read alone, in the folder where the text begins and in the one that the part
+    which was read ends in.
     """
     from hilum_guard.grammar import Unreadable
     from hilum_guard.pieces import statements
@@ -188,13 +218,14 @@ def _ruin_in_pieces(text: str, places: Places, last: str | None, first: str) -> 
             reader = Reader(places, cwd)
             with suppress(Unreadable, RecursionError, ValueError):
                 reader.read(piece)
-            if why := _ruin(reader):
+            why = _ruin(reader)
+            if why:
                 return why
     return ""
 
 
 def _doubt(reader: Reader) -> tuple[str, tuple[str, ...]]:
-    """Say why a text is not harmless, and what it writes."""
+    """Return why a text is not harmless, and what it writes."""
     from hilum_guard.harmless import doubt
 
     writes: list[str] = []
@@ -217,11 +248,17 @@ def _shown(simple: Simple) -> SimpleCommand:
     from hilum_guard.words import UNKNOWN
 
     finder = simple.finder
-    if finder and not any(word.found for word in simple.words) and finder.words[finder.at].value not in BESIDE:
+    if (
+        finder
+        and not any(word.found for word in simple.words)
+        and finder.words[finder.at].value not in BESIDE
+    ):
         finder = None
     return SimpleCommand(
         words=tuple(word.value.replace(UNKNOWN, "…") for word in simple.words),
-        found=tuple((word.found or word.value).replace(UNKNOWN, "…") for word in simple.words) if finder else (),
+        found=tuple((word.found or word.value).replace(UNKNOWN, "…") for word in simple.words)
+        if finder
+        else (),
         finder=tuple(word.value.replace(UNKNOWN, "…") for word in finder.words) if finder else (),
         finder_at=finder.at if finder else 0,
         source=simple.source.replace(UNKNOWN, "…"),
@@ -237,11 +274,17 @@ def _shown(simple: Simple) -> SimpleCommand:
 
 
 def _redirected(simple: Simple, sign: str) -> Iterator[str]:
-    """Yield the files that redirections write (`>`) or read (`<`); `2>&1` names no file, and `> 1` does."""
+    """Yield the files that redirections write (`>`) or read (`<`).
+
+    `2>&1` names no file, and `> 1` does.
+    """
     from hilum_guard.words import UNKNOWN
 
     for redirect in simple.redirects:
-        fits = sign in redirect.operator if sign == ">" else redirect.operator.startswith(sign)
+        if sign == ">":
+            fits = sign in redirect.operator
+        else:
+            fits = redirect.operator.startswith(sign)
         copies = redirect.operator in (">&", "<&") and re.fullmatch(r"\d*-?", redirect.target.value)
         if fits and not copies:
             yield redirect.target.value.replace(UNKNOWN, "…")

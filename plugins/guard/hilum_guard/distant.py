@@ -1,4 +1,6 @@
-"""Commands that run others far away from where they stand: for what they find, in a container, on another machine, in Git."""
+"""Commands that run others far away from where they stand: for what they find, in a container, on
+another machine, in Git.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,14 @@ def xargs(reader: Reader, simple: Simple) -> str | None:
     given = _given(simple.stdin)
     if reader.state.listed is not None and simple.stdin is None:
         given, reader.state.finder = [Word(UNKNOWN, plain=False, found="{}")], reader.state.listed
-    replaced = next((words[n + 1].value if x.value == "-I" else x.value[2:] for n, x in enumerate(words[1:at], 1)
-                     if x.value.startswith("-I") and n + 1 < len(words)), "{}" if "-i" in text else "")  # fmt: skip
+    replaced = next(
+        (
+            words[n + 1].value if x.value == "-I" else x.value[2:]
+            for n, x in enumerate(words[1:at], 1)
+            if x.value.startswith("-I") and n + 1 < len(words)
+        ),
+        "{}" if "-i" in text else "",
+    )
     before = len(reader.found)
     for later in later_starts(words, "IEdaLnPs", at):
         reader.run_inner(simple, (*words[later:], *given), stdin="")
@@ -47,9 +55,18 @@ def xargs(reader: Reader, simple: Simple) -> str | None:
     if not replaced:
         return reader.run_inner(simple, (*command, *given), stdin="")
     for each in given:
-        changed = tuple(attrs.evolve(each, value=x.value.replace(replaced, each.value),
-                                     found=x.value.replace(replaced, each.found) if each.found else "")
-                        if replaced in x.value else x for x in command)  # fmt: skip
+        changed = tuple(
+            (
+                attrs.evolve(
+                    each,
+                    value=x.value.replace(replaced, each.value),
+                    found=x.value.replace(replaced, each.found) if each.found else "",
+                )
+                if replaced in x.value
+                else x
+            )
+            for x in command
+        )
         reader.run_inner(simple, changed, stdin="")
     return None
 
@@ -58,7 +75,10 @@ def parallel(reader: Reader, simple: Simple) -> str | None:
     """`… | parallel COMMAND`, `parallel COMMAND ::: WORDS`: the command for each word."""
     words = simple.words
     at = operands_at(words, "jSdNInaLlPs")
-    split = next((n for n, word in enumerate(words) if n >= at and word.value in {":::", ":::+", "::::"}), len(words))
+    split = next(
+        (n for n, word in enumerate(words) if n >= at and word.value in {":::", ":::+", "::::"}),
+        len(words),
+    )
     command = words[at:split]
     given = [attrs.evolve(word, plain=False) for word in words[split + 1 :][:20]]
     if split == len(words):
@@ -72,7 +92,9 @@ def parallel(reader: Reader, simple: Simple) -> str | None:
     text = " ".join(word.value for word in command)
     for each in given:
         # The command is put together as text, which a shell reads.
-        reader.read_nested(text.replace("{}", each.value) if "{}" in text else f"{text} {each.value}")
+        reader.read_nested(
+            text.replace("{}", each.value) if "{}" in text else f"{text} {each.value}"
+        )
         if UNKNOWN in each.value:
             reader.run_inner(simple, (*command, each), stdin="")
     return None
@@ -91,14 +113,24 @@ def fd(reader: Reader, simple: Simple) -> str | None:
     if not command:
         return None
     operands = [word for word in words[:at] if not word.value.startswith("-")]
-    # A pattern that takes everything deletes what is searched; another one finds what only the disk tells.
+    # A pattern that takes everything deletes what is searched; another one finds what only the disk
+    # tells.
     everything = not operands or operands[0].value in {"", ".", ".*"}
-    places = (operands[1:] or [Word(".")]) if everything else [Word(UNKNOWN, plain=False)]
+    if everything:
+        places = operands[1:] or [Word(".")]
+    else:
+        places = [Word(UNKNOWN, plain=False)]
     for place in places:
         found = attrs.evolve(place, plain=False, found="{}")
         if any("{" in word.value for word in command):
-            filled = tuple(attrs.evolve(found, value=word.value.replace("{}", place.value)) if "{}" in word.value else word
-                           for word in command)  # fmt: skip
+            filled = tuple(
+                (
+                    attrs.evolve(found, value=word.value.replace("{}", place.value))
+                    if "{}" in word.value
+                    else word
+                )
+                for word in command
+            )
         else:
             filled = (*command, found)
         reader.run_inner(simple, filled)
@@ -121,7 +153,10 @@ def find(reader: Reader, simple: Simple) -> str | None:
     begin = 0
     while begin < len(words) and words[begin].value in {"-H", "-L", "-P"}:
         begin += 1
-    end = next((n for n, x in enumerate(words) if n >= begin and (x.value[:1] in {"-", "!", "("})), len(words))
+    end = next(
+        (n for n, x in enumerate(words) if n >= begin and (x.value[:1] in {"-", "!", "("})),
+        len(words),
+    )
     starts = words[begin:end] or (Word("."),)
     tests = words[end:]
     targets = _narrowed(starts, tests)
@@ -132,16 +167,36 @@ def find(reader: Reader, simple: Simple) -> str | None:
             given = (attrs.evolve(target, plain=False, found="{}") for target in targets)
             reader.run_inner(simple, (Word("rm"), Word("-rf"), *given))
         elif word.value in {"-exec", "-execdir", "-ok", "-okdir"}:
-            stop = next((m for m in range(n + 1, len(tests)) if tests[m].value == ";"
-                         or (tests[m].value == "+" and tests[m - 1].value == "{}")), len(tests))  # fmt: skip
+            stop = next(
+                (
+                    m
+                    for m in range(n + 1, len(tests))
+                    if tests[m].value == ";"
+                    or (tests[m].value == "+" and tests[m - 1].value == "{}")
+                ),
+                len(tests),
+            )
             for target in targets:
-                command = tuple(attrs.evolve(target, value=x.value.replace("{}", target.value), plain=False, found=x.value)
-                                if "{}" in x.value else x for x in tests[n + 1 : stop])  # fmt: skip
+                command = tuple(
+                    (
+                        attrs.evolve(
+                            target,
+                            value=x.value.replace("{}", target.value),
+                            plain=False,
+                            found=x.value,
+                        )
+                        if "{}" in x.value
+                        else x
+                    )
+                    for x in tests[n + 1 : stop]
+                )
                 if command and program(command[0]) == "rm":
                     command = (command[0], Word("-r"), *command[1:])
                 reader.run_inner(simple, command)
     reader.state.finder = outer
-    return "\n".join(t.value for t in targets) if all(t.known for t in targets) else None
+    if all(t.known for t in targets):
+        return "\n".join(t.value for t in targets)
+    return None
 
 
 BESIDE = frozenset({"-execdir", "-okdir"})
@@ -150,7 +205,7 @@ _FILTERS = frozenset("grep egrep fgrep sort uniq head tail".split())
 
 
 def listed(commands: list[Simple], before: Finder | None) -> Finder | None:
-    """Give the `find` whose findings a part of a pipeline prints, or some of them.
+    """Return the `find` whose findings a part of a pipeline prints, or some of them.
 
     Args:
         commands: The commands of this part.
@@ -161,13 +216,18 @@ def listed(commands: list[Simple], before: Finder | None) -> Finder | None:
     name = program(commands[0].words[0])
     if name in {"find", "gfind"}:
         return Finder(commands[0].words)
-    if name in _FILTERS and not any(re.match(r"-\w*[onc]|--", word.value) for word in commands[0].words[1:]):
+    if name in _FILTERS and not any(
+        re.match(r"-\w*[onc]|--", word.value) for word in commands[0].words[1:]
+    ):
         return before and attrs.evolve(before, at=-1)
     return None
 
 
 def _narrowed(starts: tuple[Word, ...], tests: tuple[Word, ...]) -> list[Word]:
-    """Give what a find would find, as paths that stand for all of it; unknown if it depends on the files."""
+    """Return what a find would find, as paths that stand for all of it.
+
+    Unknown if it depends on the files.
+    """
     found = list(starts)
     for n, word in enumerate(tests[:-1]):
         pattern = tests[n + 1].value
@@ -184,11 +244,16 @@ def ssh(reader: Reader, simple: Simple) -> str | None:
     """`ssh HOST COMMAND`: read as if it ran here, in a folder that is not known."""
     at = operands_at(simple.words, "bBcDEeFIiJLlmOopQRSWw") + 1
     for word in simple.words:
-        if found := re.fullmatch(r"(?:-o)?(?:ProxyCommand|LocalCommand|KnownHostsCommand)[= ](.*)", word.value, re.I):
+        found = re.fullmatch(
+            r"(?:-o)?(?:ProxyCommand|LocalCommand|KnownHostsCommand)[= ](.*)", word.value, re.I
+        )
+        if found:
             reader.read_nested(found[1])
     cwds, reader.state.cwds = reader.state.cwds, (None,)
     try:
-        return reader.read_nested(" ".join(word.value for word in simple.words[at:]) or simple.stdin or "")
+        return reader.read_nested(
+            " ".join(word.value for word in simple.words[at:]) or simple.stdin or ""
+        )
     finally:
         reader.state.cwds = cwds
 
@@ -196,7 +261,10 @@ def ssh(reader: Reader, simple: Simple) -> str | None:
 def container(reader: Reader, simple: Simple) -> str | None:
     """`docker run -v HOST:THERE IMAGE COMMAND`, `docker exec NAME COMMAND`."""
     words = simple.words
-    at = next((n for n, x in enumerate(words) if x.value in {"run", "exec", "create"}), len(words)) + 1
+    at = (
+        next((n for n, x in enumerate(words) if x.value in {"run", "exec", "create"}), len(words))
+        + 1
+    )
     mounts: list[tuple[str, str]] = []
     entry: tuple[Word, ...] = ()
     while at < len(words) and words[at].value.startswith("-"):
@@ -205,22 +273,36 @@ def container(reader: Reader, simple: Simple) -> str | None:
             at += 1
             value = words[at].value
         elif option.startswith("-v") and not option.startswith("--") and len(option) > 2:
-            option, value = "-v", option[2:]
+            value = option[2:]
+            option = "-v"
         at += 1
         if option in {"-v", "--volume"}:
             source, _, rest = value.partition(":")
             mounts.append((source, rest.split(":")[0] or "/"))
         elif option == "--mount":
             pairs = dict(part.partition("=")[::2] for part in value.split(","))
-            mounts.append((pairs.get("source", pairs.get("src", "")), pairs.get("target", pairs.get("dst", "/"))))
+            mounts.append(
+                (
+                    pairs.get("source", pairs.get("src", "")),
+                    pairs.get("target", pairs.get("dst", "/")),
+                )
+            )
         elif option == "--entrypoint":
             entry = (Word(value),)
     outer = reader.state
     places = outer.places
-    shown = [(there.rstrip("/") or "/", places.absolute(here, outer.cwds[-1]) if not places.contained else None)
-             for here, there in mounts if here.startswith(("/", ".", "~"))]  # fmt: skip
+    shown = [
+        (
+            there.rstrip("/") or "/",
+            places.absolute(here, outer.cwds[-1]) if not places.contained else None,
+        )
+        for here, there in mounts
+        if here.startswith(("/", ".", "~"))
+    ]
     reader.state = outer.copy()
-    reader.state.places = attrs.evolve(places, contained=True, mounts=tuple((t, h) for t, h in shown if h))
+    reader.state.places = attrs.evolve(
+        places, contained=True, mounts=tuple((t, h) for t, h in shown if h)
+    )
     reader.state.cwds = (None,)
     try:
         return reader.run_inner(simple, (*entry, *words[at + 1 :]))
@@ -235,16 +317,23 @@ _GIT_TEXTS = re.compile(
 
 
 def git(reader: Reader, simple: Simple) -> str | None:
-    """Read the texts that Git gives to a shell: configured commands, `rebase --exec`, `submodule foreach`, `bisect run`."""
+    """Read the texts that Git gives to a shell: configured commands, `rebase --exec`, `submodule
+    foreach`, `bisect run`.
+    """
     words = [word.value for word in simple.words]
     for n, text in enumerate(words[1:], 1):
         following = words[n + 1] if n + 1 < len(words) else ""
         if text == "-c" or text.startswith("alias.") or ("config" in words[1:n] and "." in text):
             value = following.partition("=")[2] if text == "-c" else following
             reader.read_nested(value.lstrip("!"))
-        elif text in {"-x", "--exec", "--extcmd", "--upload-pack", "--receive-pack", "-u"} or re.fullmatch(
-            r"--[a-z]+-filter", text
-        ):
+        elif text in {
+            "-x",
+            "--exec",
+            "--extcmd",
+            "--upload-pack",
+            "--receive-pack",
+            "-u",
+        } or re.fullmatch(r"--[a-z]+-filter", text):
             reader.read_nested(following)
         elif found := _GIT_TEXTS.fullmatch(text):
             reader.read_nested(found[1])

@@ -1,4 +1,6 @@
-"""What a command does to which paths and hosts, as far as its words tell: for rules about paths, hosts and categories."""
+"""What a command does to which paths and hosts, as far as its words tell: for rules about paths,
+hosts and categories.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ UNKNOWN = "…"
 MAX_FOUND = 200
 """Paths that a pattern for file names is expanded to."""
 MAX_VISITED = 5000
-"""Names that are compared with the patterns of a command line; beyond that nobody knows what they fit."""
+"""Names that are compared with the patterns of a command line.
+
+Beyond that nobody knows what they fit.
+"""
 
 
 @attrs.frozen
@@ -33,7 +38,8 @@ class Effect:
         path: The path, links followed: relative to the workspace, or absolute outside.
         deep: Whether it does the same to everything below.
         certain: Whether it does so for sure.
-        stored: Whether the contents come from the objects of a Git repository, where no sandbox can hide a path.
+        stored: Whether the contents come from the objects of a Git repository, where no sandbox can
+            hide a path.
     """
 
     kind: Kind
@@ -79,10 +85,12 @@ def shown_path(path: str, root: str) -> str:
     """Return a resolved path relative to the workspace, or as it is outside."""
     if path == root:
         return "."
-    return path[len(root) + 1 :] if path.startswith(root.rstrip("/") + "/") else path
+    if path.startswith(root.rstrip("/") + "/"):
+        return path[len(root) + 1 :]
+    return path
 
 
-# --- programs -----------------------------------------------------------------------------------------------------------
+# --- programs -------------------------------------------------------------------------------------
 
 # Nothing that they are given is a file that they open.
 _TEXTUAL = frozenset(
@@ -92,7 +100,8 @@ _TEXTUAL = frozenset(
 )
 # They show names, sizes and kinds of files, but not what is in them.
 _LISTERS = frozenset("ls dir tree du df file stat readlink realpath find lsattr getfacl".split())
-# They read the files that they are given; with these options (or always: "*") everything below, too.
+# They read the files that they are given; with these options (or always: "*") everything below,
+# too.
 _READERS: dict[str, str] = {
     **dict.fromkeys(
         """cat head tail less more wc nl tac rev cut paste join comm cmp column fold fmt expand unexpand od hexdump xxd
@@ -103,8 +112,12 @@ _READERS: dict[str, str] = {
     **dict.fromkeys("rg ag ack".split(), "*"),
     **dict.fromkeys("grep egrep fgrep zgrep".split(), "rR"),
 }
-_PATTERN_FIRST = frozenset("grep egrep fgrep zgrep rg ag ack jq yq look sed gsed awk gawk mawk perl ruby".split())
-_WRITERS = frozenset("tee truncate touch mkdir mkfifo mknod ed ex vi vim nvim nano pico emacs joe".split())
+_PATTERN_FIRST = frozenset(
+    "grep egrep fgrep zgrep rg ag ack jq yq look sed gsed awk gawk mawk perl ruby".split()
+)
+_WRITERS = frozenset(
+    "tee truncate touch mkdir mkfifo mknod ed ex vi vim nvim nano pico emacs joe".split()
+)
 _EDITORS = frozenset("ed ex vi vim nvim".split())  # their commands are read by `program_files`
 _ATTRIBUTES = frozenset("chmod chown chgrp setfacl chattr chflags chcon setfattr".split())
 _REMOVERS = frozenset("rm grm rmdir unlink shred srm trash trash-put rimraf del wipe".split())
@@ -117,7 +130,9 @@ _MODE = re.compile(r"-[rwxXstugo,+=-]+")
 """A mode for `chmod` that takes rights away and looks like an option."""
 _DEEP_DIFF = frozenset(("-r", "--recursive"))
 _ANY_FILE = "any file"
-"""Stands for any file below a folder that is searched, so that a rule about all of the folder fits."""
+"""Stands for any file below a folder that is searched, so that a rule about all of the folder
+fits.
+"""
 
 _NETWORK = frozenset(
     """aria2c axel curl curlie dig drill finger ftp gcloud gsutil az aws fly flyctl http https httpie host lftp lynx mosh
@@ -125,28 +140,78 @@ _NETWORK = frozenset(
     traceroute w3m wget whois xh yt-dlp youtube-dl heroku vercel netlify kubectl helm gh glab hub doctl""".split()
 )
 _NETWORK_VERBS: dict[str, frozenset[str]] = {
-    "git": frozenset((*"push pull fetch clone ls-remote remote-http archive send-email".split(), "submodule update",
-                      "submodule add", "remote update", "remote show", "remote prune", "lfs pull", "lfs fetch", "lfs push",
-                      "lfs clone", "lfs locks", "lfs lock", "lfs unlock")),
+    "git": frozenset(
+        (
+            *"push pull fetch clone ls-remote remote-http archive send-email".split(),
+            "submodule update",
+            "submodule add",
+            "remote update",
+            "remote show",
+            "remote prune",
+            "lfs pull",
+            "lfs fetch",
+            "lfs push",
+            "lfs clone",
+            "lfs locks",
+            "lfs lock",
+            "lfs unlock",
+        )
+    ),
     **dict.fromkeys("pip pip3".split(), frozenset("install download index search wheel".split())),
-    "uv": frozenset(("sync", "add", "lock", "publish", "pip install", "pip sync", "pip compile", "tool install", "tool run",
-                     "tool upgrade", "python install", "python upgrade", "self update", "build")),
+    "uv": frozenset(
+        (
+            "sync",
+            "add",
+            "lock",
+            "publish",
+            "pip install",
+            "pip sync",
+            "pip compile",
+            "tool install",
+            "tool run",
+            "tool upgrade",
+            "python install",
+            "python upgrade",
+            "self update",
+            "build",
+        )
+    ),
     "poetry": frozenset("install add update publish lock".split()),
-    **dict.fromkeys("npm pnpm yarn bun".split(),
-                    frozenset("install i ci add update publish audit view info exec dlx create".split())),
-    **dict.fromkeys("docker podman".split(), frozenset((*"pull push login build search run".split(), "compose up",
-                                                       "compose build", "compose run", "compose push", "compose pull",
-                                                       "image pull", "image push", "image build", "buildx build"))),
+    **dict.fromkeys(
+        "npm pnpm yarn bun".split(),
+        frozenset("install i ci add update publish audit view info exec dlx create".split()),
+    ),
+    **dict.fromkeys(
+        "docker podman".split(),
+        frozenset(
+            (
+                *"pull push login build search run".split(),
+                "compose up",
+                "compose build",
+                "compose run",
+                "compose push",
+                "compose pull",
+                "image pull",
+                "image push",
+                "image build",
+                "buildx build",
+            )
+        ),
+    ),
     "cargo": frozenset("install fetch publish search update add login".split()),
     "go": frozenset("get install mod".split()),
-    **dict.fromkeys("apt apt-get dnf yum brew apk pacman zypper port snap flatpak".split(),
-                    frozenset("install update upgrade add search fetch download -S -Sy -Syu".split())),
+    **dict.fromkeys(
+        "apt apt-get dnf yum brew apk pacman zypper port snap flatpak".split(),
+        frozenset("install update upgrade add search fetch download -S -Sy -Syu".split()),
+    ),
     "gem": frozenset("install update push fetch".split()),
     "conda": frozenset("install create update search".split()),
     "svn": frozenset("checkout co update up commit ci export ls".split()),
     "hg": frozenset("clone pull push incoming outgoing".split()),
-}  # fmt: skip
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]*://(?:[^\s/?#@\"']*@)?(\[[0-9a-f:.]+\]|[^\s/:?#\"'@\\]+)", re.I)
+}
+_URL = re.compile(
+    r"\b[a-z][a-z0-9+.-]*://(?:[^\s/?#@\"']*@)?(\[[0-9a-f:.]+\]|[^\s/:?#\"'@\\]+)", re.I
+)
 _REMOTE = re.compile(r"(?:[\w.+-]+@)?([\w-]+(?:\.[\w-]+)+|\[[0-9a-fA-F:.]+\]):(?!//).*")
 _HOST = re.compile(r"(?:[\w.+-]+@)?([\w-]+(?:\.[\w-]+)+|[0-9a-fA-F]*:[0-9a-fA-F:.]+)\.?")
 # Programs of which a plain operand is a host.
@@ -221,17 +286,29 @@ class _Reader:
 
     # --- files ---
 
-    def _add(self, kind: Kind, path: str, *, deep: bool = False, certain: bool = True, stored: bool = False) -> None:
+    def _add(
+        self,
+        kind: Kind,
+        path: str,
+        *,
+        deep: bool = False,
+        certain: bool = True,
+        stored: bool = False,
+    ) -> None:
         if path in ("", "-") or _STREAM.fullmatch(path):
             return
         for place in self._places(path):
             if place is None:
                 self.unread = True
             else:
-                self.effects.append(Effect(kind, shown_path(place, self.root), deep, certain, stored))
+                self.effects.append(
+                    Effect(kind, shown_path(place, self.root), deep, certain, stored)
+                )
 
     def _places(self, path: str) -> Iterator[str | None]:
-        """Yield what a word means as a path: links followed, and the link itself, which may be replaced or deleted."""
+        """Yield what a word means as a path: links followed, and the link itself, which may be
+        replaced or deleted.
+        """
         path = os.path.expanduser(path)
         for cwd in self._cwds:
             if UNKNOWN in path or (cwd is None and not path.startswith("/")):
@@ -247,17 +324,27 @@ class _Reader:
                 continue
             for each in matches or [full]:
                 resolved = os.path.realpath(each)
-                itself = os.path.join(os.path.realpath(os.path.dirname(each)), os.path.basename(each))
+                itself = os.path.join(
+                    os.path.realpath(os.path.dirname(each)), os.path.basename(each)
+                )
                 yield resolved
-                if os.path.normpath(itself) != resolved and os.path.basename(each) not in ("", ".", ".."):
+                if os.path.normpath(itself) != resolved and os.path.basename(each) not in (
+                    "",
+                    ".",
+                    "..",
+                ):
                     yield os.path.normpath(itself)
 
     def _expanded(self, pattern: str) -> list[str] | None:
-        """Return the paths that a pattern fits, as a shell expands it; None where that would take too long."""
+        """Return the paths that a pattern fits, as a shell expands it; None where that would take
+        too long.
+        """
         found = ["/"]
         for part in pattern.strip("/").split("/"):
             if not _MAGIC.search(part):
-                found = [path for folder in found if os.path.lexists(path := os.path.join(folder, part))]
+                found = [
+                    path for folder in found if os.path.lexists(path := os.path.join(folder, part))
+                ]
                 continue
             fits = re.compile(translate(part)).match
             inner: list[str] = []
@@ -268,7 +355,9 @@ class _Reader:
                             self._visited += 1
                             if self._visited > MAX_VISITED:
                                 return None
-                            if fits(entry.name) and (part.startswith(".") or not entry.name.startswith(".")):
+                            if fits(entry.name) and (
+                                part.startswith(".") or not entry.name.startswith(".")
+                            ):
                                 inner.append(entry.path)
                 except OSError:
                     continue
@@ -279,7 +368,8 @@ class _Reader:
         parsed = options.parse(words, options.SYNTAX.get(name, _ANY_OPTIONS))
         operands = list(parsed.operands)
         if parsed.unknown and not _is_mode(name, words):
-            # It may take the next word as its value, or read a file: no rule can be compared with that.
+            # It may take the next word as its value, or read a file: no rule can be compared with
+            # that.
             self._unread_program(words)
         self._read_options(name, parsed)
         if name in _TEXTUAL | _LISTERS or program_files.is_known(name):
@@ -305,7 +395,9 @@ class _Reader:
         elif name == "patch":
             given = options.parse(words, options.valued_only(_PATCH_VALUED))
             named = given.values("-i", "--input")
-            if not given.operands:  # otherwise the one file that is named is changed, whatever the patch says
+            if (
+                not given.operands
+            ):  # otherwise the one file that is named is changed, whatever the patch says
                 self._patch(words, self._stdin, named)
             self._unread_program(words)
         elif name == "sort":
@@ -315,10 +407,14 @@ class _Reader:
                 self._add("write" if number else "read", path)
         elif name in ("sed", "gsed") and not _is_plain_sed(words):
             self._unread_program(words)
-        elif name == "yq" and any(re.match(r"-[a-zA-Z]*i|--inplace|--in-place", word) for word in words):
+        elif name == "yq" and any(
+            re.match(r"-[a-zA-Z]*i|--inplace|--in-place", word) for word in words
+        ):
             for path in operands[1:]:
                 self._add("write", path)
-        elif name in ("yq", "openssl") and any(word.startswith(("-s", "--split", "-out")) for word in words):
+        elif name in ("yq", "openssl") and any(
+            word.startswith(("-s", "--split", "-out")) for word in words
+        ):
             self._unread_program(words)
         elif name in _READERS or name in ("sed", "gsed"):
             self._readers(name, parsed)
@@ -367,7 +463,9 @@ class _Reader:
             return
         self._add("write", target, deep=not self._is_folder(target))
         for source in sources:
-            self._add("write", os.path.join(target, os.path.basename(source.rstrip("/"))), deep=True)
+            self._add(
+                "write", os.path.join(target, os.path.basename(source.rstrip("/"))), deep=True
+            )
 
     def _is_folder(self, path: str) -> bool:
         return any(os.path.isdir(place) for place in self._places(path) if place)
@@ -382,9 +480,15 @@ class _Reader:
         for use in program_files.uses(name, words, stdin):
             self._add(use.kind, use.path, deep=use.deep, certain=use.certain)
 
-    def _patch(self, words: Sequence[str], stdin: str | None, named: Sequence[str], folder: str = "") -> None:
-        """Add what a patch changes, where it can be read: from the files that are named, or from the input."""
-        strip_text = "".join(options.parse(words, options.valued_only(_PATCH_VALUED)).values("-p", "--strip")[:1])
+    def _patch(
+        self, words: Sequence[str], stdin: str | None, named: Sequence[str], folder: str = ""
+    ) -> None:
+        """Add what a patch changes, where it can be read: from the files that are named, or from
+        the input.
+        """
+        strip_text = "".join(
+            options.parse(words, options.valued_only(_PATCH_VALUED)).values("-p", "--strip")[:1]
+        )
         strip = int(strip_text) if strip_text.isdecimal() else None
         texts = [stdin] if stdin else []
         for path in [*named, *self._fed]:
@@ -398,9 +502,17 @@ class _Reader:
     def _mention(self, word: str) -> None:
         """Note a path that is given to a program which may do anything with it."""
         for text in {word, word.rpartition("=")[2], re.sub(r"^-\w", "", word)}:
-            if text.isdigit() and not any(place and os.path.lexists(place) for place in self._places(text)):
+            if text.isdigit() and not any(
+                place and os.path.lexists(place) for place in self._places(text)
+            ):
                 continue  # a number, as far as anybody can tell
-            if text and not text.startswith("-") and UNKNOWN not in text and "://" not in text and len(text) < 1000:
+            if (
+                text
+                and not text.startswith("-")
+                and UNKNOWN not in text
+                and "://" not in text
+                and len(text) < 1000
+            ):
                 self._add("any", text, certain=False)
 
     def _git(self, words: Sequence[str]) -> None:
@@ -413,7 +525,8 @@ class _Reader:
             else:
                 others = True
             at += 2 if words[at] in ("-C", "-c", "--git-dir", "--work-tree") else 1
-        verb, rest = (words[at] if at < len(words) else ""), words[at + 1 :]
+        verb = words[at] if at < len(words) else ""
+        rest = words[at + 1 :]
         parsed = options.parse(rest, options.valued_only(_GIT_VALUED.get(verb, _GIT_MESSAGE)))
         operands = list(parsed.operands)
         if verb not in _GIT_READS:
@@ -425,7 +538,9 @@ class _Reader:
             self._cwds = tuple(_entered(cwd, folder) for cwd in self._cwds)
         self._stored(verb, rest)
         outputs = frozenset(
-            ("-o", "--output", "--output-directory") if verb in ("format-patch", "archive") else ("--output",)
+            ("-o", "--output", "--output-directory")
+            if verb in ("format-patch", "archive")
+            else ("--output",)
         )
         for path in options.parse(rest, options.valued_only(outputs)).values(*outputs):
             self._add("write", path, deep=verb == "format-patch")
@@ -467,12 +582,20 @@ class _Reader:
     def _git_targets(self, verb: str, rest: Sequence[str]) -> None:
         """Add the files and folders that a Git command makes besides changing the working tree."""
         parsed = options.parse(
-            rest, _GIT_INIT if verb == "init" else options.valued_only(_GIT_VALUED.get(verb, frozenset()))
+            rest,
+            (
+                _GIT_INIT
+                if verb == "init"
+                else options.valued_only(_GIT_VALUED.get(verb, frozenset()))
+            ),
         )
         operands = list(parsed.operands)
         values = dict(parsed.options)
         if verb == "clone" and operands:
-            named = operands[1] if len(operands) > 1 else os.path.basename(re.sub(r"(/?\.git)?/?$", "", operands[0]))
+            if len(operands) > 1:
+                named = operands[1]
+            else:
+                named = os.path.basename(re.sub(r"(/?\.git)?/?$", "", operands[0]))
             self._add("write", named, deep=True)
         elif verb == "worktree" and operands[:1] == ["add"]:
             for path in operands[1:2]:
@@ -480,17 +603,21 @@ class _Reader:
         elif verb == "init":
             self._git_init(parsed)
         elif verb == "config" and len(operands) > 1:
-            if config := values.get("-f") or values.get("--file"):
+            config = values.get("-f") or values.get("--file")
+            if config:
                 self._add("write", config)
         elif verb == "checkout-index":
-            if prefix := values.get("--prefix"):
+            prefix = values.get("--prefix")
+            if prefix:
                 self._add("write", prefix, deep=True)
         elif verb == "apply" and ("--apply" in values or not _LOOKING & values.keys()):
             strip = rest if "-p" in values else ["-p1"]
             self._patch(strip, self._stdin, operands, values.get("--directory", ""))
 
     def _git_init(self, parsed: options.Parsed) -> None:
-        """Add the folder `.git` that `git init` makes, and the folder around it where there is none yet."""
+        """Add the folder `.git` that `git init` makes, and the folder around it where there is none
+        yet.
+        """
         folder = parsed.operands[0] if parsed.operands else "."
         if parsed.has("--bare") or not self._is_folder(folder):
             self._add("write", folder, deep=True)
@@ -510,17 +637,20 @@ class _Reader:
             self.hosts += hosts_of(word)
             if not uses:
                 continue
-            if remote := _REMOTE.fullmatch(word):
+            remote = _REMOTE.fullmatch(word)
+            if remote:
                 self.hosts.append(remote[1].strip("[]").lower())
             elif name in _HOST_OPERAND and not word.startswith(("-", "/", ".")):
-                plain = _HOST.fullmatch(re.sub(r"^([^:]*):\d+$", r"\1", re.split(r"[/?#]", word)[0]))
+                plain = _HOST.fullmatch(
+                    re.sub(r"^([^:]*):\d+$", r"\1", re.split(r"[/?#]", word)[0])
+                )
                 self.hosts += [plain[1].lower()] if plain else []
 
 
 _GIT_VALUED: dict[str, frozenset[str]] = {
     "clone": frozenset(
-        "-b --branch -o --origin -u --upload-pack --reference --template --depth -c --config -j --jobs --filter"
-        " --separate-git-dir".split()
+        "-b --branch -o --origin -u --upload-pack --reference --template --depth -c --config -j"
+        " --jobs --filter --separate-git-dir".split()
     ),
     "worktree": frozenset("-b -B --reason".split()),
     **dict.fromkeys(("add", "stage"), frozenset("--chmod --pathspec-from-file".split())),
@@ -530,8 +660,10 @@ _GIT_VALUED: dict[str, frozenset[str]] = {
     "restore": frozenset("-s --source --conflict --pathspec-from-file".split()),
     "config": frozenset("-f --file --blob --type --default --comment".split()),
     "checkout-index": frozenset("--prefix --stage".split()),
-    "apply": frozenset("-p -C --directory --exclude --include --whitespace --build-fake-ancestor".split()),
-}  # fmt: skip
+    "apply": frozenset(
+        "-p -C --directory --exclude --include --whitespace --build-fake-ancestor".split()
+    ),
+}
 
 
 _GIT_MESSAGE = frozenset(("-m",))
@@ -539,7 +671,9 @@ _GIT_INIT = options.Syntax(
     flags=frozenset("q"),
     valued=frozenset("b"),
     longs=frozenset("--quiet --bare --shared".split()),
-    long_valued=frozenset("--initial-branch --template --separate-git-dir --object-format --ref-format".split()),
+    long_valued=frozenset(
+        "--initial-branch --template --separate-git-dir --object-format --ref-format".split()
+    ),
     complete=True,
 )
 _ANY_OPTIONS = options.Syntax()
@@ -547,19 +681,24 @@ _STREAM = re.compile(r"/dev/(null|zero|full|random|urandom|stdin|stdout|stderr|t
 
 
 def _past_processes(path: str, cwd: str | None) -> str | None:
-    """Return a path in which `/proc/self/cwd` and its like are the command's own; None where nobody can tell.
+    """Return a path in which `/proc/self/cwd` and its like are the command's own; None where nobody
+    can tell.
 
     Links in `/proc` lead another process elsewhere than this one, so they cannot be followed here.
     """
     parts = [part for part in path.split("/") if part not in ("", ".")]
     whole = "/" + "/".join(parts)
-    if own := re.fullmatch(r"/proc/(?:self|thread-self)/(cwd|root)(/.*)?", whole):
+    own = re.fullmatch(r"/proc/(?:self|thread-self)/(cwd|root)(/.*)?", whole)
+    if own:
         if own[1] == "root":
             return _past_processes(own[2] or "/", cwd)
-        return None if cwd is None else _past_processes(cwd + (own[2] or ""), cwd)
+        if cwd is None:
+            return None
+        return _past_processes(cwd + (own[2] or ""), cwd)
     plain = os.path.normpath(whole)
     if any(
-        re.match(r"/proc/[^/]+/(cwd|root|fd|task|map_files)(/|$)|/dev/(fd|std\w+)/", each) for each in (whole, plain)
+        re.match(r"/proc/[^/]+/(cwd|root|fd|task|map_files)(/|$)|/dev/(fd|std\w+)/", each)
+        for each in (whole, plain)
     ):
         return None
     return path
@@ -574,12 +713,16 @@ def _is_mode(name: str, words: Sequence[str]) -> bool:
 
 
 def _changed(name: str, words: Sequence[str], parsed: options.Parsed) -> tuple[str, ...]:
-    """Return the operands of a program for attributes that are files: all but a mode or an owner in front."""
+    """Return the operands of a program for attributes that are files: all but a mode or an owner in
+    front.
+    """
     if name in ("setfacl", "setfattr") or parsed.has("--reference"):
         return parsed.operands
     if name == "chmod" and any(_MODE.fullmatch(word) for word in words):
         return parsed.operands
-    if name == "chcon" and parsed.has("-u", "-r", "-t", "-l", "--user", "--role", "--type", "--range"):
+    if name == "chcon" and parsed.has(
+        "-u", "-r", "-t", "-l", "--user", "--role", "--type", "--range"
+    ):
         return parsed.operands
     if name == "chattr" and any(re.match(r"-(?![RVfvp]+$)", word) for word in words):
         return parsed.operands
@@ -597,7 +740,9 @@ def _searches_below(name: str, parsed: options.Parsed) -> bool:
 
 
 def _verbs(name: str, words: Sequence[str]) -> Iterator[str]:
-    """Yield what may be the sub-command of a program: the first operand, and later ones if an unknown option is before it."""
+    """Yield what may be the sub-command of a program: the first operand, and later ones if an
+    unknown option is before it.
+    """
     if name in _PACKAGERS_BY_OPTION:
         yield from words
         return
@@ -620,23 +765,63 @@ def _is_network_verb(name: str, verb: str) -> bool:
 
 _PACKAGERS_BY_OPTION = frozenset(("pacman",))
 _GLOBAL = {
-    "git": ("Cc", "--git-dir --work-tree --namespace --exec-path --super-prefix --config-env --attr-source",
-            "p P", "--paginate --no-pager --bare --no-replace-objects --literal-pathspecs --no-optional-locks"),
-    "uv": ("", "--directory --project --config-file --cache-dir --color --allow-insecure-host",
-           "q v n", "--quiet --verbose --no-cache --offline --no-config --no-progress --native-tls"),
-    **dict.fromkeys("pip pip3".split(), ("", "--python --log --proxy --cert --client-cert --cache-dir --timeout --retries",
-                                         "q v", "--quiet --verbose --isolated --no-cache-dir --no-color --no-input")),
-    **dict.fromkeys("npm pnpm yarn bun".split(), ("Cw", "--prefix --workspace --registry --cache --userconfig --dir --filter"
-                                                  " --cwd",
-                                                  "s q d g", "--silent --quiet --workspaces --global")),
-    **dict.fromkeys("docker podman".split(), ("Hlc", "--host --context --config --log-level --tlscacert --tlscert --tlskey",
-                                              "D", "--debug --tls --tlsverify")),
+    "git": (
+        "Cc",
+        "--git-dir --work-tree --namespace --exec-path --super-prefix --config-env --attr-source",
+        "p P",
+        "--paginate --no-pager --bare --no-replace-objects --literal-pathspecs --no-optional-locks",
+    ),
+    "uv": (
+        "",
+        "--directory --project --config-file --cache-dir --color --allow-insecure-host",
+        "q v n",
+        "--quiet --verbose --no-cache --offline --no-config --no-progress --native-tls",
+    ),
+    **dict.fromkeys(
+        "pip pip3".split(),
+        (
+            "",
+            "--python --log --proxy --cert --client-cert --cache-dir --timeout --retries",
+            "q v",
+            "--quiet --verbose --isolated --no-cache-dir --no-color --no-input",
+        ),
+    ),
+    **dict.fromkeys(
+        "npm pnpm yarn bun".split(),
+        (
+            "Cw",
+            "--prefix --workspace --registry --cache --userconfig --dir --filter --cwd",
+            "s q d g",
+            "--silent --quiet --workspaces --global",
+        ),
+    ),
+    **dict.fromkeys(
+        "docker podman".split(),
+        (
+            "Hlc",
+            "--host --context --config --log-level --tlscacert --tlscert --tlskey",
+            "D",
+            "--debug --tls --tlsverify",
+        ),
+    ),
     "cargo": ("CZ", "--config --color", "q v", "--quiet --verbose --offline --locked --frozen"),
-    **dict.fromkeys("apt apt-get".split(), ("ocat", "--option --config-file --target-release",
-                                            "y q s d f m u", "--yes --quiet --assume-yes --simulate --download-only")),
-    "poetry": ("CP", "--directory --project", "q n v", "--quiet --no-interaction --verbose --no-plugins --no-cache"),
+    **dict.fromkeys(
+        "apt apt-get".split(),
+        (
+            "ocat",
+            "--option --config-file --target-release",
+            "y q s d f m u",
+            "--yes --quiet --assume-yes --simulate --download-only",
+        ),
+    ),
+    "poetry": (
+        "CP",
+        "--directory --project",
+        "q n v",
+        "--quiet --no-interaction --verbose --no-plugins --no-cache",
+    ),
     "hg": ("R", "--repository --cwd --config", "q v y", "--quiet --verbose --noninteractive"),
-}  # fmt: skip
+}
 """Options in front of a sub-command: with values (short, long), and without."""
 _NO_GLOBAL_OPTIONS = options.Syntax(complete=True)
 _GLOBAL_OPTIONS = {
@@ -680,7 +865,10 @@ MAX_PATCH = 1_000_000
 
 
 def _read_small(path: str) -> str | None:
-    """Return the text of a regular file that is not large; None for anything else. Never waits for a pipe."""
+    """Return the text of a regular file that is not large; None for anything else.
+
+    Never waits for a pipe.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -697,7 +885,9 @@ def _read_small(path: str) -> str | None:
 
 
 def _is_plain_sed(words: Sequence[str]) -> bool:
-    """Whether every script of `sed` only prints, deletes or replaces text: `w`, `e` and the like do more."""
+    """Return whether every script of `sed` only prints, deletes or replaces text: `w`, `e` and the
+    like do more.
+    """
     parsed = options.parse(words, options.SYNTAX["sed"])
     if parsed.has("-f", "--file"):
         return False

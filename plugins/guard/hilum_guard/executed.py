@@ -1,8 +1,9 @@
 """The files of a workspace that other programs execute, or take commands from, outside the sandbox.
 
-This table is the one list of them. The file tools ask before they write one, commands that are read are asked for where a
-redirection writes one, and the sandbox keeps them from being written by any program (see ``watching``). What Git executes
-through its metadata depends on the content of that metadata; ``repositories`` reads it.
+This table is the one list of them. The file tools ask before they write one, commands that are read
+are asked for where a redirection writes one, and the sandbox keeps them from being written by any
+program (see ``watching``). What Git executes through its metadata depends on the content of that
+metadata; ``repositories`` reads it.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ class Executed(NamedTuple):
     """A kind of file that is executed.
 
     Attributes:
-        pattern: Its name in any folder, in lower case; a ``*`` before it for any text. ``a/b`` is ``b`` in a folder ``a``.
+        pattern: Its name in any folder, in lower case; a ``*`` before it for any text. ``a/b`` is
+            ``b`` in a folder ``a``.
         program: The program that executes it, or takes commands from it.
         when: When that happens.
         folder: Whether it is a folder, everything in which counts.
-        mask: Whether the sandbox puts an empty, read-only folder in its place where it is missing. Only for folders that
-            programs follow while they run: the empty folder is seen by the user, and by Git it is not.
-        data: Whether commands may write it, since ordinary work does: it names what is used later, or has what the package
-            managers of a project install. File tools ask.
+        mask: Whether the sandbox puts an empty, read-only folder in its place where it is missing.
+            Only for folders that programs follow while they run: the empty folder is seen by the
+            user, and by Git it is not.
+        data: Whether commands may write it, since ordinary work does: it names what is used later,
+            or has what the package managers of a project install. File tools ask.
     """
 
     pattern: str
@@ -36,10 +39,19 @@ class Executed(NamedTuple):
 
 
 TABLE = (
-    # Git. What is below `.git` is judged by its content where a command writes it, and asked for where a file tool does.
-    Executed(".git", "git", "at every command, through configuration, hooks and pointers", folder=True),
-    Executed(".gitconfig", "git", "at every command, as a home folder's configuration or an included file"),
-    Executed(".gitmodules", "git", "when submodules are updated, as addresses and paths", data=True),
+    # Git. What is below `.git` is judged by its content where a command writes it, and asked for
+    # where a file tool does.
+    Executed(
+        ".git", "git", "at every command, through configuration, hooks and pointers", folder=True
+    ),
+    Executed(
+        ".gitconfig",
+        "git",
+        "at every command, as a home folder's configuration or an included file",
+    ),
+    Executed(
+        ".gitmodules", "git", "when submodules are updated, as addresses and paths", data=True
+    ),
     Executed(".hg/hgrc", "hg", "at every command, through hooks and extensions"),
     Executed(".hg/hgrc-not-shared", "hg", "at every command, through hooks and extensions"),
     Executed(".jj/repo/config.toml", "jj", "at every command, through its tools"),
@@ -63,7 +75,11 @@ TABLE = (
     Executed(".overcommit.yml", "overcommit", "at a commit"),
     # Editors.
     Executed(
-        ".vscode", "VS Code", "when the folder is opened, and at each change of its settings", folder=True, mask=True
+        ".vscode",
+        "VS Code",
+        "when the folder is opened, and at each change of its settings",
+        folder=True,
+        mask=True,
     ),
     Executed("*.code-workspace", "VS Code", "when the workspace is opened"),
     Executed(".idea", "IDEs of JetBrains", "when the folder is opened", folder=True),
@@ -78,7 +94,12 @@ TABLE = (
     Executed(".nvim", "Neovim", "when a file is opened (plugins for projects)", folder=True),
     Executed(".nvimrc", "Neovim", "when it is started in the folder (exrc)"),
     Executed(".nvim.lua", "Neovim", "when it is started in the folder (exrc)"),
-    Executed(".helix", "Helix", "when it is started in the folder, as language servers and formatters", folder=True),
+    Executed(
+        ".helix",
+        "Helix",
+        "when it is started in the folder, as language servers and formatters",
+        folder=True,
+    ),
     Executed(".dir-locals.el", "Emacs", "when a file is opened"),
     Executed(".dir-locals-2.el", "Emacs", "when a file is opened"),
     Executed(".devcontainer", "editors", "when the folder is opened in a container", folder=True),
@@ -118,9 +139,22 @@ TABLE = (
     # What managers of packages execute or install.
     Executed(".yarnrc.yml", "Yarn", "at every command, as its own program and plugins", data=True),
     Executed(".npmrc", "npm", "at every command, as its shell and options", data=True),
-    Executed(".venv", "Python", "when a program of the virtual environment is started", folder=True, data=True),
-    Executed("venv", "Python", "when a program of the virtual environment is started", folder=True, data=True),
-    # Agents, hilum among them: servers that they start, hooks that they run, what they may do without a question.
+    Executed(
+        ".venv",
+        "Python",
+        "when a program of the virtual environment is started",
+        folder=True,
+        data=True,
+    ),
+    Executed(
+        "venv",
+        "Python",
+        "when a program of the virtual environment is started",
+        folder=True,
+        data=True,
+    ),
+    # Agents, hilum among them: servers that they start, hooks that they run, what they may do
+    # without a question.
     Executed(".hilum", "hilum", "when a session starts", folder=True, mask=True),
     Executed(".mcp.json", "agents", "when a session starts, as MCP servers"),
     Executed("mcp.json", "agents", "when a session starts, as MCP servers"),
@@ -128,7 +162,11 @@ TABLE = (
     Executed(".claude", "Claude Code", "when a session starts, and at its hooks", folder=True),
     Executed(".codex", "Codex", "when a session starts", folder=True),
     Executed(
-        ".cursor", "Cursor", "when the folder is opened, and at each change of its servers", folder=True, mask=True
+        ".cursor",
+        "Cursor",
+        "when the folder is opened, and at each change of its servers",
+        folder=True,
+        mask=True,
     ),
     Executed(".gemini", "Gemini CLI", "when a session starts", folder=True),
     Executed("gemini-extension.json", "Gemini CLI", "when a session starts, as MCP servers"),
@@ -148,7 +186,9 @@ TABLE = (
     Executed(".aider.conf.yml", "aider", "when a session starts, as commands for tests and lint"),
     Executed(".windsurf", "Windsurf", "when the folder is opened", folder=True),
     Executed(".continue", "Continue", "when the folder is opened, as MCP servers", folder=True),
-    Executed(".amazonq", "Amazon Q", "when a session starts, as MCP servers and hooks", folder=True),
+    Executed(
+        ".amazonq", "Amazon Q", "when a session starts, as MCP servers and hooks", folder=True
+    ),
     Executed(".openhands", "OpenHands", "when a session starts", folder=True),
     Executed(".factory", "Factory", "when a session starts, and at its hooks", folder=True),
     Executed(".clinerules", "Cline", "when a task starts, and at its hooks", folder=True),
@@ -156,9 +196,10 @@ TABLE = (
     Executed(".junie", "Junie", "when a session starts, as MCP servers", folder=True),
     Executed(".trae", "Trae", "when the folder is opened, as MCP servers", folder=True),
 )
-# `.tool-versions`, `.nvmrc` and `.python-version` are not among them: they name versions, and nothing executes them.
-# `.inputrc` is not: readline reads the one of the home folder only. `.in` and `.out` of autoenv are not: they are common names.
-# `.gitattributes` is not: it chooses among drivers that the configuration defines, and cannot define one.
+# `.tool-versions`, `.nvmrc` and `.python-version` are not among them: they name versions, and
+# nothing executes them. `.inputrc` is not: readline reads the one of the home folder only. `.in`
+# and `.out` of autoenv are not: they are common names. `.gitattributes` is not: it chooses among
+# drivers that the configuration defines, and cannot define one.
 
 MASKED = tuple(row.pattern for row in TABLE if row.mask)
 """Folders of the workspace's root that are masked where they are missing."""
@@ -175,7 +216,8 @@ PATTERNS = tuple(row.pattern for row in TABLE if "/" not in row.pattern)
 def find_name(name: str) -> Executed | None:
     """Return the row for a single name, None if nothing executes files of that name."""
     low = folded(name)
-    if row := _NAMES.get(low):
+    row = _NAMES.get(low)
+    if row:
         return row
     if low.endswith(_ALL_ENDINGS):
         return next(row for ending, row in _ENDINGS.items() if low.endswith(ending))
@@ -183,14 +225,16 @@ def find_name(name: str) -> Executed | None:
 
 
 def find_path(path: str) -> tuple[str, Executed] | None:
-    """Return the row for a path relative to the workspace, and the part of the path that it is about; None if there is none.
+    """Return the row for a path relative to the workspace, and the part of the path that it is
+    about; None if there is none.
 
     Args:
         path: Relative to the workspace, existing or not.
     """
     parts = [part for part in path.split("/") if part]
     for part in parts:
-        if row := find_name(part):
+        row = find_name(part)
+        if row:
             return part, row
     low = [folded(part) for part in parts]
     for wanted, row in _INNER:
@@ -200,11 +244,17 @@ def find_path(path: str) -> tuple[str, Executed] | None:
 
 
 def inner_paths(name: str) -> tuple[str, ...]:
-    """Return the paths below a folder of this name that are executed, where the folder as a whole is not."""
+    """Return the paths below a folder of this name that are executed, where the folder as a whole
+    is not.
+    """
     low = folded(name)
     return tuple("/".join(parts[1:]) for parts, row in _INNER if parts[0] == low and not row.data)
 
 
 def _starts(parts: list[str], wanted: tuple[str, ...]) -> Iterator[int]:
     count = len(wanted)
-    return (start for start in range(len(parts) - count + 1) if tuple(parts[start : start + count]) == wanted)
+    return (
+        start
+        for start in range(len(parts) - count + 1)
+        if tuple(parts[start : start + count]) == wanted
+    )

@@ -1,4 +1,6 @@
-"""Expansions in words: variables with the values the text gave them, tildes, the output of commands that only print."""
+"""Expansions in words: variables with the values the text gave them, tildes, the output of commands
+that only print.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ _EXPANSION = re.compile(r"\$\{(\w+|[@*?#$!-])(\[[@*]\]|\[0\])?(?:(:?[-=+])(.*))?
 
 
 class Expander(ABC):
-    """Reads the words of a source with the state that the text has come to; the base of `Reader`, which reads commands."""
+    """Reads the words of a source with the state that the text has come to.
+
+    The base of `Reader`, which reads commands.
+    """
 
     source: Source
     state: State
@@ -42,11 +47,13 @@ class Expander(ABC):
         """Read nodes one after another; give what they would print, if that is known."""
 
     @abstractmethod
-    def read_nested(self, text: str, positional: tuple[str, ...] = (), stdin: str | None = None) -> str | None:
+    def read_nested(
+        self, text: str, positional: tuple[str, ...] = (), stdin: str | None = None
+    ) -> str | None:
         """Read a text that a command of this one runs, in a shell of its own."""
 
     def text(self, node: Node) -> str:
-        """Give the text of a node as the user wrote it."""
+        """Return the text of a node as the user wrote it."""
         return w.original(self.source.text[node.start_byte : node.end_byte])
 
     def begin(self, node: Node) -> int:
@@ -55,7 +62,10 @@ class Expander(ABC):
         return node.start_byte + len(raw) - len(raw.lstrip())
 
     def joined(self, nodes: list[Node]) -> list[tuple[int, int]]:
-        """Give where words begin and end. Join what touches: the grammar parts some words that are one to the shell."""
+        """Return where words begin and end.
+
+        Join what touches: the grammar parts some words that are one to the shell.
+        """
         spans: list[tuple[int, int]] = []
         for node in nodes:
             start = self.begin(node)
@@ -66,7 +76,10 @@ class Expander(ABC):
         return spans
 
     def words(self, nodes: list[Node], *, split: bool = True) -> list[Word]:
-        """Read words. Without splitting (the value of an assignment) each stays one, and its braces stay too."""
+        """Read words.
+
+        Without splitting (the value of an assignment) each stays one, and its braces stay too.
+        """
         inner: dict[int, Node] = {}
         waiting = list(nodes)
         while waiting:
@@ -86,23 +99,26 @@ class Expander(ABC):
         return found
 
     def tilde(self, name: str) -> str:
-        """Give the folder that `~name` means."""
+        """Return the folder that `~name` means."""
         if name in {"", "+"}:
             values = self.state.variables.get("PWD" if name else "HOME", (UNKNOWN,))
             return values[0]
         if name.startswith("-") or name.isdigit():
             return UNKNOWN
         known = os.path.expanduser(f"~{name}")
-        return "/root" if name == "root" else known if known.startswith("/") else f"/home/{name}"
+        if name == "root":
+            return "/root"
+        return known if known.startswith("/") else f"/home/{name}"
 
     def expand(self, node: Node, quoted: bool) -> str:
-        """Give the marked value of an expansion."""
+        """Return the marked value of an expansion."""
         text = self.source.text[node.start_byte : node.end_byte].lstrip()
         if node.type in {"command_substitution", "process_substitution"}:
             return self._substitution(node, text, quoted)
         if node.type == "simple_expansion" and len(text) > 1:
             return self.named(text[1:], quoted)
-        if found := _EXPANSION.fullmatch(text):
+        found = _EXPANSION.fullmatch(text)
+        if found:
             values = self._value(found[1], found[1] in "@*" or (found[2] or "") in {"[@]", "[*]"})
             if found[3]:
                 values = self._default(values, found[3], found[4], found[1])
@@ -116,7 +132,7 @@ class Expander(ABC):
         return self._marked(values, quoted)
 
     def named(self, name: str, quoted: bool) -> str:
-        """Give the marked value of `$name`."""
+        """Return the marked value of `$name`."""
         return self._marked(self._value(name, name in {"@", "*"}), quoted)
 
     def _marked(self, values: tuple[str, ...], quoted: bool) -> str:
@@ -127,7 +143,8 @@ class Expander(ABC):
             table: dict[int, int | str] = {ord(c): w.MARK + ord(c) for c in " \t\n"}
             table |= {ord(c): " " for c in splitting}
             return " ".join(
-                w.value_marked(v).translate(table | {w.MARK + ord(c): " " for c in splitting}) for v in values
+                w.value_marked(v).translate(table | {w.MARK + ord(c): " " for c in splitting})
+                for v in values
             )
         return " ".join(w.value_marked(value) for value in values)
 
@@ -140,7 +157,9 @@ class Expander(ABC):
         values = self.state.variables.get(name, (UNKNOWN,))
         return values if all_of_it else values[:1]
 
-    def _default(self, values: tuple[str, ...], operator: str, word: str, name: str) -> tuple[str, ...]:
+    def _default(
+        self, values: tuple[str, ...], operator: str, word: str, name: str
+    ) -> tuple[str, ...]:
         """Do `${x:-word}` and its kin; what the environment decides is taken as not set."""
         unset = values == (UNKNOWN,) or (operator.startswith(":") and values == ("",))
         plain = (word.strip("\"'"),) if not re.search(r"[$`\\]", word) else (UNKNOWN,)
@@ -160,7 +179,8 @@ class Expander(ABC):
 
     def _substitution(self, node: Node, text: str, quoted: bool) -> str:
         self.doubt("It puts the output of a command into another.")
-        outer, self.state = self.state, self.state.copy()
+        outer = self.state
+        self.state = self.state.copy()
         try:
             if text.startswith("`") and "\\" in text:
                 printed = self.read_nested(w.original(re.sub(r"\\([$`\\])", r"\1", text[1:-1])))
@@ -174,12 +194,20 @@ class Expander(ABC):
                 self.pipes[path] = printed
             return w.marked(path)
         printed = UNKNOWN if printed is None else w.as_source(printed.rstrip("\n"))
-        return w.marked(printed) if quoted else w.value_marked(printed)
+        if quoted:
+            return w.marked(printed)
+        return w.value_marked(printed)
 
 
 def _part(value: str, part: re.Match[str]) -> str:
-    """Return what `${x%pattern}` and its kin leave of a value; unknown where only the run would tell."""
-    operator, pattern, start, length = part[2], part[3], part[4], part[5]
+    """Return what `${x%pattern}` and its kin leave of a value.
+
+    Unknown where only the run would tell.
+    """
+    operator = part[2]
+    pattern = part[3]
+    start = part[4]
+    length = part[5]
     if UNKNOWN in value:
         return UNKNOWN
     if operator is None:

@@ -1,6 +1,7 @@
 """Looks at a workspace in a thread, several times a second, while commands run.
 
-A thread and not a task: it must not depend on the clock of the event loop, which tests replace, nor on the loop being free.
+A thread and not a task: it must not depend on the clock of the event loop, which tests replace, nor
+on the loop being free.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Follower:
         watch: What it looks with.
         on_made_inert: Called in the thread with sentences on what was made inert.
         on_replaced: Called in the thread with held paths that another file has taken the place of.
-        on_failed: Called in the thread with what a look failed with; the next look is tried all the same.
+        on_failed: Called in the thread with what a look failed with; the next look is tried all the
+            same.
     """
 
     def __init__(
@@ -33,9 +35,12 @@ class Follower:
         on_replaced: Callable[[list[str]], None],
         on_failed: Callable[[Exception], None],
     ) -> None:
-        self._watch, self._on_made_inert, self._on_replaced = watch, on_made_inert, on_replaced
+        self._watch = watch
+        self._on_made_inert = on_made_inert
+        self._on_replaced = on_replaced
         self._on_failed = on_failed
-        self._wanted, self._stopped = threading.Event(), threading.Event()
+        self._wanted = threading.Event()
+        self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def wake(self) -> None:
@@ -57,20 +62,21 @@ class Follower:
             self._wanted.wait()
             if self._stopped.wait(max(INTERVAL, self._watch.seconds / MAX_SHARE)):
                 return
-            # Cleared before what it is about is looked at: whoever sets it later is heard in the next round.
+            # Cleared before what it is about is looked at: whoever sets it later is heard in the
+            # next round.
             self._wanted.clear()
             try:
                 if self._watch.alive():
                     self._wanted.set()
                     self._look()
-            except (
-                Exception
-            ) as error:  # whatever it is: a thread that ends here would leave all later commands unwatched
+            except Exception as error:  # whatever it is: a thread that ends here would leave all later commands unwatched
                 self._wanted.set()
                 self._on_failed(error)
 
     def _look(self) -> None:
-        if paths := self._watch.replaced():
+        paths = self._watch.replaced()
+        if paths:
             self._on_replaced(paths)
-        if said := self._watch.check():
+        said = self._watch.check()
+        if said:
             self._on_made_inert(said)

@@ -1,8 +1,9 @@
-"""What a Git sub-command really runs: aliases of the command line, the environment and the files of configuration.
+"""What a Git sub-command really runs: aliases of the command line, the environment and the files of
+configuration.
 
-Git looks for a built-in command first, then for a program ``git-NAME``, then for an alias. Only a name that is no built-in
-needs resolving. Every definition that is found counts, whichever of them Git would prefer: rules that deny are then held
-against all of them.
+Git looks for a built-in command first, then for a program ``git-NAME``, then for an alias. Only a
+name that is no built-in needs resolving. Every definition that is found counts, whichever of them
+Git would prefer: rules that deny are then held against all of them.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from hilum_guard.reading import Reader
     from hilum_guard.simple import Simple
 
-# `git --list-cmds=main`, and newer ones. `whatchanged` and `pack-redundant` are left out: newer versions of Git let aliases
-# replace deprecated commands.
+# `git --list-cmds=main`, and newer ones. `whatchanged` and `pack-redundant` are left out: newer
+# versions of Git let aliases replace deprecated commands.
 BUILT_IN = frozenset(
     """add am annotate apply archive backfill bisect blame branch bugreport bundle cat-file check-attr check-ignore
     check-mailmap check-ref-format checkout checkout--worker
@@ -41,7 +42,8 @@ BUILT_IN = frozenset(
     update-server-info upload-archive upload-pack var verify-commit verify-pack verify-tag version worktree
     write-tree""".split()
 )
-# Programs `git-NAME` that are widely installed and do what they are known for: nothing stays unresolved.
+# Programs `git-NAME` that are widely installed and do what they are known for: nothing stays
+# unresolved.
 PORCELAINS = frozenset(
     """absorb citool credential-gcloud.sh credential-libsecret credential-manager credential-osxkeychain cvsexportcommit
     cvsimport cvsserver filter-repo gui lfs p4 svn""".split()
@@ -63,11 +65,11 @@ SAME: dict[tuple[str, ...], tuple[str, ...]] = {
     ("fsck-objects",): ("fsck",),
 }
 # Options of `git` itself that take the next word.
-VALUED = frozenset("-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source".split())
-# Variables that have Git read other settings, or run other programs.
-_ELSEWHERE = (
-    """GIT_CONFIG GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_DIR GIT_COMMON_DIR GIT_EXEC_PATH XDG_CONFIG_HOME""".split()
+VALUED = frozenset(
+    "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source".split()
 )
+# Variables that have Git read other settings, or run other programs.
+_ELSEWHERE = """GIT_CONFIG GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_DIR GIT_COMMON_DIR GIT_EXEC_PATH XDG_CONFIG_HOME""".split()
 _CONFIG_NAMES = frozenset({"config", "config.worktree", ".gitconfig", "gitconfig"})
 MAX_FILES = 50
 MAX_COUNT = 100
@@ -106,7 +108,9 @@ def split_words(words: tuple[Word, ...]) -> GitWords:
             settings.append((name, text))
         elif option == "-C":
             folders.append(value)
-        elif option in ("--git-dir", "--config-env", "--super-prefix") or (option == "--exec-path" and equals):
+        elif option in ("--git-dir", "--config-env", "--super-prefix") or (
+            option == "--exec-path" and equals
+        ):
             elsewhere = True
         at += 2 if takes_next else 1
     return GitWords(words[:at], tuple(settings), tuple(folders), elsewhere, words[at:])
@@ -143,7 +147,11 @@ def _definitions(reader: Reader, simple: Simple, parts: GitWords) -> tuple[list[
     verb = parts.rest[0].value
     settings = [*parts.settings, *reader.git_settings]
     why = ""
-    if parts.elsewhere or any(name in reader.state.variables for name in _ELSEWHERE) or _home_changed(reader):
+    if (
+        parts.elsewhere
+        or any(name in reader.state.variables for name in _ELSEWHERE)
+        or _home_changed(reader)
+    ):
         why = "its options or variables have Git read settings from another place"
     from_environment, unknown = _environment(reader)
     settings += from_environment
@@ -161,7 +169,9 @@ def _definitions(reader: Reader, simple: Simple, parts: GitWords) -> tuple[list[
 
 
 def _names(name: str, verb: str) -> bool:
-    """Whether a setting defines an alias: `alias.NAME`, and in newer versions `alias.NAME.command`."""
+    """Return whether a setting defines an alias: `alias.NAME`, and in newer versions
+    `alias.NAME.command`.
+    """
     return name.casefold() in (f"alias.{verb}".casefold(), f"alias.{verb}.command".casefold())
 
 
@@ -174,14 +184,17 @@ def _home_changed(reader: Reader) -> bool:
 
 
 def _environment(reader: Reader) -> tuple[list[tuple[str, str]], bool]:
-    """Return the settings of variables (``GIT_CONFIG_COUNT`` and its kin), and whether there may be others."""
+    """Return the settings of variables (``GIT_CONFIG_COUNT`` and its kin), and whether there may be
+    others.
+    """
 
     def value(name: str) -> str | None:
         known = reader.state.variables.get(name)
         return known[0] if known else os.environ.get(name)
 
     found: list[tuple[str, str]] = []
-    if parameters := value("GIT_CONFIG_PARAMETERS"):
+    parameters = value("GIT_CONFIG_PARAMETERS")
+    if parameters:
         try:
             pairs = [text.partition("=") for text in shlex.split(parameters)]
         except ValueError:
@@ -194,7 +207,11 @@ def _environment(reader: Reader) -> tuple[list[tuple[str, str]], bool]:
         return found, True
     names = [value(f"GIT_CONFIG_KEY_{number}") for number in range(int(count))]
     values = [value(f"GIT_CONFIG_VALUE_{number}") for number in range(int(count))]
-    found += [(name, text) for name, text in zip(names, values, strict=True) if name is not None and text is not None]
+    found += [
+        (name, text)
+        for name, text in zip(names, values, strict=True)
+        if name is not None and text is not None
+    ]
     return found, None in names or None in values
 
 
@@ -210,15 +227,19 @@ def _note_settings(reader: Reader, rest: tuple[Word, ...]) -> None:
 
 
 def _writes_settings(command: Simple) -> bool:
-    """Whether a command may write a file of configuration, as far as its words tell."""
+    """Return whether a command may write a file of configuration, as far as its words tell."""
     texts = [redirect.target.value for redirect in command.redirects if ">" in redirect.operator]
     if command.words and os.path.basename(command.words[0].value) != "git":
         texts += [word.value for word in command.words[1:]]
-    return any(os.path.basename(text.rpartition("=")[2]).casefold() in _CONFIG_NAMES for text in texts)
+    return any(
+        os.path.basename(text.rpartition("=")[2]).casefold() in _CONFIG_NAMES for text in texts
+    )
 
 
 def _files(cwd: str | None, folders: tuple[str, ...]) -> list[str] | None:
-    """Return the files of configuration that Git reads in a folder; None where the folder cannot be told."""
+    """Return the files of configuration that Git reads in a folder; None where the folder cannot be
+    told.
+    """
     for folder in folders:
         folder = os.path.expanduser(folder)
         if UNKNOWN in folder or (cwd is None and not os.path.isabs(folder)):
@@ -245,7 +266,9 @@ def _git_folder(folder: str) -> str:
             return git
         if os.path.isfile(git):
             return repositories.pointed(git)
-        if os.path.isfile(os.path.join(folder, "HEAD")) and os.path.isdir(os.path.join(folder, "objects")):
+        if os.path.isfile(os.path.join(folder, "HEAD")) and os.path.isdir(
+            os.path.join(folder, "objects")
+        ):
             return folder
         above = os.path.dirname(folder)
         if above == folder:
@@ -266,11 +289,15 @@ def _read_files(files: list[str]) -> Iterator[tuple[str, str]]:
         if text is None:
             continue
         text = re.sub(r"\\\r?\n", "", text)  # a value may go on in the next line
-        text = re.sub(r"(?m)^([ \t]*\[[^\]\n]*\])[ \t]*(?=[^\s#;])", r"\1\n", text)  # a setting may follow its section
+        text = re.sub(
+            r"(?m)^([ \t]*\[[^\]\n]*\])[ \t]*(?=[^\s#;])", r"\1\n", text
+        )  # a setting may follow its section
         for setting in repositories.parse_config(text):
             section, _, key = setting.name.partition(".")
             if setting.name in ("include.path", "includeif.path"):
-                waiting.append(repositories.resolve(os.path.dirname(path), setting.value, home=True))
+                waiting.append(
+                    repositories.resolve(os.path.dirname(path), setting.value, home=True)
+                )
             elif section == "alias":
                 name = f"{setting.subsection}.{key}" if setting.subsection else key
                 yield f"alias.{name}", setting.value
@@ -284,8 +311,11 @@ def _run_alias(reader: Reader, simple: Simple, parts: GitWords, value: str) -> N
 
         before = len(reader.found)
         text = value[1:].strip()
-        # Git appends the arguments; a text that takes them itself (`f() { …; }; f`) reads the same with them.
-        reader.read_nested(f"{text} {rejoined(arguments)}", tuple(w.as_source(each.value) for each in arguments))
+        # Git appends the arguments; a text that takes them itself (`f() { …; }; f`) reads the same
+        # with them.
+        reader.read_nested(
+            f"{text} {rejoined(arguments)}", tuple(w.as_source(each.value) for each in arguments)
+        )
         reader.imply(before)
         return
     try:

@@ -1,4 +1,5 @@
-"""Which contents of a repository a Git command shows or copies: from its objects, where the sandbox cannot hide a path.
+"""Which contents of a repository a Git command shows or copies: from its objects, where the sandbox
+cannot hide a path.
 
 Where a command does not say which files it shows, it may show all of them.
 """
@@ -72,7 +73,9 @@ def shown(verb: str, rest: Sequence[str], is_path: Callable[[str], bool]) -> Ite
         return
     if verb == "read-tree":
         yield from (
-            Shown(word.partition(":")[2], top=True) for word in rest if ":" in word and not word.startswith("-")
+            Shown(word.partition(":")[2], top=True)
+            for word in rest
+            if ":" in word and not word.startswith("-")
         )
         return
     if not _shows_contents(verb, rest):
@@ -84,7 +87,11 @@ def shown(verb: str, rest: Sequence[str], is_path: Callable[[str], bool]) -> Ite
         yield from [EVERYTHING] if operands[:1] == ["add"] else []
         return
     if verb == "clone":
-        yield from [EVERYTHING] if operands and not re.match(r"\w[\w+.-]*://|[\w.@-]+:(?!/\w*:)", operands[0]) else []
+        yield from (
+            [EVERYTHING]
+            if operands and not re.match(r"\w[\w+.-]*://|[\w.@-]+:(?!/\w*:)", operands[0])
+            else []
+        )
         return
     if verb == "bundle" and operands[:1] != ["create"]:
         return
@@ -98,7 +105,8 @@ def shown(verb: str, rest: Sequence[str], is_path: Callable[[str], bool]) -> Ite
         yield from (Shown(word) for word in (*operands, *paths))
         return
     for word in rest:
-        if found := re.match(r"-L(?:.*?):?([^:]+)$", word):
+        found = re.match(r"-L(?:.*?):?([^:]+)$", word)
+        if found:
             named.append(Shown(found[1]))
     stored = [_stored(word) for word in operands if _is_stored(word)]
     named += [each for each in stored if each is not None]
@@ -120,9 +128,14 @@ def _shows_contents(verb: str, rest: Sequence[str]) -> bool:
     patch = any(_PATCH.fullmatch(word) for word in options)
     if verb in _WITH_PATCH:
         if verb in ("status", "commit"):
-            patch = any(re.fullmatch(r"-p|--patch|--interactive", word) or _VERBOSE.fullmatch(word) for word in options)
+            patch = any(
+                re.fullmatch(r"-p|--patch|--interactive", word) or _VERBOSE.fullmatch(word)
+                for word in options
+            )
         elif verb == "add" or verb == "stage":
-            patch = any(re.fullmatch(r"-\w*[pie]\w*|--(patch|interactive|edit)", word) for word in options)
+            patch = any(
+                re.fullmatch(r"-\w*[pie]\w*|--(patch|interactive|edit)", word) for word in options
+            )
         elif verb in ("tag", "notes", "rev-list", "shortlog", "checkout", "reset", "restore"):
             patch = any(word in ("-p", "--patch") for word in options)
         return patch
@@ -130,7 +143,9 @@ def _shows_contents(verb: str, rest: Sequence[str]) -> bool:
         return False
     if verb == "cat-file":
         return not {"-t", "-s", "-e"} & set(options)
-    if verb in ("diff", "show", "range-diff", "diff-pairs") and any(_SUMMARY.fullmatch(word) for word in options):
+    if verb in ("diff", "show", "range-diff", "diff-pairs") and any(
+        _SUMMARY.fullmatch(word) for word in options
+    ):
         return patch
     return not (verb == "request-pull" and "-p" not in options)
 
@@ -146,7 +161,8 @@ def _split(verb: str, rest: Sequence[str]) -> tuple[list[str], list[str]]:
         elif not word.startswith("-") or word == "-":
             operands.append(word)
         elif word in _VALUED and not (
-            verb in ("diff", "show", "log") and word in ("-b", "-B", "-M", "-C", "-u", "-c", "--cc", "-m")
+            verb in ("diff", "show", "log")
+            and word in ("-b", "-B", "-M", "-C", "-u", "-c", "--cc", "-m")
         ):
             skip = not (verb == "grep" and word in ("-v", "-l", "-n", "-c")) and not (
                 verb == "worktree" and word == "-f"
@@ -155,7 +171,7 @@ def _split(verb: str, rest: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _is_stored(word: str) -> bool:
-    """Whether a word names a path in a revision: `HEAD:docs/x.md`, `:docs/x.md`."""
+    """Return whether a word names a path in a revision: `HEAD:docs/x.md`, `:docs/x.md`."""
     return ":" in word and not word.startswith((":/", ":(", ":!", ":^"))
 
 
@@ -187,20 +203,35 @@ def _pathspec(word: str) -> Iterator[Shown]:
     magic_at = re.search(r"[*?\[]", word)
     if magic_at:
         # Git's `*` takes slashes, too: everything below the folder before it.
-        yield Shown(os.path.dirname(word[: magic_at.start()]) or ("" if top else "."), top=top, certain=False)
+        yield Shown(
+            os.path.dirname(word[: magic_at.start()]) or ("" if top else "."),
+            top=top,
+            certain=False,
+        )
     else:
         yield Shown(word or ("" if top else "."), top=top)
 
 
 def _message_files(verb: str, rest: Sequence[str]) -> Iterator[Shown]:
-    """Yield the files that become a message: `git commit -F FILE` and its kin, which `git log` then shows."""
-    if verb not in ("commit", "tag", "notes", "merge", "interpret-trailers", "commit-tree", "stripspace"):
+    """Yield the files that become a message: `git commit -F FILE` and its kin, which `git log` then
+    shows.
+    """
+    if verb not in (
+        "commit",
+        "tag",
+        "notes",
+        "merge",
+        "interpret-trailers",
+        "commit-tree",
+        "stripspace",
+    ):
         return
     for before, word in pairwise(rest):
         if before in ("-F", "--file", "-t", "--template"):
             yield Shown(word, deep=False)
     for word in rest:
-        if found := re.fullmatch(r"--(?:file|template)=(.+)|-F(.+)", word):
+        found = re.fullmatch(r"--(?:file|template)=(.+)|-F(.+)", word)
+        if found:
             yield Shown(found[1] or found[2], deep=False)
         elif verb == "interpret-trailers" and not word.startswith("-"):
             yield Shown(word, deep=False)

@@ -1,8 +1,9 @@
 """The grammar of Bash, and the two readings that a text must pass to be called harmless.
 
-tree-sitter-bash finds the structure: which commands there are and what they are joined by. It is not Bash: it parts some
-words that Bash joins and the other way round. So words are read from the text itself (`words`), and a text is harmless only
-if a second reader that shares no code with the first, `shlex` of the standard library, finds the same words.
+tree-sitter-bash finds the structure: which commands there are and what they are joined by. It is
+not Bash: it parts some words that Bash joins and the other way round. So words are read from the
+text itself (`words`), and a text is harmless only if a second reader that shares no code with the
+first, `shlex` of the standard library, finds the same words.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ MAX_HEREDOCS = 20
 """Here-documents in a text: the grammar's time grows with the square of their number."""
 
 BRACE = "\ue000"
-# The grammar takes a `{` at the head of a command for a group, whatever follows; for Bash `{rm,-rf,/}` is a word.
+# The grammar takes a `{` at the head of a command for a group, whatever follows; for Bash
+# `{rm,-rf,/}` is a word.
 _WORD_BRACE = re.compile(r"(?<!\$)\{(?=[^\s}])")
 _OPERATORS = frozenset("; & && || | |& > >> < &> &>> >| >& <& ( )".split())
 _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\n")
@@ -35,7 +37,8 @@ class Source:
     """A parsed text.
 
     Attributes:
-        text: The text that was parsed, one character for each of its bytes, so that positions are those of the tree.
+        text: The text that was parsed, one character for each of its bytes, so that positions are
+            those of the tree.
         root: The root node of the tree.
         doubts: Why a harmless verdict is out of the question, whatever the commands are.
     """
@@ -44,7 +47,8 @@ class Source:
         """Parse a text.
 
         Raises:
-            Unreadable: The text is too long, has characters that no command needs, or does not parse.
+            Unreadable: The text is too long, has characters that no command needs, or does not
+                parse.
         """
         if len(text) > MAX_TEXT:
             raise Unreadable(f"The command is longer than {MAX_TEXT:,} characters.")
@@ -68,7 +72,7 @@ class Source:
             raise Unreadable("The command could not be read as shell.")
 
     def agrees(self, words: list[str]) -> bool:
-        """Say whether the second reader finds these words, in this order, and nothing else.
+        """Return whether the second reader finds these words, in this order, and nothing else.
 
         Args:
             words: All words of all commands, the targets and numbers of redirections included.
@@ -81,16 +85,28 @@ class Source:
             found = list(reader)
         except ValueError:
             return False
-        # A quoted `;` cannot be told from an operator here, so words of operators only are left out on both sides.
+        # A quoted `;` cannot be told from an operator here, so words of operators only are left out
+        # on both sides.
         if any(word and not word.strip("();<>|&") and word not in _OPERATORS for word in found):
             return False
-        return [x for x in found if not x or x.strip("();<>|&")] == [x for x in words if not x or x.strip("();<>|&")]
+        return [x for x in found if not x or x.strip("();<>|&")] == [
+            x for x in words if not x or x.strip("();<>|&")
+        ]
 
 
 def _odd_characters(text: str) -> list[str]:
-    """Name characters that show as something else than they are, or that grammar and shell take differently."""
+    """Name characters that show as something else than they are, or that grammar and shell take
+    differently.
+    """
     for char in text:
-        if char not in "\n\t" and unicodedata.category(char) in {"Cc", "Cf", "Co", "Cn", "Zl", "Zp"}:
+        if char not in "\n\t" and unicodedata.category(char) in {
+            "Cc",
+            "Cf",
+            "Co",
+            "Cn",
+            "Zl",
+            "Zp",
+        }:
             return [f"The command has an invisible character (U+{ord(char):04X})."]
         if char != " " and unicodedata.category(char) == "Zs":
             return [f"The command has a space that is none for the shell (U+{ord(char):04X})."]

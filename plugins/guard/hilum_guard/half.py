@@ -1,4 +1,6 @@
-"""The guard of one session: judges its calls, keeps its secrets out of the log, its commands in the sandbox, its rules."""
+"""The guard of one session: judges its calls, keeps its secrets out of the log, its commands in the
+sandbox, its rules.
+"""
 
 from __future__ import annotations
 
@@ -46,15 +48,16 @@ if TYPE_CHECKING:
 
 # Texts of results that are remembered as clean.
 MAX_CLEAN = 256
-# Characters of a result or of arguments above which a thread looks at them: the redactor takes about 0.2 ms for 1,000.
+# Characters of a result or of arguments above which a thread looks at them: the redactor takes
+# about 0.2 ms for 1,000.
 IN_THREAD = 20_000
 
 
 class Explained(NamedTuple):
     """What would happen to a call, and why: for the user.
 
-    ``outcome`` is a sentence; ``source`` what decides, as a rule with its file; ``scope`` the rule that a lasting yes would
-    be; ``commands`` the simple commands that were found in a command.
+    ``outcome`` is a sentence; ``source`` what decides, as a rule with its file; ``scope`` the rule
+    that a lasting yes would be; ``commands`` the simple commands that were found in a command.
     """
 
     outcome: str
@@ -76,7 +79,8 @@ class Guard:
     """
 
     def __init__(self, session: Session, box: sandbox.Sandbox) -> None:
-        self._session, self.box = session, box
+        self._session = session
+        self.box = box
         self._config = config_folder()
         self._settings = session.settings(GuardSettings)
         self._offered: dict[tuple[str, str], bool] = {}
@@ -84,7 +88,8 @@ class Guard:
         self._redacted: set[str] = set()
         # Texts of results as they were cleaned last, which come again as those of events.
         self._clean: dict[str, None] = {}
-        self._read, self._wanted = 0, trio.Event()
+        self._read = 0
+        self._wanted = trio.Event()
         self.keeper = Keeper(session, box)
         self._executed: dict[str, Callable[[], Iterable[str]]] = {}
         self._redactor = Redactor({**os.environ, **environment()}, _secrets(self._config))
@@ -99,8 +104,8 @@ class Guard:
             if row.key in ("web.hosts", "browser.hosts")
             for host in row.value
         }
-        # Calls of commands that name files of secrets, by agent and call: text, folder, and these files. They were asked for,
-        # so such a command sees them until its call is done.
+        # Calls of commands that name files of secrets, by agent and call: text, folder, and these
+        # files. They were asked for, so such a command sees them until its call is done.
         self._uses: dict[tuple[str, str], tuple[str, str, frozenset[str]]] = {}
         self._revealed: dict[tuple[str, ...], frozenset[str]] = {}
         box.held["rules that deny"] = lambda: self._denied_paths().held()
@@ -120,7 +125,10 @@ class Guard:
         return self._begun
 
     def _take_rules(self, rules: rule_files.Rules, question: judging.Question, number: int) -> None:
-        """Keep the rules that a thread read, unless a reading that began later was here first; note mistakes."""
+        """Keep the rules that a thread read, unless a reading that began later was here first.
+
+        Note mistakes.
+        """
         if number < self._taken:
             return
         self._taken = number
@@ -128,25 +136,31 @@ class Guard:
         self.rules = rules
         self._tools = question.names
         if rules.mistakes and rules.mistakes != before:
-            say = "The rules have mistakes; until they are mended, nothing that changes something runs:"
+            say = (
+                "The rules have mistakes; until they are mended, nothing that changes something"
+                " runs:"
+            )
             listed = "".join(f"\n  {mistake}" for mistake in rules.mistakes)
             self._session.note("guard.mistakes", say=say + listed, mistakes=list(rules.mistakes))
 
-    # --- calls --------------------------------------------------------------------------------------------------------
+    # --- calls ------------------------------------------------------------------------------------
 
-    async def judge(self, tool: Tool, arguments: str, key: tuple[str, str] | None = None) -> tuple[Verdict | None, str]:
+    async def judge(
+        self, tool: Tool, arguments: str, key: tuple[str, str] | None = None
+    ) -> tuple[Verdict | None, str]:
         """Judge a call; gives the verdict, none for no opinion, and what it comes from.
 
         Args:
             tool: The tool.
             arguments: Its arguments, as JSON.
-            key: The agent and the id of the call, for the files of secrets that a command sees until its call is done;
-                none for a call that will not run.
+            key: The agent and the id of the call, for the files of secrets that a command sees
+                until its call is done; none for a call that will not run.
         """
         while True:
             number = self._begin()
             question = self._question(tool, arguments)
-            # One hop for all that looks at the disk. It can be abandoned: a gate that takes long is held to be broken.
+            # One hop for all that looks at the disk. It can be abandoned: a gate that takes long is
+            # held to be broken.
             judged = await trio.to_thread.run_sync(judging.judge, question, abandon_on_cancel=True)
             self._take_rules(judged.rules, question, number)
             if judged.undecided:
@@ -166,7 +180,8 @@ class Guard:
             config=self._config,
             rules=self.rules,
             tools=self._tools,
-            # While the session opens there are no tools yet, so names are compared with the first call.
+            # While the session opens there are no tools yet, so names are compared with the first
+            # call.
             names=frozenset(self._session.tools) or None,
             catalog=self._catalog(),
             approve=self._session.approve,
@@ -174,10 +189,16 @@ class Guard:
             enforced=self.box.known,
             offline=self._settings.network == "none",
             unheld=self._settings.unsandboxed == "run",
-            known_hosts=self._known_hosts() if tool is not None and tool.risk == "network" else frozenset(),
+            known_hosts=(
+                self._known_hosts() if tool is not None and tool.risk == "network" else frozenset()
+            ),
             # The thread must not iterate over what the event loop adds to.
             named=partial(self._named, dict(self._executed)),
-            placeholder=partial(self._placeholder, frozenset(self._redacted), frozenset(self._session.redaction.names)),
+            placeholder=partial(
+                self._placeholder,
+                frozenset(self._redacted),
+                frozenset(self._session.redaction.names),
+            ),
             carries_secret=self._carries_secret,
         )
 
@@ -188,7 +209,9 @@ class Guard:
         return any(self._redactor(text) != text for text in {url, unquote(url), unquote_plus(url)})
 
     def _known_hosts(self) -> frozenset[str]:
-        """Return the hosts that the user's prompts and settings, or results of a search, have named so far."""
+        """Return the hosts that the user's prompts and settings, or results of a search, have named
+        so far.
+        """
         while events := self._session.journal.since(self._heard):
             for event in events:
                 self._hosts.update(self._hosts_in(event))
@@ -198,7 +221,8 @@ class Guard:
     def _hosts_in(self, event: Event) -> Iterator[str]:
         if isinstance(event, PromptQueued):
             agent = self._session.agents.get(event.agent)
-            # What a sub-agent is asked was written by a model, and a piped prompt by another program.
+            # What a sub-agent is asked was written by a model, and a piped prompt by another
+            # program.
             if not event.piped and (agent is None or not agent.parent):
                 yield from named_hosts(typed(event.text))
         elif isinstance(event, CallDone) and event.result.name == "web_search":
@@ -212,15 +236,22 @@ class Guard:
     def _denied_paths(self) -> DeniedPaths:
         from hilum_guard.held_rules import denied_paths
 
-        return denied_paths(tuple(self.rules.of("deny")), self._session.workspace.root, self._catalog())
+        return denied_paths(
+            tuple(self.rules.of("deny")), self._session.workspace.root, self._catalog()
+        )
 
     def _secrets_of_workspace(self) -> Iterator[str]:
         """Yield the files of the workspace that commands do not see. Blocks."""
         from hilum_guard.rules import exact_path  # with the first command
 
         root = str(self._session.workspace.root)
-        shown = {os.path.realpath(os.path.join(root, os.path.expanduser(path))) for path in self._settings.readable}
-        named = {rule.pattern for rule in self.rules.of("allow") if rule.tool in ("read_file", "read")}
+        shown = {
+            os.path.realpath(os.path.join(root, os.path.expanduser(path)))
+            for path in self._settings.readable
+        }
+        named = {
+            rule.pattern for rule in self.rules.of("allow") if rule.tool in ("read_file", "read")
+        }
         for path in self._secret_files.of_workspace(root):
             relative = path[len(root) + 1 :]
             real = os.path.realpath(path)
@@ -228,20 +259,23 @@ class Guard:
                 yield real
 
     def withheld(self, base: str) -> Callable[[str], bool]:
-        """Return what tells whether a search leaves a file out: ``read_file`` would need approval for it, or be denied.
+        """Return what tells whether a search leaves a file out: ``read_file`` would need approval
+        for it, or be denied.
 
         The rules are those of the last call that was judged, which is the search itself.
 
         Args:
-            base: The path that the search names, relative to the workspace. It was judged as a path of the call: where it
-                needed approval, what it needed it for is approved.
+            base: The path that the search names, relative to the workspace. It was judged as a path
+                of the call: where it needed approval, what it needed it for is approved.
         """
         from hilum_guard.withholding import make_filter
 
         return make_filter(self.rules, base, self._session.workspace.root, self._catalog())
 
     def _uses_of(self, argv: tuple[str, ...], folder: str) -> frozenset[str]:
-        """Return the hidden files that a command sees in a folder, as the user was asked about them."""
+        """Return the hidden files that a command sees in a folder, as the user was asked about
+        them.
+        """
         if not argv:
             return frozenset()
         wanted = (argv[-1], os.path.realpath(folder))
@@ -249,12 +283,16 @@ class Guard:
         return self._revealed.get(argv, frozenset()).union(*found)
 
     def denied_to_commands(self) -> tuple[str, ...]:
-        """Return the existing paths that rules keep from being read and the sandbox hides. Blocks."""
+        """Return the existing paths that rules keep from being read and the sandbox hides.
+
+        Blocks.
+        """
         return self._denied_paths().hidden
 
     @contextmanager
     def reveal(self, argv: Sequence[str], paths: Iterable[str]) -> Iterator[None]:
-        """Let one command see hidden files while the block lasts: those whose reading the user approved, or to list names.
+        """Let one command see hidden files while the block lasts: those whose reading the user
+        approved, or to list names.
 
         Args:
             argv: Program and arguments, as they are given to ``session.processes`` in the block.
@@ -267,31 +305,44 @@ class Guard:
             self._revealed.pop((*argv,), None)
 
     async def explain(self, tool: Tool, arguments: str) -> Explained:
-        """Say what would happen to a call by the approval policy and the guard. Takes what ``judge`` takes."""
+        """Return what would happen to a call by the approval policy and the guard.
+
+        Takes what ``judge`` takes.
+        """
         from hilum_guard.gate import read_call
 
         approve = self._session.approve
         if approve == "readonly" and tool.risk != "read":
-            return Explained("It would be refused.", f"{tool.name} can {tool.risk}.", "approve = readonly")
+            return Explained(
+                "It would be refused.", f"{tool.name} can {tool.risk}.", "approve = readonly"
+            )
         verdict, source = await self.judge(tool, arguments)
         commands: tuple[str, ...] = ()
         with suppress(ToolError):
-            call = await trio.to_thread.run_sync(read_call, tool, arguments, self._session.workspace)
+            call = await trio.to_thread.run_sync(
+                read_call, tool, arguments, self._session.workspace
+            )
             read = call.case.command
             commands = tuple(" ".join(command.words) for command in read.commands) if read else ()
         if verdict is None:
             verdict = Verdict("allow", "Nothing speaks against it.")
         asked = "It would be asked; where nobody is there to ask, refused."
-        outcome = {"allow": "It would run.", "ask": asked, "deny": f"It would be refused ({verdict.code})."}[
-            verdict.kind
-        ]
-        return Explained(outcome, verdict.reason, f"{source}, approve = {approve}", verdict.scope, commands)
+        outcome = {
+            "allow": "It would run.",
+            "ask": asked,
+            "deny": f"It would be refused ({verdict.code}).",
+        }[verdict.kind]
+        return Explained(
+            outcome, verdict.reason, f"{source}, approve = {approve}", verdict.scope, commands
+        )
 
     def _placeholder(self, redacted: frozenset[str], names: frozenset[str], call: Call) -> str:
-        """Return why a call must not run that has the placeholder of a secret in it, empty if it may.
+        """Return why a call must not run that has the placeholder of a secret in it, empty if it
+        may.
 
-        A write would destroy the secret that the placeholder stood for in what was read, or put the placeholder where the
-        secret of a prompt belongs; and a command would use it as if it were the secret.
+        A write would destroy the secret that the placeholder stood for in what was read, or put the
+        placeholder where the secret of a prompt belongs; and a command would use it as if it were
+        the secret.
 
         Args:
             redacted: The files that were read with a placeholder in them.
@@ -302,12 +353,15 @@ class Guard:
             return ""
         found = set(PLACEHOLDER.findall(msgspec.json.encode(call.case.arguments).decode()))
         if call.changes and found and redacted.intersection(call.case.paths):
-            return "The text has [REDACTED:…] in it, which stands for a secret in this file. Edit around it."
+            return (
+                "The text has [REDACTED:…] in it, which stands for a secret in this file. Edit"
+                " around it."
+            )
         stood_for = sorted(found & {f"[REDACTED:{name}]" for name in names})
         if stood_for:
             return (
-                f"{stood_for[0]} stands for a secret that you do not have. Leave its place empty or read it from the "
-                "environment, and ask the user to put it there."
+                f"{stood_for[0]} stands for a secret that you do not have. Leave its place empty or"
+                " read it from the environment, and ask the user to put it there."
             )
         return ""
 
@@ -321,14 +375,15 @@ class Guard:
             # The model sees a placeholder for what it writes there.
             await trio.to_thread.run_sync(self._remember, path)
         if verdict is not None and verdict.kind == "ask" and source == "protected file":
-            # What the user agrees to now must not be taken for what a killed session's command left.
+            # What the user agrees to now must not be taken for what a killed session's command
+            # left.
             await self.keeper.recover()
             await self.keeper.expect(agent, call, tool)
         if verdict is not None and verdict.kind == "ask" and verdict.scope:
-            # What a rule does not silence is not kept as one: a rule that asks stands above one that allows, and a secret
-            # belongs into no file of rules.
-            self._offered[call.id, verdict.scope] = source != SECRET_ADDRESS and not source.startswith(
-                ("ask ", "deny ")
+            # What a rule does not silence is not kept as one: a rule that asks stands above one
+            # that allows, and a secret belongs into no file of rules.
+            self._offered[call.id, verdict.scope] = (
+                source != SECRET_ADDRESS and not source.startswith(("ask ", "deny "))
             )
             if not self._wanted.is_set():
                 self._read = self._session.journal.last
@@ -336,8 +391,13 @@ class Guard:
         return verdict
 
     @hookimpl(trylast=True)
-    async def check_result(self, agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult | None:
-        """Undo what a command left for others to execute; replace secrets before the result is logged and seen by anyone."""
+    async def check_result(
+        self, agent: Agent, call: ToolCall, result: ToolResult
+    ) -> ToolResult | None:
+        """Undo what a command left for others to execute.
+
+        Replace secrets before the result is logged and seen by anyone.
+        """
         self._uses.pop((agent.name, call.id), None)
         checked = await self.keeper.check_result(agent, call, result)
         cleaned = await self._without_secrets(call, checked or result)
@@ -347,7 +407,8 @@ class Guard:
 
     async def _without_secrets(self, call: ToolCall, result: ToolResult) -> ToolResult | None:
         path = _path_of(call)
-        # What a command prints may be a program as well as settings: words alone are no passwords there.
+        # What a command prints may be a program as well as settings: words alone are no passwords
+        # there.
         of_file = bool(path) and result.name != "run_terminal_cmd"
         guess = not (of_file and is_source(path))
         settings = of_file and is_settings(path)
@@ -370,28 +431,37 @@ class Guard:
         if all(text == new for text, new in cleaned.items()):
             return None
         parts = tuple(
-            Text(cleaned[part.text], part.source) if isinstance(part, Text) else part for part in result.parts
+            Text(cleaned[part.text], part.source) if isinstance(part, Text) else part
+            for part in result.parts
         )
-        return msgspec.structs.replace(result, parts=parts, data=_cleaned(result.data, cleaned.__getitem__))
+        return msgspec.structs.replace(
+            result, parts=parts, data=_cleaned(result.data, cleaned.__getitem__)
+        )
 
     @hookimpl(trylast=True)
     def redact_texts(self, texts: Sequence[str], origin: str) -> list[str] | None:
         """Replace secrets in texts before they are logged. May be called from a thread.
 
-        Values that are only called a secret count in prompts alone: what a model writes is mostly code and examples, and the
-        secrets that it could repeat were replaced when it read them.
+        Values that are only called a secret count in prompts alone: what a model writes is mostly
+        code and examples, and the secrets that it could repeat were replaced when it read them.
         """
         if origin == "prompt" and not self._settings.redact_prompts:
             return None
         known = self._clean if origin == "result" else {}
-        return [text if text in known else self._redactor(text, guess=origin == "prompt") for text in texts]
+        return [
+            text if text in known else self._redactor(text, guess=origin == "prompt")
+            for text in texts
+        ]
 
     def redact(self, text: str, path: str = "") -> str:
-        """Replace secrets in a text that gets to a model by another way than a tool's result. May be called from a thread.
+        """Replace secrets in a text that gets to a model by another way than a tool's result.
+
+        May be called from a thread.
 
         Args:
             text: The text.
-            path: The file it is from, if it is from one: what stands for a secret is then not written back to it.
+            path: The file it is from, if it is from one: what stands for a secret is then not
+                written back to it.
         """
         cleaned = self._redactor(text, guess=not is_source(path), settings=is_settings(path))
         if path and cleaned != text:
@@ -405,14 +475,16 @@ class Guard:
         except ToolError:
             pass
 
-    # --- processes ----------------------------------------------------------------------------------------------------
+    # --- processes --------------------------------------------------------------------------------
 
     def protect(self, name: str, paths: Callable[[], sandbox.Held] | None) -> None:
-        """Have the sandbox hold paths against every command of the session from now on, as far as it holds anything.
+        """Have the sandbox hold paths against every command of the session from now on, as far as
+        it holds anything.
 
         Args:
             name: Who wants it; a later call under the same name takes the place of the earlier one.
-            paths: Gives the paths; called in a thread before each command, so it may look at the disk. ``None`` to end it.
+            paths: Gives the paths; called in a thread before each command, so it may look at the
+                disk. ``None`` to end it.
         """
         if paths is None:
             self.box.held.pop(name, None)
@@ -420,7 +492,8 @@ class Guard:
             self.box.held[name] = paths
 
     def protect_executed(self, by: str, paths: Callable[[], Iterable[str]]) -> None:
-        """Protect files that the user has agreed to have executed: commands cannot write them, and file tools ask.
+        """Protect files that the user has agreed to have executed: commands cannot write them, and
+        file tools ask.
 
         Args:
             by: What executes them; a later call for the same takes the place of the earlier one.
@@ -429,8 +502,13 @@ class Guard:
         self._executed[by] = paths
         self.box.held[by] = lambda: sandbox.Held(tuple(paths()))
 
-    def _named(self, executed: Mapping[str, Callable[[], Iterable[str]]]) -> tuple[tuple[str, str], ...]:
-        """Return what is executed though its name does not say so, each with what executes it. Blocks."""
+    def _named(
+        self, executed: Mapping[str, Callable[[], Iterable[str]]]
+    ) -> tuple[tuple[str, str], ...]:
+        """Return what is executed though its name does not say so, each with what executes it.
+
+        Blocks.
+        """
         found = [(path, "Git, as its configuration says") for path in self.box.watch.named_files()]
         for by, paths in executed.items():
             found += [(path, by) for path in paths()]
@@ -438,7 +516,8 @@ class Guard:
 
     @contextmanager
     def widen(self, argv: Sequence[str], wider: sandbox.Wider) -> Iterator[None]:
-        """Let one command, named by all of its words, do more than others while the block lasts: for what the user approved.
+        """Let one command, named by all of its words, do more than others while the block lasts:
+        for what the user approved.
 
         Args:
             argv: Program and arguments, as they are given to ``session.processes`` in the block.
@@ -452,7 +531,7 @@ class Guard:
 
     @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:
-        """Give a command a clean environment and put it into the sandbox."""
+        """Return a command a clean environment and put it into the sandbox."""
         return await self.box.wrap_process(command)
 
     @hookimpl
@@ -460,7 +539,7 @@ class Guard:
         """Tell the model where its commands run."""
         return self.box.build_prompt_layer(agent)
 
-    # --- rules that a lasting yes makes -------------------------------------------------------------------------------
+    # --- rules that a lasting yes makes -----------------------------------------------------------
 
     async def keep_rules(self) -> None:
         """Make rules of lasting answers, until cancelled."""
@@ -494,16 +573,23 @@ class Guard:
             self._session.note("guard.rule_not_kept", say=say, rule=rule)
             return
         try:
-            await trio.to_thread.run_sync(rule_files.add, self._config, self._session.workspace.root, "allow", rule)
+            await trio.to_thread.run_sync(
+                rule_files.add, self._config, self._session.workspace.root, "allow", rule
+            )
         except HilumError as error:
-            self._session.note("guard.rule_not_kept", say=f"{rule} is not kept as a rule. {error}", rule=rule)
+            self._session.note(
+                "guard.rule_not_kept", say=f"{rule} is not kept as a rule. {error}", rule=rule
+            )
         else:
-            say = f"Kept as a rule for this folder in {file}: allow {rule}. hilum permissions remove takes it out."
+            say = (
+                f"Kept as a rule for this folder in {file}: allow {rule}. hilum permissions remove"
+                " takes it out."
+            )
             self._session.note("guard.rule_kept", say=say, rule=rule, file=str(file))
 
 
 def _secrets(config: Path) -> dict[str, str]:
-    """Give the secrets in the user's settings."""
+    """Return the secrets in the user's settings."""
     file = config / "settings.toml"
     if not file.exists():
         return {}
@@ -537,14 +623,17 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
 
 
 async def sweep_in_thread() -> None:
-    """Remove what killed sessions left. It may be much, so nobody waits for it; the next session removes the rest."""
+    """Remove what killed sessions left.
+
+    It may be much, so nobody waits for it; the next session removes the rest.
+    """
     with suppress(OSError):
         await trio.to_thread.run_sync(sandbox.sweep, abandon_on_cancel=True)
 
 
 @asynccontextmanager
 async def open_guard(session: Session) -> AsyncIterator[Guard]:
-    """Make the guard of a session, and end what it started."""
+    """Create the guard of a session, and end what it started."""
     async with asynccontextmanager(sandbox.open_session)(session) as box:
         guard = Guard(session, box)
         await guard.reload()

@@ -67,9 +67,9 @@ def _matching(pattern: str, root: Path) -> tuple[list[str], bool]:
     if not os.path.lexists(base):
         return [], True
     relative = os.path.relpath(base, root)
-    below = pattern.rstrip("/").endswith(("/**", "/*")) and pattern.count("*") == len(pattern) - len(
-        pattern.rstrip("*")
-    )
+    below = pattern.rstrip("/").endswith(("/**", "/*")) and pattern.count("*") == len(
+        pattern
+    ) - len(pattern.rstrip("*"))
     if folder is not None and (below or fit_path(pattern, relative, strict=False)):
         return [os.path.realpath(base)], True
     found: list[str] = []
@@ -84,7 +84,10 @@ def _matching(pattern: str, root: Path) -> tuple[list[str], bool]:
             seen += 1
             if seen > MAX_ENTRIES:
                 return found, False
-            path = entry.path[len(str(root)) + 1 :] if entry.path.startswith(f"{root}/") else entry.path
+            if entry.path.startswith(f"{root}/"):
+                path = entry.path[len(str(root)) + 1 :]
+            else:
+                path = entry.path
             if fit_path(pattern, path, strict=False):
                 found.append(os.path.realpath(entry.path))
             elif entry.is_dir(follow_symlinks=False) and entry.name != ".git":

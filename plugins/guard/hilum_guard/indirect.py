@@ -1,7 +1,8 @@
-"""Commands that a text runs without naming them: through variables, through files that it writes, links and copies first.
+"""Commands that a text runs without naming them: through variables, through files that it writes,
+links and copies first.
 
-What can be read is read; what only the run would tell is noted as unknown. All of it is implied: rules that ask or deny are
-held against it, and nothing else.
+What can be read is read; what only the run would tell is noted as unknown. All of it is implied:
+rules that ask or deny are held against it, and nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from hilum_guard.reading import Reader
     from hilum_guard.simple import Simple
 
-# Variables whose value a program runs: the documentation of Git, less, man, systemd, rsync, psql and the shells.
+# Variables whose value a program runs: the documentation of Git, less, man, systemd, rsync, psql
+# and the shells.
 COMMAND_VARIABLES = frozenset(
     """GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER GIT_SSH GIT_SSH_COMMAND GIT_PROXY_COMMAND GIT_EXTERNAL_DIFF GIT_ASKPASS
     GIT_MERGE_AUTOEDIT_EDITOR SSH_ASKPASS SUDO_ASKPASS PAGER MANPAGER SYSTEMD_PAGER SYSTEMD_EDITOR EDITOR VISUAL SUDO_EDITOR
@@ -29,7 +31,8 @@ COMMAND_VARIABLES = frozenset(
 SCRIPT_VARIABLES = {"BASH_ENV": ("",), "ENV": ("",), "ZDOTDIR": (".zshenv", ".zshrc", ".zprofile")}
 # Prompts: a shell runs the substitutions in them.
 PROMPTS = frozenset("PS0 PS1 PS2 PS4".split())
-# Variables that have another program run code, and the values of which that is true. Code in other languages is not read.
+# Variables that have another program run code, and the values of which that is true. Code in other
+# languages is not read.
 CODE_VARIABLES = {
     "PERL5OPT": re.compile(r"\S"),
     "PERL5DB": re.compile(r"\S"),
@@ -46,17 +49,21 @@ CODE_VARIABLES = {
 _NO_WRITERS = SHELLS | frozenset(
     """. source cat ls head tail less more wc grep egrep fgrep rg chmod chown test [ [[ stat file diff cmp shellcheck shfmt
     touch rm mkdir tee echo printf pytest ruff mypy black bat which type command readlink realpath basename dirname md5sum
-    sha256sum cc gcc g++ clang clang++ rustc go ld make cmake nvcc strip timeout time env nohup nice exec sudo xargs"""
-    .split()
-)  # fmt: skip
+    sha256sum cc gcc g++ clang clang++ rustc go ld make cmake nvcc strip timeout time env nohup nice exec sudo xargs""".split()
+)
 _GIT_READERS = frozenset("add commit diff status log show blame ls-files rev-parse".split())
 _COPIERS = frozenset("cp gcp ln gln mv gmv install ginstall".split())
 # They fill whole folders, and the files in them are not among their words.
 _FILLERS = _COPIERS | frozenset("rsync tar bsdtar unzip 7z git hg svn patch".split())
 _RECIPES = {
-    "make": ("makefile", "gnumakefile"), "gmake": ("makefile", "gnumakefile"), "just": ("justfile", ".justfile"),
-    "npm": ("package.json",), "pnpm": ("package.json",), "yarn": ("package.json",), "bun": ("package.json",),
-}  # fmt: skip
+    "make": ("makefile", "gnumakefile"),
+    "gmake": ("makefile", "gnumakefile"),
+    "just": ("justfile", ".justfile"),
+    "npm": ("package.json",),
+    "pnpm": ("package.json",),
+    "yarn": ("package.json",),
+    "bun": ("package.json",),
+}
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/opt/", "/nix/")
 MAX_SED = 10_000
 _SED_EXECUTE = re.compile(r"(?:^|[;{}\n])(?:[0-9$~+,! \t]|/(?:\\.|[^/\n\\])*/[IM]*)*e([^\n]*)")
@@ -165,7 +172,7 @@ def _sed_scripts(words: tuple[Word, ...]) -> list[str]:
     return scripts if has_script else operands[:1]
 
 
-# --- links and copies ---------------------------------------------------------------------------------------------------
+# --- links and copies -----------------------------------------------------------------------------
 
 
 def _note_copies(reader: Reader, simple: Simple, name: str) -> None:
@@ -189,7 +196,11 @@ def _note_copies(reader: Reader, simple: Simple, name: str) -> None:
 def _run_linked(reader: Reader, simple: Simple, name: str) -> bool:
     """Read a link or a copy of a program as that program; return whether the command is one."""
     first = simple.words[0].value
-    sources = [each for each in reader.copies.get(os.path.basename(first), ()) if _base(each) != _base(first)]
+    sources = [
+        each
+        for each in reader.copies.get(os.path.basename(first), ())
+        if _base(each) != _base(first)
+    ]
     if "/" in first and simple.words[0].known and not first.startswith(_SYSTEM):
         for cwd in simple.cwds:
             path = os.path.join(cwd or "/", os.path.expanduser(first))
@@ -211,7 +222,7 @@ def _base(path: str) -> str:
     return os.path.basename(path.rstrip("/")).casefold()
 
 
-# --- files that the text writes -----------------------------------------------------------------------------------------
+# --- files that the text writes -------------------------------------------------------------------
 
 
 def note_writes(reader: Reader, simple: Simple, output: str | None) -> None:
@@ -235,11 +246,20 @@ def _note_text(reader: Reader, path: str, text: str | None, *, appends: bool) ->
 def _paths(path: str, simple: Simple) -> list[str]:
     """Return the absolute paths that a word may mean."""
     folders = [cwd for cwd in simple.cwds if cwd is not None]
-    return list(dict.fromkeys(os.path.normpath(os.path.join(cwd, os.path.expanduser(path))) for cwd in folders))
+    return list(
+        dict.fromkeys(
+            os.path.normpath(os.path.join(cwd, os.path.expanduser(path))) for cwd in folders
+        )
+    )
 
 
-def _run_written(reader: Reader, simple: Simple, name: str, earlier: list[Simple], linked: bool) -> None:
-    """Read a script as the text wrote it; where the text does not tell what is in it, it may be any command."""
+def _run_written(
+    reader: Reader, simple: Simple, name: str, earlier: list[Simple], linked: bool
+) -> None:
+    """Read a script as the text wrote it.
+
+    Where the text does not tell what is in it, it may be any command.
+    """
     if any(os.path.basename(path).casefold() in _RECIPES.get(name, ()) for path in reader.written):
         reader.note_unknown()
         return
@@ -278,8 +298,8 @@ def _is_changed(path: str, earlier: list[Simple], is_unaccounted: bool) -> bool:
     Args:
         path: The script.
         earlier: The commands before it.
-        is_unaccounted: Whether a shell reads it and the text does not say what writes it: where there is no such file yet,
-            any earlier command may make it.
+        is_unaccounted: Whether a shell reads it and the text does not say what writes it: where
+            there is no such file yet, any earlier command may make it.
     """
     if path.startswith(_SYSTEM) or path.startswith("/dev/"):
         return False
@@ -292,7 +312,9 @@ def _is_changed(path: str, earlier: list[Simple], is_unaccounted: bool) -> bool:
         fills = missing and program(each.words[0]) in _FILLERS
         for word in _targets(each):
             for named in _paths(word.value.rpartition("=")[2], each):
-                if named == path or (fills and path.startswith(named + "/") and named not in each.cwds):
+                if named == path or (
+                    fills and path.startswith(named + "/") and named not in each.cwds
+                ):
                     return True
     return False
 
@@ -300,7 +322,9 @@ def _is_changed(path: str, earlier: list[Simple], is_unaccounted: bool) -> bool:
 def _targets(simple: Simple) -> tuple[Word, ...]:
     """Return the words of a command that may name what it writes."""
     words = simple.words[1:]
-    copies = program(simple.words[0]) in _COPIERS and not any(re.match(r"-\w*t|--target", x.value) for x in words)
+    copies = program(simple.words[0]) in _COPIERS and not any(
+        re.match(r"-\w*t|--target", x.value) for x in words
+    )
     return words[-1:] if copies else words
 
 

@@ -1,8 +1,9 @@
-"""The first process of a sandbox's process namespace, without Perl: it starts the command, reaps, and tells its end.
+"""The first process of a sandbox's process namespace, without Perl: it starts the command, reaps,
+and tells its end.
 
-bubblewrap reports a command that a signal ended as an exit code, as shells do. So this one, on the inside, writes it down:
-``s`` and the signal's number, or ``e``. It runs outside the package on built-in modules alone, as its start is the greater
-part of what the sandbox costs.
+bubblewrap reports a command that a signal ended as an exit code, as shells do. So this one, on the
+inside, writes it down: ``s`` and the signal's number, or ``e``. It runs outside the package on
+built-in modules alone, as its start is the greater part of what the sandbox costs.
 """
 
 from __future__ import annotations
@@ -19,18 +20,27 @@ else:
 STATUS = 3
 """The descriptor to tell the end to."""
 NOTICE = 9
-"""The descriptor to tell that the command has exited and left something running; open where that may go on."""
+"""The descriptor to tell that the command has exited and left something running.
+
+Open where that may go on.
+"""
 LINGER = 0.1
 """Seconds for what an exited command left behind, as the warden gives it."""
 _ERRORS = "surrogateescape"
-_CANNOT, _NOT_FOUND = 126, 127
+_CANNOT = 126
+_NOT_FOUND = 127
 
 
 def limit(processes: int, file_size: int) -> None:
-    """Set the limits of this process and all that come of it: processes and threads, and megabytes of a file."""
+    """Set the limits of this process and all that come of it: processes and threads, and megabytes
+    of a file.
+    """
     import resource
 
-    for kind, most in ((resource.RLIMIT_NPROC, processes), (resource.RLIMIT_FSIZE, file_size * 1_000_000)):
+    for kind, most in (
+        (resource.RLIMIT_NPROC, processes),
+        (resource.RLIMIT_FSIZE, file_size * 1_000_000),
+    ):
         hard = resource.getrlimit(kind)[1]
         value = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(kind, (value, value))
@@ -54,7 +64,9 @@ def is_open(number: int) -> bool:
 def refused(program: str, error: OSError) -> int:
     """Say that a program cannot be started; give the exit code that shells give."""
     posix.write(2, f"{program}: {error.strerror}\n".encode(errors=_ERRORS))
-    return _NOT_FOUND if isinstance(error, FileNotFoundError) else _CANNOT
+    if isinstance(error, FileNotFoundError):
+        return _NOT_FOUND
+    return _CANNOT
 
 
 def run(argv: tuple[str, ...], env: dict[bytes, bytes]) -> tuple[bytes, int]:
@@ -89,11 +101,15 @@ def run(argv: tuple[str, ...], env: dict[bytes, bytes]) -> tuple[bytes, int]:
             else:
                 break
     assert code is not None
-    return (b"e", code) if code >= 0 else (b"s%d" % -code, 128 - code)
+    if code >= 0:
+        return (b"e", code)
+    return (b"s%d" % -code, 128 - code)
 
 
 def main(processes: str, file_size: str, added: str, *argv: str) -> None:
-    """Be the first process: the limits, then the command, whose environment has more (in hexadecimal)."""
+    """Be the first process: the limits, then the command, whose environment has more (in
+    hexadecimal).
+    """
     limit(int(processes), int(file_size))
     lines = bytes.fromhex(added).split(b"\0")
     told, code = run(argv, {**posix.environ, **dict(line.split(b"=", 1) for line in lines if line)})

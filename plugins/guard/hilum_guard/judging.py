@@ -1,7 +1,8 @@
-"""One judgement: everything that it needs of the disk is read in one thread, and the verdict uses exactly that.
+"""One judgement: everything that it needs of the disk is read in one thread, and the verdict uses
+exactly that.
 
-The event loop only gathers what it owns (``Question``) and takes the result (``Judged``). Nothing here changes the state of
-the session, so a judgement whose disk does not answer can be abandoned.
+The event loop only gathers what it owns (``Question``) and takes the result (``Judged``). Nothing
+here changes the state of the session, so a judgement whose disk does not answer can be abandoned.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class Judged:
         source: What it comes from: a rule with its file, or a word.
         call: The call as it was read; None where its arguments do not fit.
         uses: The files of secrets that a command names, resolved.
-        undecided: Whether what the sandbox enforces must be known first; then the rest says nothing.
+        undecided: Whether what the sandbox enforces must be known first; then the rest says
+            nothing.
     """
 
     rules: rule_files.Rules
@@ -93,7 +95,10 @@ class Judged:
 def read_rules(question: Question) -> rule_files.Rules:
     """Return the rules, read again if their files or the tools changed. Blocks."""
     root = question.workspace.root
-    if question.rules.stamp == rule_files.stamp(question.config, root) and question.tools == question.names:
+    if (
+        question.rules.stamp == rule_files.stamp(question.config, root)
+        and question.tools == question.names
+    ):
         return question.rules
     return rule_files.load(question.config, root, question.names, question.kind)
 
@@ -109,7 +114,8 @@ def judge(question: Question) -> Judged:
         call = read_call(question.tool, question.arguments, question.workspace)
     except ToolError as error:
         return Judged(rules, deny(str(error), code=error.code), "arguments")
-    if placed := question.placeholder(call):
+    placed = question.placeholder(call)
+    if placed:
         return Judged(rules, deny(placed), "a hidden secret", call)
     is_command = call.case.command is not None
     denied = tuple(rules.of("deny"))
@@ -117,15 +123,21 @@ def judge(question: Question) -> Judged:
     if is_command and enforced is None and (question.approve == "auto" or denied):
         return Judged(rules, undecided=True)
     held = (
-        not is_command or question.approve != "auto" or (enforced is not None and enforced.files and enforced.protected)
+        not is_command
+        or question.approve != "auto"
+        or (enforced is not None and enforced.files and enforced.protected)
     )
-    gate = Gate(rules, question.approve, bool(held), catalog=question.catalog, unheld=question.unheld)
+    gate = Gate(
+        rules, question.approve, bool(held), catalog=question.catalog, unheld=question.unheld
+    )
     if (call.reached and call.changes) or is_command:
         gate = attrs.evolve(gate, named=question.named())
     if is_command and denied and enforced is not None:
         paths = denied_paths(denied, question.workspace.root, question.catalog)
         network_held = bool(enforced.network) and question.offline
-        gate = attrs.evolve(gate, paths_held=enforced.protected and paths.complete, network_held=network_held)
+        gate = attrs.evolve(
+            gate, paths_held=enforced.protected and paths.complete, network_held=network_held
+        )
     if call.case.category == "network":
         from hilum_guard.addresses import is_web_address
 
@@ -136,9 +148,15 @@ def judge(question: Question) -> Judged:
         gate = attrs.evolve(gate, known_hosts=question.known_hosts)
     verdict_found, source = gate.judge(call)
     if (verdict_found is None or verdict_found.kind != "deny") and question.carries_secret(call):
-        # For exactly this address: a yes to it answers for no other one, and so no wider yes answers for it.
+        # For exactly this address: a yes to it answers for no other one, and so no wider yes
+        # answers for it.
         scope = f"{call.case.tool}(url={call.case.arguments['url']})"
-        return Judged(rules, ask("The address has a secret of yours in it.", scope=scope), SECRET_ADDRESS, call)
+        return Judged(
+            rules,
+            ask("The address has a secret of yours in it.", scope=scope),
+            SECRET_ADDRESS,
+            call,
+        )
     uses: frozenset[str] = frozenset()
     if is_command:
         root = question.workspace.root

@@ -1,10 +1,13 @@
-"""The sandbox of Landlock, for where bubblewrap is not: the command's own process gives up its rights, then becomes it.
+"""The sandbox of Landlock, for where bubblewrap is not: the command's own process gives up its
+rights, then becomes it.
 
-Landlock allows and cannot except: what is in a writable folder is writable, and to hide a folder, everything beside it is
-allowed one by one. It does not know modes, owners and times, nor sockets but TCP ones. For the network there is a namespace
-where the system lets users make one, and a filter of system calls (``seccomp``).
+Landlock allows and cannot except: what is in a writable folder is writable, and to hide a folder,
+everything beside it is allowed one by one. It does not know modes, owners and times, nor sockets
+but TCP ones. For the network there is a namespace where the system lets users make one, and a
+filter of system calls (``seccomp``).
 
-This module is what hilum imports, and what runs before the command: ``main``, outside the package, on few modules.
+This module is what hilum imports, and what runs before the command: ``main``, outside the package,
+on few modules.
 """
 
 from __future__ import annotations
@@ -19,19 +22,38 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-_CREATE, _ADD, _RESTRICT = 444, 445, 446  # the same on every architecture
-_PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_SET_SECCOMP = 38, 24, 22
-_NEWUSER, _NEWNET, _NEWIPC = 0x10000000, 0x40000000, 0x08000000
-# Rights: 0 execute, 1 write, 2 read, 3 list, 4 to 12 remove and make, 13 refer, 14 truncate, 15 device ioctl.
-_EXECUTE, _WRITE, _READ, _LIST, _TRUNCATE, _IOCTL = 1, 2, 4, 8, 1 << 14, 1 << 15
+_CREATE = 444
+_ADD = 445
+_RESTRICT = 446  # the same on every architecture
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAPBSET_DROP = 24
+_PR_SET_SECCOMP = 22
+_NEWUSER = 0x10000000
+_NEWNET = 0x40000000
+_NEWIPC = 0x08000000
+# Rights: 0 execute, 1 write, 2 read, 3 list, 4 to 12 remove and make, 13 refer, 14 truncate, 15
+# device ioctl.
+_EXECUTE = 1
+_WRITE = 2
+_READ = 4
+_LIST = 8
+_TRUNCATE = 1 << 14
+_IOCTL = 1 << 15
 _OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
-_OF_SYSTEM = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}  # by ABI; all from 5 on
+_OF_SYSTEM = {
+    1: (1 << 13) - 1,
+    2: (1 << 14) - 1,
+    3: (1 << 15) - 1,
+    4: (1 << 15) - 1,
+}  # by ABI; all from 5 on
 _SCOPED = 3  # abstract Unix sockets and signals, from ABI 6 on
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 
 
 def libc() -> Callable[..., int]:
-    """Give a function that calls one of the C library's by name, and raises ``OSError`` when it fails."""
+    """Return a function that calls one of the C library's by name, and raises ``OSError`` when it
+    fails.
+    """
     library = ctypes.CDLL(None, use_errno=True)
 
     def call(name: str, *arguments: object) -> int:
@@ -45,15 +67,19 @@ def libc() -> Callable[..., int]:
 
 
 def abi() -> int:
-    """Give the version of Landlock that this kernel has, 0 for none."""
+    """Return the version of Landlock that this kernel has, 0 for none."""
     try:
         return libc()("syscall", _CREATE, None, 0, 1)
     except OSError:
         return 0
 
 
-def restrict(call: Callable[..., int], version: int, writable: Iterable[str], hidden: Iterable[str]) -> None:
-    """Give up the rights to all files but these, for this process and all that come of it. Nothing brings them back.
+def restrict(
+    call: Callable[..., int], version: int, writable: Iterable[str], hidden: Iterable[str]
+) -> None:
+    """Give up the rights to all files but these, for this process and all that come of it.
+
+    Nothing brings them back.
 
     Args:
         call: The C library.
@@ -64,7 +90,9 @@ def restrict(call: Callable[..., int], version: int, writable: Iterable[str], hi
     handled = _OF_SYSTEM.get(version, (1 << 16) - 1)
     scoped = _SCOPED if version >= 6 else 0
     attributes = b"".join(value.to_bytes(8, sys.byteorder) for value in (handled, 0, scoped))
-    ruleset = call("syscall", _CREATE, attributes, {1: 8, 2: 8, 3: 8, 4: 16, 5: 16}.get(version, 24), 0)
+    ruleset = call(
+        "syscall", _CREATE, attributes, {1: 8, 2: 8, 3: 8, 4: 16, 5: 16}.get(version, 24), 0
+    )
 
     def allow(path: str, rights: int) -> None:
         try:
@@ -85,7 +113,9 @@ def restrict(call: Callable[..., int], version: int, writable: Iterable[str], hi
     for path in readable(tuple(hidden)):
         allow(path, _EXECUTE | _READ | _LIST)
     for folder in writable:
-        for path in readable(tuple(hidden), folder):  # one with a hidden path in it loses the right to new names
+        for path in readable(
+            tuple(hidden), folder
+        ):  # one with a hidden path in it loses the right to new names
             allow(path, handled)
     for name in _DEVICES:
         allow(f"/dev/{name}", handled if name in ("pts", "shm") else _OF_FILES & ~_EXECUTE)
@@ -94,7 +124,9 @@ def restrict(call: Callable[..., int], version: int, writable: Iterable[str], hi
 
 
 def readable(hidden: tuple[str, ...], folder: str = "/") -> Iterator[str]:
-    """Give what to allow reading so that all but the hidden paths can be read: folders, and what is beside hidden ones."""
+    """Yield what to allow reading so that all but the hidden paths can be read: folders, and what
+    is beside hidden ones.
+    """
     prefix = folder.rstrip("/") + "/"
     if folder in hidden:
         return
@@ -123,10 +155,15 @@ def separate(call: Callable[..., int], network: bool) -> bool:
     Returns:
         Whether the system let this be done.
     """
-    user, group = posix.geteuid(), posix.getegid()
+    user = posix.geteuid()
+    group = posix.getegid()
     try:
         call("unshare", _NEWUSER | _NEWIPC | (_NEWNET if network else 0))
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
             fd = posix.open(f"/proc/self/{name}", posix.O_WRONLY)
             try:
                 posix.write(fd, text.encode())
@@ -140,7 +177,9 @@ def separate(call: Callable[..., int], network: bool) -> bool:
 
 
 def join(call: Callable[..., int], namespaces: tuple[str, ...]) -> None:
-    """Enter a user namespace and the network namespace that it owns, given by their paths (see ``loopback``)."""
+    """Enter a user namespace and the network namespace that it owns, given by their paths (see
+    ``loopback``).
+    """
     fds = [
         posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC) for path in namespaces
     ]  # from the inside they are not seen
@@ -171,7 +210,14 @@ def install_filter(call: Callable[..., int], program: bytes) -> None:
     kept = ctypes.create_string_buffer(program, len(program))
     head = (len(program) // 8).to_bytes(2, sys.byteorder).ljust(8, b"\0")
     address = ctypes.addressof(kept).to_bytes(ctypes.sizeof(ctypes.c_void_p), sys.byteorder)
-    call("prctl", _PR_SET_SECCOMP, 2, ctypes.create_string_buffer(head + address, len(head + address)), 0, 0)
+    call(
+        "prctl",
+        _PR_SET_SECCOMP,
+        2,
+        ctypes.create_string_buffer(head + address, len(head + address)),
+        0,
+        0,
+    )
 
 
 def make(script: str) -> None:

@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from hilum_guard.settings import GuardSettings
 
 _SHARED = (
-    "There is no network but a loopback that all your commands share: a server that runs in the background is reached by"
-    " later commands at 127.0.0.1, but not from outside the sandbox: the user cannot open it in a browser unless"
-    ' guard.network = "full".'
+    "There is no network but a loopback that all your commands share: a server that runs in the"
+    " background is reached by later commands at 127.0.0.1, but not from outside the sandbox: the"
+    ' user cannot open it in a browser unless guard.network = "full".'
 )
 _OWN = (
-    "There is no network but a loopback, and each command has one of its own: a server and what talks to it must be started"
-    " by one command."
+    "There is no network but a loopback, and each command has one of its own: a server and what"
+    " talks to it must be started by one command."
 )
 
 
@@ -24,18 +24,20 @@ def describe(enforced: Enforced, settings: GuardSettings) -> str:
     if not enforced.by:
         return "Commands run without a sandbox: they can change anything the user can. Be careful."
     extra = "".join(f", {path}" for path in settings.writable)
-    protected = (
-        "What Git, editors, shells and agents execute (.git/config and hooks, .vscode, .envrc, .hilum …) is read-only, or is"
-        " undone when a command writes it. "
-        if enforced.protected
-        else ""
-    )
+    if enforced.protected:
+        protected = (
+            "What Git, editors, shells and agents execute (.git/config and hooks, .vscode, .envrc,"
+            " .hilum …) is read-only, or is undone when a command writes it. "
+        )
+    else:
+        protected = ""
     return (
-        f"Commands run in a sandbox. They can write to the workspace{extra} and to the temporary folder ($TMPDIR), and read"
-        f" most of the rest. {protected}Credentials are hidden, and variables that look like secrets are not set."
-        f" {_network(enforced, settings)} When a command fails because of this, do not look for a"
-        ' way around: tell the user what it needs. They can allow it in their settings: guard.network = "full",'
-        " guard.writable, guard.readable, guard.pass_environment."
+        f"Commands run in a sandbox. They can write to the workspace{extra} and to the temporary"
+        f" folder ($TMPDIR), and read most of the rest. {protected}Credentials are hidden, and"
+        f" variables that look like secrets are not set. {_network(enforced, settings)} When a"
+        " command fails because of this, do not look for a way around: tell the user what it"
+        ' needs. They can allow it in their settings: guard.network = "full", guard.writable,'
+        " guard.readable, guard.pass_environment."
     )
 
 

@@ -1,8 +1,11 @@
-"""What a session puts down beside its log: its temporary folder, and empty files in the workspace. A killed one leaves them.
+"""What a session puts down beside its log: its temporary folder, and empty files in the workspace.
 
-They are locked while they are used (flock), so a lock that can be had means that every owner is gone, however it ended. The
-next session removes them. Processes take part without knowing of each other, and locks end with their process. On Windows
-there is no sandbox, and nothing is locked or removed.
+A killed one leaves them.
+
+They are locked while they are used (flock), so a lock that can be had means that every owner is
+gone, however it ended. The next session removes them. Processes take part without knowing of each
+other, and locks end with their process. On Windows there is no sandbox, and nothing is locked or
+removed.
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ def lock(fd: int, *, exclusive: bool) -> None:
 
 
 def make_folder(kind: str = "") -> tuple[str, int]:
-    """Make a temporary folder of one's own, which the next session removes if this process is killed. Blocks.
+    """Create a temporary folder of one's own, which the next session removes if this process is
+    killed. Blocks.
 
     Args:
         kind: A part of its name, for people who look for what it is.
@@ -115,7 +119,9 @@ def _remove_if_unlocked(folder: str, owner: str) -> bool:
 
 
 def _remove_folder(folder: str, owner: str) -> None:
-    """Remove a folder, the file of its owner last: if this process is killed meanwhile, the next one finds the rest."""
+    """Remove a folder, the file of its owner last: if this process is killed meanwhile, the next
+    one finds the rest.
+    """
     with os.scandir(folder) as found:
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
@@ -127,16 +133,20 @@ def _remove_folder(folder: str, owner: str) -> None:
 
 
 class Masks:
-    """The empty files and folders that a session has put in the place of missing ones, or found there.
+    """The empty files and folders that a session has put in the place of missing ones, or found
+    there.
 
-    A record of each is kept beside hilum's data, so that what the user made themselves is told from what hilum made.
+    A record of each is kept beside hilum's data, so that what the user made themselves is told from
+    what hilum made.
     """
 
     def __init__(self) -> None:
         self._fds: dict[str, int] = {}
 
     def put(self, path: str, *, file: bool = False) -> None:
-        """Put an empty folder in a place where nothing is, and hold it. One that another session has put there is held, too.
+        """Put an empty folder in a place where nothing is, and hold it.
+
+        One that another session has put there is held, too.
 
         Args:
             path: The place.
@@ -177,7 +187,10 @@ class Masks:
         return True
 
     def close(self) -> None:
-        """Let go of all, and remove those that no other session holds and that are still empty. Blocks."""
+        """Let go of all, and remove those that no other session holds and that are still empty.
+
+        Blocks.
+        """
         for path in list(self._fds):
             self._release(path)
             _remove_mask(path)

@@ -1,9 +1,11 @@
-"""The loopback that the commands of a session share: a network namespace, and the user namespace that owns it.
+"""The loopback that the commands of a session share: a network namespace, and the user namespace
+that owns it.
 
-A process that lives for some milliseconds makes both, and hilum opens them. From then on hilum's descriptors and the commands
-keep them, so they end with the session, with hilum however it ends, and with the last command. There is no process that could
-be killed, and no process id that could come to mean another. Commands join by the names of hilum's descriptors in ``/proc``,
-and make a user namespace of their own inside: nothing that runs has any rights in the shared one.
+A process that lives for some milliseconds makes both, and hilum opens them. From then on hilum's
+descriptors and the commands keep them, so they end with the session, with hilum however it ends,
+and with the last command. There is no process that could be killed, and no process id that could
+come to mean another. Commands join by the names of hilum's descriptors in ``/proc``, and make a
+user namespace of their own inside: nothing that runs has any rights in the shared one.
 """
 
 from __future__ import annotations
@@ -15,18 +17,24 @@ import threading
 from collections.abc import Callable, Sequence
 
 HOLD = "echo $$; read -r _; echo here; read -r _"
-"""What a maker's shell runs in the new namespaces: it tells its process id, and when asked, that it is still there."""
+"""What a maker's shell runs in the new namespaces: it tells its process id, and when asked, that it
+is still there.
+"""
 _PATIENCE = 4000  # milliseconds
 
 
 class Loopback:
-    """The loopback of one session. It is made when it is first asked for; both methods may block and be called in threads."""
+    """The loopback of one session.
+
+    It is made when it is first asked for; both methods may block and be called in threads.
+    """
 
     def __init__(self) -> None:
-        self._lock, self._fds = threading.Lock(), list[int]()
+        self._lock = threading.Lock()
+        self._fds = list[int]()
 
     def paths(self, maker: Sequence[str]) -> tuple[str, ...]:
-        """Give what to join: the paths of the user namespace and of the network namespace.
+        """Return what to join: the paths of the user namespace and of the network namespace.
 
         Args:
             maker: A command that runs ``HOLD`` in new ones, with the loopback up.
@@ -47,7 +55,7 @@ class Loopback:
 
 
 def works(maker: Sequence[str], starts: Callable[[tuple[str, ...]], bool]) -> bool:
-    """Tell whether a loopback can be made and joined. Blocks for some milliseconds.
+    """Return whether a loopback can be made and joined. Blocks for some milliseconds.
 
     Args:
         maker: As for ``Loopback.paths``.
@@ -95,4 +103,6 @@ def _line(process: subprocess.Popen[bytes]) -> bytes:
     assert process.stdout is not None
     poll = select.poll()
     poll.register(process.stdout, select.POLLIN)
-    return process.stdout.readline() if poll.poll(_PATIENCE) else b""
+    if poll.poll(_PATIENCE):
+        return process.stdout.readline()
+    return b""

@@ -1,12 +1,14 @@
-"""Remembers on disk that commands run, so that the next hilum looks at what a killed one could not look at any more.
+"""Remembers on disk that commands run, so that the next hilum looks at what a killed one could not
+look at any more.
 
-A session writes a mark before a command starts and removes it after the last look. A mark whose owner is gone means that the
-owner was killed in between: ``recovery`` then does the look that is missing. The owner holds a lock (flock) on the mark, which
-the system drops with the process, so that the mark of a living session is never taken for one of a dead session, not even when
-process numbers are used again or belong to another container.
+A session writes a mark before a command starts and removes it after the last look. A mark whose
+owner is gone means that the owner was killed in between: ``recovery`` then does the look that is
+missing. The owner holds a lock (flock) on the mark, which the system drops with the process, so
+that the mark of a living session is never taken for one of a dead session, not even when process
+numbers are used again or belong to another container.
 
-A mark outlives the process, not a failure of the machine: it is not forced to the disk, which would take milliseconds for each
-command, and neither is what the command writes.
+A mark outlives the process, not a failure of the machine: it is not forced to the disk, which would
+take milliseconds for each command, and neither is what the command writes.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class Remembered:
         since: When the commands began, in nanoseconds.
         packages: Folders of installed packages that were there, with their inode numbers.
         untold: Sentences on what was made inert that the session has not logged yet.
-        running: Whether commands may have run since the last look; if not, there is only something to tell.
+        running: Whether commands may have run since the last look; if not, there is only something
+            to tell.
     """
 
     roots: tuple[str, ...]
@@ -78,7 +81,9 @@ class Mark:
         text = json.dumps({"rules": _rules(), **attrs.asdict(remembered)})
         new = self._path(_WRITING)
         new.write_text(text, encoding="ascii")
-        os.replace(new, self._path(_STATE))  # whoever reads it finds all of it, or what was there before
+        os.replace(
+            new, self._path(_STATE)
+        )  # whoever reads it finds all of it, or what was there before
         self._written = remembered
 
     def clear(self) -> None:
@@ -116,7 +121,8 @@ class Mark:
                 os.close(fd)
                 path.unlink(missing_ok=True)
                 raise
-            # Another process has locked and removed it between the two calls, as it looked like one without an owner.
+            # Another process has locked and removed it between the two calls, as it looked like one
+            # without an owner.
             os.close(fd)
             self._name = uuid4().hex
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -162,7 +168,8 @@ def read(folder: Path, name: str) -> Remembered | None:
     """Read what a mark remembers. Returns None where all was looked at.
 
     Raises:
-        ValueError: It cannot be read, or it was written by a hilum with another list of what is executed.
+        ValueError: It cannot be read, or it was written by a hilum with another list of what is
+            executed.
     """
     try:
         text = (folder / f"{name}{_STATE}").read_text(encoding="ascii")
@@ -174,13 +181,23 @@ def read(folder: Path, name: str) -> Remembered | None:
     try:
         known = tuple((kind, path, detail) for kind, path, detail in found["known"])
         untold = tuple(found["untold"])
-        return Remembered(tuple(found["roots"]), known, found["since"], found["packages"], untold, found["running"])
+        return Remembered(
+            tuple(found["roots"]),
+            known,
+            found["since"],
+            found["packages"],
+            untold,
+            found["running"],
+        )
     except (KeyError, TypeError) as error:
         raise ValueError("it is damaged") from error
 
 
 def _remove(folder: Path, name: str) -> None:
-    """Remove a mark, the file of its owner last: without that, nobody would find the rest. Remove the folder if it is empty."""
+    """Remove a mark, the file of its owner last: without that, nobody would find the rest.
+
+    Remove the folder if it is empty.
+    """
     for ending in (_WRITING, _STATE, OWNER):
         with suppress(OSError):
             (folder / f"{name}{ending}").unlink()
@@ -190,6 +207,8 @@ def _remove(folder: Path, name: str) -> None:
 
 @functools.cache
 def _rules() -> str:
-    """Return a digest of the lists of what is executed: an entry that one list has and another has not is not new."""
+    """Return a digest of the lists of what is executed: an entry that one list has and another has
+    not is not new.
+    """
     lists = repr((executed.TABLE, repositories.SETTINGS))
     return hashlib.sha256(lists.encode()).hexdigest()[:16]

@@ -27,8 +27,8 @@ def original(name: str) -> str:
 def printable(text: str) -> str:
     """Return a text with paths in it so that it can be stored and shown.
 
-    A name of a file is any bytes: what is not UTF-8 reaches Python as halves of surrogate pairs, which no event can hold.
-    Bytes of that kind and control characters become escape sequences.
+    A name of a file is any bytes: what is not UTF-8 reaches Python as halves of surrogate pairs,
+    which no event can hold. Bytes of that kind and control characters become escape sequences.
     """
     try:
         data = os.fsencode(text)

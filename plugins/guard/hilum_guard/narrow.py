@@ -1,4 +1,7 @@
-"""The rule that a lasting yes to a command means: its program and sub-command, never wider; or the very text."""
+"""The rule that a lasting yes to a command means: its program and sub-command, never wider.
+
+Or the very text.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ _SUB = frozenset(
     poetry rustup svn systemctl terraform tox uv yarn""".split()
 )
 # Programs whose first two words say what they do.
-_TWO = frozenset("aws gcloud az doctl hcloud linode-cli oci heroku fly flyctl gh glab vault consul nomad op".split())
+_TWO = frozenset(
+    "aws gcloud az doctl hcloud linode-cli oci heroku fly flyctl gh glab vault consul nomad op".split()
+)
 # Programs without sub-commands: their options say how, and not what, they do.
 _SINGLE = frozenset(
     """pytest py.test mypy pyright black isort flake8 pylint tsc eslint prettier jest vitest mocha phpunit rspec gcc g++ cc c++
@@ -26,10 +31,19 @@ _SINGLE = frozenset(
     stat file du df which date basename dirname realpath readlink cmp comm cut tr fold nl seq sleep pwd printf echo""".split()
 )
 # Sub-commands that run what comes next: the rule goes on with that.
-_PASS_ON = frozenset({("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("pipenv", "run"), ("hatch", "run")})
+_PASS_ON = frozenset(
+    {("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("pipenv", "run"), ("hatch", "run")}
+)
 # Sub-commands whose next word is a name of the project's: the rule has that, too.
 _NAMED = frozenset(
-    {("npm", "run"), ("pnpm", "run"), ("yarn", "run"), ("python", "-m"), ("python3", "-m"), ("git", "stash")}
+    {
+        ("npm", "run"),
+        ("pnpm", "run"),
+        ("yarn", "run"),
+        ("python", "-m"),
+        ("python3", "-m"),
+        ("git", "stash"),
+    }
     | {("git", "remote"), ("uv", "pip"), ("docker", "compose"), ("go", "tool")}
 )
 # What can do anything, depending on its words: only the very text.
@@ -48,7 +62,7 @@ _ANYTHING_SUB = frozenset(
 
 
 def scope(tool: str, text: str, read: CommandVerdict) -> str:
-    """Give the rule that a lasting yes to a command means.
+    """Return the rule that a lasting yes to a command means.
 
     Args:
         tool: Name of the tool.
@@ -65,7 +79,10 @@ def scope(tool: str, text: str, read: CommandVerdict) -> str:
 
 
 def narrowed(words: Sequence[str]) -> tuple[str, ...]:
-    """Give the words that a rule for such a command begins with; none where only the whole text will do."""
+    """Return the words that a rule for such a command begins with.
+
+    None where only the whole text will do.
+    """
     program, *rest = words
     if not _PLAIN.fullmatch(program):
         return ()
@@ -75,19 +92,30 @@ def narrowed(words: Sequence[str]) -> tuple[str, ...]:
         inner = narrowed(rest[1:])
         return (program, sub, *inner) if inner else ()
     if (name, sub) in _NAMED:
-        return (program, sub, rest[1]) if len(rest) > 1 and _name(rest[1]) else ()
+        if len(rest) > 1 and _name(rest[1]):
+            return (program, sub, rest[1])
+        return ()
     if name in _ANYTHING:
         return ()
     if name in _TWO:
         two = tuple(rest[:2])
-        plain = len(two) == 2 and all(_name(word) for word in two) and f"{name} {sub}" not in _ANYTHING_SUB
+        plain = (
+            len(two) == 2
+            and all(_name(word) for word in two)
+            and f"{name} {sub}" not in _ANYTHING_SUB
+        )
         return (program, *two) if plain else ()
     if name in _SUB:
-        return (program, sub) if _name(sub) and f"{name} {sub}" not in _ANYTHING_SUB else ()
+        if _name(sub) and f"{name} {sub}" not in _ANYTHING_SUB:
+            return (program, sub)
+        return ()
     if name in _SINGLE or not rest:
         return (program,)
-    # What is not known may have sub-commands: the first word belongs to the rule, and before options there is none.
-    return (program, sub) if _name(sub) else ()
+    # What is not known may have sub-commands: the first word belongs to the rule, and before
+    # options there is none.
+    if _name(sub):
+        return (program, sub)
+    return ()
 
 
 def _name(word: str) -> bool:

@@ -1,4 +1,6 @@
-"""Splits a shell text into statements without parsing it: for texts that are too long or too odd for the grammar."""
+"""Splits a shell text into statements without parsing it: for texts that are too long or too odd
+for the grammar.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _SUSPECT = re.compile(
 
 
 def statements(text: str) -> Iterator[str]:
-    """Yield the statements of a text that may be destructive, the bodies of here-documents left out."""
+    """Yield the statements of a text that may be destructive, the bodies of here-documents left
+    out.
+    """
     seen: set[str] = set()
     for piece in _split(text[:MAX_TEXT]):
         short = re.sub(r"[ \t]+", " ", piece).strip(" \t(){}!")
@@ -30,7 +34,9 @@ def _split(text: str) -> Iterator[str]:
     start = 0
     at = 0
     waiting: list[str] = []  # here-documents whose bodies begin with the next line
-    for found in re.finditer(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|#[^\n]*|<<<?-?|[\n;&|]+", text, re.DOTALL):
+    for found in re.finditer(
+        r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|#[^\n]*|<<<?-?|[\n;&|]+", text, re.DOTALL
+    ):
         if found.start() < at:
             continue
         token = found[0]

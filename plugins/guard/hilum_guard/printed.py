@@ -11,7 +11,7 @@ from hilum_guard.simple import Simple
 
 
 def printed(simple: Simple, name: str) -> str | None:
-    """Give what some commands print, if their words tell."""
+    """Return what some commands print, if their words tell."""
     values = [word.value for word in simple.words[1:]]
     known = all(word.known and not word.glob for word in simple.words)
     if name in {":", "true", "exit", "wait", "sleep"}:
@@ -56,7 +56,10 @@ def printed(simple: Simple, name: str) -> str | None:
 
 
 def python_prints(code: str) -> str | None:
-    """Give what Python code prints that does nothing but print texts that stand in it; none if it does anything else."""
+    """Return what Python code prints that does nothing but print texts that stand in it.
+
+    None if it does anything else.
+    """
     try:
         statements = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -64,9 +67,17 @@ def python_prints(code: str) -> str | None:
     lines = []
     for statement in statements:
         call = statement.value if isinstance(statement, ast.Expr) else None
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print"):
+        if not (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id == "print"
+        ):
             return None
-        texts = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        texts = [
+            each.value
+            for each in call.args
+            if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        ]
         if call.keywords or len(texts) < len(call.args):
             return None
         lines.append(" ".join(texts) + "\n")

@@ -1,6 +1,8 @@
-"""Which files programs read, write and delete: a table of their options and operands, and functions for a few odd ones.
+"""Which files programs read, write and delete: a table of their options and operands, and functions
+for a few odd ones.
 
-A row need not be complete to be useful: what it does not name is read by ``effects`` as something that may do anything.
+A row need not be complete to be useful: what it does not name is read by ``effects`` as something
+that may do anything.
 """
 
 from __future__ import annotations
@@ -43,11 +45,13 @@ class Row(NamedTuple):
         folders: Options whose value is a folder in which anything may be written.
         prefixes: Options whose value begins the names of files that are written.
         reads: Options whose value is a file that is read.
-        operands: What happens to the operands, in order: ``r`` is read, ``w`` is written, ``f`` is a folder that is written,
-            ``p`` begins names of files that are written, ``-`` is nothing; a ``*`` after one is for any number of them.
+        operands: What happens to the operands, in order: ``r`` is read, ``w`` is written, ``f`` is
+            a folder that is written, ``p`` begins names of files that are written, ``-`` is
+            nothing; a ``*`` after one is for any number of them.
         whole: Whether options of several letters follow a single dash (`-out FILE`).
         stops: Whether options end with the first operand: what follows is another command.
-        known: Whether the program does nothing else, so that rules need not fear what it may do besides.
+        known: Whether the program does nothing else, so that rules need not fear what it may do
+            besides.
         default: What is written where neither an option nor an operand says so.
     """
 
@@ -69,11 +73,23 @@ _TIME = Row(valued="f", longs="--format", writes="-o --output", stops=True)
 _TRACER = Row(valued="abeEIOpPsSuXFln", writes="-o --output", stops=True)
 
 TABLE: dict[str, Row] = {
-    "split": Row("abClnt", "--suffix-length --bytes --line-bytes --lines --number --separator --filter --additional-suffix",
-                 operands="r p", default="x"),
-    "csplit": Row("bn", "--suffix-format --digits", prefixes="-f --prefix", operands="r -*", default="xx"),
-    "sort": Row("kSt", "--key --buffer-size --field-separator --parallel --batch-size", writes="-o --output",
-                folders="-T --temporary-directory", operands="r*"),
+    "split": Row(
+        "abClnt",
+        "--suffix-length --bytes --line-bytes --lines --number --separator --filter"
+        " --additional-suffix",
+        operands="r p",
+        default="x",
+    ),
+    "csplit": Row(
+        "bn", "--suffix-format --digits", prefixes="-f --prefix", operands="r -*", default="xx"
+    ),
+    "sort": Row(
+        "kSt",
+        "--key --buffer-size --field-separator --parallel --batch-size",
+        writes="-o --output",
+        folders="-T --temporary-directory",
+        operands="r*",
+    ),
     "iconv": Row("ft", "--from-code --to-code", writes="-o --output"),
     "sdiff": Row(writes="-o --output"),
     "diff": Row(writes="--output"),
@@ -81,47 +97,114 @@ TABLE: dict[str, Row] = {
     "tree": Row("LPIHT", "--filelimit --charset --sort --timefmt", writes="-o"),
     "file": Row("FPem", "--separator --magic-file --exclude --parameter"),
     "base64": Row("wb", "--wrap --break", writes="-o --output", reads="-i --input"),
-    "openssl": Row(writes="-out -keyout -outdir -writerand -CAserial -sess_out -keylogfile", reads="-in -inkey -key -CAfile",
-                   whole=True),
-    "gpg": Row("aru", "--recipient --local-user --homedir --keyring", writes="-o --output --status-file --log-file"),
-    "pandoc": Row("ftVMHBA", "--from --to --variable --metadata --template", writes="-o --output --log --print-highlight-style",
-                  folders="--extract-media --data-dir", operands="r*"),
+    "openssl": Row(
+        writes="-out -keyout -outdir -writerand -CAserial -sess_out -keylogfile",
+        reads="-in -inkey -key -CAfile",
+        whole=True,
+    ),
+    "gpg": Row(
+        "aru",
+        "--recipient --local-user --homedir --keyring",
+        writes="-o --output --status-file --log-file",
+    ),
+    "pandoc": Row(
+        "ftVMHBA",
+        "--from --to --variable --metadata --template",
+        writes="-o --output --log --print-highlight-style",
+        folders="--extract-media --data-dir",
+        operands="r*",
+    ),
     "dot": Row("TKGNE", writes="-o", operands="r*"),
-    "mogrify": Row(longs="-resize -quality -rotate -crop -format -depth -density -scale -geometry -thumbnail -blur -type -fuzz"
-                   " -sharpen -colors -gravity -background -fill -font -pointsize -border -extent -size -define",
-                   folders="-path", operands="w*", whole=True),
+    "mogrify": Row(
+        longs=(
+            "-resize -quality -rotate -crop -format -depth -density -scale -geometry -thumbnail"
+            " -blur -type -fuzz -sharpen -colors -gravity -background -fill -font -pointsize"
+            " -border -extent -size -define"
+        ),
+        folders="-path",
+        operands="w*",
+        whole=True,
+    ),
     "sqlite3": Row(whole=True, operands="w -*"),
-    "script": Row("cETmo", "--command --echo --logging-format --output-limit",
-                  writes="-O -I -B -t -T --log-out --log-in --log-io --log-timing", operands="w", default="typescript"),
+    "script": Row(
+        "cETmo",
+        "--command --echo --logging-format --output-limit",
+        writes="-O -I -B -t -T --log-out --log-in --log-io --log-timing",
+        operands="w",
+        default="typescript",
+    ),
     "install": Row("gmoS", "--group --mode --owner --suffix"),
-    "rsync": Row("efMBT@", "--rsh --exclude --include --filter --rsync-path --chmod --bwlimit --timeout --port --files-from",
-                 writes="--log-file --write-batch --only-write-batch", folders="--backup-dir --partial-dir --temp-dir",
-                 reads="--files-from --exclude-from --include-from --password-file --read-batch"),
-    "gcc": _CC, "g++": _CC, "cc": _CC, "c++": _CC, "clang": _CC, "clang++": _CC, "ld": Row("LlTe", writes="-o"),
-    "rustc": Row("CLl", writes="-o", folders="--out-dir"), "tsc": Row(folders="--outDir -outDir --declarationDir"),
+    "rsync": Row(
+        "efMBT@",
+        "--rsh --exclude --include --filter --rsync-path --chmod --bwlimit --timeout --port"
+        " --files-from",
+        writes="--log-file --write-batch --only-write-batch",
+        folders="--backup-dir --partial-dir --temp-dir",
+        reads="--files-from --exclude-from --include-from --password-file --read-batch",
+    ),
+    "gcc": _CC,
+    "g++": _CC,
+    "cc": _CC,
+    "c++": _CC,
+    "clang": _CC,
+    "clang++": _CC,
+    "ld": Row("LlTe", writes="-o"),
+    "rustc": Row("CLl", writes="-o", folders="--out-dir"),
+    "tsc": Row(folders="--outDir -outDir --declarationDir"),
     "find": Row(writes="-fprint -fls -fprint0 -fprintf", whole=True),
-    "time": _TIME, "gtime": _TIME, "strace": _TRACER, "ltrace": _TRACER,
+    "time": _TIME,
+    "gtime": _TIME,
+    "strace": _TRACER,
+    "ltrace": _TRACER,
     "flock": Row("wE", "--timeout --conflict-exit-code", operands="w -*", stops=True),
     "valgrind": Row(writes="--log-file --xml-file", stops=True),
     "perf": Row(writes="-o --output"),
-    "hyperfine": Row(writes="--export-json --export-csv --export-markdown --export-asciidoc --output", operands="-*"),
-    "gzip": Row(operands="-*", known=True), "bzip2": Row(operands="-*", known=True), "xz": Row(operands="-*", known=True),
-    "zstd": Row(writes="-o", operands="-*"), "lz4": Row(operands="-*"),
+    "hyperfine": Row(
+        writes="--export-json --export-csv --export-markdown --export-asciidoc --output",
+        operands="-*",
+    ),
+    "gzip": Row(operands="-*", known=True),
+    "bzip2": Row(operands="-*", known=True),
+    "xz": Row(operands="-*", known=True),
+    "zstd": Row(writes="-o", operands="-*"),
+    "lz4": Row(operands="-*"),
     "unzip": Row("xP", folders="-d", operands="r -*", default="./"),
     "mktemp": Row(longs="--suffix", folders="-p --tmpdir", operands="p"),
     "cpio": Row("HEF", folders="-D --directory"),
-    "ar": Row(operands="- w r*"), "strip": Row(writes="-o", operands="w*"), "objcopy": Row("OIjR", operands="r w"),
-    "pdftotext": Row("flr", operands="r w", whole=True), "gs": Row(writes="-o"), "wkhtmltopdf": Row(operands="r w"),
+    "ar": Row(operands="- w r*"),
+    "strip": Row(writes="-o", operands="w*"),
+    "objcopy": Row("OIjR", operands="r w"),
+    "pdftotext": Row("flr", operands="r w", whole=True),
+    "gs": Row(writes="-o"),
+    "wkhtmltopdf": Row(operands="r w"),
     "aria2c": Row(writes="-o --out -l --log", folders="-d --dir"),
     "yt-dlp": Row(writes="-o --output", folders="-P --paths"),
-    "xmllint": Row(writes="--output -o"), "xsltproc": Row(writes="-o --output"),
-    "patch": Row("pFVBYzg", "--strip --fuzz --suffix", writes="-o --output -r --reject-file", reads="-i --input",
-                 folders="", operands="w r"),
-}  # fmt: skip
+    "xmllint": Row(writes="--output -o"),
+    "xsltproc": Row(writes="-o --output"),
+    "patch": Row(
+        "pFVBYzg",
+        "--strip --fuzz --suffix",
+        writes="-o --output -r --reject-file",
+        reads="-i --input",
+        folders="",
+        operands="w r",
+    ),
+}
 ALIASES = {
-    "gsort": "sort", "gsplit": "split", "gcsplit": "csplit", "gpg2": "gpg", "rgpg": "gpg", "gunzip": "gzip", "bunzip2": "bzip2",
-    "unxz": "xz", "unzstd": "zstd", "pigz": "gzip", "unpigz": "gzip", "lzma": "xz", "unlzma": "xz",
-}  # fmt: skip
+    "gsort": "sort",
+    "gsplit": "split",
+    "gcsplit": "csplit",
+    "gpg2": "gpg",
+    "rgpg": "gpg",
+    "gunzip": "gzip",
+    "bunzip2": "bzip2",
+    "unxz": "xz",
+    "unzstd": "zstd",
+    "pigz": "gzip",
+    "unpigz": "gzip",
+    "lzma": "xz",
+    "unlzma": "xz",
+}
 
 
 def parse_options(
@@ -132,7 +215,8 @@ def parse_options(
     Args:
         words: The words after the program.
         valued: Options that take a value: `-o`, `--output`.
-        whole: Whether an option is the whole word after a single dash; otherwise `-abo FILE` is three options.
+        whole: Whether an option is the whole word after a single dash; otherwise `-abo FILE` is
+            three options.
         stops: Whether the first operand ends the options.
     """
     parsed = parse(words, valued_only(valued, whole=whole, stops=stops))
@@ -170,7 +254,12 @@ def _by_row(row: Row, words: Sequence[str]) -> Iterator[FileUse]:
     for name, value in options:
         if not value:
             continue
-        for column, code in ((row.writes, "w"), (row.folders, "f"), (row.prefixes, "p"), (row.reads, "r")):
+        for column, code in (
+            (row.writes, "w"),
+            (row.folders, "f"),
+            (row.prefixes, "p"),
+            (row.reads, "r"),
+        ):
             if name in column.split():
                 written |= code != "r"
                 yield from _use(code, value)
@@ -182,7 +271,10 @@ def _by_row(row: Row, words: Sequence[str]) -> Iterator[FileUse]:
         written |= code[0] in "wfp"
         yield from _use(code[0], operand)
     if row.default and not written:
-        yield from _use("w" if row.default == "typescript" else "f" if row.default.endswith("/") else "p", row.default)
+        yield from _use(
+            "w" if row.default == "typescript" else "f" if row.default.endswith("/") else "p",
+            row.default,
+        )
 
 
 def _use(code: str, path: str) -> Iterator[FileUse]:
@@ -197,7 +289,7 @@ def _use(code: str, path: str) -> Iterator[FileUse]:
         yield FileUse("write", os.path.dirname(path) or ".", deep=True, certain=False)
 
 
-# --- programs with rules of their own -----------------------------------------------------------------------------------
+# --- programs with rules of their own -------------------------------------------------------------
 
 _CURL_SHORT = "AbBCdDeEFhHKmoPQrtTuUwxXyYzc"
 _CURL_LONG = frozenset(
@@ -212,7 +304,9 @@ _CURL_LONG = frozenset(
 def _last_part(address: str) -> str:
     """Return the name that a download of an address gets; ``…`` where only the server tells."""
     path = re.sub(r"^\w+://", "", re.split(r"[?#]", address)[0])
-    return path.rpartition("/")[2] if "/" in path.rstrip("/") else ""
+    if "/" in path.rstrip("/"):
+        return path.rpartition("/")[2]
+    return ""
 
 
 def _curl(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
@@ -223,8 +317,19 @@ def _curl(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUs
     for option, value in options:
         if option in ("-o", "--output") and value != "-":
             yield FileUse("write", os.path.join(folder, value))
-        elif option in ("-D", "--dump-header", "-c", "--cookie-jar", "--trace", "--trace-ascii", "--stderr", "--etag-save",
-                        "--hsts", "--alt-svc", "--libcurl"):  # fmt: skip
+        elif option in (
+            "-D",
+            "--dump-header",
+            "-c",
+            "--cookie-jar",
+            "--trace",
+            "--trace-ascii",
+            "--stderr",
+            "--etag-save",
+            "--hsts",
+            "--alt-svc",
+            "--libcurl",
+        ):
             yield FileUse("write", value)
         elif option in (
             "-T",
@@ -238,15 +343,25 @@ def _curl(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUs
             "--etag-compare",
         ) or (option in ("-b", "--cookie") and "=" not in value):
             yield FileUse("read", value)
-        elif option in ("-d", "--data", "--data-binary", "--data-ascii", "--json", "--data-urlencode"):
+        elif option in (
+            "-d",
+            "--data",
+            "--data-binary",
+            "--data-ascii",
+            "--json",
+            "--data-urlencode",
+        ):
             yield from (
-                FileUse("read", path) for path in [value.partition("@")[2]] if path and "=" not in value.split("@")[0]
+                FileUse("read", path)
+                for path in [value.partition("@")[2]]
+                if path and "=" not in value.split("@")[0]
             )
         elif option in ("-F", "--form"):
             yield from (FileUse("read", path) for path in re.findall(r"=[@<]([^;,]+)", value))
     if named & {"-O", "--remote-name", "--remote-name-all"}:
         for address in addresses:
-            if part := _last_part(address):
+            part = _last_part(address)
+            if part:
                 yield FileUse("write", os.path.join(folder, part))
         if named & {"-J", "--remote-header-name"}:
             yield FileUse("write", folder or ".", deep=True, certain=False)
@@ -290,16 +405,29 @@ def _wget(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUs
             "--rejected-log",
         ):
             yield FileUse("write", value)
-        elif option in ("-i", "--input-file", "--post-file", "--body-file", "--load-cookies", "--config"):
+        elif option in (
+            "-i",
+            "--input-file",
+            "--post-file",
+            "--body-file",
+            "--load-cookies",
+            "--config",
+        ):
             yield FileUse("read", value)
     if not named:
         yield FileUse("write", folder or ".", deep=True, certain=False)
         for address in operands:
-            yield from (FileUse("write", os.path.join(folder, part)) for part in [_last_part(address)] if part)
+            yield from (
+                FileUse("write", os.path.join(folder, part))
+                for part in [_last_part(address)]
+                if part
+            )
 
 
 def _zip(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    valued = frozenset(("-b", "-i", "-n", "-O", "-P", "-s", "-t", "-x", "--out", "--output-file", "-tt"))
+    valued = frozenset(
+        ("-b", "-i", "-n", "-O", "-P", "-s", "-t", "-x", "--out", "--output-file", "-tt")
+    )
     options, operands = parse_options(words, valued)
     moves = any(option in ("-m", "--move") for option, _ in options)
     for option, value in options:
@@ -318,7 +446,9 @@ def _zip(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse
 
 def _seven_zip(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
     plain = [word for word in words if not word.startswith("-")]
-    verb, archive, rest = (plain[0] if plain else ""), plain[1:2], plain[2:]
+    verb = plain[0] if plain else ""
+    archive = plain[1:2]
+    rest = plain[2:]
     folder = next((word[2:] for word in words if re.match(r"-o.", word)), ".")
     if verb in ("x", "e"):
         yield FileUse("write", folder, deep=True)
@@ -345,9 +475,21 @@ def _tar(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse
         words = _dashed(words)
     options, operands = parse_options(words, _TAR_VALUED | _TAR_LONG)
     named = {option for option, _ in options}
-    folder = next((value for option, value in reversed(options) if option in ("-C", "--directory")), "")
+    folder = next(
+        (value for option, value in reversed(options) if option in ("-C", "--directory")), ""
+    )
     archives = [value for option, value in options if option in ("-f", "--file") and value != "-"]
-    adds = named & {"-c", "-r", "-u", "-A", "--create", "--append", "--update", "--concatenate", "--delete"}
+    adds = named & {
+        "-c",
+        "-r",
+        "-u",
+        "-A",
+        "--create",
+        "--append",
+        "--update",
+        "--concatenate",
+        "--delete",
+    }
     for path in archives:
         yield FileUse("write" if adds else "read", path)
     for option, value in options:
@@ -365,8 +507,11 @@ def _tar(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse
 
 
 def _dashed(words: Sequence[str]) -> list[str]:
-    """Return old-style words of `tar` (`cfz FILE`) as options: values come in the order of their letters."""
-    letters, rest = words[0], list(words[1:])
+    """Return old-style words of `tar` (`cfz FILE`) as options: values come in the order of their
+    letters.
+    """
+    letters = words[0]
+    rest = list(words[1:])
     found: list[str] = []
     for letter in letters:
         found.append(f"-{letter}")
@@ -444,7 +589,17 @@ def _gpg(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse
     if named & {"-o", "--output"}:
         return
     for path in operands:
-        if named & {"-c", "-e", "-s", "--symmetric", "--encrypt", "--sign", "--clearsign", "--detach-sign", "-b"}:
+        if named & {
+            "-c",
+            "-e",
+            "-s",
+            "--symmetric",
+            "--encrypt",
+            "--sign",
+            "--clearsign",
+            "--detach-sign",
+            "-b",
+        }:
             yield FileUse("write", f"{path}.gpg")
             yield FileUse("write", f"{path}.asc")
         elif not named & {"-d", "--decrypt"}:
@@ -452,8 +607,12 @@ def _gpg(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse
 
 
 def _compressor(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    ending = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz", "zstd": ".zst", "lz4": ".lz4"}[ALIASES.get(name, name)]
-    options, operands = parse_options(words, frozenset(("-S", "--suffix", "-o", "-T", "--threads", "-M", "-D")))
+    ending = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz", "zstd": ".zst", "lz4": ".lz4"}[
+        ALIASES.get(name, name)
+    ]
+    options, operands = parse_options(
+        words, frozenset(("-S", "--suffix", "-o", "-T", "--threads", "-M", "-D"))
+    )
     named = {option for option, _ in options}
     unpacks = bool(named & {"-d", "--decompress", "--uncompress"}) or "un" in name
     for path in operands:
@@ -471,15 +630,16 @@ def _compressor(name: str, words: Sequence[str], stdin: str | None) -> Iterator[
 def _sed(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
     """`sed -i`, `perl -pi.bak`, `ruby -i`: the files, and the copies that are kept of them."""
     sed = name in ("sed", "gsed")
-    valued = (
-        frozenset("-e -f -l --expression --file --line-length".split())
-        if sed
-        else frozenset("-e -E -I -M -m -x -r".split())
-    )
+    if sed:
+        valued = frozenset("-e -f -l --expression --file --line-length".split())
+    else:
+        valued = frozenset("-e -E -I -M -m -x -r".split())
     suffix: str | None = None
     rewritten: list[str] = []
     for word in words:
-        found = re.fullmatch(r"(-[nErsuzpalwW0]*)i(.*)", word) or re.fullmatch(r"(--in-place)(?:=(.*))?", word)
+        found = re.fullmatch(r"(-[nErsuzpalwW0]*)i(.*)", word) or re.fullmatch(
+            r"(--in-place)(?:=(.*))?", word
+        )
         if found and suffix is None:
             suffix = found[2] or ""
             rewritten += [found[1]] if re.fullmatch(r"-\w+", found[1]) else []
@@ -493,8 +653,13 @@ def _sed(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse
     for path in operands if has_script else operands[1:]:
         yield FileUse("write", path)
         if suffix and not suffix.startswith("/"):
-            copy = suffix.replace("*", os.path.basename(path)) if "*" in suffix else f"{os.path.basename(path)}{suffix}"
-            yield FileUse("write", copy if "/" in suffix else os.path.join(os.path.dirname(path), copy))
+            if "*" in suffix:
+                copy = suffix.replace("*", os.path.basename(path))
+            else:
+                copy = f"{os.path.basename(path)}{suffix}"
+            yield FileUse(
+                "write", copy if "/" in suffix else os.path.join(os.path.dirname(path), copy)
+            )
 
 
 def _history(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
@@ -505,7 +670,8 @@ def _history(name: str, words: Sequence[str], stdin: str | None) -> Iterator[Fil
 
 def _install(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
     options, operands = parse_options(
-        words, frozenset("-g -m -o -S -t --group --mode --owner --suffix --target-directory".split())
+        words,
+        frozenset("-g -m -o -S -t --group --mode --owner --suffix --target-directory".split()),
     )
     if {"-d", "--directory"} & {option for option, _ in options}:
         yield from (FileUse("write", path) for path in operands)
@@ -514,24 +680,45 @@ def _install(name: str, words: Sequence[str], stdin: str | None) -> Iterator[Fil
 def _rsync(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
     row = TABLE["rsync"]
     columns = " ".join((row.longs, row.writes, row.folders, row.reads)).split()
-    options, operands = parse_options(words, frozenset((*(f"-{letter}" for letter in row.valued), *columns)))
+    options, operands = parse_options(
+        words, frozenset((*(f"-{letter}" for letter in row.valued), *columns))
+    )
     named = {option for option, _ in options}
     if "--remove-source-files" in named:
-        yield from (FileUse("delete", path.rstrip("/"), deep=True) for path in operands[:-1] if ":" not in path)
+        yield from (
+            FileUse("delete", path.rstrip("/"), deep=True)
+            for path in operands[:-1]
+            if ":" not in path
+        )
     if any(option.startswith("--del") for option in named) and operands and ":" not in operands[-1]:
         yield FileUse("delete", operands[-1].rstrip("/"), deep=True)
 
 
 _SPECIAL: dict[str, Callable[[str, Sequence[str], str | None], Iterator[FileUse]]] = {
-    "curl": _curl, "wget": _wget, "zip": _zip, "7z": _seven_zip, "7za": _seven_zip, "7zz": _seven_zip, "7zr": _seven_zip,
-    "tar": _tar, "gtar": _tar, "bsdtar": _tar, **dict.fromkeys("ed red ex vi vim nvim view vimdiff".split(), _editor),
-    "ffmpeg": _ffmpeg, **dict.fromkeys("convert magick montage composite import".split(), _converter), "gpg": _gpg,
-    **dict.fromkeys("gzip bzip2 xz zstd lz4".split(), _compressor), **dict.fromkeys("sed gsed perl ruby".split(), _sed),
-    "history": _history, "install": _install, "ginstall": _install, "rsync": _rsync,
-}  # fmt: skip
+    "curl": _curl,
+    "wget": _wget,
+    "zip": _zip,
+    "7z": _seven_zip,
+    "7za": _seven_zip,
+    "7zz": _seven_zip,
+    "7zr": _seven_zip,
+    "tar": _tar,
+    "gtar": _tar,
+    "bsdtar": _tar,
+    **dict.fromkeys("ed red ex vi vim nvim view vimdiff".split(), _editor),
+    "ffmpeg": _ffmpeg,
+    **dict.fromkeys("convert magick montage composite import".split(), _converter),
+    "gpg": _gpg,
+    **dict.fromkeys("gzip bzip2 xz zstd lz4".split(), _compressor),
+    **dict.fromkeys("sed gsed perl ruby".split(), _sed),
+    "history": _history,
+    "install": _install,
+    "ginstall": _install,
+    "rsync": _rsync,
+}
 
 
-# --- patches -------------------------------------------------------------------------------------------------------------
+# --- patches --------------------------------------------------------------------------------------
 
 _PATCHED = re.compile(r"^(?:\+\+\+|---|rename (?:from|to)|copy to|diff --git) (.*)$", re.MULTILINE)
 

@@ -1,4 +1,6 @@
-"""Files that file tools may not touch by the way: what governs an agent or is run later, what holds secrets, hilum's own."""
+"""Files that file tools may not touch by the way: what governs an agent or is run later, what holds
+secrets, hilum's own.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,24 @@ from hilum_guard.secret_paths import SecretFiles
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"})
 _FILES = SecretFiles()  # it remembers folders that did not change
 _SOURCE = tuple(
-    ".py .pyi .js .mjs .ts .tsx .jsx .go .rs .java .kt .c .h .cpp .cs .rb .php .swift .md .rst .html .css".split()
+    ".py .pyi .js .mjs .ts .tsx .jsx .go .rs .java .kt .c .h .cpp .cs .rb .php .swift .md .rst"
+    " .html .css".split()
 )
 
 
 def own(path: Path) -> bool:
-    """Whether a resolved path is in hilum's own folders, where rules, trust, keys and sessions are kept."""
-    return any(path.is_relative_to(os.path.realpath(folder)) for folder in (config_folder(), data_folder()))
+    """Return whether a resolved path is in hilum's own folders, where rules, trust, keys and
+    sessions are kept.
+    """
+    return any(
+        path.is_relative_to(os.path.realpath(folder)) for folder in (config_folder(), data_folder())
+    )
 
 
 def governing(path: str) -> str:
-    """Say why a file may be written with the user's yes only; empty if it need not be asked for that.
+    """Return why a file may be written with the user's yes only.
+
+    Empty if it need not be asked for that.
 
     Args:
         path: Relative to the workspace, existing or not.
@@ -40,7 +49,9 @@ def governing(path: str) -> str:
 
 
 def metadata(place: str) -> str:
-    """Return why a file is Git's metadata by what is beside it, whatever its folder is called; empty if it is not.
+    """Return why a file is Git's metadata by what is beside it, whatever its folder is called.
+
+    Empty if it is not.
 
     Args:
         place: The file, resolved, existing or not.
@@ -48,11 +59,14 @@ def metadata(place: str) -> str:
     folder = repositories.completed(place)
     if not folder:
         return ""
-    return f"with what is beside it {os.path.basename(folder)} is a Git folder, from which git takes commands"
+    return (
+        f"with what is beside it {os.path.basename(folder)} is a Git folder, from which git takes"
+        " commands"
+    )
 
 
 def secret(path: str) -> str:
-    """Say why a file is read with the user's yes only; empty if it does not look like a secret.
+    """Return why a file is read with the user's yes only; empty if it does not look like a secret.
 
     Args:
         path: Relative to the workspace.
@@ -67,11 +81,14 @@ def secret(path: str) -> str:
 
 def _is_secret_name(name: str) -> bool:
     low = folded(name)
-    return matches(name, SECRET_NAMES) and not NOT_SECRET.fullmatch(low) and not low.endswith(_SOURCE)
+    return (
+        matches(name, SECRET_NAMES) and not NOT_SECRET.fullmatch(low) and not low.endswith(_SOURCE)
+    )
 
 
 def linked_secret(place: Path, path: str) -> str:
-    """Return why a file is read only after the user's approval: it is a hard link to a file of secrets. Blocks.
+    """Return why a file is read only after the user's approval: it is a hard link to a file of
+    secrets. Blocks.
 
     Args:
         place: The file, resolved.
@@ -90,17 +107,23 @@ def linked_secret(place: Path, path: str) -> str:
 
 
 def hidden(place: Path, path: str) -> str:
-    """Say why the text of a file gets to no model unasked; empty if nothing in its path speaks against it.
+    """Return why the text of a file gets to no model unasked.
+
+    Empty if nothing in its path speaks against it.
 
     Args:
         place: The file, resolved.
         path: The same as it is shown: relative to the workspace.
     """
-    return "it is in hilum's own folders" if own(place) else secret(path) or linked_secret(place, path)
+    if own(place):
+        return "it is in hilum's own folders"
+    return secret(path) or linked_secret(place, path)
 
 
 def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
-    """Say why a simple command changes what governs hilum; empty if it does not by what can be read.
+    """Return why a simple command changes what governs hilum.
+
+    Empty if it does not by what can be read.
 
     Args:
         words: Program and arguments.
@@ -110,7 +133,11 @@ def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
     inner = [word for word in words[1:] if not word.startswith("-")]
     if program == "hilum" and inner[:1] and inner[0] in ("permissions", "trust", "plugins"):
         return f"hilum {inner[0]} is the user's"
-    if program == "hilum" and inner[:1] == ["skills"] and not {*inner[1:2]} <= {"list", "show", "validate"}:
+    if (
+        program == "hilum"
+        and inner[:1] == ["skills"]
+        and not {*inner[1:2]} <= {"list", "show", "validate"}
+    ):
         return "what skills there are is the user's choice"
     for word in words:
         path = os.path.join(cwd or "/", os.path.expanduser(word.rpartition("=")[2]))

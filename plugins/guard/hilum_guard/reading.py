@@ -1,7 +1,9 @@
-"""Reads a text as a shell would run it, without running it: every simple command, with the words it would get.
+"""Reads a text as a shell would run it, without running it: every simple command, with the words it
+would get.
 
-Assignments, `cd`, functions, loops over literal words, pipes of literal text into shells and the commands that other commands
-run (`wrappers`) are followed as far as the text alone decides. What it does not decide is `UNKNOWN`, and a doubt.
+Assignments, `cd`, functions, loops over literal words, pipes of literal text into shells and the
+commands that other commands run (`wrappers`) are followed as far as the text alone decides. What it
+does not decide is `UNKNOWN`, and a doubt.
 """
 
 from __future__ import annotations
@@ -32,11 +34,16 @@ MAX_STEPS = 5_000
 MAX_WORDS = 1_000
 MAX_REDIRECTIONS = 50
 
-# Structure that needs no thought: commands one after another, joined by operators, with redirections.
-PLAIN = frozenset("program list pipeline command redirected_statement negated_command comment".split())
+# Structure that needs no thought: commands one after another, joined by operators, with
+# redirections.
+PLAIN = frozenset(
+    "program list pipeline command redirected_statement negated_command comment".split()
+)
 REDIRECTIONS = frozenset("file_redirect heredoc_redirect herestring_redirect".split())
 # Variables that change how things look, not what runs.
-HARMLESS_VARIABLES = re.compile(r"LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR|COLUMNS|LINES|CI")
+HARMLESS_VARIABLES = re.compile(
+    r"LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR|COLUMNS|LINES|CI"
+)
 
 
 class Reader(Expander):
@@ -47,8 +54,10 @@ class Reader(Expander):
         doubts: Why the text as a whole is not harmless; empty if only the commands decide.
         git_settings: Settings that `git config` makes in the text, for the commands after it.
         unresolved: Commands whose sub-command cannot be told, each with the reason.
-        written: Files that the text writes, with their content; None where only the run would tell it.
-        copies: Names that the text gives to programs by links and copies, with what they are links or copies of.
+        written: Files that the text writes, with their content; None where only the run would tell
+            it.
+        copies: Names that the text gives to programs by links and copies, with what they are links
+            or copies of.
     """
 
     def __init__(self, places: Places, cwd: str) -> None:
@@ -73,7 +82,8 @@ class Reader(Expander):
         self.copies: dict[str, list[str]] = {}
         self.source: Source
 
-    # -- texts -----------------------------------------------------------------------------------------------------
+    # -- texts
+    # -----------------------------------------------------------------------------------------------------
 
     def read(self, text: str) -> str | None:
         """Read a text; give what it would print, if the text alone tells.
@@ -85,7 +95,9 @@ class Reader(Expander):
         self.doubts += self.source.doubts
         return self.walk(self.source.root, None)
 
-    def read_nested(self, text: str, positional: tuple[str, ...] = (), stdin: str | None = None) -> str | None:
+    def read_nested(
+        self, text: str, positional: tuple[str, ...] = (), stdin: str | None = None
+    ) -> str | None:
         """Read a text that a command of this one runs, in a shell of its own."""
         if not text.strip():
             return None
@@ -95,8 +107,10 @@ class Reader(Expander):
         if UNKNOWN in text:
             self._read_unknown(text, positional, stdin)
             return None
-        outer, state = self.source, self.state
-        self.state, self.nested = state.copy(), self.nested + 1
+        outer = self.source
+        state = self.state
+        self.state = state.copy()
+        self.nested = self.nested + 1
         self.state.positional = positional or state.positional
         self.state.finder = self.state.listed = None
         try:
@@ -106,10 +120,15 @@ class Reader(Expander):
             self.doubt(str(error))
             return None
         finally:
-            self.source, self.state, self.nested = outer, state, self.nested - 1
+            self.source = outer
+            self.state = state
+            self.nested = self.nested - 1
 
     def _read_unknown(self, text: str, positional: tuple[str, ...], stdin: str | None) -> None:
-        """Read a text of which only the run would tell a part: that part may be commands, too. All of it is implied."""
+        """Read a text of which only the run would tell a part: that part may be commands, too.
+
+        All of it is implied.
+        """
         before = len(self.found)
         self.note_unknown()
         self.read_nested(text.replace(UNKNOWN, "${HILUM_UNKNOWN_TEXT}"), positional, stdin)
@@ -118,7 +137,15 @@ class Reader(Expander):
     def note_unknown(self) -> None:
         """Note a command that only the run would tell."""
         unknown = (Word(UNKNOWN, plain=False),)
-        self.found.append(Simple(unknown, cwds=self.state.cwds, source=UNKNOWN, places=self.state.places, implied=True))
+        self.found.append(
+            Simple(
+                unknown,
+                cwds=self.state.cwds,
+                source=UNKNOWN,
+                places=self.state.places,
+                implied=True,
+            )
+        )
 
     def imply(self, before: int) -> None:
         """Mark the commands that were found since then as implied."""
@@ -129,11 +156,13 @@ class Reader(Expander):
         if why not in self.doubts:
             self.doubts.append(why)
 
-    # -- structure -------------------------------------------------------------------------------------------------
+    # -- structure
+    # -------------------------------------------------------------------------------------------------
 
     def walk(self, node: Node, stdin: str | None) -> str | None:
         """Read a node and what is in it; give what it would print, if that is known."""
-        self.depth, self.steps = self.depth + 1, self.steps + 1
+        self.depth = self.depth + 1
+        self.steps = self.steps + 1
         if self.depth > MAX_DEPTH or self.steps > MAX_STEPS:
             raise Unreadable("The command is nested too deeply, or runs in too many circles.")
         try:
@@ -148,18 +177,23 @@ class Reader(Expander):
             self.depth -= 1
 
     def _parted(self, node: Node) -> bool:
-        """Whether something parts the commands of a list: where nothing does, the shell sees one command."""
+        """Return whether something parts the commands of a list: where nothing does, the shell sees
+        one command.
+        """
         if node.type not in {"program", "list", "pipeline"}:
             return True
         return all(
-            re.search(r"[\n;&|]", self.source.text[a.end_byte : b.start_byte]) or b.type == "comment"
+            re.search(r"[\n;&|]", self.source.text[a.end_byte : b.start_byte])
+            or b.type == "comment"
             for a, b in pairwise(node.named_children)
         )
 
     def each(self, nodes: list[Node], stdin: str | None) -> str | None:
         """Read nodes one after another; give what they would print, if that is known."""
         printed = [self.walk(node, stdin) for node in nodes if node.type != "comment"]
-        return "".join(p for p in printed if p is not None) if None not in printed else None
+        if None not in printed:
+            return "".join(p for p in printed if p is not None)
+        return None
 
     def _list(self, node: Node, stdin: str | None) -> str | None:
         return self.each(node.named_children, stdin)
@@ -172,9 +206,11 @@ class Reader(Expander):
         return ""
 
     def _pipeline(self, node: Node, stdin: str | None) -> str | None:
-        outer, listed = self.state, None
+        outer = self.state
+        listed = None
         for child in node.named_children:
-            self.state, before = outer.copy(), len(self.found)
+            self.state = outer.copy()
+            before = len(self.found)
             self.state.listed = listed
             stdin = self.walk(child, stdin)
             listed = distant.listed(self.found[before:], listed)
@@ -182,14 +218,16 @@ class Reader(Expander):
         return stdin
 
     def _subshell(self, node: Node, stdin: str | None) -> str | None:
-        outer, self.state = self.state, self.state.copy()
+        outer = self.state
+        self.state = self.state.copy()
         try:
             return self.each(node.named_children, stdin)
         finally:
             self.state = outer
 
     def _function_definition(self, node: Node, stdin: str | None) -> str | None:
-        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        name = node.child_by_field_name("name")
+        body = node.child_by_field_name("body")
         if name is None or body is None:
             raise Unreadable("A function in the command could not be read.")
         called = self.text(name)
@@ -199,7 +237,7 @@ class Reader(Expander):
         return ""
 
     def _multiplies(self, body: Node, name: str) -> bool:
-        """Whether a function starts itself beside itself: the fork bomb."""
+        """Return whether a function starts itself beside itself: the fork bomb."""
         waiting = [body]
         while waiting:
             node = waiting.pop()
@@ -207,13 +245,16 @@ class Reader(Expander):
             if node.type == "command_name" and self.text(node) == name:
                 above = node.parent
                 while above is not None and above.id != body.id:
-                    if above.type == "pipeline" or (above.next_sibling is not None and above.next_sibling.type == "&"):
+                    if above.type == "pipeline" or (
+                        above.next_sibling is not None and above.next_sibling.type == "&"
+                    ):
                         return True
                     above = above.parent
         return False
 
     def _for_statement(self, node: Node, stdin: str | None) -> str | None:
-        variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        variable = node.child_by_field_name("variable")
+        body = node.child_by_field_name("body")
         if variable is None or body is None:
             return self.each(node.named_children, stdin)
         values = self.words(node.children_by_field_name("value"))
@@ -231,8 +272,12 @@ class Reader(Expander):
             if body is not None and extra:
                 self.doubt("It has words after a redirection.")
             printed = self.walk(body, stdin) if body is not None else ""
-            self.run(Simple((), redirects=tuple(redirects), cwds=self.state.cwds, source=self.text(node)))
-        for pipeline in (c for r in node.named_children if r.type == "heredoc_redirect" for c in r.named_children):
+            self.run(
+                Simple((), redirects=tuple(redirects), cwds=self.state.cwds, source=self.text(node))
+            )
+        for pipeline in (
+            c for r in node.named_children if r.type == "heredoc_redirect" for c in r.named_children
+        ):
             if pipeline.type not in {
                 "heredoc_start",
                 "heredoc_body",
@@ -241,10 +286,16 @@ class Reader(Expander):
                 "file_descriptor",
             }:
                 printed = self.walk(pipeline, printed)
-        return None if any(">" in r.operator for r in redirects) else printed
+        if any(">" in r.operator for r in redirects):
+            return None
+        return printed
 
-    def _redirects(self, node: Node, stdin: str | None) -> tuple[list[Redirect], list[Node], str | None]:
-        """Read the redirections of a node: them, words that stand after their targets, and the text they feed in."""
+    def _redirects(
+        self, node: Node, stdin: str | None
+    ) -> tuple[list[Redirect], list[Node], str | None]:
+        """Read the redirections of a node: them, words that stand after their targets, and the text
+        they feed in.
+        """
         found: list[Redirect] = []
         extra: list[Node] = []
         redirections = [c for c in node.children if c.type in REDIRECTIONS]
@@ -262,11 +313,15 @@ class Reader(Expander):
                 more, _, _ = self._redirects(child, None)
                 found += more
                 continue
-            around = self.source.text[child.start_byte - 1 : child.start_byte], self.source.text[child.end_byte :][:1]
+            around = (
+                self.source.text[child.start_byte - 1 : child.start_byte],
+                self.source.text[child.end_byte :][:1],
+            )
             broken = "\n" in self.source.text[child.start_byte : child.end_byte]
             if broken or any(char and char not in " \t\n;&|" for char in around):
                 self.doubt("It has a redirection that touches a word.")
-            number, targets = child.child_by_field_name("descriptor"), child.children_by_field_name("destination")
+            number = child.child_by_field_name("descriptor")
+            targets = child.children_by_field_name("destination")
             if number is not None:
                 if not self.text(number).isdecimal():
                     self.doubt("It has a redirection that touches a word.")
@@ -277,7 +332,10 @@ class Reader(Expander):
             joined = self.joined(targets)
             first = [t for t in targets if t.end_byte <= joined[0][1]]
             extra += targets[len(first) :]
-            found += [Redirect(operator, target) for target in self.words(first) or [Word(UNKNOWN, plain=False)]]
+            found += [
+                Redirect(operator, target)
+                for target in self.words(first) or [Word(UNKNOWN, plain=False)]
+            ]
             if operator == "<" and found[-1].target.value in self.pipes:
                 stdin = self.pipes[found[-1].target.value]
         return found, extra, stdin
@@ -291,12 +349,19 @@ class Reader(Expander):
             if child.type in EXPANSIONS:
                 self.expand(child, True)
         text = self.text(body)
-        return text if re.search(r"[\"'\\]", start) else re.sub(r"\\([$`\\])", r"\1", text)
+        if re.search(r"[\"'\\]", start):
+            return text
+        return re.sub(r"\\([$`\\])", r"\1", text)
 
-    # -- commands --------------------------------------------------------------------------------------------------
+    # -- commands
+    # --------------------------------------------------------------------------------------------------
 
     def _command(
-        self, node: Node, stdin: str | None, redirects: list[Redirect] | None = None, extra: list[Node] | None = None
+        self,
+        node: Node,
+        stdin: str | None,
+        redirects: list[Redirect] | None = None,
+        extra: list[Node] | None = None,
     ) -> str | None:
         own, more, stdin = self._redirects(node, stdin)
         assigned = [self._assign(c) for c in node.children if c.type == "variable_assignment"]
@@ -317,11 +382,15 @@ class Reader(Expander):
         printed = self.run(simple)
         for line in lines[1:]:
             self.doubt("It has a line that begins in an odd way.")
-            printed = self.run(Simple(tuple(self.words(line)), cwds=self.state.cwds, source=self.text(line[0])))
+            printed = self.run(
+                Simple(tuple(self.words(line)), cwds=self.state.cwds, source=self.text(line[0]))
+            )
         return printed
 
     def _lines(self, nodes: list[Node]) -> list[list[Node]]:
-        """Part the words of a command where a line ends: the grammar reads on if the next one begins with an escape."""
+        """Part the words of a command where a line ends: the grammar reads on if the next one
+        begins with an escape.
+        """
         lines: list[list[Node]] = [nodes[:1]]
         for before, node in pairwise(nodes):
             if "\n" in self.source.text[before.end_byte : self.begin(node)]:
@@ -344,11 +413,14 @@ class Reader(Expander):
         return ""
 
     def _variable_assignment(self, node: Node, stdin: str | None) -> str | None:
-        self.run(Simple((), assigned=(self._assign(node),), cwds=self.state.cwds, source=self.text(node)))
+        self.run(
+            Simple((), assigned=(self._assign(node),), cwds=self.state.cwds, source=self.text(node))
+        )
         return ""
 
     def _assign(self, node: Node) -> str:
-        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        name = node.child_by_field_name("name")
+        value = node.child_by_field_name("value")
         if name is None:
             return ""
         called = self.text(name)
@@ -380,8 +452,13 @@ class Reader(Expander):
             raise Unreadable("The command has too many commands.")
         return follow(self, attrs.evolve(simple, places=self.state.places))
 
-    def run_inner(self, simple: Simple, words: tuple[Word, ...], stdin: str | None = None) -> str | None:
-        """Read on in a command that another one runs; it gets the other's input if not given one."""
+    def run_inner(
+        self, simple: Simple, words: tuple[Word, ...], stdin: str | None = None
+    ) -> str | None:
+        """Read on in a command that another one runs.
+
+        It gets the other's input if not given one.
+        """
         if not words or self.depth > MAX_DEPTH:
             return None
         self.depth += 1
@@ -403,9 +480,13 @@ class Reader(Expander):
         if self.nested >= MAX_NESTED:
             self.doubt("A function of the command calls itself.")
             return None
-        outer, source = self.state.positional, self.source
+        outer = self.state.positional
+        source = self.source
         self.source, body = self.state.functions[name]
-        self.state.positional, self.nested = tuple(w.as_source(x.value) for x in simple.words[1:]), self.nested + 1
+        self.state.positional, self.nested = (
+            tuple(w.as_source(x.value) for x in simple.words[1:]),
+            self.nested + 1,
+        )
         try:
             return self.walk(body, simple.stdin)
         finally:

@@ -9,14 +9,17 @@ from hilum_guard import marks
 from hilum_guard.names import printable
 from hilum_guard.watching import MAX_FOLDERS, Watch
 
-_ADVICE = "Look at Git's configuration and hooks, and at the settings of editors, before you use this folder."
+_ADVICE = (
+    "Look at Git's configuration and hooks, and at the settings of editors, before you use this"
+    " folder."
+)
 
 
 def recover(workspace: str) -> list[str]:
     """Make inert what commands of killed sessions left in a workspace. Blocks.
 
-    What the user changed after the kill cannot be told from what a command changed. It is treated as a command's: renamed or
-    taken out, never deleted, and named.
+    What the user changed after the kill cannot be told from what a command changed. It is treated
+    as a command's: renamed or taken out, never deleted, and named.
 
     Args:
         workspace: Root of the workspace, resolved.
@@ -55,5 +58,8 @@ def _look(folder: Path, name: str) -> list[str]:
         watch.resume(remembered)
         said += watch.check(everywhere=True)
         if watch.truncated:
-            said.append(f"More than {MAX_FOLDERS} folders are here; those deepest were not all looked at. {_ADVICE}")
+            said.append(
+                f"More than {MAX_FOLDERS} folders are here; those deepest were not all looked at."
+                f" {_ADVICE}"
+            )
     return said

@@ -1,12 +1,16 @@
-"""The one redactor of the house: what looks like a secret becomes ``[REDACTED:NAME]``, in results, logs and cassettes.
+"""The one redactor of the house: what looks like a secret becomes ``[REDACTED:NAME]``, in results,
+logs and cassettes.
 
-Two nets: known values (of this process's environment variables whose names speak of secrets, and of the user's settings),
-wherever they turn up, and shapes that keys are known to have. Both work inside JSON text without breaking it.
+Two nets: known values (of this process's environment variables whose names speak of secrets, and of
+the user's settings), wherever they turn up, and shapes that keys are known to have. Both work
+inside JSON text without breaking it.
 
-Texts come from files, commands and models, so a pattern must take linear time for every text: ``re`` keeps the interpreter's
-lock while it matches, and a thread would not help. Two rules see to that. What a pattern repeats without a limit ends the
-pattern, or cannot begin anew within what was repeated. Where neither holds, a match that fails at its end consumes what it read
-all the same (the group ``skip``) and is left as it is, so that nothing is read once for each place where it could begin.
+Texts come from files, commands and models, so a pattern must take linear time for every text:
+``re`` keeps the interpreter's lock while it matches, and a thread would not help. Two rules see to
+that. What a pattern repeats without a limit ends the pattern, or cannot begin anew within what was
+repeated. Where neither holds, a match that fails at its end consumes what it read all the same (the
+group ``skip``) and is left as it is, so that nothing is read once for each place where it could
+begin.
 """
 
 from __future__ import annotations
@@ -22,15 +26,16 @@ from hilum_guard.secret_names import is_secret_name
 
 _SHORTEST = 8
 
-# Where a word begins; an escape of JSON or of a terminal may stand before it, whose last letter is none of the word's.
+# Where a word begins; an escape of JSON or of a terminal may stand before it, whose last letter is
+# none of the word's.
 _B = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4})|(?<=[0-9]m))"
 
 
 def _at_word(pattern: str) -> str:
     r"""Return a pattern that matches only where a word begins.
 
-    What it begins with stands first and the check behind it: the engine finds letters ten times as fast as it tries ``_B`` at
-    every character.
+    What it begins with stands first and the check behind it: the engine finds letters ten times as
+    fast as it tries ``_B`` at every character.
     """
     start = re.match(r"(?:\[[A-Z]+\])?[A-Za-z0-9_-]*(?![*+?{])", pattern)
     first = start.group() if start else ""
@@ -45,11 +50,16 @@ def _at_word(pattern: str) -> str:
     return rf"{first}(?:{'|'.join(behind)}){pattern[len(first) :]}"
 
 
-# Keys that their beginning gives away, by the vendors' own documentation and the patterns of published secret scanners.
+# Keys that their beginning gives away, by the vendors' own documentation and the patterns of
+# published secret scanners.
 _VENDORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("TELEGRAM_TOKEN", (":AA",), r"\d{8,10}:AA[A-Za-z0-9_-]{32,35}(?![A-Za-z0-9_-])"),
     ("TWILIO_KEY", ("SK", "AC"), r"(?:SK|AC)[0-9a-f]{32}(?![0-9a-zA-Z])"),
-    ("DISCORD_TOKEN", (".",), r"[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}(?![\w-])"),
+    (
+        "DISCORD_TOKEN",
+        (".",),
+        r"[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}(?![\w-])",
+    ),
     ("GITLAB_TOKEN", ("gl",), r"gl(?:dt|rt|cbt|ptt|ft|soat|agent|imt|oas)-[\w-]{16,}"),
     ("SLACK_TOKEN", ("xapp-",), r"xapp-\d-[A-Za-z0-9-]{20,}"),
     ("STRIPE_KEY", ("whsec_",), r"whsec_[A-Za-z0-9+/]{24,}"),
@@ -64,72 +74,136 @@ _VENDORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("DOCKER_TOKEN", ("dckr_",), r"dckr_(?:pat|oat)_[\w-]{20,}"),
     ("GRAFANA_TOKEN", ("gl",), r"gl(?:sa|c)_[A-Za-z0-9_+/=]{32,}"),
     ("ATLASSIAN_TOKEN", ("ATATT3", "ATCTT3"), r"AT[AC]TT3[\w=-]{50,}"),
-    ("FLY_TOKEN", ("fo1_", "fm1", "fm2_"), r"(?:fo1_[\w-]{20,}|fm[12][ar]?_[A-Za-z0-9+/=,_-]{40,})"),
+    (
+        "FLY_TOKEN",
+        ("fo1_", "fm1", "fm2_"),
+        r"(?:fo1_[\w-]{20,}|fm[12][ar]?_[A-Za-z0-9+/=,_-]{40,})",
+    ),
     ("RUBYGEMS_KEY", ("rubygems_",), r"rubygems_[0-9a-f]{48}"),
     ("AIRTABLE_TOKEN", ("pat",), r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
     ("SENTRY_TOKEN", ("sntry",), r"sntry[su]_[A-Za-z0-9+/=_-]{40,}"),
     ("NEW_RELIC_KEY", ("NRAK-",), r"NRAK-[A-Z0-9]{27}"),
-    ("VENDOR_KEY", ("lin_api_", "ntn_", "figd_", "PMAK-", "pscale_", "sbp_", "nfp_", "pplx-", "tvly-", "HRKU-", "dp.", "glpat",
-                    "r8_", "fal_", "e2b_", "lsv2_", "nvapi-", "ctx7sk-", "phc_", "phx_"),
-     r"(?:lin_api_[A-Za-z0-9]{32,}|ntn_[A-Za-z0-9]{40,}|figd_[\w-]{36,}|PMAK-[0-9a-f]{24}-[0-9a-f]{34}"
-     r"|pscale_(?:tkn|pw|oauth)_[\w.-]{32,}|sbp_[0-9a-f]{40}|nfp_[A-Za-z0-9]{36,}|pplx-[A-Za-z0-9]{40,}|tvly-[\w-]{24,}"
-     r"|HRKU-[\w-]{36,}|dp\.(?:pt|st|sa|ct)\.[A-Za-z0-9._-]{40,}|e2b_[0-9a-f]{40}|lsv2_(?:pt|sk)_[0-9a-f_]{40,}"
-     r"|nvapi-[\w-]{60,}|ph[cx]_[A-Za-z0-9]{40,})"),
-)  # fmt: skip
-# Name, words of which one must be there (a quick look: most texts hold none), pattern. Order matters: the whole block before
-# its parts. A group named `keep` stays in the text, and a match with a group named `skip` is left as it is.
+    (
+        "VENDOR_KEY",
+        (
+            "lin_api_",
+            "ntn_",
+            "figd_",
+            "PMAK-",
+            "pscale_",
+            "sbp_",
+            "nfp_",
+            "pplx-",
+            "tvly-",
+            "HRKU-",
+            "dp.",
+            "glpat",
+            "r8_",
+            "fal_",
+            "e2b_",
+            "lsv2_",
+            "nvapi-",
+            "ctx7sk-",
+            "phc_",
+            "phx_",
+        ),
+        r"(?:lin_api_[A-Za-z0-9]{32,}|ntn_[A-Za-z0-9]{40,}|figd_[\w-]{36,}|PMAK-[0-9a-f]{24}-[0-9a-f]{34}"
+        r"|pscale_(?:tkn|pw|oauth)_[\w.-]{32,}|sbp_[0-9a-f]{40}|nfp_[A-Za-z0-9]{36,}|pplx-[A-Za-z0-9]{40,}|tvly-[\w-]{24,}"
+        r"|HRKU-[\w-]{36,}|dp\.(?:pt|st|sa|ct)\.[A-Za-z0-9._-]{40,}|e2b_[0-9a-f]{40}|lsv2_(?:pt|sk)_[0-9a-f_]{40,}"
+        r"|nvapi-[\w-]{60,}|ph[cx]_[A-Za-z0-9]{40,})",
+    ),
+)
+# Name, words of which one must be there (a quick look: most texts hold none), pattern. Order
+# matters: the whole block before its parts. A group named `keep` stays in the text, and a match
+# with a group named `skip` is left as it is.
 _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     # A block that was cut off is as secret as a whole one; its lines may be numbered.
-    ("PRIVATE_KEY", ("PRIVATE KEY",), r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-     r"(?:[A-Za-z0-9+/=\s:,.]++|(?<=\d )\||\\[nr]|-(?!----END))*+(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)?"),
+    (
+        "PRIVATE_KEY",
+        ("PRIVATE KEY",),
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:[A-Za-z0-9+/=\s:,.]++|(?<=\d )\||\\[nr]|-(?!----END))*+(?:-----END [A-Z0-9 ]*PRIVATE"
+        r" KEY(?: BLOCK)?-----)?",
+    ),
     ("PRIVATE_KEY", ("b3BlbnNzaC1rZXkt",), r"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=\s]{20,}"),
     ("PRIVATE_KEY", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-[0-9A-Z]{20,}"),
-    ("AUTHORIZATION", ("uthorization", "UTHORIZATION"),
-     r"(?i)(?P<keep>authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest)\s+)?)"
-     r"(?!\[REDACTED|(?:bearer|basic|token)\b)[^\s\"'\\,;()\[]{6,}+(?:(?![(\[])|(?P<skip>))"),
-    ("BEARER", ("earer ", "EARER "), rf"(?i)(?P<keep>{_B}bearer\s+)(?=[^\s\"']*\d)[A-Za-z0-9._~+/=-]{{8,}}"),
+    (
+        "AUTHORIZATION",
+        ("uthorization", "UTHORIZATION"),
+        r"(?i)(?P<keep>authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest)\s+)?)"
+        r"(?!\[REDACTED|(?:bearer|basic|token)\b)[^\s\"'\\,;()\[]{6,}+(?:(?![(\[])|(?P<skip>))",
+    ),
+    (
+        "BEARER",
+        ("earer ", "EARER "),
+        rf"(?i)(?P<keep>{_B}bearer\s+)(?=[^\s\"']*\d)[A-Za-z0-9._~+/=-]{{8,}}",
+    ),
     ("URL_PASSWORD", ("://",), r"(?P<keep>://)[^\s/:@\"'\\]*:[^\s/@\"'\\]+(?=@)"),
     ("URL_TOKEN", ("://",), r"(?P<keep>://)(?=[^\s/@\"'\\]*\d)[^\s/:@\"'\\]{16,}(?=@)"),
     ("SLACK_HOOK", ("hooks.slack.com/",), r"(?P<keep>hooks\.slack\.com/services/)[\w/-]{20,}"),
     ("OPENAI_KEY", ("sk-",), rf"{_B}sk-[A-Za-z0-9_-]{{16,}}"),
-    ("GITHUB_TOKEN", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
-     r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}"),
+    (
+        "GITHUB_TOKEN",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}",
+    ),
     ("GITLAB_TOKEN", ("glpat-",), r"glpat-[\w-]{16,}"),
     ("AWS_KEY", ("AKIA", "ASIA"), r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Z])"),
     ("GOOGLE_KEY", ("AIza",), r"AIza[\w-]{30,}"),
     ("SLACK_TOKEN", ("xox",), r"xox[abeoprs]-[\w-]{10,}"),
     ("HUGGINGFACE_TOKEN", ("hf_",), r"hf_[A-Za-z0-9]{20,}"),
-    ("VENDOR_KEY", ("gsk_", "xai-", "r8_", "dop_v1_"), rf"{_B}(?:gsk_|xai-|r8_|dop_v1_)[A-Za-z0-9_-]{{20,}}"),
+    (
+        "VENDOR_KEY",
+        ("gsk_", "xai-", "r8_", "dop_v1_"),
+        rf"{_B}(?:gsk_|xai-|r8_|dop_v1_)[A-Za-z0-9_-]{{20,}}",
+    ),
     ("SENDGRID_KEY", ("SG.",), rf"{_B}SG\.[\w-]{{16,}}\.[\w-]{{16,}}"),
     ("GOOGLE_TOKEN", ("ya29.",), rf"{_B}ya29\.[\w.-]{{20,}}"),
     ("PACKAGE_TOKEN", ("npm_", "pypi-"), r"npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}"),
     ("STRIPE_KEY", ("k_live_", "k_test_"), r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
     *((name, words, _at_word(pattern)) for name, words, pattern in _VENDORS),
     # Forty characters are also a hash in base64, so the name has to be near.
-    ("AWS_SECRET", ("ecret", "ECRET"),
-     r"(?i)(?P<keep>(?:aws|amazon|secret_?access)[a-z0-9_. -]{0,30}[\\\"']{0,2}\s{0,3}(?:[:=]|=>|:=)\s{0,3}[\\\"']{0,2})"
-     r"(?-i:(?=[A-Za-z0-9/+]{0,39}[0-9])(?=[A-Za-z0-9/+]{0,39}[A-Z])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=]))"),
-    ("AZURE_KEY", ("AccountKey=", "AccessKey=", "SharedAccessSignature"),
-     r"(?P<keep>(?:Account|SharedAccess|Access)Key=)[A-Za-z0-9+/]{40,}={0,2}"),
+    (
+        "AWS_SECRET",
+        ("ecret", "ECRET"),
+        r"(?i)(?P<keep>(?:aws|amazon|secret_?access)[a-z0-9_."
+        r" -]{0,30}[\\\"']{0,2}\s{0,3}(?:[:=]|=>|:=)\s{0,3}[\\\"']{0,2})"
+        r"(?-i:(?=[A-Za-z0-9/+]{0,39}[0-9])(?=[A-Za-z0-9/+]{0,39}[A-Z])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=]))",
+    ),
+    (
+        "AZURE_KEY",
+        ("AccountKey=", "AccessKey=", "SharedAccessSignature"),
+        r"(?P<keep>(?:Account|SharedAccess|Access)Key=)[A-Za-z0-9+/]{40,}={0,2}",
+    ),
     ("JWT", ("eyJ",), r"eyJ[\w-]{10,}+\.[\w-]{10,}+\.[\w-]{5,}+|(?P<skip>eyJ[\w-]++)"),
-    ("ASSIGNMENT", ("KEY", "TOKEN", "SECRET", "PASS"),
-     rf"(?P<keep>{_B}(?:[A-Z][A-Z0-9_]*(?:KEY|_PASS)|(?:[A-Z][A-Z0-9_]*)?(?:TOKEN|SECRET|PASSWORD|PASSWD))"
-     r"\s?=\s?\\?[\"']?)(?![\[{$(])(?!(?i:<[a-z][a-z_-]{0,80}>|your[-_][a-z_-]{0,60}|change[-_]?(?:me|this)|placeholder|x{8,}"
-     r"|example(?:[-_][a-z_-]{0,60})?|replace[-_](?:me|this|with)[a-z_-]{0,60})\\?[\"']?(?![^\s\"'\\,;]))[^\s\"'\\,;()]{8,}"),
-    # As settings files and headers write it. A digit must be in the value: what has none is rather a word or code.
-    ("CREDENTIAL", ("ey", "oken", "ecret", "assw", "ookie"),
-     rf"(?P<keep>{_B}(?:[A-Za-z][A-Za-z0-9]{{0,30}}[_-]){{0,6}}"
-     r"(?i:api_?key|api-key|access_?key|account_?key|secret(?:_?key)?(?:_base)?|token|password|passwd|cookie)"
-     r"\\?[\"']?\s?[:=]\s?)(?:(?P<quote>\\?[\"'])(?=[^\s\"'\\]{0,200}\d)[^\s\"'\\{}()$<>]{8,4000}+(?=\\?[\"'])"
-     r"|(?!\[REDACTED)(?=[A-Za-z0-9+/_=-]{0,200}\d)(?=\d{0,200}[A-Za-z])[A-Za-z0-9+/_=-]{12,}+(?:(?![.(\[\w])|(?P<skip>)))"),
+    (
+        "ASSIGNMENT",
+        ("KEY", "TOKEN", "SECRET", "PASS"),
+        rf"(?P<keep>{_B}(?:[A-Z][A-Z0-9_]*(?:KEY|_PASS)|(?:[A-Z][A-Z0-9_]*)?(?:TOKEN|SECRET|PASSWORD|PASSWD))"
+        r"\s?=\s?\\?[\"']?)(?![\[{$(])(?!(?i:<[a-z][a-z_-]{0,80}>|your[-_][a-z_-]{0,60}|change[-_]?(?:me|this)|placeholder|x{8,}"
+        r"|example(?:[-_][a-z_-]{0,60})?|replace[-_](?:me|this|with)[a-z_-]{0,60})\\?[\"']?(?![^\s\"'\\,;]))[^\s\"'\\,;()]{8,}",
+    ),
+    # As settings files and headers write it. A digit must be in the value: what has none is rather
+    # a word or code.
+    (
+        "CREDENTIAL",
+        ("ey", "oken", "ecret", "assw", "ookie"),
+        rf"(?P<keep>{_B}(?:[A-Za-z][A-Za-z0-9]{{0,30}}[_-]){{0,6}}"
+        r"(?i:api_?key|api-key|access_?key|account_?key|secret(?:_?key)?(?:_base)?|token|password|passwd|cookie)"
+        r"\\?[\"']?\s?[:=]\s?)(?:(?P<quote>\\?[\"'])(?=[^\s\"'\\]{0,200}\d)[^\s\"'\\{}()$<>]{8,4000}+(?=\\?[\"'])"
+        r"|(?!\[REDACTED)(?=[A-Za-z0-9+/_=-]{0,200}\d)(?=\d{0,200}[A-Za-z])[A-Za-z0-9+/_=-]{12,}+(?:(?![.(\[\w])|(?P<skip>)))",
+    ),
     # In files of settings a word is a password where a password stands.
-    ("PASSWORD", ("assw", "ASSW", "assphrase", "pwd", "PWD", "ecret", "ECRET"),
-     r"(?i)(?P<keep>(?:^|[\s,{;\"'.]|\\n|\\\"|\\t)(?:[A-Za-z][A-Za-z0-9]{0,30}[_.-]){0,6}(?:password|passwd|passphrase|pwd|secret)"
-     r"\\?[\"']?[ \t]*[:=][ \t]*)(?P<quote>\\?[\"'])?"
-     r"(?!\[REDACTED|[<{$%(\[*!&|>]|(?:null|none|nil|true|false|yes|no|on|off|string|str|required|optional|changeme|change_me|example"
-     r"|placeholder|your|my-?password|password|passwd|secret|x{3,}|env|vault|file|ref|test|todo|undefined|type)(?![A-Za-z0-9]))"
-     r"[^\s\"'\\,;{}]{6,200}+(?![(.\[])"),
-)  # fmt: skip
+    (
+        "PASSWORD",
+        ("assw", "ASSW", "assphrase", "pwd", "PWD", "ecret", "ECRET"),
+        r"(?i)(?P<keep>(?:^|[\s,{;\"'.]|\\n|\\\"|\\t)(?:[A-Za-z][A-Za-z0-9]{0,30}[_.-]){0,6}(?:password|passwd|passphrase|pwd|secret)"
+        r"\\?[\"']?[ \t]*[:=][ \t]*)(?P<quote>\\?[\"'])?"
+        r"(?!\[REDACTED|[<{$%(\[*!&|>]|(?:null|none|nil|true|false|yes|no|on|off|string|str|required|optional|changeme|change_me|example"
+        r"|placeholder|your|my-?password|password|passwd|secret|x{3,}|env|vault|file|ref|test|todo|undefined|type)(?![A-Za-z0-9]))"
+        r"[^\s\"'\\,;{}]{6,200}+(?![(.\[])",
+    ),
+)
 
 
 # What is a secret by the look of what stands around it; in a program's source that is mostly none.
@@ -149,7 +223,9 @@ _SETTINGS = re.compile(
 
 
 def is_source(path: str) -> bool:
-    """Return whether a file is a program or prose, in which a value that is only called a secret is mostly none."""
+    """Return whether a file is a program or prose, in which a value that is only called a secret is
+    mostly none.
+    """
     return _SOURCE.search(path) is not None
 
 
@@ -173,7 +249,9 @@ class Redactor:
         too_short: Names of secrets that are too short to be looked for in texts.
     """
 
-    def __init__(self, environ: Mapping[str, str] | None = None, secrets: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, secrets: Mapping[str, str] | None = None
+    ) -> None:
         self._names: dict[str, str] = {}
         self.too_short: list[str] = []
         for name, value in (os.environ if environ is None else environ).items():
@@ -187,7 +265,9 @@ class Redactor:
     def _add(self, name: str, value: str) -> None:
         """Know a value in the spellings it has in texts, JSON and URLs."""
         if len(value) < _SHORTEST:  # it would be found in ordinary words
-            if value.strip() and not re.fullmatch(r"(?i)\d+|true|false|yes|no|on|off|none", value.strip()):
+            if value.strip() and not re.fullmatch(
+                r"(?i)\d+|true|false|yes|no|on|off|none", value.strip()
+            ):
                 self.too_short.append(name)
             return
         for form in (
@@ -199,10 +279,14 @@ class Redactor:
             self._names.setdefault(form, name)
 
     def known(self, text: str) -> str:
-        """Replace the known values in a text: those of the environment and of the user's settings."""
+        """Replace the known values in a text: those of the environment and of the user's
+        settings.
+        """
         if self._values is None:
             return text
-        return _replace(self._values, lambda match: f"[REDACTED:{self._names[match.group()]}]", text)
+        return _replace(
+            self._values, lambda match: f"[REDACTED:{self._names[match.group()]}]", text
+        )
 
     def __call__(self, text: str, *, guess: bool = True, settings: bool = False) -> str:
         """Replace the secrets in a text.
@@ -213,7 +297,9 @@ class Redactor:
             settings: Whether it is of a file of settings, where words are passwords, too.
         """
         text = _without_headless_keys(self.known(text))
-        left_out = (frozenset() if guess else _GUESSED) | (frozenset() if settings else _OF_SETTINGS)
+        left_out = (frozenset() if guess else _GUESSED) | (
+            frozenset() if settings else _OF_SETTINGS
+        )
         for name, words, pattern in _SHAPES:
             if name not in left_out and any(word in text for word in words):
                 text = _replace(_compiled(pattern), partial(_mask, name), text)
@@ -221,9 +307,13 @@ class Redactor:
 
 
 PIECE = 100_000
-"""Characters that one call of ``re`` searches: it keeps the interpreter's lock, so that nothing else runs meanwhile."""
+"""Characters that one call of ``re`` searches: it keeps the interpreter's lock, so that nothing
+else runs meanwhile.
+"""
 OVERLAP = 20_000
-"""Characters at the end of a piece that the next one searches again, so that a secret up to this length is found."""
+"""Characters at the end of a piece that the next one searches again, so that a secret up to this
+length is found.
+"""
 
 MARGIN = 64
 """A match that ends so near to the end of its piece may be longer, or none, by what follows."""
@@ -258,7 +348,9 @@ def _replace(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], 
 
 
 _KEY_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
-_KEY_LINE = re.compile(r"[^\S\n]*(?:\d{1,6}\s?[|:]\s?)?[\"']?[A-Za-z0-9+/]{16,80}={0,2}(?:\\r|\r)?[^\S\n]*")
+_KEY_LINE = re.compile(
+    r"[^\S\n]*(?:\d{1,6}\s?[|:]\s?)?[\"']?[A-Za-z0-9+/]{16,80}={0,2}(?:\\r|\r)?[^\S\n]*"
+)
 _KEY_NUMBER = re.compile(r"(?:\A|\n|\\n)[^\S\n]*(?:\d{1,6}\s?[|:]\s?)?\Z")
 MAX_KEY = 20_000
 """Characters before the end of a private key that are looked at; the longest keys have 13,000."""
@@ -267,9 +359,11 @@ MAX_KEY_LINE = 400
 
 
 def _without_headless_keys(text: str) -> str:
-    """Replace the lines of private keys whose first line is not there, as in a page of a file or the end of one.
+    """Replace the lines of private keys whose first line is not there, as in a page of a file or
+    the end of one.
 
-    They are found from their last line backwards: a pattern would try every line of a long text as the first one.
+    They are found from their last line backwards: a pattern would try every line of a long text as
+    the first one.
     """
     if "PRIVATE KEY-----" not in text or "-----END" not in text:
         return text
@@ -307,7 +401,8 @@ def _mask(name: str, match: re.Match[str]) -> str:
 
 
 def settings_secrets(data: Mapping[str, object], path: str = "settings") -> dict[str, str]:
-    """Give what settings hold that should stay secret: values whose names say so, and all headers of requests.
+    """Return what settings hold that should stay secret: values whose names say so, and all headers
+    of requests.
 
     Args:
         data: The settings as plain data.
@@ -317,6 +412,10 @@ def settings_secrets(data: Mapping[str, object], path: str = "settings") -> dict
     for name, value in data.items():
         if isinstance(value, Mapping):
             found |= settings_secrets(value, f"{path}.{name}")
-        elif isinstance(value, str) and (is_secret_name(name) or path.endswith(".headers")) and name != "key_env":
+        elif (
+            isinstance(value, str)
+            and (is_secret_name(name) or path.endswith(".headers"))
+            and name != "key_env"
+        ):
             found[f"{path}.{name}"] = value.removeprefix("Bearer ").strip()
     return found

@@ -1,11 +1,14 @@
-"""What Git executes because of a repository's metadata, and the pointers by which it finds that metadata.
+"""What Git executes because of a repository's metadata, and the pointers by which it finds that
+metadata.
 
-A program in the sandbox may make repositories, and may write most of the metadata of those that exist. Git runs programs that
-this metadata names: at the user's next `git status`, outside of any sandbox. So each thing that makes Git execute something is
-an ``Entry``, and entries that appear while a command runs are made inert (see ``watching``).
+A program in the sandbox may make repositories, and may write most of the metadata of those that
+exist. Git runs programs that this metadata names: at the user's next `git status`, outside of any
+sandbox. So each thing that makes Git execute something is an ``Entry``, and entries that appear
+while a command runs are made inert (see ``watching``).
 
-Configuration is compared with a list of settings that execute nothing; every other setting is an entry, also one that this list
-does not know. A line that is not written plainly is one, too: this reader and Git's must not differ on what a file means.
+Configuration is compared with a list of settings that execute nothing; every other setting is an
+entry, also one that this list does not know. A line that is not written plainly is one, too: this
+reader and Git's must not differ on what a file means.
 """
 
 from __future__ import annotations
@@ -23,7 +26,10 @@ from hilum_guard.names import QUARANTINED
 Kind = Literal["setting", "hook", "pointer", "link", "todo", "name", "folder"]
 
 MAX_BYTES = 1_048_576
-"""Bytes of a metadata file that are read, as many as Git reads of a pointer; a larger file counts as one entry."""
+"""Bytes of a metadata file that are read, as many as Git reads of a pointer.
+
+A larger file counts as one entry.
+"""
 UNREADABLE = "(too large to be read)"
 """Stands for the text of a file that is larger: no setting, pointer or step of a rebase."""
 MAX_FOLLOWED = 40
@@ -34,15 +40,20 @@ _GITLINK = b"\x00\x00\xe0\x00"  # mode 160000, of a nested repository, as the in
 _HASHES = (20, 32)  # bytes of SHA-1 and SHA-256
 _EXTENDED = 0x40  # in the first byte of an entry's flags: there are two bytes more
 HEADS = frozenset({"HEAD", "commondir", "config.worktree"})
-"""Files without which a Git folder is none, or has no configuration of its own. Other files are hardly called so."""
+"""Files without which a Git folder is none, or has no configuration of its own.
+
+Other files are hardly called so.
+"""
 _PARTS = HEADS | {"objects", "refs", "config", "hooks"}
-# What Git reads in a Git folder. Other names in it are of its working trees, where they are kept in there.
+# What Git reads in a Git folder. Other names in it are of its working trees, where they are kept in
+# there.
 _METADATA = frozenset(
     """HEAD config config.worktree commondir gitdir hooks objects refs packed-refs info logs modules worktrees index shallow
     branches rebase-merge rebase-apply sequencer rr-cache bisect lfs annex description ORIG_HEAD FETCH_HEAD MERGE_HEAD
     COMMIT_EDITMSG MERGE_MSG reftable""".split()
 )
-# Folders of a Git folder without links that Git writes through: objects are written under another name and renamed.
+# Folders of a Git folder without links that Git writes through: objects are written under another
+# name and renamed.
 _OBJECTS = ("objects", "lfs/objects", "annex/objects")
 
 
@@ -50,9 +61,10 @@ class Entry(NamedTuple):
     """A thing that makes Git, or a program that follows names, execute something.
 
     Attributes:
-        kind: ``setting`` (of a configuration), ``hook``, ``pointer`` (a file that leads to metadata), ``link`` (a symbolic
-            link in the place of one), ``todo`` (a step of a rebase), ``name`` (a file or folder of ``executed.TABLE``),
-            ``folder`` (one that cannot be listed, so that nobody knows what is in it).
+        kind: ``setting`` (of a configuration), ``hook``, ``pointer`` (a file that leads to
+            metadata), ``link`` (a symbolic link in the place of one), ``todo`` (a step of a
+            rebase), ``name`` (a file or folder of ``executed.TABLE``), ``folder`` (one that cannot
+            be listed, so that nobody knows what is in it).
         path: The file.
         detail: What is executed, or a digest of what would be.
     """
@@ -63,7 +75,10 @@ class Entry(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A setting of a configuration file; ``name`` is ``section.key`` in lower case, ``line`` where it is written."""
+    """A setting of a configuration file.
+
+    ``name`` is ``section.key`` in lower case, ``line`` where it is written.
+    """
 
     name: str
     subsection: str
@@ -74,31 +89,57 @@ class Setting(NamedTuple):
 
 # Settings that execute nothing. A pattern in the second column restricts the value.
 SETTINGS: tuple[tuple[str, str], ...] = (
-    (r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
-     r"|safecrlf|quotepath|abbrev|sharedrepository|sparsecheckout|sparsecheckoutcone|longpaths|untrackedcache|compression"
-     r"|loosecompression|commentchar|preloadindex|splitindex|fscache|hidedotfiles|protectntfs|protecthfs|trustctime|checkstat"
-     r"|bigfilethreshold|whitespace|packedgitlimit|packedgitwindowsize|deltabasecachelimit|multipackindex|commitgraph)", ".*"),
+    (
+        r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
+        r"|safecrlf|quotepath|abbrev|sharedrepository|sparsecheckout|sparsecheckoutcone|longpaths|untrackedcache|compression"
+        r"|loosecompression|commentchar|preloadindex|splitindex|fscache|hidedotfiles|protectntfs|protecthfs|trustctime|checkstat"
+        r"|bigfilethreshold|whitespace|packedgitlimit|packedgitwindowsize|deltabasecachelimit|multipackindex|commitgraph)",
+        ".*",
+    ),
     (r"core\.fsmonitor", r"true|false|yes|no|on|off|0|1|"),
     (r"extensions\.\w+", ".*"),
     (r"user\.(name|email|signingkey|useconfigonly)", ".*"),
     (r"(author|committer)\.(name|email)", ".*"),
-    (r"remote\.(url|pushurl|fetch|push|tagopt|mirror|prune|prunetags|promisor|partialclonefilter|skipdefaultupdate"
-     r"|skipfetchall|gh-resolved|followremotehead)", r"(?!.*::)(?!-).*|[+^]?refs/.*"),
-    (r"branch\.(remote|merge|rebase|description|pushremote|autosetuprebase|autosetupmerge|sort|gh-merge-base"
-     r"|vscode-merge-base|github-pr-owner-number)", r"(?!.*::)(?!-).*"),
-    (r"submodule\.(url|active|branch|ignore|path|fetchjobs|recurse|shallow|propagatebranches)", r"(?!.*::)(?!-).*"),
-    (r"submodule\.(update|fetchrecursesubmodules)", r"checkout|rebase|merge|none|true|false|on-demand"),
-    (r"(pack|fetch|push|pull|color|column|advice|rerere|status|index|feature|i18n|maintenance|repack|commitgraph|checkout"
-     r"|clone|stash|worktree|grep|tag|versionsort)\.[\w-]+|gc\.(?!recentobjectshook)[\w-]+|init\.defaultbranch",
-     r"(?!.*(/|!|`|\$\()).*"),
-    (r"merge\.(conflictstyle|ff|renames|renamelimit|directoryrenames|stat|autostash|log|verbosity|defaulttoupstream)", ".*"),
-    (r"diff\.(algorithm|renames|renamelimit|mnemonicprefix|noprefix|context|interhunkcontext|colormoved|colormovedws"
-     r"|ignoresubmodules|submodule|statgraphwidth|indentheuristic|relative|wserrorhighlight)", ".*"),
-    (r"rebase\.(stat|autosquash|autostash|updaterefs|missingcommitscheck|abbreviatecommands|backend)", ".*"),
+    (
+        r"remote\.(url|pushurl|fetch|push|tagopt|mirror|prune|prunetags|promisor|partialclonefilter|skipdefaultupdate"
+        r"|skipfetchall|gh-resolved|followremotehead)",
+        r"(?!.*::)(?!-).*|[+^]?refs/.*",
+    ),
+    (
+        r"branch\.(remote|merge|rebase|description|pushremote|autosetuprebase|autosetupmerge|sort|gh-merge-base"
+        r"|vscode-merge-base|github-pr-owner-number)",
+        r"(?!.*::)(?!-).*",
+    ),
+    (
+        r"submodule\.(url|active|branch|ignore|path|fetchjobs|recurse|shallow|propagatebranches)",
+        r"(?!.*::)(?!-).*",
+    ),
+    (
+        r"submodule\.(update|fetchrecursesubmodules)",
+        r"checkout|rebase|merge|none|true|false|on-demand",
+    ),
+    (
+        r"(pack|fetch|push|pull|color|column|advice|rerere|status|index|feature|i18n|maintenance|repack|commitgraph|checkout"
+        r"|clone|stash|worktree|grep|tag|versionsort)\.[\w-]+|gc\.(?!recentobjectshook)[\w-]+|init\.defaultbranch",
+        r"(?!.*(/|!|`|\$\()).*",
+    ),
+    (
+        r"merge\.(conflictstyle|ff|renames|renamelimit|directoryrenames|stat|autostash|log|verbosity|defaulttoupstream)",
+        ".*",
+    ),
+    (
+        r"diff\.(algorithm|renames|renamelimit|mnemonicprefix|noprefix|context|interhunkcontext|colormoved|colormovedws"
+        r"|ignoresubmodules|submodule|statgraphwidth|indentheuristic|relative|wserrorhighlight)",
+        ".*",
+    ),
+    (
+        r"rebase\.(stat|autosquash|autostash|updaterefs|missingcommitscheck|abbreviatecommands|backend)",
+        ".*",
+    ),
     (r"commit\.(cleanup|status|verbose)", ".*"),
     (r"log\.(date|decorate|follow|abbrevcommit|mailmap)", ".*"),
     (r"lfs\.repositoryformatversion", ".*"),
-)  # fmt: skip
+)
 _HARMLESS = tuple((re.compile(name), re.compile(value, re.I)) for name, value in SETTINGS)
 _SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\x00-\x1f]|\\["\\])*)")?\]')
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?")
@@ -112,14 +153,16 @@ _PATHS = re.compile(r"core\.hookspath|include\.path|includeif\.path")
 def parse_config(text: str) -> list[Setting]:
     """Parse a Git configuration. A line that is not plain becomes a setting that is marked so."""
     found: list[Setting] = []
-    section, subsection = "", ""
+    section = ""
+    subsection = ""
     for number, raw in enumerate(text.split("\n")):
         line = raw.strip(" \t\r")
         if not line or line[0] in "#;":
             continue
         if line[0] == "[" and (match := _SECTION.fullmatch(line)):
             name, _, dotted = match[1].partition(".")
-            section, subsection = name.lower(), match[2] or dotted
+            section = name.lower()
+            subsection = match[2] or dotted
             found.append(Setting("", subsection, section, number))
             continue
         match = _KEY.fullmatch(line)
@@ -128,7 +171,9 @@ def parse_config(text: str) -> list[Setting]:
             continue
         value = "true" if match[2] is None else match[2].strip(" \t\r")
         plain = bool(_PLAIN_VALUE.fullmatch(value)) and "\r" not in raw[:-1]
-        found.append(Setting(f"{section}.{match[1].lower()}", subsection, _unquote(value), number, plain))
+        found.append(
+            Setting(f"{section}.{match[1].lower()}", subsection, _unquote(value), number, plain)
+        )
     return found
 
 
@@ -140,7 +185,7 @@ def _unquote(value: str) -> str:
 
 
 def is_harmless(setting: Setting) -> bool:
-    """Whether a setting executes nothing, whatever it is set to."""
+    """Return whether a setting executes nothing, whatever it is set to."""
     if not setting.name:
         return True
     return setting.plain and any(
@@ -166,7 +211,10 @@ def describe(setting: Setting) -> str:
 
 
 def read(path: str) -> str | None:
-    """Read a metadata file. Returns None where there is no readable one; a text that is no setting where it is too large."""
+    """Read a metadata file.
+
+    Returns None where there is no readable one; a text that is no setting where it is too large.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -183,7 +231,8 @@ def read(path: str) -> str | None:
 def resolve(folder: str, path: str, *, home: bool = False) -> str:
     """Return where a path in a metadata file leads, links followed; empty where it is no path.
 
-    Git ends a name at its first NUL byte, and Python refuses such a name: whoever gets an empty path has an entry.
+    Git ends a name at its first NUL byte, and Python refuses such a name: whoever gets an empty
+    path has an entry.
 
     Args:
         folder: The folder that a relative path is relative to.
@@ -207,11 +256,12 @@ def digest(path: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
-# --- one repository ---------------------------------------------------------------------------------------------------------
+# --- one repository -------------------------------------------------------------------------------
 
 
 def is_repository(names: Iterable[str]) -> bool:
-    """Whether a folder with these names in it is a Git folder, of a bare repository for example.
+    """Return whether a folder with these names in it is a Git folder, of a bare repository for
+    example.
 
     With a file `commondir` objects, references and configuration may be in another folder.
     """
@@ -220,9 +270,12 @@ def is_repository(names: Iterable[str]) -> bool:
 
 
 def completed(path: str) -> str:
-    """Return the Git folder that a file would be part of once it is written; empty where it would be in none.
+    """Return the Git folder that a file would be part of once it is written.
 
-    A folder with objects, references and configuration counts too: a `commondir` elsewhere may lead to it.
+    Empty where it would be in none.
+
+    A folder with objects, references and configuration counts too: a `commondir` elsewhere may lead
+    to it.
 
     Args:
         path: The file, absolute, existing or not.
@@ -232,7 +285,8 @@ def completed(path: str) -> str:
         if name in _METADATA:
             found = {each for each in _PARTS if os.path.lexists(f"{folder}/{each}")} | {name}
             is_common = {"config", "objects", "refs"} <= found
-            # The first of the other parts is asked for as well: which tool or command writes the last one, nobody knows.
+            # The first of the other parts is asked for as well: which tool or command writes the
+            # last one, nobody knows.
             if is_repository(found) or is_common or (found & HEADS and len(found & _PARTS) > 1):
                 return folder
         folder, name = os.path.split(folder)
@@ -240,20 +294,29 @@ def completed(path: str) -> str:
 
 
 def common_folder(folder: str) -> str:
-    """Return the folder that has the configuration of a Git folder in two parts, resolved; empty where it is in one."""
+    """Return the folder that has the configuration of a Git folder in two parts, resolved.
+
+    Empty where it is in one.
+    """
     target = (read(f"{folder}/commondir") or "").rstrip("\r\n")
     return resolve(folder, target) if target else ""
 
 
 def gitlinks(folder: str) -> set[str]:
-    """Return the paths of the nested repositories in the index of a Git folder, relative to its working tree.
+    """Return the paths of the nested repositories in the index of a Git folder, relative to its
+    working tree.
 
-    Git enters them whenever it compares the working tree. The set may have paths that are in no index; none is left out.
+    Git enters them whenever it compares the working tree. The set may have paths that are in no
+    index; none is left out.
     """
     found: set[str] = set()
     try:
         with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if entry.name == "index" or entry.name.startswith("sharedindex.")]
+            names = [
+                entry.name
+                for entry in entries
+                if entry.name == "index" or entry.name.startswith("sharedindex.")
+            ]
     except OSError:
         return found
     for name in names:
@@ -272,8 +335,8 @@ def gitlinks(folder: str) -> set[str]:
 def _plain_paths(data: bytes) -> Iterator[bytes]:
     """Yield the paths of nested repositories in an index of version 2 or 3.
 
-    After the mode an entry has 12 bytes, the hash, 2 or 4 bytes of flags, and the path with a NUL byte at its end. What the
-    hash is does not stand in the index, so paths are taken for each.
+    After the mode an entry has 12 bytes, the hash, 2 or 4 bytes of flags, and the path with a NUL
+    byte at its end. What the hash is does not stand in the index, so paths are taken for each.
     """
     start = data.find(_GITLINK)
     while start >= 0:
@@ -289,7 +352,9 @@ def _plain_paths(data: bytes) -> Iterator[bytes]:
 
 
 def _prefixed_paths(data: bytes) -> Iterator[bytes]:
-    """Yield the paths of nested repositories in an index of version 4, where a path says only how it differs from the last."""
+    """Yield the paths of nested repositories in an index of version 4, where a path says only how
+    it differs from the last.
+    """
     for size in _HASHES:
         last = b""
         at = 12
@@ -322,7 +387,9 @@ def _read_number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def metadata_files(folder: str) -> Iterator[str]:
-    """Yield the files of a Git folder from which Git takes what it executes, and the folder of hooks, existing or not."""
+    """Yield the files of a Git folder from which Git takes what it executes, and the folder of
+    hooks, existing or not.
+    """
     for name in ("config", "config.worktree", "commondir", "hooks"):
         yield f"{folder}/{name}"
     for name in ("rebase-merge/git-rebase-todo", "rebase-apply/git-rebase-todo"):
@@ -330,7 +397,8 @@ def metadata_files(folder: str) -> Iterator[str]:
 
 
 def inner_folders(folder: str, unlisted: list[str]) -> Iterator[str]:
-    """Yield the Git folders inside of a Git folder: those of its submodules, and of its linked worktrees.
+    """Yield the Git folders inside of a Git folder: those of its submodules, and of its linked
+    worktrees.
 
     Args:
         folder: The Git folder.
@@ -350,7 +418,10 @@ def inner_folders(folder: str, unlisted: list[str]) -> Iterator[str]:
 
 
 def _entries(folder: str, unlisted: list[str]) -> list[str]:
-    """Return the folders in a folder, links left out; add the folder to ``unlisted`` where it cannot be listed."""
+    """Return the folders in a folder, links left out.
+
+    Add the folder to ``unlisted`` where it cannot be listed.
+    """
     try:
         with os.scandir(folder) as found:
             return [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
@@ -363,7 +434,11 @@ def _entries(folder: str, unlisted: list[str]) -> list[str]:
 
 def stamp(folder: str) -> tuple[object, ...]:
     """Return what changes when what Git executes because of a Git folder may have changed."""
-    files = [*metadata_files(folder), folder, *(f"{folder}/{name}" for name in ("worktrees", "modules"))]
+    files = [
+        *metadata_files(folder),
+        folder,
+        *(f"{folder}/{name}" for name in ("worktrees", "modules")),
+    ]
     return (*(_stamp(path) for path in files), *(_stamp(path) for path in _written_folders(folder)))
 
 
@@ -376,9 +451,11 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 
 def _written_folders(folder: str) -> Iterator[str]:
-    """Yield the folders in a Git folder, at any depth, in which Git writes files by names that can be foreseen.
+    """Yield the folders in a Git folder, at any depth, in which Git writes files by names that can
+    be foreseen.
 
-    Left out are objects, the hooks, and the Git folders inside of it, which are looked at for themselves.
+    Left out are objects, the hooks, and the Git folders inside of it, which are looked at for
+    themselves.
     """
     left_out = {f"{folder}/{name}" for name in (*_OBJECTS, "hooks")}
     waiting = deque([folder])
@@ -389,7 +466,9 @@ def _written_folders(folder: str) -> Iterator[str]:
         if path != folder:
             yield path
         for inner in _entries(path, []):
-            is_module = f"{path}/".startswith(f"{folder}/modules/") and os.path.lexists(f"{inner}/HEAD")
+            is_module = f"{path}/".startswith(f"{folder}/modules/") and os.path.lexists(
+                f"{inner}/HEAD"
+            )
             if inner not in left_out and not is_module and path != f"{folder}/worktrees":
                 waiting.append(inner)
 
@@ -397,7 +476,8 @@ def _written_folders(folder: str) -> Iterator[str]:
 def _links_out(folder: str) -> Iterator[Entry]:
     """Yield the symbolic links in a Git folder that lead out of it.
 
-    Git writes through them: the user's next commit would write its message, its log or its index to a file anywhere.
+    Git writes through them: the user's next commit would write its message, its log or its index to
+    a file anywhere.
     """
     inside = os.path.realpath(folder)
     for parent in (folder, *_written_folders(folder)):
@@ -406,7 +486,8 @@ def _links_out(folder: str) -> Iterator[Entry]:
                 links = [entry.path for entry in found if entry.is_symlink()]
         except OSError:
             continue
-        # In these two the model may choose names that Git writes to; elsewhere Git writes to none that was made inert.
+        # In these two the model may choose names that Git writes to; elsewhere Git writes to none
+        # that was made inert.
         is_chosen = f"{parent}/".startswith((f"{folder}/refs/", f"{folder}/logs/"))
         for path in links:
             if path.endswith(QUARANTINED) and not is_chosen:
@@ -416,7 +497,10 @@ def _links_out(folder: str) -> Iterator[Entry]:
 
 
 def entries(folder: str) -> Iterator[Entry]:
-    """Yield what makes Git execute something because of a Git folder. Those in it are not looked at."""
+    """Yield what makes Git execute something because of a Git folder.
+
+    Those in it are not looked at.
+    """
     # The configuration and the hooks are looked at below, whatever a link in their place leads to.
     looked_at = {f"{folder}/{name}" for name in ("config", "config.worktree", "commondir", "hooks")}
     for link in _links_out(folder):
@@ -446,13 +530,19 @@ def entries(folder: str) -> Iterator[Entry]:
 
 
 def _is_own_worktree(setting: Setting, folder: str) -> bool:
-    """Whether a setting says where the files of a submodule are, and they are in the repository that has the submodule.
+    """Return whether a setting says where the files of a submodule are, and they are in the
+    repository that has the submodule.
 
     Anywhere else it would have the user's next checkout write to files outside of the workspace.
     """
     root, modules, _ = folder.partition("/.git/modules/")
     target = resolve(folder, setting.value)
-    return setting.name == "core.worktree" and setting.plain and bool(modules) and target.startswith(f"{root}/")
+    return (
+        setting.name == "core.worktree"
+        and setting.plain
+        and bool(modules)
+        and target.startswith(f"{root}/")
+    )
 
 
 def _hooks(folder: str) -> Iterator[Entry]:
@@ -469,7 +559,10 @@ def _hooks(folder: str) -> Iterator[Entry]:
 
 
 def pointed(path: str) -> str:
-    """Return the Git folder that a file `.git` points to, resolved; empty where it points to none, or cannot be told."""
+    """Return the Git folder that a file `.git` points to, resolved.
+
+    Empty where it points to none, or cannot be told.
+    """
     word, _, target = (read(path) or "").rstrip("\r\n").partition(" ")
     if word != "gitdir:" or not _PLAIN_TARGET.fullmatch(target):
         return ""
@@ -477,22 +570,29 @@ def pointed(path: str) -> str:
 
 
 def is_untold(path: str) -> bool:
-    """Whether a file `.git` may point to a Git folder that ``pointed`` does not find: it is not plain, or too large."""
+    """Return whether a file `.git` may point to a Git folder that ``pointed`` does not find: it is
+    not plain, or too large.
+    """
     text = (read(path) or "").rstrip("\r\n")
     if text == UNREADABLE:
         return True
     word, _, target = text.partition(" ")
-    return word == "gitdir:" and bool(target) and not (_PLAIN_TARGET.fullmatch(target) and pointed(path))
+    return (
+        word == "gitdir:"
+        and bool(target)
+        and not (_PLAIN_TARGET.fullmatch(target) and pointed(path))
+    )
 
 
-# --- what a configuration names ----------------------------------------------------------------------------------------------
+# --- what a configuration names -------------------------------------------------------------------
 
 
 def named_files(configs: Iterable[str], worktree: str) -> list[str]:
-    """Return the files and folders that configurations have Git execute, or read further settings from: absolute, resolved.
+    """Return the files and folders that configurations have Git execute, or read further settings
+    from: absolute, resolved.
 
-    Hooks and included files are returned whether they exist or not, other paths only where they exist: words of a command
-    are names of files only then.
+    Hooks and included files are returned whether they exist or not, other paths only where they
+    exist: words of a command are names of files only then.
 
     Args:
         configs: Files of configuration, the user's own among them.

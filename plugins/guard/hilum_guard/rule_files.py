@@ -1,7 +1,7 @@
 """Where rules stand: the user's ``permissions.toml``, and a project's, which can only ask and deny.
 
-Lists of all sources are united. Every mistake is reported with its file and place, and until they are mended nothing that
-changes something runs.
+Lists of all sources are united. Every mistake is reported with its file and place, and until they
+are mended nothing that changes something runs.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ class Rules(NamedTuple):
     stamp: Stamp = ()
 
     def of(self, effect: Effect) -> Iterator[Rule]:
-        """Give the rules with an effect."""
+        """Return the rules with an effect."""
         return (rule for rule in self.rules if rule.effect == effect)
 
 
 def user_file(config: Path) -> Path:
-    """Give the user's file in a folder of configuration."""
+    """Return the user's file in a folder of configuration."""
     return config / FILE
 
 
 def project_file(workspace: Path) -> Path:
-    """Give a project's file."""
+    """Return a project's file."""
     return workspace / ".hilum" / FILE
 
 
 def stamp(config: Path, workspace: Path) -> Stamp:
-    """Give what the files look like now; it changes whenever one of them does."""
+    """Return what the files look like now; it changes whenever one of them does."""
     return (_look(user_file(config)), _look(project_file(workspace)))
 
 
@@ -70,15 +70,18 @@ def _look(path: Path) -> tuple[int, ...]:
     return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-def load(config: Path, workspace: Path, tools: Collection[str] | None = None, kind: str | None = None) -> Rules:
+def load(
+    config: Path, workspace: Path, tools: Collection[str] | None = None, kind: str | None = None
+) -> Rules:
     """Read both files.
 
     Args:
         config: The user's folder of configuration.
         workspace: Root of the workspace, resolved.
-        tools: The names of the session's tools; a rule that names no tool is a mistake. Unchecked without them.
-        kind: Kind of the session: rules for another kind are checked, and do not hold. Without it those of all kinds are
-            returned, for a list of them.
+        tools: The names of the session's tools; a rule that names no tool is a mistake. Unchecked
+            without them.
+        kind: Kind of the session: rules for another kind are checked, and do not hold. Without it
+            those of all kinds are returned, for a list of them.
     """
     looked = stamp(config, workspace)
     rules: list[Rule] = []
@@ -86,27 +89,43 @@ def load(config: Path, workspace: Path, tools: Collection[str] | None = None, ki
     user = _File(user_file(config), mistakes, rules, tools, [])
     project = _File(project_file(workspace), mistakes, rules, tools, [])
     data = user.read()
-    user.lists({key: value for key, value in data.items() if key not in (WORKSPACE, SESSION)}, "", everywhere=True)
+    user.lists(
+        {key: value for key, value in data.items() if key not in (WORKSPACE, SESSION)},
+        "",
+        everywhere=True,
+    )
     user.kinds(data, kind)
     tables = data.get(WORKSPACE, {})
     if not isinstance(tables, Mapping):
-        user.wrong(WORKSPACE, f'is no table; write [{WORKSPACE}."/path/of/the/folder"] and the lists below it')
+        user.wrong(
+            WORKSPACE,
+            f'is no table; write [{WORKSPACE}."/path/of/the/folder"] and the lists below it',
+        )
         tables = {}
     for path, table in tables.items():
         user.table(path, table, workspace)
     data = project.read()
-    project.lists({key: value for key, value in data.items() if key != SESSION}, "", everywhere=False, project=True)
+    project.lists(
+        {key: value for key, value in data.items() if key != SESSION},
+        "",
+        everywhere=False,
+        project=True,
+    )
     project.kinds(data, kind, project=True)
     return Rules(tuple(rules), tuple(mistakes), looked)
 
 
 def _read_regular(path: Path) -> bytes:
-    """Return the content of a regular file. A pipe in its place is opened without waiting, and refused.
+    """Return the content of a regular file.
+
+    A pipe in its place is opened without waiting, and refused.
 
     Raises:
         OSError: There is none, it is no regular file, or it is too large.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    descriptor = os.open(
+        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    )
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -130,14 +149,16 @@ class _File(NamedTuple):
     def wrong(self, place: str, what: str, found: str = "") -> None:
         """Note a mistake."""
         line = f"line {self._line(found)}: " if found and self._line(found) else ""
-        self.mistakes.append(f"{self.path}: {line}{place}: {what}" if place else f"{self.path}: {what}")
+        self.mistakes.append(
+            f"{self.path}: {line}{place}: {what}" if place else f"{self.path}: {what}"
+        )
 
     def _line(self, found: str) -> int:
         lines = self.texts[0].splitlines() if self.texts else []
         return next((number for number, line in enumerate(lines, 1) if found in line), 0)
 
     def read(self) -> dict[str, Any]:
-        """Give the file as plain data; nothing of one that is not there or cannot be read."""
+        """Return the file as plain data; nothing of one that is not there or cannot be read."""
         if not os.path.lexists(self.path):
             return {}
         import tomllib
@@ -152,7 +173,10 @@ class _File(NamedTuple):
             line = error.object[: error.start].count(b"\n") + 1
             self.wrong("", f"line {line} is not UTF-8 text; save the file as UTF-8")
         except (tomllib.TOMLDecodeError, RecursionError) as error:
-            self.wrong("", f'not valid TOML: {error}; write lists, as deny = ["run_terminal_cmd(git push *)"]')
+            self.wrong(
+                "",
+                f'not valid TOML: {error}; write lists, as deny = ["run_terminal_cmd(git push *)"]',
+            )
         return {}
 
     def table(self, path: str, table: object, workspace: Path) -> None:
@@ -180,32 +204,45 @@ class _File(NamedTuple):
             elif not isinstance(table, Mapping):
                 self.wrong(place, "is no table; write the lists allow, ask, deny below it", name)
             else:
-                kept = self._replace(table_name=place, rules=self.rules if kind in (None, name) else [])
+                kept = self._replace(
+                    table_name=place, rules=self.rules if kind in (None, name) else []
+                )
                 kept.lists(table, f"{place}.", everywhere=not project, project=project)
 
-    def lists(self, data: Mapping[str, object], place: str, *, everywhere: bool, project: bool = False) -> None:
+    def lists(
+        self, data: Mapping[str, object], place: str, *, everywhere: bool, project: bool = False
+    ) -> None:
         """Take the lists of a table."""
         for key, value in data.items():
             if key not in EFFECTS:
                 from difflib import get_close_matches
 
                 near = get_close_matches(key, [*EFFECTS, WORKSPACE, SESSION], n=1)
-                self.wrong(f"{place}{key}", f"is unknown; {f'did you mean {near[0]}?' if near else 'known: '}"
-                           + ("" if near else ", ".join(EFFECTS)), key)  # fmt: skip
+                self.wrong(
+                    f"{place}{key}",
+                    f"is unknown; {f'did you mean {near[0]}?' if near else 'known: '}"
+                    + ("" if near else ", ".join(EFFECTS)),
+                    key,
+                )
             elif project and key == "allow":
                 hint = (
-                    "only the user may allow: take it out, or put it into a file of your own (hilum permissions allow)"
+                    "only the user may allow: take it out, or put it into a file of your own (hilum"
+                    " permissions allow)"
                 )
                 self.wrong(f"{place}{key}", hint, key)
             elif not isinstance(value, list):
-                self.wrong(f"{place}{key}", f'is no list; write {key} = ["write_file(docs/**)"]', key)
+                self.wrong(
+                    f"{place}{key}", f'is no list; write {key} = ["write_file(docs/**)"]', key
+                )
             else:
                 for number, text in enumerate(value, 1):
                     self._rule(f"{place}{key}[{number}]", text, key, everywhere)
 
     def _rule(self, place: str, text: object, effect: Any, everywhere: bool) -> None:
         if not isinstance(text, str):
-            self.wrong(place, f'found {text!r}, expected a rule in quotes, as "write_file(docs/**)"')
+            self.wrong(
+                place, f'found {text!r}, expected a rule in quotes, as "write_file(docs/**)"'
+            )
             return
         from hilum_guard.rules import parse
 
@@ -242,11 +279,21 @@ def add(config: Path, workspace: Path | None, effect: Effect, rule: str) -> bool
 
 
 def remove(config: Path, workspace: Path | None, effect: Effect, rule: str) -> bool:
-    """Take a rule out of the user's file; gives whether it was there. Blocks. Takes and raises what ``add`` does."""
-    return _change(config, workspace, effect, lambda old: [each for each in old if each != rule] or None)
+    """Take a rule out of the user's file; gives whether it was there.
+
+    Blocks. Takes and raises what ``add`` does.
+    """
+    return _change(
+        config, workspace, effect, lambda old: [each for each in old if each != rule] or None
+    )
 
 
-def _change(config: Path, workspace: Path | None, effect: str, change: Callable[[list[str]], list[str] | None]) -> bool:
+def _change(
+    config: Path,
+    workspace: Path | None,
+    effect: str,
+    change: Callable[[list[str]], list[str] | None],
+) -> bool:
     from hilum_settings import ChangeError
     from hilum_settings import change as change_file
 

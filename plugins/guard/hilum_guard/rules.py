@@ -1,9 +1,11 @@
-"""Rules that allow, ask or deny tool calls: ``tool`` or ``tool(pattern)``, and whether one fits a call.
+"""Rules that allow, ask or deny tool calls: ``tool`` or ``tool(pattern)``, and whether one fits a
+call.
 
-What the pattern is compared with depends on the tool: for a command every simple command that the reader finds in it, never
-its text; for a tool with paths the resolved path; otherwise the arguments by name. A rule that allows must fit exactly what
-is called. A rule that asks or denies also fits in doubt, and it fits every call that has the same effect: a rule about
-writing a path fits each tool and command that writes it.
+What the pattern is compared with depends on the tool: for a command every simple command that the
+reader finds in it, never its text; for a tool with paths the resolved path; otherwise the arguments
+by name. A rule that allows must fit exactly what is called. A rule that asks or denies also fits in
+doubt, and it fits every call that has the same effect: a rule about writing a path fits each tool
+and command that writes it.
 """
 
 from __future__ import annotations
@@ -32,10 +34,31 @@ Effect = Literal["allow", "ask", "deny"]
 Fit = Literal["", "unread", "maybe", "yes"]
 _FITS: tuple[Fit, ...] = ("", "unread", "maybe", "yes")
 __all__ = [
-    "DOMAIN", "EXACT", "UNKNOWN", "Case", "Effect", "Fit", "Rule", "allowed", "exact", "exact_path", "explain", "fit",
-    "fit_host", "fit_path", "fit_words", "folded", "harmless_wrapper", "literal_folder", "names", "parse", "path_kinds",
-    "pattern_words", "server_tools", "unresolved_reason",
-]  # fmt: skip
+    "DOMAIN",
+    "EXACT",
+    "UNKNOWN",
+    "Case",
+    "Effect",
+    "Fit",
+    "Rule",
+    "allowed",
+    "exact",
+    "exact_path",
+    "explain",
+    "fit",
+    "fit_host",
+    "fit_path",
+    "fit_words",
+    "folded",
+    "harmless_wrapper",
+    "literal_folder",
+    "names",
+    "parse",
+    "path_kinds",
+    "pattern_words",
+    "server_tools",
+    "unresolved_reason",
+]
 UNKNOWN = "…"
 DOMAIN = "domain:"
 EXACT = "="
@@ -44,7 +67,8 @@ _RULE = re.compile(r"([A-Za-z0-9_.*?-]+)(\(.*\))?", re.DOTALL)
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _HOST = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)+")
 _NAMED = re.compile(r"[A-Za-z_]\w*=")
-# They only run what follows, in the same way: a rule that allows `pytest` allows `timeout 60 pytest`.
+# They only run what follows, in the same way: a rule that allows `pytest` allows `timeout 60
+# pytest`.
 _HARMLESS_WRAPPERS = frozenset("timeout nice ionice nohup stdbuf time command builtin".split())
 
 
@@ -69,7 +93,9 @@ class Rule:
     @property
     def text(self) -> str:
         """The rule as it is written."""
-        return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
+        if self.pattern is None:
+            return self.tool
+        return f"{self.tool}({self.pattern})"
 
     @property
     def strict(self) -> bool:
@@ -105,7 +131,8 @@ class Case:
     Attributes:
         tool: Name of the tool.
         arguments: The checked arguments as plain data.
-        paths: Of a tool with paths: those it reaches, relative to the workspace or absolute, links followed.
+        paths: Of a tool with paths: those it reaches, relative to the workspace or absolute, links
+            followed.
         command: Of a tool that runs a command line: what reading it gave.
         host: Of a tool with an address: the host that it names, in lower case and ASCII.
         category: Its permission category: ``read``, ``write``, ``execute`` or ``network``.
@@ -132,10 +159,14 @@ def parse(text: str, effect: Effect, source: str = "", *, everywhere: bool = Tru
     if found is None:
         if "(" in text and not text.endswith(")"):
             raise ValueError(
-                f"{text!r} has no closing parenthesis; write tool(pattern), as run_terminal_cmd(git push *)"
+                f"{text!r} has no closing parenthesis; write tool(pattern), as run_terminal_cmd(git"
+                " push *)"
             )
-        raise ValueError(f"{text!r} is no rule; write tool or tool(pattern), as write_file(docs/**)")
-    name, pattern = found[1], found[2]
+        raise ValueError(
+            f"{text!r} is no rule; write tool or tool(pattern), as write_file(docs/**)"
+        )
+    name = found[1]
+    pattern = found[2]
     if pattern is None:
         return Rule(effect, name, None, source, everywhere)
     pattern = pattern[1:-1].strip()
@@ -144,17 +175,24 @@ def parse(text: str, effect: Effect, source: str = "", *, everywhere: bool = Tru
     if name == "network" or STANDARD.get(name) == "network":
         if _ADDRESS.match(pattern):
             host = _ADDRESS.sub("", pattern).partition("/")[0]
-            raise ValueError(f"{text!r} names an address; rules name hosts: write {name}({DOMAIN}{host})")
+            raise ValueError(
+                f"{text!r} names an address; rules name hosts: write {name}({DOMAIN}{host})"
+            )
         if _HOST.fullmatch(pattern):
             pattern = f"{DOMAIN}{pattern}"
     if pattern[0] in "!#":
-        raise ValueError(f"{text!r} begins with {pattern[0]!r}, which no pattern does; say it with a rule that denies")
+        raise ValueError(
+            f"{text!r} begins with {pattern[0]!r}, which no pattern does; say it with a rule that"
+            " denies"
+        )
     return Rule(effect, name, pattern, source, everywhere)
 
 
 def explain(rule: Rule) -> str:
     """Return what a rule means, in words."""
-    does = {"allow": "runs without a question", "ask": "is asked each time", "deny": "is refused"}[rule.effect]
+    does = {"allow": "runs without a question", "ask": "is asked each time", "deny": "is refused"}[
+        rule.effect
+    ]
     calls = _calls(rule.tool)
     pattern = rule.pattern
     if rule.about_all:
@@ -170,7 +208,9 @@ def explain(rule: Rule) -> str:
         return f"{calls} with these arguments {does}"
     kinds = path_kinds(rule.tool, STANDARD)
     if kinds and rule.tool != "*" and not rule.strict:
-        doing = "reading" if kinds == {"read"} else "deleting" if kinds == {"delete"} else "changing"
+        doing = (
+            "reading" if kinds == {"read"} else "deleting" if kinds == {"delete"} else "changing"
+        )
         return f"{doing} {pattern}, by whatever tool or command, {does}"
     if pattern.endswith(" *"):
         return f"{calls} with a command that begins with {pattern[:-2]!r} {does}"
@@ -195,14 +235,18 @@ def _calls(tool: str) -> str:
 def path_kinds(tool: str, catalog: Mapping[str, str]) -> frozenset[str]:
     """Return what a rule about a path is about: ``read``, ``write``, ``delete``.
 
-    Who may not write a path may not delete it either, by whatever tool; who may not delete it may still write it.
+    Who may not write a path may not delete it either, by whatever tool; who may not delete it may
+    still write it.
 
     Args:
         tool: The first part of the rule.
         catalog: The permission categories of the tools, by name.
     """
     found: set[str] = set()
-    for name, category in (*catalog.items(), *((tool, tool) for _ in (tool,) if tool in CATEGORIES)):
+    for name, category in (
+        *catalog.items(),
+        *((tool, tool) for _ in (tool,) if tool in CATEGORIES),
+    ):
         if not names(tool, name, category):
             continue
         if name in ("delete_file", "forget"):
@@ -223,8 +267,8 @@ def fit(rule: Rule, case: Case, catalog: Mapping[str, str] = STANDARD) -> Fit:
         catalog: The permission categories of the tools, by name.
 
     Returns:
-        ``yes``; empty for no; of a rule that asks or denies also ``maybe``, where the call may turn out to be what it
-        says, and ``unread``, where a part of a command may do anything.
+        ``yes``; empty for no; of a rule that asks or denies also ``maybe``, where the call may turn
+        out to be what it says, and ``unread``, where a part of a command may do anything.
     """
     direct = _fit_direct(rule, case)
     if rule.strict:
@@ -234,7 +278,11 @@ def fit(rule: Rule, case: Case, catalog: Mapping[str, str] = STANDARD) -> Fit:
 
 def _fit_direct(rule: Rule, case: Case) -> Fit:
     """Return whether a rule fits a call of the tools that it names."""
-    shell = case.command is not None and names(rule.tool, "run_terminal_cmd", "execute") and not rule.strict
+    shell = (
+        case.command is not None
+        and names(rule.tool, "run_terminal_cmd", "execute")
+        and not rule.strict
+    )
     if not names(rule.tool, case.tool, case.category) and not (shell and not rule.about_all):
         return ""
     if rule.about_all:
@@ -246,23 +294,37 @@ def _fit_direct(rule: Rule, case: Case) -> Fit:
         return "yes" if _fit_named(rule, case) else ""
     if rule.about_hosts:
         if not case.host:
-            return "maybe" if case.arguments.get("url") and not rule.strict else ""
-        return "yes" if fit_host(rule.pattern.removeprefix(DOMAIN), case.host, strict=rule.strict) else ""
+            if case.arguments.get("url") and not rule.strict:
+                return "maybe"
+            return ""
+        if fit_host(rule.pattern.removeprefix(DOMAIN), case.host, strict=rule.strict):
+            return "yes"
+        return ""
     if case.paths:
         fits = [fit_path(rule.pattern, path, strict=rule.strict) for path in case.paths]
-        return "yes" if (all(fits) if rule.strict else any(fits)) else ""
-    # A pattern that says nothing about such a tool: who allows has allowed nothing, who denies has denied it.
-    return "" if rule.strict or rule.tool in CATEGORIES else "yes"
+        if all(fits) if rule.strict else any(fits):
+            return "yes"
+        return ""
+    # A pattern that says nothing about such a tool: who allows has allowed nothing, who denies has
+    # denied it.
+    if rule.strict or rule.tool in CATEGORIES:
+        return ""
+    return "yes"
 
 
 def _fit_effects(rule: Rule, case: Case, catalog: Mapping[str, str]) -> Fit:
-    """Return whether a call does what a rule about a path, a host or a category is about, by another way."""
+    """Return whether a call does what a rule about a path, a host or a category is about, by
+    another way.
+    """
     return max((fit for fit in _fits_by_effect(rule, case, catalog)), key=_FITS.index, default="")
 
 
 def _fits_by_effect(rule: Rule, case: Case, catalog: Mapping[str, str]) -> Iterator[Fit]:
     if rule.about_hosts:
-        if any(names(rule.tool, name, category) and category == "network" for name, category in catalog.items()):
+        if any(
+            names(rule.tool, name, category) and category == "network"
+            for name, category in catalog.items()
+        ):
             yield from _fits_host((rule.pattern or "").removeprefix(DOMAIN), case)
         return
     if rule.about_all:
@@ -280,7 +342,13 @@ def _fits_host(pattern: str, case: Case) -> Iterator[Fit]:
     if any(fit_host(pattern, host, strict=False) for host in named):
         yield "yes"
     elif case.command is not None:
-        yield "maybe" if case.reach.network and not case.reach.hosts else "unread" if case.reach.unread else ""
+        yield (
+            "maybe"
+            if case.reach.network and not case.reach.hosts
+            else "unread"
+            if case.reach.unread
+            else ""
+        )
     elif case.category == "network":
         found = (host for text in values(case.arguments) for host in hosts_of(text))
         yield "yes" if any(fit_host(pattern, host, strict=False) for host in found) else ""
@@ -311,12 +379,15 @@ def _fit_effect(pattern: str, effect: PathEffect, kinds: frozenset[str]) -> Fit:
         if not within(prefix, effect.path):
             return ""
         if effect.stored and folded(prefix) != folded(effect.path):
-            return "maybe"  # a folder with other files in it, and nobody knows which of them a revision changes
+            # A folder with other files in it, and nobody knows which of them a revision changes
+            return "maybe"
     return "yes" if effect.certain else "maybe"
 
 
 def literal_folder(pattern: str) -> str | None:
-    """Return the path that all paths which fit a pattern are at or below; ``None`` where they can be anywhere.
+    """Return the path that all paths which fit a pattern are at or below.
+
+    ``None`` where they can be anywhere.
 
     ``docs/**`` gives ``docs``, ``/src/*.py`` gives ``src``, ``*.lock`` gives ``None``.
     """
@@ -337,46 +408,64 @@ def literal_folder(pattern: str) -> str | None:
 
 
 def within(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or in it, in the most forgiving spelling; ``.`` is the workspace."""
-    path, folder = folded(path), folded(folder)
+    """Return whether a path is a folder or in it, in the most forgiving spelling.
+
+    ``.`` is the workspace.
+    """
+    path = folded(path)
+    folder = folded(folder)
     if folder == ".":
         return not path.startswith("/")
-    return path == folder or path.startswith(folder.rstrip("/") + "/") or (folder == "/" and path.startswith("/"))
+    return (
+        path == folder
+        or path.startswith(folder.rstrip("/") + "/")
+        or (folder == "/" and path.startswith("/"))
+    )
 
 
-# --- commands -----------------------------------------------------------------------------------------------------------
+# --- commands -------------------------------------------------------------------------------------
 
 
 def exact(text: str) -> str:
-    """Give the pattern that fits a command line as it stands, and no other."""
+    """Return the pattern that fits a command line as it stands, and no other."""
     return EXACT + text
 
 
 @lru_cache(maxsize=1024)
 def pattern_words(pattern: str) -> tuple[str, ...]:
-    """Split the pattern for a command into words; each may have ``*`` in it, and ``*`` alone is any number of words."""
+    """Split the pattern for a command into words.
+
+    Each may have ``*`` in it, and ``*`` alone is any number of words.
+    """
     try:
         return tuple(shlex.split(pattern))
     except ValueError:
         return tuple(pattern.split())
 
 
-def fit_words(pattern: Sequence[str], words: Sequence[str], *, strict: bool) -> Literal["", "maybe", "yes"]:
-    """Tell whether words fit a pattern.
+def fit_words(
+    pattern: Sequence[str], words: Sequence[str], *, strict: bool
+) -> Literal["", "maybe", "yes"]:
+    """Return whether words fit a pattern.
 
     Args:
         pattern: Words of the pattern.
         words: Program and arguments; ``…`` is in those that only the run would tell.
-        strict: Whether they must fit exactly. If not, options may stand anywhere between, more words may follow, the
-            program may be named by its path, and unknown words may be any.
+        strict: Whether they must fit exactly. If not, options may stand anywhere between, more
+            words may follow, the program may be named by its path, and unknown words may be any.
     """
     if _walk(pattern, words, strict, doubtful=False):
         return "yes"
-    return "maybe" if not strict and _walk(pattern, words, strict, doubtful=True) else ""
+    if not strict and _walk(pattern, words, strict, doubtful=True):
+        return "maybe"
+    return ""
 
 
 def _walk(pattern: Sequence[str], words: Sequence[str], strict: bool, doubtful: bool) -> bool:
-    """Follow all ways to lay the words over the pattern at once. A place is an index, and whether an option came last."""
+    """Follow all ways to lay the words over the pattern at once.
+
+    A place is an index, and whether an option came last.
+    """
     end = len(pattern)
     places = {(0, False)}
     for number, word in enumerate(words):
@@ -410,30 +499,42 @@ def _word_fits(pattern: str, word: str, strict: bool, program: bool) -> bool:
         return False
     if strict:
         return fnmatchcase(word, pattern)
-    word, pattern = folded(word), folded(pattern)
+    word = folded(word)
+    pattern = folded(pattern)
     return fnmatchcase(word, pattern) or (
-        program and "/" not in pattern and fnmatchcase(word.replace("\\", "/").rpartition("/")[2], pattern)
+        program
+        and "/" not in pattern
+        and fnmatchcase(word.replace("\\", "/").rpartition("/")[2], pattern)
     )
 
 
 def _fit_command(rule: Rule, case: Case, read: CommandVerdict) -> Fit:
     pattern = rule.pattern or ""
     if pattern.startswith(EXACT):
-        return "yes" if case.arguments.get("command") == pattern[len(EXACT) :] else ""
+        if case.arguments.get("command") == pattern[len(EXACT) :]:
+            return "yes"
+        return ""
     wanted = pattern_words(pattern)
     if rule.strict:
         return "yes" if allowed([wanted], read.commands) else ""
     fits = [fit_words(wanted, command.words, strict=False) for command in read.all_commands]
     if "yes" in fits or unresolved_reason(rule, case):
         return "yes"
-    in_doubt = "maybe" in fits or not read.complete or any(_names_in_code(wanted, c) for c in read.commands)
+    in_doubt = (
+        "maybe" in fits
+        or not read.complete
+        or any(_names_in_code(wanted, c) for c in read.commands)
+    )
     return "maybe" if in_doubt else ""
 
 
 def unresolved_reason(rule: Rule, case: Case) -> str:
-    """Return why a command may be what a rule about its program is about; empty if that can be told.
+    """Return why a command may be what a rule about its program is about.
 
-    An unknown sub-command of a program may be any of its sub-commands: who denies one of them has denied it.
+    Empty if that can be told.
+
+    An unknown sub-command of a program may be any of its sub-commands: who denies one of them has
+    denied it.
     """
     if rule.strict or case.command is None or not case.command.unresolved:
         return ""
@@ -457,9 +558,15 @@ _INTERPRETERS = re.compile(
 
 
 def _names_in_code(wanted: Sequence[str], command: SimpleCommand) -> bool:
-    """Return whether code that an interpreter is given has all plain words of a pattern in it, in their order."""
+    """Return whether code that an interpreter is given has all plain words of a pattern in it, in
+    their order.
+    """
     plain = [re.escape(folded(word)) for word in wanted if not re.search(r"[*?\[]", word)]
-    if not plain or not command.words or not _INTERPRETERS.fullmatch(command.words[0].rpartition("/")[2]):
+    if (
+        not plain
+        or not command.words
+        or not _INTERPRETERS.fullmatch(command.words[0].rpartition("/")[2])
+    ):
         return False
     texts = [word for word in command.words[1:] if len(word) > 1]
     texts += [command.stdin] if command.stdin else []
@@ -468,7 +575,9 @@ def _names_in_code(wanted: Sequence[str], command: SimpleCommand) -> bool:
 
 
 def allowed(patterns: Sequence[Sequence[str]], commands: Sequence[SimpleCommand]) -> bool:
-    """Tell whether every simple command fits one of the patterns, word by word, as it stands in the text."""
+    """Return whether every simple command fits one of the patterns, word by word, as it stands in
+    the text.
+    """
     rest = [command for command in commands if not harmless_wrapper(command)]
     return bool(rest) and all(
         command.literal
@@ -479,11 +588,16 @@ def allowed(patterns: Sequence[Sequence[str]], commands: Sequence[SimpleCommand]
 
 
 def harmless_wrapper(command: SimpleCommand) -> bool:
-    """Whether a command only runs the one that follows it in the list."""
-    return command.wrapper and command.literal and not command.assigned and command.words[0] in _HARMLESS_WRAPPERS
+    """Return whether a command only runs the one that follows it in the list."""
+    return (
+        command.wrapper
+        and command.literal
+        and not command.assigned
+        and command.words[0] in _HARMLESS_WRAPPERS
+    )
 
 
-# --- paths and arguments ------------------------------------------------------------------------------------------------
+# --- paths and arguments --------------------------------------------------------------------------
 
 
 def folded(text: str) -> str:
@@ -492,13 +606,16 @@ def folded(text: str) -> str:
 
 
 def exact_path(path: str) -> str:
-    """Give the pattern that fits one path and no other."""
+    """Return the pattern that fits one path and no other."""
     text = re.sub(r"([\\*?\[\]!#])", r"\\\1", path)
-    return f"/{text}" if path.startswith("/") else f"/{text.removesuffix(' ')}" + ("\\ " if path.endswith(" ") else "")
+    if path.startswith("/"):
+        return f"/{text}"
+    return f"/{text.removesuffix(' ')}" + ("\\ " if path.endswith(" ") else "")
 
 
 def fit_path(pattern: str, path: str, *, strict: bool) -> bool:
-    """Tell whether a path fits a pattern, which is written as in ``.gitignore``: ``docs/**``, ``*.lock``, ``/setup.py``.
+    """Return whether a path fits a pattern, which is written as in ``.gitignore``: ``docs/**``,
+    ``*.lock``, ``/setup.py``.
 
     Args:
         pattern: The pattern; one with two slashes in front, or with ``~/``, is for absolute paths.
@@ -511,7 +628,8 @@ def fit_path(pattern: str, path: str, *, strict: bool) -> bool:
         return False
     pattern = "/" + pattern.lstrip("/") if pattern.startswith("//") else pattern
     if not strict:
-        pattern, path = folded(pattern), folded(path)
+        pattern = folded(pattern)
+        path = folded(path)
     return _spec(pattern).match_file(path.lstrip("/"))
 
 
@@ -523,14 +641,16 @@ def _spec(pattern: str) -> GitIgnoreSpec:
 
 
 def fit_host(pattern: str, host: str, *, strict: bool) -> bool:
-    """Tell whether a host fits a pattern: ``example.com``, or ``*.example.com`` for what is below it. Whole labels count.
+    """Return whether a host fits a pattern: ``example.com``, or ``*.example.com`` for what is below
+    it. Whole labels count.
 
     Args:
         pattern: The pattern.
         host: The host; empty for none.
         strict: Whether it must fit exactly; a rule that denies a host denies what is below it, too.
     """
-    pattern, host = pattern.strip().lower().rstrip("."), host.rstrip(".")
+    pattern = pattern.strip().lower().rstrip(".")
+    host = host.rstrip(".")
     if pattern.startswith("*."):
         return bool(host) and host.endswith(pattern[1:])
     return bool(host) and (host == pattern or (not strict and host.endswith(f".{pattern}")))
@@ -547,14 +667,27 @@ def _fit_argument(part: str, case: Case, strict: bool) -> bool:
     value = case.arguments.get(name)
     if value is None:
         return False
-    text = value if isinstance(value, str) else repr(value).lower() if isinstance(value, bool) else str(value)
+    text = (
+        value
+        if isinstance(value, str)
+        else repr(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+    )
     if not strict:
-        text, pattern = folded(text), folded(pattern)
+        text = folded(text)
+        pattern = folded(pattern)
     return re.fullmatch(_glob(pattern), text, re.DOTALL) is not None
 
 
 @cache
 def _glob(pattern: str) -> str:
-    """``**`` is any text; ``*`` is text without what parts an address, so that no host can pass for another."""
+    """``**`` is any text.
+
+    ``*`` is text without what parts an address, so that no host can pass for another.
+    """
     parts = re.split(r"(\*\*|\*|\?)", pattern)
-    return "".join({"**": ".*", "*": r"[^/?#@\\]*", "?": r"[^/?#@\\]"}.get(part, re.escape(part)) for part in parts)
+    return "".join(
+        {"**": ".*", "*": r"[^/?#@\\]*", "?": r"[^/?#@\\]"}.get(part, re.escape(part))
+        for part in parts
+    )

@@ -1,6 +1,8 @@
-"""The sandbox of child processes: what of it this system can enforce, and every command wrapped in it.
+"""The sandbox of child processes: what of it this system can enforce, and every command wrapped in
+it.
 
-bubblewrap where it works, else Landlock; ``sandbox-exec`` on macOS; elsewhere nothing, which is said and never silent.
+bubblewrap where it works, else Landlock; ``sandbox-exec`` on macOS; elsewhere nothing, which is
+said and never silent.
 """
 
 from __future__ import annotations
@@ -64,8 +66,8 @@ class Enforced:
         by: ``bubblewrap``, ``landlock`` or ``sandbox-exec``; empty for none.
         files: Whether writes outside and reads of secrets are refused.
         protected: Whether the protected paths inside the workspace stay read-only.
-        network: Whether the network is kept away: ``namespace``, where the loopback works, ``filter``, where nothing does,
-            or empty.
+        network: Whether the network is kept away: ``namespace``, where the loopback works,
+            ``filter``, where nothing does, or empty.
         processes: Whether other processes can neither be signalled, traced nor read.
         limits: Whether the number of processes is limited.
         reasons: What is not enforced and why, or works differently; a sentence each.
@@ -88,7 +90,8 @@ class Enforced:
 
 
 class Held(NamedTuple):
-    """Paths that commands must leave alone, beyond what the guard itself protects: absolute, without links.
+    """Paths that commands must leave alone, beyond what the guard itself protects: absolute,
+    without links.
 
     Attributes:
         protected: They cannot be written to, nor anything in them.
@@ -104,10 +107,12 @@ class Wider(NamedTuple):
 
     Attributes:
         network: It reaches the network.
-        cache: A folder for the caches of its tools, which it may write to; made where it is not there.
+        cache: A folder for the caches of its tools, which it may write to; made where it is not
+            there.
         environment: Variables that it gets though they look like secrets.
         off: It runs in no sandbox. Its environment is cleaned all the same.
-        shown: Paths in folders of temporary files that it may read, where a sandbox has such folders of its own.
+        shown: Paths in folders of temporary files that it may read, where a sandbox has such
+            folders of its own.
     """
 
     network: bool = False
@@ -122,14 +127,18 @@ _OFF = Enforced(reasons=("The sandbox is switched off (guard.sandbox).",))
 
 @functools.cache
 def probe() -> Enforced:
-    """Tell what this system can enforce, by trying it. The first call blocks for tens of milliseconds."""
+    """Tell what this system can enforce, by trying it.
+
+    The first call blocks for tens of milliseconds.
+    """
     reason = bubblewrap_enforced()
     if not isinstance(reason, str):
         return reason
     if sys.platform == "darwin":
         from hilum_guard import seatbelt
 
-        if not (missing := seatbelt.trial()):
+        missing = seatbelt.trial()
+        if not missing:
             untried = (
                 "The profile for macOS has not been tried by its authors.",
                 "The number of processes is not limited.",
@@ -137,11 +146,15 @@ def probe() -> Enforced:
             return Enforced("sandbox-exec", True, True, "namespace", True, False, untried)
         return Enforced(reasons=(f"Nothing: {missing}.",))
     found = landlock_enforced(reason)
-    return found if not isinstance(found, str) else Enforced(reasons=(f"Nothing: {reason}; {found}.",))
+    if not isinstance(found, str):
+        return found
+    return Enforced(reasons=(f"Nothing: {reason}; {found}.",))
 
 
 def presumed() -> Enforced:
-    """Tell what this system most likely enforces, without trying it: for what is said before the first command."""
+    """Tell what this system most likely enforces, without trying it: for what is said before the
+    first command.
+    """
     if probe.cache_info().currsize:
         return probe()
     if sys.platform == "darwin":
@@ -151,10 +164,14 @@ def presumed() -> Enforced:
     from hilum_guard import bubblewrap
 
     if bubblewrap.find():
-        return Enforced("bubblewrap", True, True, "namespace", True, shared=bool(bubblewrap.nsenter()))
+        return Enforced(
+            "bubblewrap", True, True, "namespace", True, shared=bool(bubblewrap.nsenter())
+        )
     from hilum_guard import landlock
 
-    return Enforced("landlock", True, False, "namespace", True, shared=True) if landlock.abi() else Enforced()
+    if landlock.abi():
+        return Enforced("landlock", True, False, "namespace", True, shared=True)
+    return Enforced()
 
 
 def bubblewrap_enforced() -> Enforced | str:
@@ -167,7 +184,11 @@ def bubblewrap_enforced() -> Enforced | str:
         return reason
     limits, reasons = _limits()
     if not shared:
-        reasons += (_ALONE.format("no other can be joined" if tried else "nsenter (util-linux) is not installed"),)
+        reasons += (
+            _ALONE.format(
+                "no other can be joined" if tried else "nsenter (util-linux) is not installed"
+            ),
+        )
     return Enforced("bubblewrap", True, True, "namespace", True, limits, reasons, shared)
 
 
@@ -181,24 +202,48 @@ def landlock_enforced(instead: str = "") -> Enforced | str:
         return "Landlock exists for Linux only"
     from hilum_guard import landlock, loopback
 
-    if not (version := landlock.abi()):
+    version = landlock.abi()
+    if not version:
         return "this kernel has no Landlock"
     shared = loopback.works(_maker("landlock"), lambda paths: _starts(True, version, paths))
-    apart, filtered = shared or _starts(True, version), _starts(False, version)
+    apart = shared or _starts(True, version)
+    filtered = _starts(False, version)
     if not (apart or filtered):
         return "Landlock's sandbox cannot be started"
     limits, reasons = _limits()
     filters = _filters(())
     reasons = (
         *([f"bubblewrap is not used: {instead}."] if instead else []),
-        "Protected paths in the workspace (.git/hooks, .git/config, .hilum, .vscode …) can be written to, so that with"
-        " approve = auto commands that are not known to be harmless are asked for.",
-        "Modes, owners and times of the user's files outside can be changed, and names of hidden files be listed.",
-        *([] if version >= 3 else ["Files outside can be emptied, though not written to: the kernel is too old."]),
-        *([] if apart else ["Commands cannot even use the loopback: there is no network namespace."]),
+        (
+            "Protected paths in the workspace (.git/hooks, .git/config, .hilum, .vscode …) can be"
+            " written to, so that with approve = auto commands that are not known to be harmless"
+            " are asked for."
+        ),
+        (
+            "Modes, owners and times of the user's files outside can be changed, and names of"
+            " hidden files be listed."
+        ),
+        *(
+            []
+            if version >= 3
+            else ["Files outside can be emptied, though not written to: the kernel is too old."]
+        ),
+        *(
+            []
+            if apart
+            else ["Commands cannot even use the loopback: there is no network namespace."]
+        ),
         *([_ALONE.format("no other can be joined")] if apart and not shared else []),
-        *([] if version >= 6 else ["Other processes of the user can be signalled: the kernel is too old."]),
-        "Commands cannot open Unix sockets." if filters else "Unix sockets of the user's services can be connected to.",
+        *(
+            []
+            if version >= 6
+            else ["Other processes of the user can be signalled: the kernel is too old."]
+        ),
+        (
+            "Commands cannot open Unix sockets."
+            if filters
+            else "Unix sockets of the user's services can be connected to."
+        ),
         *reasons,
     )
     network = "namespace" if apart else "filter" if filters else ""
@@ -210,13 +255,20 @@ def _limits() -> tuple[bool, tuple[str, ...]]:
         return True, ()
     if groups.make(GuardSettings().processes):
         return True, ()
-    return False, ("The number of processes is not limited: root has no such limit, and no control group can be made.",)
+    return False, (
+        (
+            "The number of processes is not limited: root has no such limit, and no control group"
+            " can be made."
+        ),
+    )
 
 
 def _starts(apart: bool, version: int, shared: tuple[str, ...] = ()) -> bool:
     spec = _spec((version, (), (), apart, apart, shared, _filters(()), 1024, 1024, {}))
     with suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run([*_launcher(), spec, "/bin/sh", "-c", ":"], capture_output=True, timeout=4)
+        done = subprocess.run(
+            [*_launcher(), spec, "/bin/sh", "-c", ":"], capture_output=True, timeout=4
+        )
         return done.returncode == 0
     return False
 
@@ -224,13 +276,22 @@ def _starts(apart: bool, version: int, shared: tuple[str, ...] = ()) -> bool:
 def _launcher(name: str = "main") -> tuple[str, ...]:
     from hilum_guard import bubblewrap
 
-    return (bubblewrap.interpreter(), "-I", "-S", "-c", _START % name, os.path.dirname(os.path.abspath(__file__)))
+    return (
+        bubblewrap.interpreter(),
+        "-I",
+        "-S",
+        "-c",
+        _START % name,
+        os.path.dirname(os.path.abspath(__file__)),
+    )
 
 
 def _maker(by: str) -> list[str]:
     from hilum_guard import bubblewrap, loopback
 
-    return bubblewrap.maker() if by == "bubblewrap" else [*_launcher("make"), loopback.HOLD]
+    if by == "bubblewrap":
+        return bubblewrap.maker()
+    return [*_launcher("make"), loopback.HOLD]
 
 
 def _spec(parts: tuple[object, ...]) -> str:
@@ -241,11 +302,13 @@ def _spec(parts: tuple[object, ...]) -> str:
 
 def _filters(families: tuple[int, ...]) -> bytes:
     machine = os.uname().machine
-    return seccomp.program(machine, families) if machine in seccomp.ARCHITECTURES else b""
+    if machine in seccomp.ARCHITECTURES:
+        return seccomp.program(machine, families)
+    return b""
 
 
 def confine(command: Command, policy: Policy, network: str = "namespace") -> Command:
-    """Give the command that runs a command under Landlock.
+    """Return the command that runs a command under Landlock.
 
     Args:
         command: What to run.
@@ -262,13 +325,16 @@ def confine(command: Command, policy: Policy, network: str = "namespace") -> Com
     rest = (policy.loopback, filters, policy.processes, policy.file_size, inner)
     spec = _spec((landlock.abi(), writable, policy.hidden, apart, not policy.network, *rest))
     argv = (*_launcher(), spec, *command.argv)
-    if join := groups.script(policy.group):
+    join = groups.script(policy.group)
+    if join:
         argv = ("/bin/sh", "-c", f'{join} exec "$@"', "hilum-group", *argv)
     return Command(argv, command.cwd, outer)
 
 
 def wrap(command: Command, policy: Policy, enforced: Enforced | None = None) -> Command:
-    """Give the command that runs a command in the best sandbox there is; without any, the command itself.
+    """Return the command that runs a command in the best sandbox there is.
+
+    Without any, the command itself.
 
     Args:
         command: What to run.
@@ -278,30 +344,48 @@ def wrap(command: Command, policy: Policy, enforced: Enforced | None = None) -> 
     found = enforced or probe()
     if not found.by:
         return command
-    program, path = command.argv[0], command.env.get("PATH", os.defpath)
+    program = command.argv[0]
+    path = command.env.get("PATH", os.defpath)
     if "/" not in program and shutil.which(program, path=path) is None:
-        # It is refused as it would be without a sandbox: this folder is nowhere and no command can make it.
+        # It is refused as it would be without a sandbox: this folder is nowhere and no command can
+        # make it.
         return Command(command.argv, command.cwd, command.env | {"PATH": "/proc/nowhere"})
     if found.by == "landlock":
         return confine(command, policy, found.network)
     from hilum_guard import bubblewrap, seatbelt
 
-    return bubblewrap.wrap(command, policy) if found.by == "bubblewrap" else seatbelt.wrap(command, policy)
+    if found.by == "bubblewrap":
+        return bubblewrap.wrap(command, policy)
+    return seatbelt.wrap(command, policy)
 
 
 def report() -> list[tuple[str, str, str]]:
-    """Give rows for ``hilum doctor``: what, how it is, and what to do. May block for tens of milliseconds."""
+    """Return rows for ``hilum doctor``: what, how it is, and what to do.
+
+    May block for tens of milliseconds.
+    """
     found = probe()
-    advice = "" if found.by in ("bubblewrap", "sandbox-exec") or sys.platform != "linux" else _INSTALL
+    if found.by in ("bubblewrap", "sandbox-exec") or sys.platform != "linux":
+        advice = ""
+    else:
+        advice = _INSTALL
     if not found.by and sys.platform != "linux":
         advice = "Let hilum ask before commands; on Windows, run it in WSL2."
     yes = f"enforced by {found.by}"
     network = {"filter": f"{yes}, without loopback", "": "not enforced"}.get(found.network, yes)
     return [
         ("sandbox: files", yes if found.files else "not enforced", "" if found.files else advice),
-        ("sandbox: protected paths", yes if found.protected else "not enforced", "" if found.protected else advice),
+        (
+            "sandbox: protected paths",
+            yes if found.protected else "not enforced",
+            "" if found.protected else advice,
+        ),
         ("sandbox: network", network, "" if found.network == "namespace" else advice),
-        ("sandbox: processes", yes if found.processes else "not enforced", "" if found.processes else advice),
+        (
+            "sandbox: processes",
+            yes if found.processes else "not enforced",
+            "" if found.processes else advice,
+        ),
         *(("sandbox: note", reason, "") for reason in found.reasons),
     ]
 
@@ -322,8 +406,10 @@ class Sandbox:
         on_made_inert: Called from a thread with sentences on what was made inert.
         on_recovered: Called from a thread with sentences on what commands of a killed session left.
         on_truncated: Called from a thread where the workspace has more folders than are looked at.
-        on_unmarked: Called from a thread with the reason why it cannot be remembered that commands run.
-        on_replaced: Called from a thread with held paths that running commands are no longer kept from.
+        on_unmarked: Called from a thread with the reason why it cannot be remembered that commands
+            run.
+        on_replaced: Called from a thread with held paths that running commands are no longer kept
+            from.
         on_failed: Called from a thread with what a look at the workspace failed with.
     """
 
@@ -335,17 +421,26 @@ class Sandbox:
         note: Callable[[Enforced], None] = lambda _: None,
         enforced: Enforced | None = None,
     ) -> None:
-        self.workspace, self.settings, self.folder = workspace, settings, folder
+        self.workspace = workspace
+        self.settings = settings
+        self.folder = folder
         self.temp = os.path.join(folder, "tmp")
-        self._note, self._enforced, self._masks, self._unwanted = note, enforced, Masks(), set[str]()
+        self._note = note
+        self._enforced = enforced
+        self._masks = Masks()
+        self._unwanted = set[str]()
         self._lock = trio.Lock()
         self._loopback: Loopback | None = None
         self.held: dict[str, Callable[[], Held]] = {}
         self.wider: dict[tuple[str, ...], Wider] = {}
-        self.uses: Callable[[tuple[str, ...], str], frozenset[str]] = lambda argv, folder: frozenset()
+        self.uses: Callable[[tuple[str, ...], str], frozenset[str]] = lambda argv, folder: (
+            frozenset()
+        )
         self._root = os.path.realpath(workspace)
         self._mark = Mark(self._root)
-        self.watch = Watch(policy.writable(workspace, settings), os.path.realpath(self.temp), mark=self._mark)
+        self.watch = Watch(
+            policy.writable(workspace, settings), os.path.realpath(self.temp), mark=self._mark
+        )
         self.protected: tuple[str, ...] = ()
         self._follower: Follower | None = None
         self.on_made_inert: Callable[[list[str]], None] = lambda _: None
@@ -364,13 +459,16 @@ class Sandbox:
         """Tell what is enforced for this session's commands."""
         async with self._lock:
             if self._enforced is None:
-                self._enforced = _OFF if self.settings.sandbox == "off" else await trio.to_thread.run_sync(probe)
+                if self.settings.sandbox == "off":
+                    self._enforced = _OFF
+                else:
+                    self._enforced = await trio.to_thread.run_sync(probe)
                 self._note(self._enforced)
         return self._enforced
 
     @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:
-        """Give a command a clean environment and put it into the sandbox.
+        """Return a command a clean environment and put it into the sandbox.
 
         Raises:
             ToolDenied: The user requires the whole sandbox, and this system has not got it.
@@ -381,10 +479,13 @@ class Sandbox:
         if self.settings.sandbox == "required" and not enforced.whole:
             reason = enforced.reasons[0] if enforced.reasons else ""
             raise ToolDenied(
-                f"guard.sandbox is required, and this system cannot enforce all of it. {reason}", hint=_INSTALL
+                f"guard.sandbox is required, and this system cannot enforce all of it. {reason}",
+                hint=_INSTALL,
             )
         wider = self.wider.get(command.argv, Wider())
-        env = clean(command.env, environment(), (*self.settings.pass_environment, *wider.environment))
+        env = clean(
+            command.env, environment(), (*self.settings.pass_environment, *wider.environment)
+        )
         if not enforced.by or (wider.off and self.settings.sandbox != "required"):
             return Command(command.argv, command.cwd, env)
         if self._loopback is None:
@@ -394,11 +495,15 @@ class Sandbox:
         temp = "/tmp" if enforced.by == "bubblewrap" else self.temp
         for name, folder in CACHES.items():
             env.setdefault(name, f"{wider.cache or f'{temp}/cache'}/{folder}")
-        return await trio.to_thread.run_sync(self._wrapped, Command(command.argv, command.cwd, env), enforced, wider)
+        return await trio.to_thread.run_sync(
+            self._wrapped, Command(command.argv, command.cwd, env), enforced, wider
+        )
 
     @hookimpl
     def build_prompt_layer(self, agent: Agent) -> Layer:
-        """Tell the model where its commands run: what is presumed until the first command, and then what is found."""
+        """Tell the model where its commands run: what is presumed until the first command, and then
+        what is found.
+        """
         found = self._enforced or (_OFF if self.settings.sandbox == "off" else presumed())
         return Layer(25, "sandbox", describe(found, self.settings))
 
@@ -421,13 +526,15 @@ class Sandbox:
         self._follow()
         made = policy.make_policy(self.workspace, self.settings, self.temp)
         if BACKGROUND in command.env:
-            # Nothing that a service does for hours needs to write there, and a folder that is read-only as a whole stays so
-            # when the user's Git replaces a file in it.
+            # Nothing that a service does for hours needs to write there, and a folder that is
+            # read-only as a whole stays so when the user's Git replaces a file in it.
             watched += [path for root in self.watch.roots if (path := self.watch.git_folder(root))]
         held = [give() for give in list(self.held.values())]  # the event loop may add one meanwhile
         sockets: list[str] = []
         if enforced.by == "bubblewrap":  # the others open no Unix sockets at all
-            readable = {os.path.realpath(os.path.expanduser(path)) for path in self.settings.readable}
+            readable = {
+                os.path.realpath(os.path.expanduser(path)) for path in self.settings.readable
+            }
             sockets = [path for path in find_sockets() if path not in readable]
         if wider.cache:
             os.makedirs(wider.cache, mode=0o700, exist_ok=True)
@@ -441,10 +548,16 @@ class Sandbox:
             network=network,
             shown=tuple(os.path.realpath(path) for path in wider.shown),
             protected=tuple(
-                _outermost((*made.protected, *policy.inside(made, (*watched, *(p for h in held for p in h.protected)))))
+                _outermost(
+                    (
+                        *made.protected,
+                        *policy.inside(made, (*watched, *(p for h in held for p in h.protected))),
+                    )
+                )
             ),
             hidden=tuple(
-                {*made.hidden, *sockets, *(p for h in held for p in h.hidden)} - self.uses(command.argv, command.cwd)
+                {*made.hidden, *sockets, *(p for h in held for p in h.hidden)}
+                - self.uses(command.argv, command.cwd)
             ),
         )
         self._unwanted.update(made.unwanted)
@@ -452,7 +565,10 @@ class Sandbox:
         return wrap(command, made, enforced)
 
     def _join(self, enforced: Enforced) -> tuple[str, ...]:
-        """Give what to join for the session's loopback; nothing where that cannot be, or there is the whole network."""
+        """Return what to join for the session's loopback.
+
+        Nothing where that cannot be, or there is the whole network.
+        """
         if not (self._loopback and enforced.shared) or enforced.network != "namespace":
             return ()
         try:
@@ -462,7 +578,10 @@ class Sandbox:
             raise ToolError(message, code="E_CMD_FAIL", hint="Run the command again.") from error
 
     def _filter(self, program: bytes) -> str:
-        """Write the filter down where no command can write, and give its path; empty if there is none."""
+        """Write the filter down where no command can write, and give its path.
+
+        Empty if there is none.
+        """
         path = os.path.join(self.folder, "filter")
         if program and not os.path.exists(path):
             with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
@@ -486,12 +605,17 @@ class Sandbox:
         self.on_failed(error)
 
     def recover(self) -> None:
-        """Look at what commands of sessions that were killed in this workspace left. Blocks; without any it takes no time."""
-        if said := recover(self._root):
+        """Look at what commands of sessions that were killed in this workspace left.
+
+        Blocks; without any it takes no time.
+        """
+        said = recover(self._root)
+        if said:
             self.on_recovered(said)
 
     def close(self) -> None:
-        """Remove what was put into the workspace, where it is still empty, and the session's folder. Blocks.
+        """Remove what was put into the workspace, where it is still empty, and the session's
+        folder. Blocks.
 
         Every step is done, also where another one fails.
         """

@@ -1,7 +1,9 @@
-"""The commands in scripts of the workspace that a command runs: shell scripts, recipes of `make` and `just`, scripts of npm.
+"""The commands in scripts of the workspace that a command runs: shell scripts, recipes of `make`
+and `just`, scripts of npm.
 
-They are read so that a rule that denies a command also finds it there. A script in another language, one that is too large,
-or one that cannot be parsed is a program like any other: only the sandbox holds it.
+They are read so that a rule that denies a command also finds it there. A script in another
+language, one that is too large, or one that cannot be parsed is a program like any other: only the
+sandbox holds it.
 """
 
 from __future__ import annotations
@@ -34,11 +36,16 @@ _NPM_RUN = frozenset("run run-script rum urn".split())
 _NPM_SHORT = {"t": "test", "tst": "test"}
 # Sub-commands of npm that run scripts of the project by their own name.
 _NPM_LIFE = {
-    "test": ("test",), "start": ("start",), "stop": ("stop",), "restart": ("restart", "stop", "start"),
-    "install": ("preinstall", "install", "postinstall", "prepare"), "ci": ("preinstall", "install", "postinstall", "prepare"),
-    "publish": ("prepublishOnly", "prepack", "prepare", "publish", "postpublish"), "pack": ("prepack", "prepare", "postpack"),
+    "test": ("test",),
+    "start": ("start",),
+    "stop": ("stop",),
+    "restart": ("restart", "stop", "start"),
+    "install": ("preinstall", "install", "postinstall", "prepare"),
+    "ci": ("preinstall", "install", "postinstall", "prepare"),
+    "publish": ("prepublishOnly", "prepack", "prepare", "publish", "postpublish"),
+    "pack": ("prepack", "prepare", "postpack"),
     "version": ("preversion", "version", "postversion"),
-}  # fmt: skip
+}
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _JUSTFILES = ("justfile", "Justfile", ".justfile")
 _RULE = re.compile(r"([^\t#=:\n][^=:\n]*?)\s*::?(?!=)\s*([^=\n]*)")
@@ -108,10 +115,14 @@ def _texts(simple: Simple, places: Places) -> Iterator[_Text]:
             continue
         if name in SHELLS or name in (".", "source"):
             at = operands_at(simple.words, "oO") if name in SHELLS else 1
-            if at < len(simple.words) and not any(re.fullmatch(r"-\w*c\w*", x.value) for x in simple.words[1:at]):
+            if at < len(simple.words) and not any(
+                re.fullmatch(r"-\w*c\w*", x.value) for x in simple.words[1:at]
+            ):
                 yield from _script_file(os.path.join(cwd, simple.words[at].value), cwd)
         elif "/" in simple.words[0].value:
-            yield from _script_file(os.path.join(cwd, os.path.expanduser(simple.words[0].value)), cwd)
+            yield from _script_file(
+                os.path.join(cwd, os.path.expanduser(simple.words[0].value)), cwd
+            )
         elif name in _NPM:
             yield from _npm(simple, cwd)
         elif name in ("make", "gmake", "just"):
@@ -119,7 +130,10 @@ def _texts(simple: Simple, places: Places) -> Iterator[_Text]:
 
 
 def _load(path: str) -> str | None:
-    """Return the text of a small regular file; None for anything else. A pipe or a device is never waited for."""
+    """Return the text of a small regular file; None for anything else.
+
+    A pipe or a device is never waited for.
+    """
     if UNKNOWN in path or "\0" in path:
         return None
     try:
@@ -159,7 +173,10 @@ def _npm(simple: Simple, cwd: str) -> Iterator[_Text]:
         elif word in ("--prefix", "-C", "--dir", "--cwd", "-w", "--workspace", "--filter", "-F"):
             following = words[number + 1] if number + 1 < len(words) else ""
             skip = True
-            folder = os.path.join(folder, following) if word in ("--prefix", "-C", "--dir", "--cwd") else folder
+            if word in ("--prefix", "-C", "--dir", "--cwd"):
+                folder = os.path.join(folder, following)
+            else:
+                folder = folder
         elif word.startswith(("--prefix=", "--dir=", "--cwd=")):
             folder = os.path.join(folder, word.partition("=")[2])
         elif not word.startswith("-"):
@@ -188,7 +205,10 @@ def _npm(simple: Simple, cwd: str) -> Iterator[_Text]:
     for name in names:
         for each in (f"pre{name}", name, f"post{name}"):
             if isinstance(scripts.get(each), str):
-                yield _Text(f"{scripts[each]} {arguments}" if each == name and arguments else scripts[each], folder)
+                yield _Text(
+                    f"{scripts[each]} {arguments}" if each == name and arguments else scripts[each],
+                    folder,
+                )
 
 
 def _recipes(simple: Simple, cwd: str, *, just: bool) -> Iterator[_Text]:
@@ -214,17 +234,22 @@ def _recipes(simple: Simple, cwd: str, *, just: bool) -> Iterator[_Text]:
         elif word.startswith("-"):
             name, _, value = word.partition("=")
             path = value if name in ("--file", "--makefile", "--justfile") else path
-            folder = os.path.join(folder, value) if name in ("--directory", "--working-directory") else folder
+            if name in ("--directory", "--working-directory"):
+                folder = os.path.join(folder, value)
+            else:
+                folder = folder
         elif re.match(r"[\w.]+(:|\?|\+)?=", word):
             assigned[re.split(r"[:?+]?=", word)[0]] = word.partition("=")[2]
         else:
             goals.append(word)
     names = (path,) if path else _JUSTFILES if just else _MAKEFILES
-    text = (
-        simple.stdin
-        if path in ("-", "/dev/stdin")
-        else next((found for name in names if (found := _load(os.path.join(folder, name))) is not None), None)
-    )
+    if path in ("-", "/dev/stdin"):
+        text = simple.stdin
+    else:
+        text = next(
+            (found for name in names if (found := _load(os.path.join(folder, name))) is not None),
+            None,
+        )
     if text is None:
         return
     rules, variables = _parse(text.replace("\\\n", " "), just=just)
@@ -238,14 +263,18 @@ def _recipes(simple: Simple, cwd: str, *, just: bool) -> Iterator[_Text]:
             continue
         done.add(goal)
         for name, (needs, lines) in rules.items():
-            if name == goal or ("%" in name and re.fullmatch(re.escape(name).replace("%", ".*"), goal)):
+            if name == goal or (
+                "%" in name and re.fullmatch(re.escape(name).replace("%", ".*"), goal)
+            ):
                 waiting += needs
                 recipe = "\n".join(_expanded(line, variables, just=just) for line in lines)
                 if recipe:
                     yield _Text(recipe, folder)
 
 
-def _parse(text: str, *, just: bool) -> tuple[dict[str, tuple[list[str], list[str]]], dict[str, str]]:
+def _parse(
+    text: str, *, just: bool
+) -> tuple[dict[str, tuple[list[str], list[str]]], dict[str, str]]:
     """Return what the goals of a file depend on with their recipes, and its variables."""
     rules: dict[str, tuple[list[str], list[str]]] = {}
     variables: dict[str, str] = {}
@@ -257,7 +286,8 @@ def _parse(text: str, *, just: bool) -> tuple[dict[str, tuple[list[str], list[st
             continue
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        if variable := _VARIABLE.fullmatch(line.strip()):
+        variable = _VARIABLE.fullmatch(line.strip())
+        if variable:
             variables[variable[1]] = variable[2].strip("\"'") if just else variable[2]
             continue
         current = []
@@ -265,7 +295,9 @@ def _parse(text: str, *, just: bool) -> tuple[dict[str, tuple[list[str], list[st
         if match is None:
             continue
         goals = [match[1]] if just else match[1].split()
-        needs, _, same_line = (match[3] if just else line[match.end(1) :].lstrip(" \t:")).partition(";")
+        needs, _, same_line = (match[3] if just else line[match.end(1) :].lstrip(" \t:")).partition(
+            ";"
+        )
         for goal in goals:
             entry = rules.setdefault(goal, ([], []))
             entry[0].extend(re.findall(r"[\w./%-]+", needs))
@@ -276,10 +308,18 @@ def _parse(text: str, *, just: bool) -> tuple[dict[str, tuple[list[str], list[st
 
 
 def _expanded(text: str, variables: dict[str, str], *, just: bool) -> str:
-    """Replace the variables of `make` or `just` in a recipe; one that is not known becomes a word that is not known."""
-    pattern = r"\{\{\s*([\w-]+)[^}]*\}\}" if just else r"\$[({]([\w.-]+)[)}]|\$([@<^?*+%|])|\$[({][^(){}]*[)}]"
+    """Replace the variables of `make` or `just` in a recipe.
+
+    One that is not known becomes a word that is not known.
+    """
+    if just:
+        pattern = r"\{\{\s*([\w-]+)[^}]*\}\}"
+    else:
+        pattern = r"\$[({]([\w.-]+)[)}]|\$([@<^?*+%|])|\$[({][^(){}]*[)}]"
     for _ in range(5):
-        changed = re.sub(pattern, lambda match: variables.get(match[1] or "", "${HILUM_UNKNOWN_TEXT}"), text)
+        changed = re.sub(
+            pattern, lambda match: variables.get(match[1] or "", "${HILUM_UNKNOWN_TEXT}"), text
+        )
         if changed == text:
             break
         # What stands for something that is not known must not be replaced again.

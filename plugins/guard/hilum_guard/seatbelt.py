@@ -1,4 +1,6 @@
-"""The sandbox of macOS: a profile for ``sandbox-exec``. Written from Apple's and others' descriptions; not tried on a Mac yet.
+"""The sandbox of macOS: a profile for ``sandbox-exec``.
+
+Written from Apple's and others' descriptions; not tried on a Mac yet.
 
 Paths are parameters (``-D``), never part of the profile's text.
 """
@@ -29,14 +31,16 @@ _NETWORK = """(deny network*)
 
 
 def trial() -> str:
-    """Say why this sandbox cannot be used, empty if it can."""
+    """Return why this sandbox cannot be used, empty if it can."""
     if sys.platform != "darwin":
         return "sandbox-exec exists for macOS only"
-    return "" if os.access(PROGRAM, os.X_OK) else f"{PROGRAM} is not there"
+    if os.access(PROGRAM, os.X_OK):
+        return ""
+    return f"{PROGRAM} is not there"
 
 
 def profile(policy: Policy) -> tuple[str, dict[str, str]]:
-    """Give the profile and its parameters. Of several rules that fit, the last one counts."""
+    """Return the profile and its parameters. Of several rules that fit, the last one counts."""
     parameters: dict[str, str] = {}
 
     def rule(decision: str, path: str) -> str:
@@ -52,7 +56,7 @@ def profile(policy: Policy) -> tuple[str, dict[str, str]]:
 
 
 def wrap(command: Command, policy: Policy) -> Command:
-    """Give the command that runs a command in the sandbox."""
+    """Return the command that runs a command in the sandbox."""
     text, parameters = profile(policy)
     defined = [word for name, path in parameters.items() for word in ("-D", f"{name}={path}")]
     argv = (PROGRAM, "-p", text, *defined, *command.argv)

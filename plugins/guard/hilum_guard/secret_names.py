@@ -1,4 +1,7 @@
-"""What the name of a variable or of a setting says: whether its value is a secret. The one list for the whole house."""
+"""What the name of a variable or of a setting says: whether its value is a secret.
+
+The one list for the whole house.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,20 @@ _NAME = re.compile(rf"(?:^|_)(?:{_WORDS}|\w*(?:{_ENDS}))\d*(?:_|$)")
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a name speaks of a secret: ``OPENAI_API_KEY``, ``db-password``, ``GITHUB_TOKEN``."""
+    """Return whether a name speaks of a secret: ``OPENAI_API_KEY``, ``db-password``,
+    ``GITHUB_TOKEN``.
+    """
     return _NAME.search(name.upper().replace("-", "_")) is not None
 
 
-_BACKUP_ENDS = re.compile(r"(~|\.~\d+~|\.(bak|backup|old|orig|save|saved|rej|tmp|sw[a-p])\d*|_bak)$", re.IGNORECASE)
+_BACKUP_ENDS = re.compile(
+    r"(~|\.~\d+~|\.(bak|backup|old|orig|save|saved|rej|tmp|sw[a-p])\d*|_bak)$", re.IGNORECASE
+)
 
 
 def original_names(name: str) -> tuple[str, ...]:
-    """Return the name of a file, and the names of which it can be a copy that an editor or a tool left: ``.env`` for ``.env~``.
+    """Return the name of a file, and the names of which it can be a copy that an editor or a tool
+    left: ``.env`` for ``.env~``.
 
     Args:
         name: The last part of a path.

@@ -1,4 +1,5 @@
-"""Where secrets are: a list of paths below the home folder that is maintained, and files that are secret by their kind.
+"""Where secrets are: a list of paths below the home folder that is maintained, and files that are
+secret by their kind.
 
 Sources of the list: the documentation of each program on where it keeps logins, keys and histories.
 """
@@ -69,7 +70,8 @@ MAC = (
     "Library/Application Support/Code/User/globalStorage",
 )
 
-# In dot-folders of the home, what is not looked into: large, made by programs, and no place for logins.
+# In dot-folders of the home, what is not looked into: large, made by programs, and no place for
+# logins.
 _PASSED_OVER = frozenset(
     """.cache .npm .nvm .pyenv .rustup .rbenv .asdf .venv .virtualenvs .local/lib .local/bin .local/share/uv
     .local/share/pipx .local/share/mise .local/share/fonts .local/share/Trash .cargo/registry .cargo/bin .cargo/git
@@ -90,34 +92,45 @@ MAX_FILES = 300
 MAX_FOLDERS = 4_000
 """Folders that are looked into for files that are secret by their kind or name."""
 
-# Files of a workspace that are hidden from commands whatever their mode; others are only where none but the user reads them.
+# Files of a workspace that are hidden from commands whatever their mode; others are only where none
+# but the user reads them.
 _HIDDEN_NAMES = tuple(
     """.env .env.* .envrc .netrc _netrc .pgpass .git-credentials .htpasswd .dockercfg .vault-token *.kdbx *.jks *.keystore
     id_rsa id_dsa id_ecdsa id_ed25519 credentials credentials.json credentials.toml credentials.yml credentials.yaml
     secrets.json secrets.toml secrets.yml secrets.yaml secrets.env *.secrets terraform.tfstate terraform.tfstate.*
     service-account*.json service_account*.json wpa_supplicant.conf""".split()
 )
-_PRIVATE_NAMES = tuple(".npmrc .pypirc *.env *.pem *.key *.p12 *.pfx *.credentials secret secrets *_history".split())
+_PRIVATE_NAMES = tuple(
+    ".npmrc .pypirc *.env *.pem *.key *.p12 *.pfx *.credentials secret secrets *_history".split()
+)
 _NO_SECRET = re.compile(
     r"\.env\.(example|sample|template|dist|defaults?|schema|ci|test\.example)|.*\.(example|sample|template|pub)"
 )
 SKIPPED = frozenset(
-    ".git node_modules .venv venv __pycache__ .tox .nox .mypy_cache .ruff_cache .pytest_cache dist build target".split()
+    ".git node_modules .venv venv __pycache__ .tox .nox .mypy_cache .ruff_cache .pytest_cache dist"
+    " build target".split()
 )
 
 
 SETTLED = 50_000_000
-"""Nanoseconds after which a folder that changes once more has another time of change: clocks of file systems are coarse."""
+"""Nanoseconds after which a folder that changes once more has another time of change: clocks of
+file systems are coarse.
+"""
 
 
 class SecretFiles:
-    """Finds files that are secret by their kind or name, and looks again only into folders that changed."""
+    """Finds files that are secret by their kind or name, and looks again only into folders that
+    changed.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[tuple[int, int], tuple[str, ...], tuple[str, ...]]] = {}
 
     def of_home(self, home: str) -> Iterator[str]:
-        """Yield the files below the dot-folders of a home folder that only its user may read. Blocks."""
+        """Yield the files below the dot-folders of a home folder that only its user may read.
+
+        Blocks.
+        """
         waiting = [(home, 0)]
         found = 0
         for _ in range(MAX_FOLDERS):
@@ -127,7 +140,11 @@ class SecretFiles:
             folders, files = self._look(folder)
             for path in files:
                 inner = path[len(home) + 1 :]
-                if inner.startswith(".") and inner.casefold() not in _START_FILES and _is_private(path):
+                if (
+                    inner.startswith(".")
+                    and inner.casefold() not in _START_FILES
+                    and _is_private(path)
+                ):
                     found += 1
                     yield path
             if found > MAX_FILES or depth >= MAX_DEPTH:
@@ -138,7 +155,10 @@ class SecretFiles:
                     waiting.append((path, depth + 1))
 
     def of_workspace(self, root: str) -> Iterator[str]:
-        """Yield the files of a workspace whose names speak of secrets, and the hard links to them. Blocks."""
+        """Yield the files of a workspace whose names speak of secrets, and the hard links to them.
+
+        Blocks.
+        """
         for _, files in self._folders(root):
             for path in files:
                 name = os.path.basename(path)
@@ -147,7 +167,9 @@ class SecretFiles:
         yield from self.links(root)
 
     def links(self, root: str) -> Iterator[str]:
-        """Yield the files of a workspace that are hard links to its files of secrets, by other names. Blocks."""
+        """Yield the files of a workspace that are hard links to its files of secrets, by other
+        names. Blocks.
+        """
         secrets: set[tuple[int, int]] = set()
         for _, files in self._folders(root):
             for path in files:
@@ -156,18 +178,25 @@ class SecretFiles:
                     secrets.add(file)
         if not secrets:
             return
-        # An entry of a folder has the number of its file, so that only the files found here are looked at.
+        # An entry of a folder has the number of its file, so that only the files found here are
+        # looked at.
         numbers = {number for _, number in secrets}
         for folder, _ in self._folders(root):
             with suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
-                    if entry.inode() not in numbers or is_hidden_name(entry.name) or is_private_name(entry.name):
+                    if (
+                        entry.inode() not in numbers
+                        or is_hidden_name(entry.name)
+                        or is_private_name(entry.name)
+                    ):
                         continue
                     if _linked_file(entry.path) in secrets:
                         yield entry.path
 
     def _folders(self, root: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the folders of a workspace that are looked into, with what `_look` finds of files in each."""
+        """Yield the folders of a workspace that are looked into, with what `_look` finds of files
+        in each.
+        """
         waiting = [root]
         for _ in range(MAX_FOLDERS):
             if not waiting:
@@ -178,7 +207,9 @@ class SecretFiles:
             waiting += [path for path in folders if os.path.basename(path) not in SKIPPED]
 
     def _look(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the folders and the files in a folder, of the files those whose names begin with a dot or speak of secrets."""
+        """Return the folders and the files in a folder, of the files those whose names begin with a
+        dot or speak of secrets.
+        """
         try:
             status = os.stat(folder)
             # A program can set the time of modification, but not that of change.
@@ -188,15 +219,20 @@ class SecretFiles:
                 return known[1], known[2]
             is_settled = time.time_ns() - status.st_ctime_ns > SETTLED
             with os.scandir(folder) as entries:
-                listed = [(entry.path, entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+                listed = [
+                    (entry.path, entry.name, entry.is_dir(follow_symlinks=False))
+                    for entry in entries
+                ]
         except OSError:
             return (), ()
         private = "/." in folder
         folders = tuple(path for path, _, is_folder in listed if is_folder)
         files = tuple(
-            path for path, name, is_folder in listed
-            if not is_folder and (private or name.startswith(".") or is_hidden_name(name) or is_private_name(name))
-        )  # fmt: skip
+            path
+            for path, name, is_folder in listed
+            if not is_folder
+            and (private or name.startswith(".") or is_hidden_name(name) or is_private_name(name))
+        )
         if is_settled:
             self._seen[folder] = (changed, folders, files)
         else:
@@ -205,7 +241,9 @@ class SecretFiles:
 
 
 def _linked_file(path: str) -> tuple[int, int] | None:
-    """Return device and number of a regular file that has more than one name; None for any other."""
+    """Return device and number of a regular file that has more than one name; None for any
+    other.
+    """
     try:
         status = os.lstat(path)
     except OSError:
@@ -249,7 +287,9 @@ def _is_named(patterns: tuple[str, ...], low: str) -> bool:
 
 
 def _folded(name: str) -> str:
-    return name.lower() if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
+    if name.isascii():
+        return name.lower()
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def listed(homes: Iterable[str], configs: Iterable[str]) -> Iterator[str]:

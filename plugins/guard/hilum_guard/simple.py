@@ -41,7 +41,8 @@ class Finder:
 class Simple:
     """One simple command as it would run.
 
-    ``implied`` marks one that is not written in the text: what an alias, a script or an unread text stands for.
+    ``implied`` marks one that is not written in the text: what an alias, a script or an unread text
+    stands for.
     """
 
     words: tuple[Word, ...]
@@ -75,7 +76,10 @@ class State:
     listed: Finder | None = None
 
     def copy(self) -> State:
-        """Give a state of its own to a subshell."""
+        """Return a state of its own to a subshell."""
         return attrs.evolve(
-            self, variables=dict(self.variables), functions=dict(self.functions), aliases=dict(self.aliases)
+            self,
+            variables=dict(self.variables),
+            functions=dict(self.functions),
+            aliases=dict(self.aliases),
         )

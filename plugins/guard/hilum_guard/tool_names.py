@@ -1,4 +1,6 @@
-"""The tools that rules can name: those of the standard plugins, of the session, and the permission categories."""
+"""The tools that rules can name: those of the standard plugins, of the session, and the permission
+categories.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ STANDARD: Mapping[str, str] = MappingProxyType(
             "read",
         ),
         **dict.fromkeys("write_file edit_file multi_edit delete_file forget".split(), "write"),
-        **dict.fromkeys("run_terminal_cmd write_service stop_service handover call_tool".split(), "execute"),
+        **dict.fromkeys(
+            "run_terminal_cmd write_service stop_service handover call_tool".split(), "execute"
+        ),
         **dict.fromkeys("web_search web_fetch browser_use generate_image".split(), "network"),
     }
 )
@@ -44,7 +48,9 @@ def names(pattern: str, tool: str, category: str = "") -> bool:
 
 
 def unknown(pattern: str, tools: Iterable[str]) -> str:
-    """Return what is wrong with the first part of a rule: it names neither tools nor a category. Empty if it does.
+    """Return what is wrong with the first part of a rule: it names neither tools nor a category.
+
+    Empty if it does.
 
     Tools of MCP servers (``server__tool``) are not checked: a server may not have started yet.
     """
@@ -58,4 +64,7 @@ def unknown(pattern: str, tools: Iterable[str]) -> str:
     near = get_close_matches(pattern, [*known, *CATEGORIES], n=3, cutoff=0.6)
     if near:
         return f"there is no tool {pattern!r}; perhaps {' or '.join(near)} is meant"
-    return f"there is no tool {pattern!r}; known: {', '.join(sorted(known))}; categories: {', '.join(CATEGORIES)}"
+    return (
+        f"there is no tool {pattern!r}; known: {', '.join(sorted(known))}; categories:"
+        f" {', '.join(CATEGORIES)}"
+    )

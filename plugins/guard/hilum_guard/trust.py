@@ -1,7 +1,9 @@
-"""Trust in folders: nothing of a project that can execute is loaded before the user has said that it may.
+"""Trust in folders: nothing of a project that can execute is loaded before the user has said that
+it may.
 
-Trust is bound to the folder's real path and to a digest of what it brings along (see ``brought``); after a change it has to be
-given again. Beside the digest a list of the files is kept, so that the user can be told what changed; it decides nothing.
+Trust is bound to the folder's real path and to a digest of what it brings along (see ``brought``);
+after a change it has to be given again. Beside the digest a list of the files is kept, so that the
+user can be told what changed; it decides nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ State = Literal["trusted", "changed", "unknown"]
 
 
 def trusted(workspace: str | os.PathLike[str]) -> bool:
-    """Tell whether what a project brings along may be executed. Blocks. Whatever cannot be told is a no."""
+    """Return whether what a project brings along may be executed.
+
+    Blocks. Whatever cannot be told is a no.
+    """
     try:
         return Trust().state(workspace) == "trusted"
     except HilumError:
@@ -35,7 +40,10 @@ def trusted(workspace: str | os.PathLike[str]) -> bool:
 
 
 def distrust(workspace: str | os.PathLike[str]) -> str:
-    """Say why what a project brings along is off, and what to do, as sentences; empty if it is trusted. Blocks."""
+    """Return why what a project brings along is off, and what to do, as sentences.
+
+    Empty if it is trusted. Blocks.
+    """
     trust = Trust()
     try:
         state = trust.state(workspace)
@@ -48,7 +56,10 @@ def distrust(workspace: str | os.PathLike[str]) -> str:
         return str(error)
     more = f" and {len(changes) - TOLD} more" if len(changes) > TOLD else ""
     listed = f": {', '.join(changes[:TOLD])}{more}" if changes else ""
-    return f"What this project brings along changed since you trusted it{listed}. Look at it; `hilum trust` trusts it again."
+    return (
+        f"What this project brings along changed since you trusted it{listed}. Look at it; `hilum"
+        " trust` trusts it again."
+    )
 
 
 @attrs.frozen
@@ -67,17 +78,24 @@ class Trust:
         return self.config / FILE
 
     def state(self, workspace: str | os.PathLike[str]) -> State:
-        """Tell whether a folder is trusted, was trusted before something in it changed, or is unknown.
+        """Return whether a folder is trusted, was trusted before something in it changed, or is
+        unknown.
 
         Raises:
             UsageError: The folder's configuration, or the file of trusted folders, cannot be read.
         """
         root = _real(workspace)
         known = self.folders().get(spell_folder(root))
-        return "unknown" if known is None else "trusted" if known == digest(brought(root)) else "changed"
+        if known is None:
+            return "unknown"
+        if known == digest(brought(root)):
+            return "trusted"
+        return "changed"
 
     def changes(self, workspace: str | os.PathLike[str]) -> list[str]:
-        """Say what is new, changed or gone since a folder was trusted; nothing where it is not known any more.
+        """Return what is new, changed or gone since a folder was trusted.
+
+        Nothing where it is not known any more.
 
         Raises:
             UsageError: As ``state`` does.
@@ -85,17 +103,23 @@ class Trust:
         root = _real(workspace)
         try:
             old = json.loads(self._list(root).read_bytes())
-            if digest(old) != self.folders().get(spell_folder(root)):  # of an earlier time, or damaged
+            if digest(old) != self.folders().get(
+                spell_folder(root)
+            ):  # of an earlier time, or damaged
                 return []
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return []
         now = brought(root)
-        words = {name: "new" if name not in old else "changed" for name in now if now[name] != old.get(name)}
+        words = {
+            name: "new" if name not in old else "changed"
+            for name in now
+            if now[name] != old.get(name)
+        }
         words |= {name: "gone" for name in old if name not in now}
         return [f"{word} {name}" for name, word in sorted(words.items())]
 
     def folders(self) -> dict[str, str]:
-        """Give the digests of the trusted folders by real path, spelled as ``spell_folder`` does.
+        """Return the digests of the trusted folders by real path, spelled as ``spell_folder`` does.
 
         Raises:
             UsageError: The file cannot be read.
@@ -106,21 +130,28 @@ class Trust:
 
         try:
             table = tomllib.loads(self.file.read_text(encoding="utf-8")).get(TABLE, {})
-            if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+            if not isinstance(table, dict) or not all(
+                isinstance(value, str) for value in table.values()
+            ):
                 raise ValueError(f"[{TABLE}] must have a digest for each folder")
         except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(f"{self.file} cannot be read: {error}.", hint="Mend or remove it.") from None
+            raise UsageError(
+                f"{self.file} cannot be read: {error}.", hint="Mend or remove it."
+            ) from None
         return table
 
     def add(self, workspace: str | os.PathLike[str]) -> list[str]:
         """Trust a folder as it is now; gives the files that may execute.
 
         Raises:
-            UsageError: There is no such folder, its configuration cannot be vouched for, or the file cannot be written.
+            UsageError: There is no such folder, its configuration cannot be vouched for, or the
+                file cannot be written.
         """
         root = _real(workspace)
         if not os.path.isdir(root):
-            raise UsageError(f"There is no folder {spell_folder(root)}.", hint="Name an existing folder.")
+            raise UsageError(
+                f"There is no folder {spell_folder(root)}.", hint="Name an existing folder."
+            )
         seen = brought(root)
         self._change(root, digest(seen))
         self._keep_list(root, seen)
@@ -158,14 +189,18 @@ class Trust:
 
 
 def _real(workspace: str | os.PathLike[str]) -> str:
-    """Return the real path of a folder, which may be spelled as the file of trusted folders does it."""
+    """Return the real path of a folder, which may be spelled as the file of trusted folders does
+    it.
+    """
     return os.path.realpath(unspell_folder(os.fspath(workspace)))
 
 
 def executable(workspace: str | os.PathLike[str]) -> list[str]:
-    """Give what a project brings along that widens what can be done there: paths relative to the project.
+    """Return what a project brings along that widens what can be done there: paths relative to the
+    project.
 
     Raises:
-        UsageError: It cannot be vouched for: too much, unreadable, a link out of the project, or no plain file.
+        UsageError: It cannot be vouched for: too much, unreadable, a link out of the project, or no
+            plain file.
     """
     return list(brought(os.path.realpath(workspace)))

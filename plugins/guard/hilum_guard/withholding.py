@@ -1,4 +1,6 @@
-"""Which files a search leaves out: those that ``read_file`` would need approval for, or be denied."""
+"""Which files a search leaves out: those that ``read_file`` would need approval for, or be
+denied.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from hilum_guard.rules import exact_path, fit_path, path_kinds
 from hilum_guard.secret_paths import SecretFiles
 
 
-def make_filter(rules: Rules, base: str, root: Path, catalog: Mapping[str, str]) -> Callable[[str], bool]:
+def make_filter(
+    rules: Rules, base: str, root: Path, catalog: Mapping[str, str]
+) -> Callable[[str], bool]:
     """Return what tells whether a file is left out. Looks at the disk once; the result does not.
 
     Args:
@@ -25,13 +29,22 @@ def make_filter(rules: Rules, base: str, root: Path, catalog: Mapping[str, str])
     """
     patterns: list[str] = []
     for rule in rules.rules:
-        if rule.effect == "allow" or not rule.about_paths or "read" not in path_kinds(rule.tool, catalog):
+        if (
+            rule.effect == "allow"
+            or not rule.about_paths
+            or "read" not in path_kinds(rule.tool, catalog)
+        ):
             continue
         pattern = rule.pattern or ""
-        # Who named a path that a rule has asked has approved it; a rule that denies is never approved.
+        # Who named a path that a rule has asked has approved it; a rule that denies is never
+        # approved.
         if rule.effect == "deny" or not fit_path(pattern, base, strict=False):
             patterns.append(pattern)
-    allowed = {rule.pattern for rule in rules.of("allow") if rule.tool in ("read_file", "read") and rule.pattern}
+    allowed = {
+        rule.pattern
+        for rule in rules.of("allow")
+        if rule.tool in ("read_file", "read") and rule.pattern
+    }
     own = tuple(_inside(root))
     links = frozenset(path[len(str(root)) + 1 :] for path in SecretFiles().links(str(root)))
     is_base_secret = base != "." and (bool(secret(base)) or base in links)

@@ -1,7 +1,8 @@
 """Words of a command: quotes, escapes, braces, tildes and field splitting, as Bash does them.
 
-While a word is read, characters that a quote protects are *marked*: moved up by `MARK`. What is left unmarked still means
-something to the shell: braces, globs, a tilde, white space that came out of a variable.
+While a word is read, characters that a quote protects are *marked*: moved up by `MARK`. What is
+left unmarked still means something to the shell: braces, globs, a tilde, white space that came out
+of a variable.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ _SIMPLE = {
     "r": 13,
     "v": 11,
 }
-_ANSI = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
+_ANSI = re.compile(
+    r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
+)
 
 
 @attrs.frozen
@@ -56,7 +59,8 @@ class Word:
         value: The text; `UNKNOWN` stands for each part that only the run would tell.
         glob: It has a pattern that the shell matches against file names.
         plain: Nothing but quotes stood between the text and this value.
-        found: The text with ``{}`` for each thing that a `find` finds; empty where the word has nothing of it.
+        found: The text with ``{}`` for each thing that a `find` finds; empty where the word has
+            nothing of it.
     """
 
     value: str
@@ -81,7 +85,7 @@ def value_marked(text: str) -> str:
 
 
 def unmarked(text: str) -> str:
-    """Give the text that is left when quoting is done."""
+    """Return the text that is left when quoting is done."""
     text = text.translate(_UNMARKED)
     if text.isascii():
         return text
@@ -97,11 +101,13 @@ def _decoded(text: str) -> str:
 
 def as_source(text: str) -> str:
     """Turn text into the form of a parsed source, one character for each byte."""
-    return text if text.isascii() or UNKNOWN in text else text.encode(errors="replace").decode("latin-1")
+    if text.isascii() or UNKNOWN in text:
+        return text
+    return text.encode(errors="replace").decode("latin-1")
 
 
 def original(text: str) -> str:
-    """Give a stretch of a parsed source as the user wrote it."""
+    """Return a stretch of a parsed source as the user wrote it."""
     return _decoded(text.replace(_BRACE_BYTES, "{"))
 
 
@@ -130,18 +136,24 @@ def lex(
         Unreadable: A quote is not closed.
     """
     out: list[str] = []
-    i, quoted, plain = start, False, True
+    i = start
+    quoted = False
+    plain = True
     while i < end:
-        char, following = text[i], text[i + 1 : i + 2]
+        char = text[i]
+        following = text[i + 1 : i + 2]
         if i in nodes:
             out.append(expand(nodes[i], quoted))
-            i, plain = nodes[i].end_byte, False
+            i = nodes[i].end_byte
+            plain = False
         elif char == "$" and (missed := _NAME.match(text, i + 1, end)):
             out.append(named(missed[0], quoted))
-            i, plain = missed.end(), False
+            i = missed.end()
+            plain = False
         elif char == "`" or (char == "$" and following and following in "{(["):
             out.append(UNKNOWN)
-            i, plain = i + 1, False
+            i = i + 1
+            plain = False
         elif text.startswith(_BRACE_BYTES, i):
             out.append(marked("{") if quoted else "{")
             i += len(_BRACE_BYTES)
@@ -154,7 +166,8 @@ def lex(
             i += 2
         elif quoted:
             out.append(marked(char))
-            i, plain = i + 1, plain and char != "$"
+            i = i + 1
+            plain = plain and char != "$"
         elif char == "'" or (char == "$" and following == "'"):
             body, i = _single(text, i, end)
             out.append(_EMPTY + marked(body))
@@ -162,7 +175,8 @@ def lex(
         else:
             if not (char == "$" and following == '"'):
                 out.append(char)
-            i, plain = i + 1, plain and char != "$"
+            i = i + 1
+            plain = plain and char != "$"
     if quoted or i > end:
         raise Unreadable("A quote in the command is not closed.")
     return "".join(out), plain
@@ -190,7 +204,9 @@ def _escape(match: re.Match[str]) -> str:
         number = int(code[1:], 16)
         if code[0] == "x":
             return chr(number)
-        return chr(number).encode(errors="replace").decode("latin-1") if number < 0x110000 else UNKNOWN
+        if number < 0x110000:
+            return chr(number).encode(errors="replace").decode("latin-1")
+        return UNKNOWN
     if code[0] == "c" and len(code) > 1:
         return chr(ord(code[1]) & 0x1F)
     if code[0] in "01234567":
@@ -212,7 +228,9 @@ def fields(text: str, plain: bool, tilde: Callable[[str], str]) -> list[Word]:
     for variant in variants:
         for field in re.split(r"[ \t\n]+", opened(variant, tilde)):
             if field:
-                found.append(Word(unmarked(field), glob=bool(re.search(r"[*?]|\[.*\]", field)), plain=plain))
+                found.append(
+                    Word(unmarked(field), glob=bool(re.search(r"[*?]|\[.*\]", field)), plain=plain)
+                )
     return found
 
 
@@ -248,7 +266,8 @@ def braces(text: str) -> list[str]:
 def _first_brace(text: str, begin: int) -> tuple[int, int, list[str]] | None:
     """Find the first brace that expands: where it starts and stops, and its parts."""
     for start in (i for i in range(begin, len(text)) if text[i] == "{"):
-        depth, cuts = 0, [start]
+        depth = 0
+        cuts = [start]
         for i in range(start, len(text)):
             char = text[i]
             depth += (char == "{") - (char == "}")
@@ -268,7 +287,8 @@ def _sequence(text: str) -> list[str]:
     found = re.fullmatch(r"(-?\d{1,9}|[a-zA-Z])\.\.(-?\d{1,9}|[a-zA-Z])(?:\.\.(-?\d{1,9}))?", text)
     if not found:
         return []
-    first, last = found[1], found[2]
+    first = found[1]
+    last = found[2]
     if first.isalpha() != last.isalpha():
         return []
     a, b = (ord(first), ord(last)) if first.isalpha() else (int(first), int(last))

@@ -1,4 +1,6 @@
-"""Commands that change what later ones mean (`cd`, `set`), or run others (`sudo`, `bash -c`, `find -exec`, `ssh` …)."""
+"""Commands that change what later ones mean (`cd`, `set`), or run others (`sudo`, `bash -c`, `find
+-exec`, `ssh` …).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ import attrs
 from hilum_guard import distant, indirect
 from hilum_guard import words as w
 from hilum_guard.printed import printed
-from hilum_guard.programs import LAUNCHERS, PREFIXES, RUNNERS, SHELLS, later_starts, operands_at, program, rejoined
+from hilum_guard.programs import (
+    LAUNCHERS,
+    PREFIXES,
+    RUNNERS,
+    SHELLS,
+    later_starts,
+    operands_at,
+    program,
+    rejoined,
+)
 from hilum_guard.words import UNKNOWN, Word
 
 if TYPE_CHECKING:
@@ -26,7 +37,8 @@ def follow(reader: Reader, simple: Simple) -> str | None:
         reader.found.append(simple)
         indirect.note_writes(reader, simple, None)
         return ""
-    first, name = simple.words[0], program(simple.words[0])
+    first = simple.words[0]
+    name = program(simple.words[0])
     text = first.value
     if text in reader.bombs:
         return None
@@ -53,7 +65,9 @@ def follow(reader: Reader, simple: Simple) -> str | None:
 
 def _split_text(words: tuple[Word, ...], at: int) -> str:
     """Return the text that `env -S` splits into words: the word after the option, and the rest."""
-    return " ".join((words[at + 1].value, rejoined(words[at + 2 :]))) if at + 1 < len(words) else ""
+    if at + 1 < len(words):
+        return " ".join((words[at + 1].value, rejoined(words[at + 2 :])))
+    return ""
 
 
 def _prefix(reader: Reader, simple: Simple) -> str | None:
@@ -66,16 +80,30 @@ def _prefix(reader: Reader, simple: Simple) -> str | None:
     for flag in ("-S", "--split-string", "-c", "--command"):
         for n, word in enumerate(words[1:], 1):
             attached = word.value.startswith(flag) and flag != "-c" and word.value != flag
-            if name == "env" and flag == "-S" and (joined := re.fullmatch(r"-[iv0]+S(.*)", word.value, re.S)):
-                reader.read_nested(joined[1] + " " + rejoined(words[n + 1 :]) if joined[1] else _split_text(words, n))
+            if (
+                name == "env"
+                and flag == "-S"
+                and (joined := re.fullmatch(r"-[iv0]+S(.*)", word.value, re.S))
+            ):
+                reader.read_nested(
+                    joined[1] + " " + rejoined(words[n + 1 :])
+                    if joined[1]
+                    else _split_text(words, n)
+                )
             if word.value == flag and n + 1 < len(words):
                 if flag in {"-S", "--split-string"} and name != "env":
                     continue
-                reader.read_nested(words[n + 1].value + " " + rejoined(words[n + 2 :]), stdin=simple.stdin)
+                reader.read_nested(
+                    words[n + 1].value + " " + rejoined(words[n + 2 :]), stdin=simple.stdin
+                )
             elif attached and name == "env":
-                reader.read_nested(word.value[len(flag) :].lstrip("=") + " " + rejoined(words[n + 1 :]))
+                reader.read_nested(
+                    word.value[len(flag) :].lstrip("=") + " " + rejoined(words[n + 1 :])
+                )
     at += skipped
-    while at < len(words) and name in {"env", "sudo", "doas"} and re.match(r"\w+=", words[at].value):
+    while (
+        at < len(words) and name in {"env", "sudo", "doas"} and re.match(r"\w+=", words[at].value)
+    ):
         variable, _, value = words[at].value.partition("=")
         reader.state.variables[variable] = (w.as_source(value),)
         reader.doubt(f"It sets {variable} for a command.")
@@ -97,8 +125,9 @@ def _runner(reader: Reader, simple: Simple) -> str | None:
 def _imply_others(reader: Reader, simple: Simple, name: str) -> None:
     """Note the commands that a program may run besides the one that its words name at first sight.
 
-    An option that is not known may take the next word as its value, so the command may begin later; and `python -m pip` is
-    `pip`. What is noted here is implied: rules that ask or deny are held against it, and nothing else.
+    An option that is not known may take the next word as its value, so the command may begin later;
+    and `python -m pip` is `pip`. What is noted here is implied: rules that ask or deny are held
+    against it, and nothing else.
     """
     words = simple.words
     before = len(reader.found)
@@ -108,7 +137,10 @@ def _imply_others(reader: Reader, simple: Simple, name: str) -> None:
         valued, skipped = PREFIXES[name]
         starts += [at + skipped for at in later_starts(words, valued, operands_at(words, valued))]
     elif verbs:
-        verb = next((n for n, word in enumerate(words) if word.value in verbs), 0 if "" in verbs else len(words))
+        verb = next(
+            (n for n, word in enumerate(words) if word.value in verbs),
+            0 if "" in verbs else len(words),
+        )
         first = operands_at(words, "pn", verb + 1)
         starts += [first] if name in LAUNCHERS else []
         starts += later_starts(words, "pn", first)
@@ -118,20 +150,27 @@ def _imply_others(reader: Reader, simple: Simple, name: str) -> None:
     for n, word in enumerate(words[1:-1], 1):
         if name in LAUNCHERS and word.value in ("-c", "--call"):
             reader.read_nested(words[n + 1].value)
-    if (inner := _module(words, name)) is not None:
+    inner = _module(words, name)
+    if inner is not None:
         reader.run_inner(simple, inner)
     reader.imply(before)
 
 
 def _module(words: tuple[Word, ...], name: str) -> tuple[Word, ...] | None:
-    """Return the command that `python -m NAME` and `uv run -m NAME` stand for; None for other commands."""
+    """Return the command that `python -m NAME` and `uv run -m NAME` stand for; None for other
+    commands.
+    """
     if not re.fullmatch(r"python[\d.]*|pypy[\d.]*|py|uv", name):
         return None
-    begin = next((n for n, word in enumerate(words) if word.value == "run"), len(words)) if name == "uv" else 0
+    if name == "uv":
+        begin = next((n for n, word in enumerate(words) if word.value == "run"), len(words))
+    else:
+        begin = 0
     for n, word in enumerate(words[begin + 1 :], begin + 1):
         if word.value in ("-m", "--module") or re.fullmatch(r"-[bBdEiIOPqsSuvx]*m", word.value):
             return words[n + 1 :]
-        if found := re.fullmatch(r"-[bBdEiIOPqsSuvx]*m(\w.*)", word.value):
+        found = re.fullmatch(r"-[bBdEiIOPqsSuvx]*m(\w.*)", word.value)
+        if found:
             return (Word(found[1]), *words[n + 1 :])
         if not word.value.startswith("-") and name != "uv":
             return None
@@ -146,7 +185,9 @@ def _shell(reader: Reader, simple: Simple) -> str | None:
             at = operands_at(words, "oO", n)
             if at < len(words):
                 arguments = tuple(w.as_source(x.value) for x in words[at + 2 :])
-                reader.state.variables["0"] = (w.as_source(words[at + 1].value) if at + 1 < len(words) else UNKNOWN,)
+                reader.state.variables["0"] = (
+                    w.as_source(words[at + 1].value) if at + 1 < len(words) else UNKNOWN,
+                )
                 return reader.read_nested(words[at].value, arguments or ("",), simple.stdin)
     at = operands_at(words, "oO")
     script = words[at].value if at < len(words) else "-"
@@ -157,7 +198,9 @@ def _script(reader: Reader, simple: Simple, script: str, rest: tuple[Word, ...])
     text = reader.pipes.get(script)
     if text is None and script.startswith("/dev/fd/") and script != "/dev/fd/0":
         reader.note_unknown()  # the output of a command that only the run would tell
-    if script in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"} or any(x.value == "-s" for x in simple.words):
+    if script in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"} or any(
+        x.value == "-s" for x in simple.words
+    ):
         text = simple.stdin
         if text is None and not {"--version", "--help"} & {word.value for word in simple.words}:
             reader.note_unknown()  # what is piped into a shell may be any command
@@ -167,7 +210,9 @@ def _script(reader: Reader, simple: Simple, script: str, rest: tuple[Word, ...])
 
 
 def _source(reader: Reader, simple: Simple) -> str | None:
-    return _script(reader, simple, simple.words[1].value, simple.words[2:]) if len(simple.words) > 1 else None
+    if len(simple.words) > 1:
+        return _script(reader, simple, simple.words[1].value, simple.words[2:])
+    return None
 
 
 def _eval(reader: Reader, simple: Simple) -> str | None:
@@ -180,16 +225,22 @@ def _su(reader: Reader, simple: Simple) -> str | None:
     for n, word in enumerate(simple.words[1:-1], 1):
         if re.fullmatch(r"-\w*c|--(session-)?command", word.value):
             return reader.read_nested(simple.words[n + 1].value)
-    return _prefix(reader, simple) if program(simple.words[0]) == "runuser" else None
+    if program(simple.words[0]) == "runuser":
+        return _prefix(reader, simple)
+    return None
 
 
 def _trap(reader: Reader, simple: Simple) -> str | None:
     at = operands_at(simple.words, "")
-    return reader.read_nested(simple.words[at].value) if at < len(simple.words) else None
+    if at < len(simple.words):
+        return reader.read_nested(simple.words[at].value)
+    return None
 
 
 def _stdin_script(reader: Reader, simple: Simple) -> str | None:
-    return reader.read_nested(simple.stdin) if simple.stdin else None
+    if simple.stdin:
+        return reader.read_nested(simple.stdin)
+    return None
 
 
 def _alias(reader: Reader, simple: Simple) -> str | None:
@@ -227,7 +278,10 @@ def _forget(reader: Reader, simple: Simple) -> str | None:
 def _cd(reader: Reader, simple: Simple) -> str | None:
     at = operands_at(simple.words, "")
     state = reader.state
-    goal = simple.words[at] if at < len(simple.words) else Word(state.variables.get("HOME", (UNKNOWN,))[0], plain=False)
+    if at < len(simple.words):
+        goal = simple.words[at]
+    else:
+        goal = Word(state.variables.get("HOME", (UNKNOWN,))[0], plain=False)
     if goal.value == "-" or goal.glob or not goal.known or len(simple.words) > at + 1:
         state.cwds = (None,)
         return ""
@@ -256,12 +310,36 @@ def _pushd(reader: Reader, simple: Simple) -> str | None:
 
 
 _SPECIAL: dict[str, Callable[[Reader, Simple], str | None]] = {
-    "eval": _eval, "su": _su, "runuser": _su, "script": _su, "trap": _trap, "alias": _alias, "set": _set, "shift": _shift,
-    "read": _forget, "mapfile": _forget, "readarray": _forget,
-    "cd": _cd, "chdir": _cd, "pushd": _pushd, "popd": _pushd, ".": _source, "source": _source,
-    "at": _stdin_script, "batch": _stdin_script,
-    "xargs": distant.xargs, "gxargs": distant.xargs, "find": distant.find, "gfind": distant.find, "ssh": distant.ssh,
-    "parallel": distant.parallel, "fd": distant.fd, "fdfind": distant.fd,
-    "docker": distant.container, "podman": distant.container, "nerdctl": distant.container,
-    "kubectl": distant.container, "git": distant.git,
-}  # fmt: skip
+    "eval": _eval,
+    "su": _su,
+    "runuser": _su,
+    "script": _su,
+    "trap": _trap,
+    "alias": _alias,
+    "set": _set,
+    "shift": _shift,
+    "read": _forget,
+    "mapfile": _forget,
+    "readarray": _forget,
+    "cd": _cd,
+    "chdir": _cd,
+    "pushd": _pushd,
+    "popd": _pushd,
+    ".": _source,
+    "source": _source,
+    "at": _stdin_script,
+    "batch": _stdin_script,
+    "xargs": distant.xargs,
+    "gxargs": distant.xargs,
+    "find": distant.find,
+    "gfind": distant.find,
+    "ssh": distant.ssh,
+    "parallel": distant.parallel,
+    "fd": distant.fd,
+    "fdfind": distant.fd,
+    "docker": distant.container,
+    "podman": distant.container,
+    "nerdctl": distant.container,
+    "kubectl": distant.container,
+    "git": distant.git,
+}

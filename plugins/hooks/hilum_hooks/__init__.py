@@ -1,6 +1,8 @@
-"""Plugin hooks on trio: specifications with a shape, calls that isolate each implementation, supervised lifespans.
+"""Plugin hooks on trio: specifications with a shape, calls that isolate each implementation,
+supervised lifespans.
 
-pluggy marks, registers and validates; the calls are made here, from a ``Table`` that costs next to nothing to copy.
+pluggy marks, registers and validates; the calls are made here, from a ``Table`` that costs next to
+nothing to copy.
 """
 
 from hilum_hooks.failures import FAULTS, is_failure, single, split_failure

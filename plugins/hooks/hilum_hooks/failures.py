@@ -12,16 +12,20 @@ FAULTS = (Exception, SystemExit, GeneratorExit)
 
 
 def is_failure(error: BaseException) -> bool:
-    """Return whether an exception that came out of a plugin's code is the plugin's failure alone."""
+    """Return whether an exception that came out of a plugin's code is the plugin's failure
+    alone.
+    """
     return split_failure(error)[1] is None
 
 
 def split_failure(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
-    """Split an exception that came out of a plugin's code into the plugin's failure and what must be passed on.
+    """Split an exception that came out of a plugin's code into the plugin's failure and what must
+    be passed on.
 
-    Every class of exception is a failure, ``asyncio.CancelledError`` and the plugin's own ones too; ``trio.Cancelled`` is
-    none. A nursery in a plugin raises a group, in which a ``SystemExit`` of the plugin may sit beside a cancellation of ours.
-    ``KeyboardInterrupt`` is a failure where the plugin raised it, and is passed on where Ctrl-C was pressed.
+    Every class of exception is a failure, ``asyncio.CancelledError`` and the plugin's own ones too;
+    ``trio.Cancelled`` is none. A nursery in a plugin raises a group, in which a ``SystemExit`` of
+    the plugin may sit beside a cancellation of ours. ``KeyboardInterrupt`` is a failure where the
+    plugin raised it, and is passed on where Ctrl-C was pressed.
 
     Returns:
         The failure and the rest; ``None`` for a part that is not there.
@@ -43,7 +47,8 @@ def _is_interrupt(traceback: TracebackType | None) -> bool:
     """Return whether the exception was raised by trio's handler of SIGINT.
 
     Args:
-        traceback: Of the exception; ``None`` if it was never raised but put into a group by the plugin.
+        traceback: Of the exception; ``None`` if it was never raised but put into a group by the
+            plugin.
     """
     if traceback is None:
         return False

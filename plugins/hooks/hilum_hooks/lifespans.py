@@ -1,4 +1,6 @@
-"""Lifespans: one supervised task per plugin, from opening to closing, in which a crash ends that plugin alone."""
+"""Lifespans: one supervised task per plugin, from opening to closing, in which a crash ends that
+plugin alone.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class Lifespans(msgspec.Struct, eq=False):
         if inspect.isasyncgenfunction(function):
             half = await self._enter(plugin, asynccontextmanager(function)(*arguments))
         elif inspect.iscoroutinefunction(function):
-            half = await call_within(self.deadline, function, *arguments, name=f"{self.hook} of {plugin}")
+            half = await call_within(
+                self.deadline, function, *arguments, name=f"{self.hook} of {plugin}"
+            )
         else:
             half = function(*arguments)
         self._halves.append(half)
@@ -67,7 +71,8 @@ class Lifespans(msgspec.Struct, eq=False):
 
     async def _enter(self, plugin: str, manager: AbstractAsyncContextManager[object]) -> object:
         lifespan = _Lifespan(plugin, manager, self.crashed)
-        # Closing finds it from now on: the caller may be cancelled in the very moment in which it comes up.
+        # Closing finds it from now on: the caller may be cancelled in the very moment in which it
+        # comes up.
         self._open.append(lifespan)
         lifespan.begin()
         try:
@@ -78,7 +83,9 @@ class Lifespans(msgspec.Struct, eq=False):
             raise
         if not lifespan.settled.is_set():
             ended = await lifespan.abandon()
-            raise trio.TooSlowError("" if ended else "It did not end when it was cancelled, and was left behind.")
+            raise trio.TooSlowError(
+                "" if ended else "It did not end when it was cancelled, and was left behind."
+            )
         if not lifespan.up:
             raise lifespan.failure()
         return lifespan.half
@@ -88,7 +95,9 @@ class Lifespans(msgspec.Struct, eq=False):
         return next((half for half in self._halves if isinstance(half, kind)), None)
 
     async def close(self) -> None:
-        """Leave them in reverse order: each is asked to stop, has a bounded time, and then is cancelled."""
+        """Leave them in reverse order: each is asked to stop, has a bounded time, and then is
+        cancelled.
+        """
         for lifespan in reversed(self._open):
             await lifespan.close()
 
@@ -102,11 +111,15 @@ class _Lifespan:
         half: What it yielded.
     """
 
-    def __init__(self, plugin: str, manager: AbstractAsyncContextManager[object], crashed: Crashed) -> None:
+    def __init__(
+        self, plugin: str, manager: AbstractAsyncContextManager[object], crashed: Crashed
+    ) -> None:
         self.settled = trio.Event()
         self.up = False
         self.half: object = None
-        self._plugin, self._manager, self._crashed = plugin, manager, crashed
+        self._plugin = plugin
+        self._manager = manager
+        self._crashed = crashed
         self._stop = trio.Event()
         self._abandoned = False
 
@@ -136,7 +149,9 @@ class _Lifespan:
         """Return why it did not come up."""
         error = self._task.error
         failure = split_failure(error)[0] if error is not None else None
-        return single(failure) if failure is not None else RuntimeError("It ended before it came up.")
+        if failure is not None:
+            return single(failure)
+        return RuntimeError("It ended before it came up.")
 
     async def abandon(self) -> bool:
         """End it before it came up; returns whether it ended."""
@@ -144,7 +159,10 @@ class _Lifespan:
         return await self._task.cancel(CLOSE_SECONDS)
 
     async def close(self) -> None:
-        """Ask it to stop, wait, cancel it, wait again, and at last leave it behind. Cancelling the caller shortens nothing."""
+        """Ask it to stop, wait, cancel it, wait again, and at last leave it behind.
+
+        Cancelling the caller shortens nothing.
+        """
         self._stop.set()
         if self._abandoned:
             return
@@ -158,7 +176,9 @@ class _Lifespan:
 
 @asynccontextmanager
 async def open_nursery() -> AsyncIterator[trio.Nursery]:
-    """A nursery whose tasks end with its block, and out of which a single exception comes as it was raised."""
+    """A nursery whose tasks end with its block, and out of which a single exception comes as it was
+    raised.
+    """
     try:
         async with trio.open_nursery() as nursery:
             yield nursery

@@ -1,7 +1,9 @@
-"""A coroutine of a plugin in a task of its own, which its owner can wait for, cancel, and at last leave behind.
+"""A coroutine of a plugin in a task of its own, which its owner can wait for, cancel, and at last
+leave behind.
 
-Such a task lives in no nursery of ours: a nursery cannot be left while a task in it ignores its cancellation, and one
-plugin that shields itself would hang the session. Its owner ends it: nothing else here starts a task.
+Such a task lives in no nursery of ours: a nursery cannot be left while a task in it ignores its
+cancellation, and one plugin that shields itself would hang the session. Its owner ends it: nothing
+else here starts a task.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class Supervised:
         self.error: BaseException | None = None
         self.returned = False
         self._on_end = on_end
-        trio.lowlevel.spawn_system_task(self._run, function, args, name=name, context=copy_context())
+        trio.lowlevel.spawn_system_task(
+            self._run, function, args, name=name, context=copy_context()
+        )
 
     async def _run(self, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
         # An exception that left a system task would end the program.
@@ -80,10 +84,13 @@ class Supervised:
         return self.over.is_set()
 
 
-async def call_within(seconds: float, function: Callable[..., Awaitable[Any]], *args: Any, name: str) -> Any:
+async def call_within(
+    seconds: float, function: Callable[..., Awaitable[Any]], *args: Any, name: str
+) -> Any:
     """Call a coroutine function of a plugin in a task of its own.
 
-    A caller that is cancelled cancels the call and waits for its end, but never longer than ``GRACE_SECONDS``.
+    A caller that is cancelled cancels the call and waits for its end, but never longer than
+    ``GRACE_SECONDS``.
 
     Args:
         seconds: Time it may take.
@@ -105,7 +112,8 @@ async def call_within(seconds: float, function: Callable[..., Awaitable[Any]], *
             await task.over.wait()
     except trio.Cancelled:
         await task.cancel()
-        # A value that was made meanwhile (an opened store) must not be lost. The cancellation comes again.
+        # A value that was made meanwhile (an opened store) must not be lost. The cancellation comes
+        # again.
         if not task.returned and task.error is None:
             raise
     if not task.over.is_set() and not await task.cancel(0):
@@ -113,7 +121,9 @@ async def call_within(seconds: float, function: Callable[..., Awaitable[Any]], *
     if task.error is not None:
         if isinstance(task.error, trio.Cancelled) and not task.scope.cancel_called:
             await trio.lowlevel.checkpoint_if_cancelled()
-            raise RuntimeError("It raised trio.Cancelled, and nothing had been cancelled.") from task.error
+            raise RuntimeError(
+                "It raised trio.Cancelled, and nothing had been cancelled."
+            ) from task.error
         raise task.error
     # One that blocked, or that caught its cancellation and returned, was too slow as well.
     if not task.returned or trio.current_time() >= deadline:
@@ -124,8 +134,9 @@ async def call_within(seconds: float, function: Callable[..., Awaitable[Any]], *
 def _break_shields(scope: trio.CancelScope) -> None:
     """Take the shields of all scopes inside a cancelled one away.
 
-    trio has no other way to end a task that shields itself for ever, and ``trio.run`` does not return before it has ended.
-    The tree of scopes is not public: where it is not there, the shields stay.
+    trio has no other way to end a task that shields itself for ever, and ``trio.run`` does not
+    return before it has ended. The tree of scopes is not public: where it is not there, the shields
+    stay.
     """
     waiting = [getattr(scope, "_cancel_status", None)]
     while waiting:

@@ -1,7 +1,9 @@
-"""Calling hooks: a table of implementations, called by the shape their specification declares, each one isolated.
+"""Calling hooks: a table of implementations, called by the shape their specification declares, each
+one isolated.
 
-A failure of one implementation never reaches another, nor the caller: it becomes a fault (``report``), its contribution is
-left out, and three faults in a row switch the plugin off. What guards fails closed, and stays closed when its plugin goes.
+A failure of one implementation never reaches another, nor the caller: it becomes a fault
+(``report``), its contribution is left out, and three faults in a row switch the plugin off. What
+guards fails closed, and stays closed when its plugin goes.
 """
 
 from __future__ import annotations
@@ -41,7 +43,10 @@ class HookError(Exception):
 
 
 class Impl(msgspec.Struct, frozen=True, eq=False):
-    """One implementation of a hook. ``rank`` orders: tryfirst before plain before trylast, then plugins, then halves."""
+    """One implementation of a hook.
+
+    ``rank`` orders: tryfirst before plain before trylast, then plugins, then halves.
+    """
 
     plugin: str
     function: Callable[..., Any]
@@ -60,7 +65,9 @@ class Fault(msgspec.Struct, frozen=True):
     text: str = ""
 
     def without_frames(self) -> Fault:
-        """Return the fault as text: its error's traceback would keep alive all that the failed code worked with."""
+        """Return the fault as text: its error's traceback would keep alive all that the failed code
+        worked with.
+        """
         return msgspec.structs.replace(self, error=RuntimeError(str(self)), text=str(self))
 
     def __str__(self) -> str:
@@ -73,7 +80,9 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 def _text(error: BaseException) -> str:
-    """Return an exception's text, empty where asking for it fails: its class may be a plugin's own."""
+    """Return an exception's text, empty where asking for it fails: its class may be a plugin's
+    own.
+    """
     try:
         return str(error)
     except Exception:
@@ -91,13 +100,17 @@ class Table(msgspec.Struct, eq=False):
     Args:
         report: Called with each fault, after the plugin was switched off if it was the third.
         specs: Specifications by hook name; those that plugins add included.
-        observers: Called after each implementation with kind ``hook``, its name, plugin, seconds and error.
-        gates: By plugin: the gates that it has declared. ``ALL_GATES`` is among them where they are not known.
-        closed: By gate: plugins that guard it and are not in working order, with the reason. What such a gate would judge
-            does not happen. Those whose gates are not known are under ``ALL_GATES``.
+        observers: Called after each implementation with kind ``hook``, its name, plugin, seconds
+            and error.
+        gates: By plugin: the gates that it has declared. ``ALL_GATES`` is among them where they are
+            not known.
+        closed: By gate: plugins that guard it and are not in working order, with the reason. What
+            such a gate would judge does not happen. Those whose gates are not known are under
+            ``ALL_GATES``.
     """
 
-    # What implementations that do not fit, and failures in a pipe, are raised as: message and ``hint``.
+    # What implementations that do not fit, and failures in a pipe, are raised as: message and
+    # ``hint``.
     error: ClassVar[type[Exception]] = HookError
     project: ClassVar[str]  # as in pluggy's markers
 
@@ -124,7 +137,7 @@ class Table(msgspec.Struct, eq=False):
         """Return what is entered around every implementation."""
         return nullcontext()
 
-    # --- implementations ----------------------------------------------------------------------------------------------
+    # --- implementations --------------------------------------------------------------------------
 
     def add(self, owner: Any, plugin: str, index: int, *, half: bool = False) -> bool:
         """Add the implementations of a plugin's module, or of an object that is its half.
@@ -133,14 +146,16 @@ class Table(msgspec.Struct, eq=False):
             owner: The module or object.
             plugin: Name of the plugin.
             index: Its place among the plugins.
-            half: Whether the owner is a half: its class is then read once, and its gates must be declared.
+            half: Whether the owner is a half: its class is then read once, and its gates must be
+                declared.
 
         Returns:
-            Whether anything of it is marked as an implementation, those of hooks that are not there included.
+            Whether anything of it is marked as an implementation, those of hooks that are not there
+            included.
 
         Raises:
-            HookError: An implementation names an unknown hook or argument, is ``async`` where it cannot be, is not marked,
-                or is a gate that was not declared; nothing is added.
+            HookError: An implementation names an unknown hook or argument, is ``async`` where it
+                cannot be, is not marked, or is a gate that was not declared; nothing is added.
         """
         mark = f"{self.project}_impl"
         marked, others = _marked_in_class(type(owner), mark) if half else _marked(owner, mark)  # type: ignore[arg-type]
@@ -151,9 +166,13 @@ class Table(msgspec.Struct, eq=False):
         self.declare(plugin, guarding)
         found = list(self._implementations(owner, plugin, (index, int(half)), marked, others))
         if half and (undeclared := guarding - declared):
-            hint = f"Write in its module: gates = {tuple(sorted((guarding | declared) - {ALL_GATES}))!r}."
+            hint = (
+                "Write in its module: gates ="
+                f" {tuple(sorted((guarding | declared) - {ALL_GATES}))!r}."
+            )
             problem = (
-                f"{type(owner).__name__} implements the gate {min(undeclared)}, which its module does not declare."
+                f"{type(owner).__name__} implements the gate {min(undeclared)}, which its module"
+                " does not declare."
             )
             raise self.error(problem, hint=hint)  # type: ignore[call-arg]
         for hook, impl in found:
@@ -167,15 +186,19 @@ class Table(msgspec.Struct, eq=False):
     ) -> Iterator[tuple[str, Impl]]:
         for name in others:
             if name in self.specs:
-                problem, hint = f"{name} is not marked as a hook.", "Mark it with @hookimpl, or give it another name."
+                problem = f"{name} is not marked as a hook."
+                hint = "Mark it with @hookimpl, or give it another name."
                 raise self.error(problem, hint=hint)  # type: ignore[call-arg]
         for attribute, hook, options, names in marked:
-            function, problem, hint = getattr(owner, attribute), "", ""
+            function = getattr(owner, attribute)
+            problem = ""
+            hint = ""
             waits = inspect.iscoroutinefunction(function)
             if hook not in self.specs:
                 if options.get("optionalhook"):  # of a plugin that is not there
                     continue
-                problem, hint = f"There is no hook {hook!r}.", "The hook reference lists all."
+                problem = f"There is no hook {hook!r}."
+                hint = "The hook reference lists all."
             elif self.specs[hook].shape in ("collect", "filter") and waits:
                 problem = f"{hook} must be a plain def."
             elif extra := set(names).difference(self.specs[hook].arguments):
@@ -198,9 +221,13 @@ class Table(msgspec.Struct, eq=False):
 
     def names(self, plugin: str) -> list[str]:
         """Return the hooks that a plugin implements."""
-        return [hook for hook, impls in self._impls.items() if any(impl.plugin == plugin for impl in impls)]
+        return [
+            hook
+            for hook, impls in self._impls.items()
+            if any(impl.plugin == plugin for impl in impls)
+        ]
 
-    # --- gates --------------------------------------------------------------------------------------------------------
+    # --- gates ------------------------------------------------------------------------------------
 
     def declare(self, plugin: str, gates: Iterable[str]) -> None:
         """Declare gates of a plugin: it must implement them, and ``close`` closes them.
@@ -230,7 +257,7 @@ class Table(msgspec.Struct, eq=False):
         """Return the gates that a plugin has declared and does not implement."""
         return sorted(self.gates.get(plugin, set()) - {ALL_GATES, *self.names(plugin)})
 
-    # --- calls --------------------------------------------------------------------------------------------------------
+    # --- calls ------------------------------------------------------------------------------------
 
     def collect(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
         """Ask all; give (plugin, item) for every item of every answer."""
@@ -242,8 +269,12 @@ class Table(msgspec.Struct, eq=False):
         return found
 
     async def gather(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """Ask all at once; give (plugin, answer) in order, without ``None``. A fault's answer is the fault."""
-        impls, answers = self._all(hook), {}
+        """Ask all at once; give (plugin, answer) in order, without ``None``.
+
+        A fault's answer is the fault.
+        """
+        impls = self._all(hook)
+        answers = {}
 
         async def ask(impl: Impl) -> None:
             answers[impl] = await self._call(hook, impl, arguments)
@@ -288,7 +319,9 @@ class Table(msgspec.Struct, eq=False):
         """
         for impl in self._all(hook):
             with self._guard(hook, impl) as faults:
-                value = _quietly(self._inline, [hook, impl, [arguments[name] for name in impl.arguments]])
+                value = _quietly(
+                    self._inline, [hook, impl, [arguments[name] for name in impl.arguments]]
+                )
                 value = _quietly(self.specs[hook].checked, [value])
                 arguments[over] = arguments[over] if value is None else value
             if faults:
@@ -321,7 +354,8 @@ class Table(msgspec.Struct, eq=False):
         return list(self._impls.get(hook, ()))  # a copy: a fault may take a plugin out meanwhile
 
     async def _call(self, hook: str, impl: Impl, arguments: dict[str, Any]) -> Any:
-        spec, given = self.specs[hook], [arguments[name] for name in impl.arguments]
+        spec = self.specs[hook]
+        given = [arguments[name] for name in impl.arguments]
         with self._guard(hook, impl) as faults:
             if impl.waits:
                 name = f"hook {hook} of {impl.plugin}"
@@ -329,26 +363,39 @@ class Table(msgspec.Struct, eq=False):
             else:
                 value = self._inline(hook, impl, given)
                 if inspect.isawaitable(value):
-                    value = await call_within(spec.deadline, _awaited, value, name=f"hook {hook} of {impl.plugin}")
+                    value = await call_within(
+                        spec.deadline, _awaited, value, name=f"hook {hook} of {impl.plugin}"
+                    )
             return spec.checked(value)
         return faults[0]
 
     def _inline(self, hook: str, impl: Impl, given: list[Any]) -> Any:
-        """Call a plain function, which nothing can interrupt: one that blocked past its deadline is charged afterwards."""
+        """Call a plain function, which nothing can interrupt: one that blocked past its deadline is
+        charged afterwards.
+        """
         began = time.perf_counter()
         try:
             value = impl.function(*given)
-        except trio.Cancelled as error:  # a plain function has no checkpoint at which it could be cancelled
-            raise RuntimeError("It raised trio.Cancelled, and nothing had been cancelled.") from error
+        except (
+            trio.Cancelled
+        ) as error:  # a plain function has no checkpoint at which it could be cancelled
+            raise RuntimeError(
+                "It raised trio.Cancelled, and nothing had been cancelled."
+            ) from error
         if time.perf_counter() - began > self.specs[hook].deadline:
             if inspect.iscoroutine(value):
                 value.close()
-            raise trio.TooSlowError("All of hilum waited for it: write async def, and wait in a thread.")
+            raise trio.TooSlowError(
+                "All of hilum waited for it: write async def, and wait in a thread."
+            )
         return value
 
     @contextmanager
     def _guard(self, hook: str, impl: Impl) -> Iterator[list[Fault]]:
-        """Isolate one implementation: what it raises becomes a fault, which is in the list then. Cancellation passes."""
+        """Isolate one implementation: what it raises becomes a fault, which is in the list then.
+
+        Cancellation passes.
+        """
         faults: list[Fault] = []
         failure: BaseException | None = None
         began = time.perf_counter()
@@ -372,7 +419,9 @@ class Table(msgspec.Struct, eq=False):
                 observe("hook", hook, impl.plugin, time.perf_counter() - began, failure)
 
     def fault(self, plugin: str, hook: str, error: BaseException, reason: str = "") -> Fault:
-        """Count a fault, report it, and switch the plugin off: at the third in a row, or at once for a reason."""
+        """Count a fault, report it, and switch the plugin off: at the third in a row, or at once
+        for a reason.
+        """
         self._faults[plugin] += 1
         count = self._faults[plugin]
         fault = Fault(plugin, hook, error, switched_off=bool(reason) or count >= MAX_FAULTS)
@@ -387,7 +436,9 @@ async def _awaited(value: Any) -> Any:
 
 
 def _quietly(function: Callable[..., Any], given: list[Any]) -> Any:
-    """Call a filter. The message of what it raises is dropped: it may quote the very text that nobody is to read.
+    """Call a filter.
+
+    The message of what it raises is dropped: it may quote the very text that nobody is to read.
 
     Raises:
         RuntimeError: The filter raised an exception; the message has only the name of its class.
@@ -396,24 +447,35 @@ def _quietly(function: Callable[..., Any], given: list[Any]) -> Any:
     try:
         return function(*given)
     except Exception as error:
-        problem = f"it raised {type(error).__name__} (the message is left out, because it may quote the text)"
+        problem = (
+            f"it raised {type(error).__name__} (the message is left out, because it may quote the"
+            " text)"
+        )
     raise RuntimeError(problem)
 
 
 def _marked(owner: Any, mark: str) -> tuple[list[Mark], list[str]]:
     """Return what is marked as an implementation, and the names of other functions."""
-    found, others = [], []
-    # Nothing is looked up that could run code, except in modules, where looking statically is slow and there is nothing to run.
+    found = []
+    others = []
+    # Nothing is looked up that could run code, except in modules, where looking statically is slow
+    # and there is nothing to run.
     if isinstance(owner, ModuleType):
         own = dict(vars(owner))
     elif isinstance(owner, type):
-        own = {name: value for kind in reversed(owner.__mro__) for name, value in vars(kind).items()}
+        own = {
+            name: value for kind in reversed(owner.__mro__) for name, value in vars(kind).items()
+        }
     else:
         own = {name: inspect.getattr_static(owner, name, None) for name in dir(owner)}
     for attribute, value in own.items():
         options = getattr(value, mark, None)
         if isinstance(options, dict):
-            names = [name for name in inspect.signature(getattr(owner, attribute)).parameters if name != "self"]
+            names = [
+                name
+                for name in inspect.signature(getattr(owner, attribute)).parameters
+                if name != "self"
+            ]
             found.append((attribute, options.get("specname") or attribute, options, tuple(names)))
         elif isinstance(value, FunctionType) and not hasattr(value, mark.replace("_impl", "_spec")):
             others += [] if _imported(owner, value) else [attribute]
@@ -421,7 +483,9 @@ def _marked(owner: Any, mark: str) -> tuple[list[Mark], list[str]]:
 
 
 def _imported(owner: Any, function: FunctionType) -> bool:
-    """Return whether a module has a function from elsewhere: ``from hilum import open_kernel`` implements nothing."""
+    """Return whether a module has a function from elsewhere: ``from hilum import open_kernel``
+    implements nothing.
+    """
     return isinstance(owner, ModuleType) and function.__module__ != owner.__name__
 
 

@@ -15,5 +15,8 @@ __all__ = ["ImageSettings", "generate_image", "provide_tools"]
 
 @hookimpl
 def provide_tools(session: Session) -> Sequence[Tool]:
-    """Return the tool. Where nothing is set up it is deferred, and says how to set it up when it is called."""
+    """Return the tool.
+
+    Where nothing is set up it is deferred, and says how to set it up when it is called.
+    """
     return (attrs.evolve(generate_image, deferred=not session.settings(ImageSettings).enabled),)

@@ -21,18 +21,26 @@ MOST_BYTES = 80_000_000
 MOST_IMAGE = 50_000_000
 
 
-def open_client(url: str, headers: Mapping[str, str], auth: tuple[str, str] | None = None) -> httpx.AsyncClient:
-    """Open a client for the server at an address, through the proxy that the environment names for it."""
+def open_client(
+    url: str, headers: Mapping[str, str], auth: tuple[str, str] | None = None
+) -> httpx.AsyncClient:
+    """Open a client for the server at an address, through the proxy that the environment names for
+    it.
+    """
     import httpx
     from hilum_models import proxy_for
     from hilum_web import ENCODINGS
 
     secure = url.startswith("https://")
     return httpx.AsyncClient(
-        headers={**headers, "accept-encoding": ENCODINGS}, auth=auth, proxy=proxy_for(url) or None, trust_env=False,
-        follow_redirects=False, verify=httpx.create_ssl_context() if secure else False,
+        headers={**headers, "accept-encoding": ENCODINGS},
+        auth=auth,
+        proxy=proxy_for(url) or None,
+        trust_env=False,
+        follow_redirects=False,
+        verify=httpx.create_ssl_context() if secure else False,
         timeout=httpx.Timeout(None, connect=10.0),
-    )  # fmt: skip
+    )
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -64,7 +72,8 @@ async def ask(client: httpx.AsyncClient, who: str, method: str, url: str, **opti
     """Send a request and read the answer, within bounds.
 
     Raises:
-        Failed: The server cannot be reached, breaks off, sends too much; or the answer is no JSON although it is a success.
+        Failed: The server cannot be reached, breaks off, sends too much; or the answer is no JSON
+            although it is a success.
     """
     import httpx
     from hilum_web import line, read_body
@@ -73,57 +82,79 @@ async def ask(client: httpx.AsyncClient, who: str, method: str, url: str, **opti
     try:
         async with client.stream(method, url, **options) as response:
             body = await read_body(response, url, MOST_BYTES)
-            status, elsewhere = response.status_code, response.headers.get("location", "")
+            status = response.status_code
+            elsewhere = response.headers.get("location", "")
             retry = response.headers.get("retry-after", "")
     except ToolError as error:
-        raise Failed(f"{who}: {error.message}", code=error.code, hint="Is this the address of its API?") from None
+        raise Failed(
+            f"{who}: {error.message}", code=error.code, hint="Is this the address of its API?"
+        ) from None
     except httpx.ConnectTimeout:
-        raise Failed(f"{who} at {host} did not accept a connection within 10 s.", code=errors.E_UNREACHABLE,
-                     hint="Check the address and the network.") from None  # fmt: skip
+        raise Failed(
+            f"{who} at {host} did not accept a connection within 10 s.",
+            code=errors.E_UNREACHABLE,
+            hint="Check the address and the network.",
+        ) from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         why = line(str(error), 300).rstrip(".") or type(error).__name__
-        raise Failed(f"{who} at {host} cannot be reached: {why}.", code=errors.E_UNREACHABLE,
-                     hint="Is the server running, and is its address in the settings right?") from None  # fmt: skip
+        raise Failed(
+            f"{who} at {host} cannot be reached: {why}.",
+            code=errors.E_UNREACHABLE,
+            hint="Is the server running, and is its address in the settings right?",
+        ) from None
     if 300 <= status < 400:
         where = f"{shown(elsewhere)}" if "://" in elsewhere else "another path"
-        raise Failed(f"{who} at {host} answered {status}: it is at {where}.", code=errors.E_HTTP,
-                     hint="Put the address at which its API is into the settings.")  # fmt: skip
+        raise Failed(
+            f"{who} at {host} answered {status}: it is at {where}.",
+            code=errors.E_HTTP,
+            hint="Put the address at which its API is into the settings.",
+        )
     try:
         answer = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         if status < 300:
-            raise Failed(f"{who} at {host} answered with something that is not JSON.", code=errors.E_CONTENT,
-                         hint="Is this the address of its API?") from None  # fmt: skip
+            raise Failed(
+                f"{who} at {host} answered with something that is not JSON.",
+                code=errors.E_CONTENT,
+                hint="Is this the address of its API?",
+            ) from None
         answer = None
     return Answer(status, answer if isinstance(answer, dict) else {}, retry)
 
 
 def decode(text: object, who: str) -> Picture:
-    """Make an image of base64 text, with or without a ``data:`` URL around it.
+    """Create an image of base64 text, with or without a ``data:`` URL around it.
 
     Raises:
         Failed: It is no image.
     """
     if isinstance(text, str) and text:
         try:
-            data = base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=False)
+            data = base64.b64decode(
+                text.partition(",")[2] if text.startswith("data:") else text, validate=False
+            )
         except (binascii.Error, ValueError):
             data = b""
-        if picture := look(data):
+        picture = look(data)
+        if picture:
             return finished(picture, who)
     raise Failed(
-        f"{who} answered without an image.", code=errors.E_CONTENT, hint="Try again, or with another description."
+        f"{who} answered without an image.",
+        code=errors.E_CONTENT,
+        hint="Try again, or with another description.",
     )
 
 
 def finished(picture: Picture, who: str) -> Picture:
-    """Give the image if it is there to its end.
+    """Return the image if it is there to its end.
 
     Raises:
         Failed: It is cut off.
     """
     if not picture.whole:
-        raise Failed(f"{who} gave an image that is cut off.", code=errors.E_CONTENT, hint="Try again.")
+        raise Failed(
+            f"{who} gave an image that is cut off.", code=errors.E_CONTENT, hint="Try again."
+        )
     return picture
 
 

@@ -37,7 +37,9 @@ async def generate_image(
     mask: str = "",
     overwrite: bool = False,
 ) -> Output:
-    """Make an image from a description, or change one. Only when the user asks for one; draw charts and diagrams with code.
+    """Make an image from a description, or change one.
+
+    Only when the user asks for one; draw charts and diagrams with code.
 
     Args:
         description: Subject, layout, style, colours, and any text to show.
@@ -53,7 +55,9 @@ async def generate_image(
     ending = PurePosixPath(name).suffix.lower()
     if ending not in MADE:
         raise ToolError(
-            f"{name!r} is no name for an image.", code=errors.E_BAD_ARGS, hint="End it with .png, .jpg or .webp."
+            f"{name!r} is no name for an image.",
+            code=errors.E_BAD_ARGS,
+            hint="End it with .png, .jpg or .webp.",
         )
     await check_save(call, name, overwrite=overwrite)
     wish = Wish(description, size or settings.size, ending, *await _bases(call, edit, mask))
@@ -67,7 +71,7 @@ async def generate_image(
 
 
 async def _free(call: Call) -> str:
-    """Give a name that nothing has: more than one image may be made within a second."""
+    """Return a name that nothing has: more than one image may be made within a second."""
     stem = f"generated_{datetime.now():%Y%m%d_%H%M%S}"
     for name in (f"{stem}.png", *(f"{stem}_{number}.png" for number in range(2, 10))):
         with suppress(ToolError):
@@ -77,14 +81,15 @@ async def _free(call: Call) -> str:
 
 
 def configured(settings: ImageSettings) -> list[OpenAI | StableDiffusion]:
-    """Give the providers that the user has set up, in the order they are asked.
+    """Return the providers that the user has set up, in the order they are asked.
 
     Raises:
         NeedsUser: ``E_NOT_CONFIGURED``, there is none; says how to set one up.
     """
     how = (
-        "The user puts `enabled = true` under [image] into the settings file that `hilum config path` names, and a provider:"
-        " openai_api_key (or the variable OPENAI_API_KEY), or sd_url for a Stable Diffusion web API."
+        "The user puts `enabled = true` under [image] into the settings file that `hilum config"
+        " path` names, and a provider: openai_api_key (or the variable OPENAI_API_KEY), or sd_url"
+        " for a Stable Diffusion web API."
     )
     if not settings.enabled:
         raise NeedsUser("Making images is switched off.", code=errors.E_NOT_CONFIGURED, hint=how)
@@ -105,12 +110,21 @@ def configured(settings: ImageSettings) -> list[OpenAI | StableDiffusion]:
 async def _bases(call: Call, edit: str, mask: str) -> tuple[Picture | None, Picture | None]:
     """Read the image that is to be changed, and where it may be."""
     if mask and not edit:
-        raise ToolError("A mask is for an image to change.", code=errors.E_BAD_ARGS, hint="Name the image in edit.")
-    base, holes = await _base(call, edit) if edit else None, await _base(call, mask) if mask else None
+        raise ToolError(
+            "A mask is for an image to change.",
+            code=errors.E_BAD_ARGS,
+            hint="Name the image in edit.",
+        )
+    base = await _base(call, edit) if edit else None
+    holes = await _base(call, mask) if mask else None
     if base is not None and holes is not None:
         if not holes.transparent:
             message = f"The mask {mask!r} is no PNG with an alpha channel."
-            raise ToolError(message, code=errors.E_BAD_ARGS, hint="Make it transparent where the image may change.")
+            raise ToolError(
+                message,
+                code=errors.E_BAD_ARGS,
+                hint="Make it transparent where the image may change.",
+            )
         if holes.size != base.size:
             message = f"The mask is {holes.size}, and the image to change is {base.size}."
             raise ToolError(message, code=errors.E_BAD_ARGS, hint="Make it as large as the image.")
@@ -119,10 +133,13 @@ async def _bases(call: Call, edit: str, mask: str) -> tuple[Picture | None, Pict
 
 async def _base(call: Call, path: str) -> Picture:
     data = await call.workspace.read_bytes(path, MOST_IMAGE)
-    if picture := look(data):
+    picture = look(data)
+    if picture:
         return picture
     raise ToolError(
-        f"{path!r} is no PNG, JPEG, WebP or GIF image.", code=errors.E_BAD_ARGS, hint="Name an image to change."
+        f"{path!r} is no PNG, JPEG, WebP or GIF image.",
+        code=errors.E_BAD_ARGS,
+        hint="Name an image to change.",
     )
 
 
@@ -133,17 +150,30 @@ async def _made(
     failed: list[str] = []
     last: ToolError | None = None
     for maker in makers:
-        if why := maker.lacks(wish):
+        why = maker.lacks(wish)
+        if why:
             failed.append(why)
             continue
-        call.emit(f"Asking {maker.model if isinstance(maker, OpenAI) else 'Stable Diffusion'} for an image …\n")
+        call.emit(
+            f"Asking {maker.model if isinstance(maker, OpenAI) else 'Stable Diffusion'} for an"
+            " image …\n"
+        )
         try:
             with trio.fail_after(seconds):
-                return await (maker.make(wish) if isinstance(maker, OpenAI) else maker.make(wish, call.emit)), failed
+                return (
+                    await (
+                        maker.make(wish)
+                        if isinstance(maker, OpenAI)
+                        else maker.make(wish, call.emit)
+                    ),
+                    failed,
+                )
         except trio.TooSlowError:
             who = "OpenAI" if isinstance(maker, OpenAI) else "Stable Diffusion"
             hint = "Try again, or raise image.timeout."
-            last = Failed(f"{who} gave no image within {seconds:g} s.", code=errors.E_TIMEOUT, hint=hint)
+            last = Failed(
+                f"{who} gave no image within {seconds:g} s.", code=errors.E_TIMEOUT, hint=hint
+            )
         except Failed as error:
             last = error
         failed.append(str(last))
@@ -156,15 +186,25 @@ async def _made(
 def _told(path: str, made: Made, before: list[str], ending: str) -> Output:
     picture = made.picture
     cost = "" if made.cost is None else f", ${made.cost:.3f}" if made.cost else ", at no cost"
-    lines = [f"Saved {path}: {picture.size or 'an image'}, {len(picture.data):,} bytes, by {made.by}{cost}."]
+    lines = [
+        f"Saved {path}: {picture.size or 'an image'}, {len(picture.data):,} bytes, by"
+        f" {made.by}{cost}."
+    ]
     if made.cost is None:
         lines.append("What it cost is not known.")
     if ending not in ENDINGS[picture.media_type]:
         lines.append(
-            f"The provider gave {picture.media_type.partition('/')[2].upper()}: the name ends otherwise than its content."
+            f"The provider gave {picture.media_type.partition('/')[2].upper()}: the name ends"
+            " otherwise than its content."
         )
     if made.told:
         lines.append(f"The provider read the description as: {line(made.told, 1_000)}")
     lines += [f"Before that: {why}" for why in before]
-    data = {"path": path, "cost": made.cost, "by": made.by, "width": picture.width, "height": picture.height}
+    data = {
+        "path": path,
+        "cost": made.cost,
+        "by": made.by,
+        "width": picture.width,
+        "height": picture.height,
+    }
     return Output("\n".join(lines), data=data)

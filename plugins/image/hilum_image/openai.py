@@ -1,8 +1,9 @@
 """OpenAI's images: generations and edits.
 
-Source: OpenAI's API reference, Images, and its guide to image generation (November 2026). dall-e-2 and dall-e-3 are asked for
-base64 and give PNG; gpt-image models give nothing else than base64, take a format and are paid by tokens. dall-e-3 changes no
-images. OpenAI itself retired both dall-e models on 12 May 2026; compatible servers still have models of these names.
+Source: OpenAI's API reference, Images, and its guide to image generation (November 2026). dall-e-2
+and dall-e-3 are asked for base64 and give PNG; gpt-image models give nothing else than base64, take
+a format and are paid by tokens. dall-e-3 changes no images. OpenAI itself retired both dall-e
+models on 12 May 2026; compatible servers still have models of these names.
 """
 
 from __future__ import annotations
@@ -59,34 +60,47 @@ class OpenAI(msgspec.Struct, frozen=True):
         return urlsplit(self.url).hostname == urlsplit(HOST).hostname
 
     def current(self) -> OpenAI:
-        """Give itself with a model that there is: OpenAI has retired dall-e, and names another in its place."""
+        """Return itself with a model that there is: OpenAI has retired dall-e, and names another in
+        its place.
+        """
         if not self.official or not self.model.startswith("dall-e"):
             return self
         return msgspec.structs.replace(self, model=INSTEAD, quality="", instead=self.model)
 
     def lacks(self, wish: Wish) -> str:
-        """Say why the model cannot do what is wanted; empty when it can."""
+        """Return why the model cannot do what is wanted; empty when it can."""
         sizes = () if _LARGE.match(self.model) else SIZES.get(_family(self.model), ())
         if sizes and wish.size not in sizes:
             return f"{self.model} makes images of {', '.join(sizes)}, not {wish.size}."
         if _LARGE.match(self.model) and wish.size != "auto" and not _large(wish.size):
-            return f"{self.model} makes images whose sides are multiples of 16, up to 3840 and 3 to 1, not {wish.size}."
+            return (
+                f"{self.model} makes images whose sides are multiples of 16, up to 3840 and 3 to 1,"
+                f" not {wish.size}."
+            )
         if wish.base is not None and self.model == "dall-e-3":
             return "dall-e-3 makes new images and changes none; gpt-image-1 and dall-e-2 do."
         if self.model.startswith("dall-e") and wish.ending != ".png":
             return f"{self.model} makes PNG images: the name must end with .png."
         if len(wish.text) > (most := _LONGEST.get(self.model, 32_000)):
-            return f"{self.model} takes descriptions of up to {most:,} characters; this one has {len(wish.text):,}."
+            return (
+                f"{self.model} takes descriptions of up to {most:,} characters; this one has"
+                f" {len(wish.text):,}."
+            )
         return ""
 
     async def make(self, wish: Wish) -> Made:
-        """Make an image.
+        """Create an image.
 
         Raises:
             Refused: The provider will not, by its rules.
             Failed: It could not.
         """
-        fields: dict[str, Any] = {"model": self.model, "prompt": wish.text, "n": 1, "size": wish.size}
+        fields: dict[str, Any] = {
+            "model": self.model,
+            "prompt": wish.text,
+            "n": 1,
+            "size": wish.size,
+        }
         if self.quality:
             fields["quality"] = self.quality
         if not self.model.startswith("gpt-image"):
@@ -104,7 +118,9 @@ class OpenAI(msgspec.Struct, frozen=True):
                 if wish.mask is not None:
                     files["mask"] = ("mask.png", wish.mask.data, "image/png")
                 texts = {name: str(value) for name, value in fields.items()}
-                answer = await ask(client, WHO, "POST", f"{base}/images/edits", data=texts, files=files)
+                answer = await ask(
+                    client, WHO, "POST", f"{base}/images/edits", data=texts, files=files
+                )
             if answer.status != 200:
                 raise self._failure(answer)
             first = _first(answer.data)
@@ -113,31 +129,52 @@ class OpenAI(msgspec.Struct, frozen=True):
             else:
                 picture = decode(first.get("b64_json"), WHO)
         told = first.get("revised_prompt")
-        cost = price(self.model, wish.size, self.quality, answer.data.get("usage")) if self.official else None
-        by = f"{WHO}, {self.model}" if self.official else f"{self.model} at {shown(self.url)}"
+        if self.official:
+            cost = price(self.model, wish.size, self.quality, answer.data.get("usage"))
+        else:
+            cost = None
+        if self.official:
+            by = f"{WHO}, {self.model}"
+        else:
+            by = f"{self.model} at {shown(self.url)}"
         if self.instead:
             by += f" ({self.instead} is retired; image.model names another one)"
         return Made(picture, by, cost, told if isinstance(told, str) else "")
 
     def _failure(self, answer: Answer) -> Refused | Failed:
-        given, status = answer.data.get("error"), answer.status
+        given = answer.data.get("error")
+        status = answer.status
         error = given if isinstance(given, dict) else {}
         text = str(error.get("message") or (given if isinstance(given, str) else "")).strip()
         kind = str(error.get("code") or error.get("type") or "")
         why = said(text or kind, status)
         if kind in _REFUSALS or (status == 400 and "safety system" in text):
-            return Refused(f"{WHO} will not make this image: {why}",
-                           hint="Tell the user the reason; describe it otherwise only if they want that.")  # fmt: skip
+            return Refused(
+                f"{WHO} will not make this image: {why}",
+                hint="Tell the user the reason; describe it otherwise only if they want that.",
+            )
         where = f"{WHO} at {shown(self.url)}"
         if status in (401, 403):
-            return Failed(f"{where} does not accept the key: {why}", code=errors.E_NOT_CONFIGURED,
-                          hint="The user must check image.openai_api_key, or OPENAI_API_KEY.")  # fmt: skip
+            return Failed(
+                f"{where} does not accept the key: {why}",
+                code=errors.E_NOT_CONFIGURED,
+                hint="The user must check image.openai_api_key, or OPENAI_API_KEY.",
+            )
         if status == 429:
-            hint = "The user must add credit there." if kind == "insufficient_quota" else answer.advice
+            if kind == "insufficient_quota":
+                hint = "The user must add credit there."
+            else:
+                hint = answer.advice
             return Failed(f"{where} is asked too much: {why}", code=errors.E_HTTP, hint=hint)
-        hint = "The setting image.model names another one." if kind == "model_not_found" else answer.advice
-        return Failed(f"{where} answered {status}: {said(text or kind or 'no reason was given', status)}",
-                      code=errors.E_HTTP, hint=hint)  # fmt: skip
+        if kind == "model_not_found":
+            hint = "The setting image.model names another one."
+        else:
+            hint = answer.advice
+        return Failed(
+            f"{where} answered {status}: {said(text or kind or 'no reason was given', status)}",
+            code=errors.E_HTTP,
+            hint=hint,
+        )
 
 
 def _family(model: str) -> str:
@@ -147,37 +184,63 @@ def _family(model: str) -> str:
 def _large(size: str) -> bool:
     found = re.fullmatch(r"(\d{2,4})x(\d{2,4})", size)
     short, long = sorted(map(int, found.groups())) if found else (0, 0)
-    return 0 < long <= min(3_840, 3 * short) and short % 16 == long % 16 == 0 and short * long <= 8_294_400
+    return (
+        0 < long <= min(3_840, 3 * short)
+        and short % 16 == long % 16 == 0
+        and short * long <= 8_294_400
+    )
 
 
 def _first(answer: dict[str, Any]) -> dict[str, Any]:
     data = answer.get("data")
-    return data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
+    if isinstance(data, list) and data and isinstance(data[0], dict):
+        return data[0]
+    return {}
 
 
 async def _fetched(client: httpx.AsyncClient, url: str, server: str) -> Picture:
-    """Fetch an image that is given as an address: from the public network, or from the server itself."""
+    """Fetch an image that is given as an address: from the public network, or from the server
+    itself.
+    """
     import httpx
     from hilum_web import ENCODINGS, AddressRefused, Reach, line, open_client, read_body, read_url
 
     try:
         own = read_url(server)
-        reach = Reach(hosts=frozenset({f"[{own.host}]:{own.port}" if ":" in own.host else f"{own.host}:{own.port}"}))
+        reach = Reach(
+            hosts=frozenset(
+                {f"[{own.host}]:{own.port}" if ":" in own.host else f"{own.host}:{own.port}"}
+            )
+        )
         headers = {"accept-encoding": ENCODINGS}
-        async with open_client(reach, timeout=60.0, headers=headers) as guarded, guarded.stream("GET", url) as response:
+        async with (
+            open_client(reach, timeout=60.0, headers=headers) as guarded,
+            guarded.stream("GET", url) as response,
+        ):
             body = await read_body(response, url, MOST_IMAGE)
     except ToolError as error:
-        raise Failed(f"{WHO} gave an address for the image: {error.message}", code=error.code,
-                     hint="Try again.") from None  # fmt: skip
+        raise Failed(
+            f"{WHO} gave an address for the image: {error.message}",
+            code=error.code,
+            hint="Try again.",
+        ) from None
     except AddressRefused as error:
-        raise Failed(f"{WHO} gave an address for the image that is not fetched: {line(str(error), 300)}",
-                     code=errors.E_ADDRESS, hint="Check image.openai_url.") from None  # fmt: skip
+        raise Failed(
+            f"{WHO} gave an address for the image that is not fetched: {line(str(error), 300)}",
+            code=errors.E_ADDRESS,
+            hint="Check image.openai_url.",
+        ) from None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         why = line(str(error), 300).rstrip(".") or type(error).__name__
-        raise Failed(f"The image could not be fetched from {shown(url)}: {why}.", code=errors.E_UNREACHABLE,
-                     hint="Try again.") from None  # fmt: skip
+        raise Failed(
+            f"The image could not be fetched from {shown(url)}: {why}.",
+            code=errors.E_UNREACHABLE,
+            hint="Try again.",
+        ) from None
     if response.status_code == 200 and (picture := look(body)):
         return finished(picture, WHO)
     raise Failed(
-        f"{shown(url)} answered {response.status_code} without an image.", code=errors.E_CONTENT, hint="Try again."
+        f"{shown(url)} answered {response.status_code} without an image.",
+        code=errors.E_CONTENT,
+        hint="Try again.",
     )

@@ -6,7 +6,12 @@ import struct
 
 import msgspec
 
-ENDINGS = {"image/png": (".png",), "image/jpeg": (".jpg", ".jpeg"), "image/webp": (".webp",), "image/gif": (".gif",)}
+ENDINGS = {
+    "image/png": (".png",),
+    "image/jpeg": (".jpg", ".jpeg"),
+    "image/webp": (".webp",),
+    "image/gif": (".gif",),
+}
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -31,7 +36,9 @@ class Picture(msgspec.Struct, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Whether the file goes on to the end that its format has: what was cut off on its way does not."""
+        """Whether the file goes on to the end that its format has: what was cut off on its way does
+        not.
+        """
         match self.media_type:
             case "image/png":
                 return b"IEND" in self.data[-64:]
@@ -43,14 +50,17 @@ class Picture(msgspec.Struct, frozen=True):
 
     @property
     def transparent(self) -> bool:
-        """Whether it is a PNG in colour with an alpha channel, which all providers take as a mask."""
+        """Whether it is a PNG in colour with an alpha channel, which all providers take as a
+        mask.
+        """
         return self.media_type == "image/png" and self.data[25:26] == b"\x06"
 
 
 def look(data: bytes) -> Picture | None:
     """Tell what image a file is; ``None`` for anything else.
 
-    PNG (its specification, section 11.2.1), JPEG (ITU T.81, B.2.2), WebP (RFC 9649) and GIF (87a and 89a).
+    PNG (its specification, section 11.2.1), JPEG (ITU T.81, B.2.2), WebP (RFC 9649) and GIF (87a
+    and 89a).
     """
     if data.startswith(b"\x89PNG\r\n\x1a\n") and len(data) >= 24:
         return Picture(data, "image/png", *struct.unpack(">II", data[16:24]))
@@ -66,7 +76,8 @@ def look(data: bytes) -> Picture | None:
 def _jpeg(data: bytes) -> tuple[int, int]:
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
-        mark, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
+        mark = data[at + 1]
+        length = int.from_bytes(data[at + 2 : at + 4], "big")
         if 0xC0 <= mark <= 0xCF and mark not in (0xC4, 0xC8, 0xCC):
             height, width = struct.unpack(">HH", data[at + 5 : at + 9])
             return width, height

@@ -1,4 +1,6 @@
-"""What an image costs, by OpenAI's list of prices (developers' pages, November 2026), in dollars."""
+"""What an image costs, by OpenAI's list of prices (developers' pages, November 2026), in
+dollars.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 # By model, quality and whether the image is square; dall-e-2 goes by size.
-_DALL_E_3 = {("standard", True): 0.04, ("standard", False): 0.08, ("hd", True): 0.08, ("hd", False): 0.12}
+_DALL_E_3 = {
+    ("standard", True): 0.04,
+    ("standard", False): 0.08,
+    ("hd", True): 0.08,
+    ("hd", False): 0.12,
+}
 _DALL_E_2 = {"256x256": 0.016, "512x512": 0.018, "1024x1024": 0.02}
 # A million tokens: text in, images in, images out.
 _TOKENS = {
@@ -23,7 +30,7 @@ _DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
 
 def price(model: str, size: str, quality: str, usage: object) -> float | None:
-    """Give what an image cost in dollars; ``None`` when that is not known.
+    """Return what an image cost in dollars; ``None`` when that is not known.
 
     Args:
         model: OpenAI's model.
@@ -48,4 +55,6 @@ def price(model: str, size: str, quality: str, usage: object) -> float | None:
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    return 0

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import httpx
 
 WHO = "Stable Diffusion"
-LEAST, MOST = 64, 2_048
+LEAST = 64
+MOST = 2_048
 EVERY = 1.0
 
 
@@ -40,19 +41,27 @@ class StableDiffusion(msgspec.Struct, frozen=True):
     steps: int = 20
 
     def lacks(self, wish: Wish) -> str:
-        """Say why it cannot do what is wanted; empty when it can."""
+        """Return why it cannot do what is wanted; empty when it can."""
         if _sides(wish.size):
             return ""
-        return f"Stable Diffusion makes images of {LEAST} to {MOST} pixels a side, in steps of 8, not {wish.size}."
+        return (
+            f"Stable Diffusion makes images of {LEAST} to {MOST} pixels a side, in steps of 8, not"
+            f" {wish.size}."
+        )
 
     async def make(self, wish: Wish, tell: Callable[[str], None] = lambda _: None) -> Made:
-        """Make an image, telling how far it is. A cancelled call interrupts the server's work.
+        """Create an image, telling how far it is. A cancelled call interrupts the server's work.
 
         Raises:
             Failed: It could not.
         """
         width, height = _sides(wish.size) or (0, 0)
-        fields: dict[str, Any] = {"prompt": wish.text, "steps": self.steps, "width": width, "height": height}
+        fields: dict[str, Any] = {
+            "prompt": wish.text,
+            "steps": self.steps,
+            "width": width,
+            "height": height,
+        }
         name = "txt2img"
         if wish.base is not None:
             name, fields["init_images"] = "img2img", [base64.b64encode(wish.base.data).decode()]
@@ -75,7 +84,12 @@ class StableDiffusion(msgspec.Struct, frozen=True):
         return Made(picture, f"{WHO} at {shown(self.url)}", 0.0)
 
     async def _answer(
-        self, client: httpx.AsyncClient, url: str, fields: dict[str, Any], base: str, tell: Callable[[str], None]
+        self,
+        client: httpx.AsyncClient,
+        url: str,
+        fields: dict[str, Any],
+        base: str,
+        tell: Callable[[str], None],
     ) -> Answer:
         """Ask for the image, telling how far it is."""
         failed: Failed | None = None
@@ -93,7 +107,9 @@ class StableDiffusion(msgspec.Struct, frozen=True):
             raise failed
         return answer
 
-    async def _watch(self, client: httpx.AsyncClient, base: str, tell: Callable[[str], None]) -> None:
+    async def _watch(
+        self, client: httpx.AsyncClient, base: str, tell: Callable[[str], None]
+    ) -> None:
         last = -1
         while True:
             await trio.sleep(EVERY)
@@ -102,9 +118,14 @@ class StableDiffusion(msgspec.Struct, frozen=True):
             except Failed:
                 return
             share = answer.data.get("progress")
-            if answer.status != 200 or not isinstance(share, int | float) or not math.isfinite(share):
+            if (
+                answer.status != 200
+                or not isinstance(share, int | float)
+                or not math.isfinite(share)
+            ):
                 return
-            if (percent := int(min(max(share, 0), 1) * 100)) != last:
+            percent = int(min(max(share, 0), 1) * 100)
+            if percent != last:
                 last = percent
                 tell(f"{percent} % of the image\n")
 
@@ -117,20 +138,34 @@ class StableDiffusion(msgspec.Struct, frozen=True):
                 pass
 
     def _failure(self, answer: Answer) -> Failed:
-        where, status, data = f"{WHO} at {shown(self.url)}", answer.status, answer.data
+        where = f"{WHO} at {shown(self.url)}"
+        status = answer.status
+        data = answer.data
         if status in (401, 403):
-            return Failed(f"{where} wants another user or password.", code=errors.E_NOT_CONFIGURED,
-                          hint="The user must check image.sd_auth.")  # fmt: skip
+            return Failed(
+                f"{where} wants another user or password.",
+                code=errors.E_NOT_CONFIGURED,
+                hint="The user must check image.sd_auth.",
+            )
         if status == 404:
-            return Failed(f"{where} has no such API.", code=errors.E_HTTP, hint="Start its server with --api.")
-        text = str(data.get("detail") or data.get("errors") or data.get("error") or "no reason was given")
-        return Failed(f"{where} answered {status}: {said(text, status)}", code=errors.E_HTTP, hint=answer.advice)
+            return Failed(
+                f"{where} has no such API.", code=errors.E_HTTP, hint="Start its server with --api."
+            )
+        text = str(
+            data.get("detail") or data.get("errors") or data.get("error") or "no reason was given"
+        )
+        return Failed(
+            f"{where} answered {status}: {said(text, status)}",
+            code=errors.E_HTTP,
+            hint=answer.advice,
+        )
 
 
 def _sides(size: str) -> tuple[int, int] | None:
     found = re.fullmatch(r"(\d{2,4})x(\d{2,4})", size)
     if not found:
         return None
-    width, height = int(found[1]), int(found[2])
+    width = int(found[1])
+    height = int(found[2])
     fits = all(LEAST <= side <= MOST and side % 8 == 0 for side in (width, height))
     return (width, height) if fits else None

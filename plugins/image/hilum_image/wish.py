@@ -14,9 +14,11 @@ class Wish(msgspec.Struct, frozen=True):
     Args:
         text: What it shows.
         size: Width and height, as ``1024x1024``.
-        ending: The end of its file's name, for providers that can choose the format: ``.png``, ``.jpg``, ``.webp``.
+        ending: The end of its file's name, for providers that can choose the format: ``.png``,
+            ``.jpg``, ``.webp``.
         base: An image to change; ``None`` for a new one.
-        mask: A PNG as large as ``base``, transparent where it may be changed; ``None`` for everywhere.
+        mask: A PNG as large as ``base``, transparent where it may be changed; ``None`` for
+            everywhere.
     """
 
     text: str

@@ -1,7 +1,8 @@
-"""Diagnostics of the linters and type checkers that a project uses and has installed: on request, and after an edit.
+"""Diagnostics of the linters and type checkers that a project uses and has installed: on request,
+and after an edit.
 
-Nothing is installed, nothing is run that the project does not use, and nothing of the project's own code is run in a folder
-that is not trusted.
+Nothing is installed, nothing is run that the project does not use, and nothing of the project's own
+code is run in a folder that is not trusted.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["CheckerSettings", "Diagnostic", "Lint", "LintSettings", "listed", "o
 
 
 def __getattr__(name: str) -> Any:
-    """Give what is public in ``hilum_lint.diagnostics``, which is loaded with the first look."""
+    """Return what is public in ``hilum_lint.diagnostics``, which is loaded with the first look."""
     if name in ("Diagnostic", "listed"):
         from hilum_lint import diagnostics
 
@@ -34,7 +35,9 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Lint]:
-    """Live as long as the session: what checks in the background is a task in here, and ends when it is left."""
+    """Live as long as the session: what checks in the background is a task in here, and ends when
+    it is left.
+    """
     settings = session.settings(LintSettings)
     async with trio.open_nursery() as nursery:
         yield Lint(session, nursery, settings)

@@ -24,7 +24,9 @@ def undone(text: str, diff: str) -> str | None:
     Returns:
         The file before it; ``None`` if the diff does not fit the text.
     """
-    lines, result, at = re.findall(r"[^\n]*\n|[^\n]+", text), list[str](), 0
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    result = list[str]()
+    at = 0
     for begin, body in _hunks(diff):
         new = [line for sign, line in body if sign != "-"]
         if begin < at or lines[begin : begin + len(new)] != new:
@@ -35,7 +37,7 @@ def undone(text: str, diff: str) -> str | None:
 
 
 def changed(diff: str) -> set[int]:
-    """Give the numbers of the lines that an edit wrote, as they are after it."""
+    """Return the numbers of the lines that an edit wrote, as they are after it."""
     written = set()
     for begin, body in _hunks(diff):
         signs = [sign for sign, _ in body if sign != "-"]
@@ -46,14 +48,18 @@ def changed(diff: str) -> set[int]:
 def _hunks(diff: str) -> Iterator[_Hunk]:
     hunk: _Hunk | None = None
     for line in diff.split("\n"):
-        if match := _HUNK.match(line):
+        match = _HUNK.match(line)
+        if match:
             if hunk:
                 yield hunk
-            start, size = int(match[1]), int(match[2] or 1)
+            start = int(match[1])
+            size = int(match[2] or 1)
             hunk = _Hunk(start - 1 if size else start, [])
         elif hunk and line[:1] in ("+", "-", " ") and line:
             hunk.lines.append((line[0], line[1:] + "\n"))
-        elif hunk and line.startswith("\\") and hunk.lines:  # "No newline at end of file": of the line before
+        elif (
+            hunk and line.startswith("\\") and hunk.lines
+        ):  # "No newline at end of file": of the line before
             sign, last = hunk.lines[-1]
             hunk.lines[-1] = (sign, last[:-1])
     if hunk:

@@ -1,6 +1,9 @@
-"""A program that compiles Python files and prints what is no Python; it runs nothing of them and needs no library.
+"""A program that compiles Python files and prints what is no Python.
 
-``python compile_files.py FILE_OR_FOLDER …``, or ``python compile_files.py - NAME`` for a text on standard input.
+It runs nothing of them and needs no library.
+
+``python compile_files.py FILE_OR_FOLDER …``, or ``python compile_files.py - NAME`` for a text on
+standard input.
 """
 
 import json
@@ -32,7 +35,7 @@ def tell(name: str, line: int, column: int, severity: str, message: str) -> None
 
 
 def below(folder: str) -> Iterator[str]:
-    """Give the Python files below a folder, without hidden folders and what is installed."""
+    """Yield the Python files below a folder, without hidden folders and what is installed."""
     for here, folders, files in os.walk(folder):
         folders[:] = [
             name
@@ -41,7 +44,9 @@ def below(folder: str) -> Iterator[str]:
             and name not in ("node_modules", "__pycache__")
             and not os.path.exists(os.path.join(here, name, "pyvenv.cfg"))
         ]
-        paths = (os.path.join(here, name) for name in sorted(files) if name.endswith((".py", ".pyi")))
+        paths = (
+            os.path.join(here, name) for name in sorted(files) if name.endswith((".py", ".pyi"))
+        )
         yield from (path for path in paths if os.path.isfile(path) and not os.path.islink(path))
 
 
@@ -50,7 +55,9 @@ def main(arguments: list[str]) -> None:
     if arguments[0] == "-":
         look(arguments[1], sys.stdin.buffer.read())
         return
-    paths = (path for given in arguments for path in (below(given) if os.path.isdir(given) else (given,)))
+    paths = (
+        path for given in arguments for path in (below(given) if os.path.isdir(given) else (given,))
+    )
     for _, path in zip(range(MOST), paths, strict=False):
         with open(path, "rb") as file:
             look(path, file.read())

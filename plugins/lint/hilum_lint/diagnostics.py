@@ -40,11 +40,17 @@ class Diagnostic:
 
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.path, self.line, self.column) if part)
-        return " ".join(part for part in (where, self.severity, self.code, self.message, f"({self.checker})") if part)
+        return " ".join(
+            part
+            for part in (where, self.severity, self.code, self.message, f"({self.checker})")
+            if part
+        )
 
     @property
     def key(self) -> Key:
-        """What it is, wherever it stands: lines move with each edit, also those that a message names."""
+        """What it is, wherever it stands: lines move with each edit, also those that a message
+        names.
+        """
         return (self.checker, self.path, self.code, re.sub(r"\d+", "#", self.message))
 
     @property
@@ -56,7 +62,9 @@ class Diagnostic:
 def one_line(text: str, longest: int = LONGEST) -> str:
     """Make one plain line of a checker's text: it quotes files, which may hold anything."""
     text = _ODD.sub(" ", text).strip()
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    if len(text) <= longest:
+        return text
+    return text[: longest - 1] + "…"
 
 
 def counted(diagnostics: Iterable[Diagnostic]) -> Counter[Key]:
@@ -65,8 +73,12 @@ def counted(diagnostics: Iterable[Diagnostic]) -> Counter[Key]:
 
 
 def new_ones(diagnostics: Iterable[Diagnostic], before: Counter[Key]) -> list[Diagnostic]:
-    """Give those that were not there before. Of several that say the same in one file the last ones count as new."""
-    left, new = before.copy(), []
+    """Return those that were not there before.
+
+    Of several that say the same in one file the last ones count as new.
+    """
+    left = before.copy()
+    new = []
     for diagnostic in diagnostics:
         if left[diagnostic.key] > 0:
             left[diagnostic.key] -= 1
@@ -75,8 +87,12 @@ def new_ones(diagnostics: Iterable[Diagnostic], before: Counter[Key]) -> list[Di
     return new
 
 
-def listed(diagnostics: Sequence[Diagnostic], limit: int, rest_by: str = "read_lints shows them") -> str:
-    """Write diagnostics down, errors first, each on a line, with a notice where the limit cuts and how to see the rest."""
+def listed(
+    diagnostics: Sequence[Diagnostic], limit: int, rest_by: str = "read_lints shows them"
+) -> str:
+    """Write diagnostics down, errors first, each on a line, with a notice where the limit cuts and
+    how to see the rest.
+    """
     ordered = sorted(diagnostics, key=lambda each: each.order)
     lines = [str(each) for each in ordered[:limit]]
     if len(ordered) > limit:
@@ -86,9 +102,13 @@ def listed(diagnostics: Sequence[Diagnostic], limit: int, rest_by: str = "read_l
 
 
 def summed(diagnostics: Sequence[Diagnostic]) -> str:
-    """Say how many there are of each severity, and in how many files."""
+    """Return how many there are of each severity, and in how many files."""
     kinds = Counter(each.severity for each in diagnostics)
     names = {"error": "error", "warning": "warning", "info": "note"}
-    parts = [f"{kinds[kind]} {name}{'s' * (kinds[kind] != 1)}" for kind, name in names.items() if kinds[kind]]
+    parts = [
+        f"{kinds[kind]} {name}{'s' * (kinds[kind] != 1)}"
+        for kind, name in names.items()
+        if kinds[kind]
+    ]
     files = len({each.path for each in diagnostics})
     return f"{', '.join(parts)} in {files} file{'s' * (files != 1)}"

@@ -33,12 +33,22 @@ class Edit:
     created: bool = False
 
     def before(self, text: str) -> str | None:
-        """Give the text before the round from the text after it; ``None`` if it cannot be known."""
+        """Return the text before the round from the text after it.
+
+        ``None`` if it cannot be known.
+        """
         if self.created:
             return ""
-        now, left = text.replace("\r\n", "\n"), list(self.diffs)
-        while left:  # calls of one round may have run in another order: the last one is one that fits
-            fitting = ((was, diff) for diff in reversed(left) if diff and (was := undone(now, diff)) is not None)
+        now = text.replace("\r\n", "\n")
+        left = list(self.diffs)
+        while (
+            left
+        ):  # calls of one round may have run in another order: the last one is one that fits
+            fitting = (
+                (was, diff)
+                for diff in reversed(left)
+                if diff and (was := undone(now, diff)) is not None
+            )
             was, diff = next(fitting, (None, ""))
             if was is None:
                 return None
@@ -53,10 +63,13 @@ class Edit:
 
 
 def of_round(session: Session, results: Sequence[ToolResult]) -> dict[Path, Edit]:
-    """Give the files that the calls of a round have written, as the results of writing tools tell it."""
+    """Return the files that the calls of a round have written, as the results of writing tools tell
+    it.
+    """
     edits: dict[Path, Edit] = {}
     for result in results:
-        tool, data = session.tools.get(result.name), result.data
+        tool = session.tools.get(result.name)
+        data = result.data
         if result.code or tool is None or not tool.writes or not isinstance(data.get("path"), str):
             continue
         if data.get("deleted"):
@@ -76,5 +89,6 @@ def _real(workspace: Workspace, data: dict[str, Any]) -> Path | None:
 
 
 def _forget(session: Session, edits: dict[Path, Edit], data: dict[str, Any]) -> None:
-    if (path := _real(session.workspace, data)) is not None:
+    path = _real(session.workspace, data)
+    if path is not None:
         edits.pop(path, None)

@@ -1,4 +1,6 @@
-"""Slow checkers: run beside the work when nothing is edited for a while, and what is new is told at the end of a round."""
+"""Slow checkers: run beside the work when nothing is edited for a while, and what is new is told at
+the end of a round.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ PAUSE = 1.0
 """Seconds without an edit before slow checkers start."""
 
 Checked = list[tuple[Outcome, list[Path]]]
-"""What came of checkers, with the files and folders they looked at; none stands for all that a configuration names."""
+"""What came of checkers, with the files and folders they looked at.
+
+None stands for all that a configuration names.
+"""
 
 
 @attrs.define
@@ -72,7 +77,9 @@ class Later:
     _scope: trio.CancelScope = attrs.Factory(trio.CancelScope)
 
     def edited(self, agent: str, edits: Iterable[Edit]) -> None:
-        """Take note of edits: what was found is out of date, what runs ends, and begins again after a pause."""
+        """Take note of edits: what was found is out of date, what runs ends, and begins again after
+        a pause.
+        """
         if not self.settings.background:
             return
         for edit in edits:
@@ -91,18 +98,22 @@ class Later:
             self._news.new = [each for each in self._news.new if each not in found]
 
     async def news(self, agent: str) -> str | None:
-        """Give what there is to tell an agent, once; nothing of files that have changed since."""
+        """Return what there is to tell an agent, once; nothing of files that have changed since."""
         news = self._news
         if news is None or agent not in news.agents:
             return None
         news.agents.discard(agent)
         paths = {each.path for each in news.new}
-        same = await trio.to_thread.run_sync(lambda: {path for path in paths if self._is_older(path, news.began)})
+        same = await trio.to_thread.run_sync(
+            lambda: {path for path in paths if self._is_older(path, news.began)}
+        )
         if same == paths and self._news is news:
             self._keep(news.checked)
             self._lines.clear()
         new = [each for each in news.new if each.path in same]
-        return report.news(new, news.old, "after your last edits") if new else None
+        if new:
+            return report.news(new, news.old, "after your last edits")
+        return None
 
     def _is_older(self, path: str, moment: float) -> bool:
         try:
@@ -114,7 +125,9 @@ class Later:
         with scope:
             await trio.sleep(PAUSE)
             news = _News(set(self._agents), [], 0, time.time(), [])
-            for use, files in (await self.plan(list(self._lines))).items():  # one by one: the work has the machine
+            for use, files in (
+                await self.plan(list(self._lines))
+            ).items():  # one by one: the work has the machine
                 places = [] if is_whole(use, [use.folder]) else files
                 outcome = await check(self.session, use, places, self.settings.timeout)
                 if not outcome.problem:
@@ -126,7 +139,10 @@ class Later:
             self._news = news
 
     def _new(self, outcome: Outcome) -> list[Diagnostic]:
-        """Give what was not there last time. Where a checker has not looked yet, that is what stands in edited lines."""
+        """Return what was not there last time.
+
+        Where a checker has not looked yet, that is what stands in edited lines.
+        """
         known = self._known.get((outcome.use.checker.name, outcome.use.folder), _Known())
         root = self.session.workspace.root
         seen = [each for each in outcome.found if known.covers(root / each.path)]
@@ -139,10 +155,18 @@ class Later:
     def _keep(self, checked: Checked) -> None:
         root = self.session.workspace.root
         for outcome, places in checked:
-            if not outcome.problem and not outcome.use.checker.quick:  # those are compared with the file before
-                known = self._known.setdefault((outcome.use.checker.name, outcome.use.folder), _Known())
+            if (
+                not outcome.problem and not outcome.use.checker.quick
+            ):  # those are compared with the file before
+                known = self._known.setdefault(
+                    (outcome.use.checker.name, outcome.use.folder), _Known()
+                )
                 looked_at = places or [outcome.use.folder]
-                for key in [key for key in known.counts if any((root / key[1]).is_relative_to(p) for p in looked_at)]:
+                for key in [
+                    key
+                    for key in known.counts
+                    if any((root / key[1]).is_relative_to(p) for p in looked_at)
+                ]:
                     del known.counts[key]
                 known.counts += counted(outcome.found)
                 known.places |= set(looked_at)

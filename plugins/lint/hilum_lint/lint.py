@@ -1,4 +1,7 @@
-"""The half of a session: the tool and the hooks. What they need is loaded when they have something to do."""
+"""The half of a session: the tool and the hooks.
+
+What they need is loaded when they have something to do.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +39,17 @@ class Lint:
         settings: The settings.
 
     Attributes:
-        told_by: Name of the plugin that tells the errors of files with a prompt, by ``errors``; empty for this one itself.
+        told_by: Name of the plugin that tells the errors of files with a prompt, by ``errors``;
+            empty for this one itself.
 
     Raises:
         SettingsError: A checker of the user's own is not right.
     """
 
     def __init__(self, session: Session, nursery: trio.Nursery, settings: LintSettings) -> None:
-        self.session, self.nursery, self.settings = session, nursery, settings
+        self.session = session
+        self.nursery = nursery
+        self.settings = settings
         self.told_by = ""
         if settings.checkers:
             from hilum_lint.checkers import known
@@ -59,12 +65,14 @@ class Lint:
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
-        """Give the tool, with the time limit of this session's settings."""
+        """Return the tool, with the time limit of this session's settings."""
         return (attrs.evolve(self.read_lints, timeout=2 * self.settings.timeout + SLACK),)
 
     @tool(risk="read", effect="pure", reads=lambda arguments: arguments["paths"] or ["."])
     async def read_lints(self, call: Call, paths: list[str] | None = None) -> Output:
-        """Run the project's own linters and type checkers, after a series of edits. Errors come first.
+        """Run the project's own linters and type checkers, after a series of edits.
+
+        Errors come first.
 
         Args:
             paths: Files or folders; the whole workspace by default, which may take long.
@@ -73,20 +81,33 @@ class Lint:
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> Awaitable[str | None] | None:
-        """Tell of what is new since the files that this round has written were written, or what slow checkers found."""
+        """Tell of what is new since the files that this round has written were written, or what
+        slow checkers found.
+        """
         has_work = "looks" in vars(self) or any("diff" in result.data for result in results)
-        return self.looks.remind(agent, results) if self.settings.after_edit and has_work else None
+        if self.settings.after_edit and has_work:
+            return self.looks.remind(agent, results)
+        return None
 
     @hookimpl
     async def gather_context(self, agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
-        """Give what slow checkers found since the last run, and the errors of files that the prompt names."""
+        """Return what slow checkers found since the last run, and the errors of files that the
+        prompt names.
+        """
         is_ours = self.settings.in_context and not self.told_by
-        names = re.findall(r"(?<![\w./~-])[\w./~-]*[\w-]\.\w{1,5}\b", request.text[:20_000]) if is_ours else []
+        if is_ours:
+            names = re.findall(r"(?<![\w./~-])[\w./~-]*[\w-]\.\w{1,5}\b", request.text[:20_000])
+        else:
+            names = []
         has_work = "looks" in vars(self) or names
-        return await self.looks.context(agent, list(dict.fromkeys(names))[:NAMES]) if has_work else None
+        if has_work:
+            return await self.looks.context(agent, list(dict.fromkeys(names))[:NAMES])
+        return None
 
     async def errors(self, paths: Sequence[str | Path], seconds: float) -> list[Diagnostic]:
-        """Give the errors that quick checkers find in files, as these are on disk; none where ``lint.in_context`` is off.
+        """Return the errors that quick checkers find in files, as these are on disk.
+
+        None where ``lint.in_context`` is off.
 
         Args:
             paths: The files; the first few that are there are looked at.

@@ -42,7 +42,9 @@ def ruff(stdout: str, _: str) -> Iterator[Found]:
         each = msgspec.json.decode(line)
         code = each["code"] or "invalid-syntax"  # older ones give no code for what is no Python
         at = each["location"]
-        yield Found(each["filename"], at["row"], at["column"], _python_severity(code), code, each["message"])
+        yield Found(
+            each["filename"], at["row"], at["column"], _python_severity(code), code, each["message"]
+        )
 
 
 def pylint(stdout: str, _: str) -> Iterator[Found]:
@@ -50,7 +52,14 @@ def pylint(stdout: str, _: str) -> Iterator[Found]:
     severities = {"fatal": "error", "error": "error", "warning": "warning"}
     for each in msgspec.json.decode(stdout or "[]"):
         severity = severities.get(each["type"], "info")
-        yield Found(each["path"], each["line"], each["column"] + 1, severity, each["symbol"], each["message"])
+        yield Found(
+            each["path"],
+            each["line"],
+            each["column"] + 1,
+            severity,
+            each["symbol"],
+            each["message"],
+        )
 
 
 def pyright(stdout: str, _: str) -> Iterator[Found]:
@@ -59,12 +68,20 @@ def pyright(stdout: str, _: str) -> Iterator[Found]:
         at = each.get("range", {}).get("start", {"line": -1, "character": -1})
         severity = {"information": "info"}.get(each["severity"], each["severity"])
         yield Found(
-            each.get("file", ""), at["line"] + 1, at["character"] + 1, severity, each.get("rule", ""), each["message"]
+            each.get("file", ""),
+            at["line"] + 1,
+            at["character"] + 1,
+            severity,
+            each.get("rule", ""),
+            each["message"],
         )
 
 
 def eslint(stdout: str, _: str) -> Iterator[Found]:
-    """Read ``eslint --format json``. That it was not asked to look at an ignored file is no finding."""
+    """Read ``eslint --format json``.
+
+    That it was not asked to look at an ignored file is no finding.
+    """
     for file in msgspec.json.decode(stdout):
         for each in file["messages"]:
             if each["ruleId"] is None and each["message"].startswith("File ignored"):
@@ -78,7 +95,14 @@ def shellcheck(stdout: str, _: str) -> Iterator[Found]:
     """Read ``shellcheck --format json``."""
     for each in msgspec.json.decode(stdout):
         severity = {"error": "error", "warning": "warning"}.get(each["level"], "info")
-        yield Found(each["file"], each["line"], each["column"], severity, f"SC{each['code']}", each["message"])
+        yield Found(
+            each["file"],
+            each["line"],
+            each["column"],
+            severity,
+            f"SC{each['code']}",
+            each["message"],
+        )
 
 
 def cargo(stdout: str, _: str) -> Iterator[Found]:
@@ -88,9 +112,17 @@ def cargo(stdout: str, _: str) -> Iterator[Found]:
         message = told.get("message") if told.get("reason") == "compiler-message" else None
         spans = [span for span in (message or {}).get("spans", ()) if span["is_primary"]]
         if message and spans:
-            at, code = spans[-1], (message["code"] or {}).get("code", "")
+            at = spans[-1]
+            code = (message["code"] or {}).get("code", "")
             severity = {"error": "error", "warning": "warning"}.get(message["level"], "info")
-            yield Found(at["file_name"], at["line_start"], at["column_start"], severity, code, message["message"])
+            yield Found(
+                at["file_name"],
+                at["line_start"],
+                at["column_start"],
+                severity,
+                code,
+                message["message"],
+            )
 
 
 def syntax(stdout: str, _: str) -> Iterator[Found]:
@@ -100,10 +132,11 @@ def syntax(stdout: str, _: str) -> Iterator[Found]:
 
 
 def lines(pattern: str, severity: str | Callable[[str], str] = "error") -> Parser:
-    """Make a reader of lines.
+    """Create a reader of lines.
 
     Args:
-        pattern: Regular expression with the groups ``path``, ``line``, ``message``; also ``column``, ``severity``, ``code``.
+        pattern: Regular expression with the groups ``path``, ``line``, ``message``; also
+            ``column``, ``severity``, ``code``.
         severity: Where the line names none: the severity, or a function of the code.
     """
 
@@ -116,23 +149,39 @@ def lines(pattern: str, severity: str | Callable[[str], str] = "error") -> Parse
                 otherwise = severity if isinstance(severity, str) else severity(code)
                 kind = _named(given.get("severity", ""), otherwise)
                 column = int(given.get("column") or 0)
-                yield Found(given["path"], int(given["line"] or 0), column, kind, code, given["message"])
+                yield Found(
+                    given["path"], int(given["line"] or 0), column, kind, code, given["message"]
+                )
 
     return parse
 
 
 def _named(word: str, otherwise: str) -> str:
     word = word.lower()
-    known = {"warn": "warning", "note": "info", "information": "info", "hint": "info", "fatal": "error"}
+    known = {
+        "warn": "warning",
+        "note": "info",
+        "information": "info",
+        "hint": "info",
+        "fatal": "error",
+    }
     word = known.get(word, word)
-    return word if word in ("error", "warning", "info") else otherwise
+    if word in ("error", "warning", "info"):
+        return word
+    return otherwise
 
 
 mypy = lines(
-    r"(?P<path>.+?):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<severity>error|note): (?P<message>.*?)(?:  \[(?P<code>[\w-]+)\])?$"
+    r"(?P<path>.+?):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<severity>error|note):"
+    r" (?P<message>.*?)(?:  \[(?P<code>[\w-]+)\])?$"
 )
-flake8 = lines(r"(?P<path>.+?):(?P<line>\d+):(?P<column>\d+): (?P<code>\w+) (?P<message>.+)$", _python_severity)
+flake8 = lines(
+    r"(?P<path>.+?):(?P<line>\d+):(?P<column>\d+): (?P<code>\w+) (?P<message>.+)$", _python_severity
+)
 tsc = lines(
-    r"(?P<path>.+?)\((?P<line>\d+),(?P<column>\d+)\): (?P<severity>error|warning|message) (?P<code>TS\d+): (?P<message>.+)$"
+    r"(?P<path>.+?)\((?P<line>\d+),(?P<column>\d+)\): (?P<severity>error|warning|message)"
+    r" (?P<code>TS\d+): (?P<message>.+)$"
 )
-go_vet = lines(r"(?:vet: )?(?P<path>[^\s:#][^:]*\.go):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<message>.+)$")
+go_vet = lines(
+    r"(?:vet: )?(?P<path>[^\s:#][^:]*\.go):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<message>.+)$"
+)

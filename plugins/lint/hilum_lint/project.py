@@ -1,4 +1,7 @@
-"""What a project uses and where it is installed: found from its files, without running anything. All of it blocks a little."""
+"""What a project uses and where it is installed: found from its files, without running anything.
+
+All of it blocks a little.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,30 @@ from hilum import HilumError, Workspace
 from hilum_lint.checkers import Checker
 
 DEEP = 2
-"""How many folders below a folder are searched for configurations, where none stands in it or above."""
+"""How many folders below a folder are searched for configurations, where none stands in it or
+above.
+"""
 MOST_FOLDERS = 200
 _PASSED_OVER = {"node_modules", "target", "build", "dist", "__pycache__"}
 _LOCKS = {
     "python": {
-        "uv.lock": "uv sync", "poetry.lock": "poetry install", "pdm.lock": "pdm install",
+        "uv.lock": "uv sync",
+        "poetry.lock": "poetry install",
+        "pdm.lock": "pdm install",
         "Pipfile.lock": "pipenv install --dev",
-        "requirements-dev.txt": "pip install -r requirements-dev.txt", "pyproject.toml": "pip install in its environment",
+        "requirements-dev.txt": "pip install -r requirements-dev.txt",
+        "pyproject.toml": "pip install in its environment",
     },
     "node": {
-        "pnpm-lock.yaml": "pnpm install", "yarn.lock": "yarn install", "bun.lock": "bun install", "bun.lockb": "bun install",
-        "package-lock.json": "npm ci", "package.json": "npm install",
+        "pnpm-lock.yaml": "pnpm install",
+        "yarn.lock": "yarn install",
+        "bun.lock": "bun install",
+        "bun.lockb": "bun install",
+        "package-lock.json": "npm ci",
+        "package.json": "npm install",
     },
     "system": {},
-}  # fmt: skip
+}
 
 
 @attrs.frozen
@@ -59,7 +71,8 @@ class Use:
 
 @attrs.define(eq=False)
 class Project:
-    """The files of a workspace as they are now: what is read once is not read again, so make a new one for each look.
+    """The files of a workspace as they are now: what is read once is not read again, so make a new
+    one for each look.
 
     Args:
         workspace: The workspace.
@@ -74,7 +87,7 @@ class Project:
     _tables: dict[Path, Mapping[str, Any]] = attrs.Factory(dict)
 
     def plan(self, targets: Iterable[Path], *, quick: bool | None = None) -> dict[Use, list[Path]]:
-        """Say which checkers look at what.
+        """Return which checkers look at what.
 
         Args:
             targets: Files and folders, resolved; what is gone is left out.
@@ -84,34 +97,44 @@ class Project:
         for target in targets:
             is_folder = target.is_dir()
             fits = [
-                each for each in self.checkers if (each.folders if is_folder else target.name.endswith(each.suffixes))
+                each
+                for each in self.checkers
+                if (each.folders if is_folder else target.name.endswith(each.suffixes))
             ]
             wanted = fits if target.exists() else []
             used = [each for checker in wanted for each in self._uses(checker, target, is_folder)]
-            # Others that run say more of a file's syntax, for the version of Python that the project is for.
+            # Others that run say more of a file's syntax, for the version of Python that the
+            # project is for.
             better = any(use.program and use.checker.name in ("ruff", "flake8") for use, _ in used)
             for use, part in used:
-                if quick in (None, use.checker.quick) and not (use.checker.name == "syntax" and better):
+                if quick in (None, use.checker.quick) and not (
+                    use.checker.name == "syntax" and better
+                ):
                     plan.setdefault(use, []).append(part)
         return plan
 
-    # --- use ------------------------------------------------------------------------------------------------------------
+    # --- use --------------------------------------------------------------------------------------
 
     def _uses(self, checker: Checker, target: Path, is_folder: bool) -> list[tuple[Use, Path]]:
-        """Give where a checker is used for a target: in its folder or above, else below, each for its part of the target."""
+        """Return where a checker is used for a target: in its folder or above, else below, each for
+        its part of the target.
+        """
         above = list(self._upwards(target if is_folder else target.parent))
         for folder in above:
-            if found := self._shown(checker, folder):
+            found = self._shown(checker, folder)
+            if found:
                 return [(self._use(checker, folder, found), target)]
         if checker.always:
             return [(self._use(checker, above[-1], ""), target)]
         below = self._downwards(target) if is_folder else ()
         return [
-            (self._use(checker, folder, found), folder) for folder in below if (found := self._shown(checker, folder))
+            (self._use(checker, folder, found), folder)
+            for folder in below
+            if (found := self._shown(checker, folder))
         ]
 
     def _upwards(self, folder: Path) -> Iterator[Path]:
-        """Give a folder and those above it, up to the root it is in."""
+        """Yield a folder and those above it, up to the root it is in."""
         yield folder
         while folder not in self.workspace.roots and folder != folder.parent:
             folder = folder.parent
@@ -126,12 +149,14 @@ class Project:
                 for name in sorted(self._listed(above))
                 if not name.startswith(".") and name not in _PASSED_OVER
                 for path in (above / name,)
-                if path.is_dir() and not path.is_symlink() and "pyvenv.cfg" not in self._listed(path)
+                if path.is_dir()
+                and not path.is_symlink()
+                and "pyvenv.cfg" not in self._listed(path)
             ]
             yield from level[:MOST_FOLDERS]
 
     def _shown(self, checker: Checker, folder: Path) -> str:
-        """Say what in a folder shows that a checker is used; nothing if nothing does."""
+        """Return what in a folder shows that a checker is used; nothing if nothing does."""
         names = self._listed(folder)
         for config in checker.configs:
             file, _, table = config.partition("[")
@@ -148,11 +173,14 @@ class Project:
         program, problem = self._program(checker, folder)
         if checker.name == "syntax" and (needed := self._python(folder)) > sys.version_info[:2]:
             version = ".".join(map(str, sys.version_info[:2]))
-            program, problem = "", f"the project needs Python {needed[0]}.{needed[1]}, and hilum runs on {version}"
+            program = ""
+            problem = (
+                f"the project needs Python {needed[0]}.{needed[1]}, and hilum runs on {version}"
+            )
         return Use(checker, folder, told, program, problem, self._whole(checker, folder, config))
 
     def _whole(self, checker: Checker, folder: Path, config: str) -> tuple[str, ...]:
-        """Give the arguments to check all that a configuration names."""
+        """Return the arguments to check all that a configuration names."""
         file, _, table = config.partition("[")
         if checker.parts and '"references"' in self._text(
             folder / file
@@ -163,7 +191,7 @@ class Project:
         return checker.whole if named else ()
 
     def _python(self, folder: Path) -> tuple[int, int]:
-        """Give the oldest Python that a project says it runs on."""
+        """Return the oldest Python that a project says it runs on."""
         for above in self._upwards(folder):
             if "pyproject.toml" in self._listed(above):
                 wanted = self._entry(above / "pyproject.toml", "project.requires-python")
@@ -171,14 +199,18 @@ class Project:
                 return (int(found[1]), int(found[2])) if found else (3, 0)
         return (3, 0)
 
-    # --- programs -------------------------------------------------------------------------------------------------------
+    # --- programs ---------------------------------------------------------------------------------
 
     def _program(self, checker: Checker, folder: Path) -> tuple[str, str]:
-        """Give the path of a checker's program, or why there is none to run."""
+        """Return the path of a checker's program, or why there is none to run."""
         if checker.code and not self.trusted:
             return "", "it runs code of the project, and this folder is not trusted"
-        name, held_back = os.path.expanduser(checker.executable), ""
-        paths = [name] if os.path.isabs(name) else [os.path.join(place, name) for place in self._places(folder)]
+        name = os.path.expanduser(checker.executable)
+        held_back = ""
+        if os.path.isabs(name):
+            paths = [name]
+        else:
+            paths = [os.path.join(place, name) for place in self._places(folder)]
         for path in paths:
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 if self.trusted or name == sys.executable or self._is_outside(path):
@@ -189,29 +221,36 @@ class Project:
         return "", f"it is not installed{self._way(checker, folder)}"
 
     def _places(self, folder: Path) -> Iterator[str]:
-        """Give the folders of programs: the project's environments, the one that is active, then the PATH."""
+        """Yield the folders of programs: the project's environments, the one that is active, then
+        the PATH.
+        """
         for above in self._upwards(folder):
             yield from (str(above / name / "bin") for name in (".venv", "venv"))
             yield str(above / "node_modules" / ".bin")
-        if active := os.environ.get("VIRTUAL_ENV"):
+        active = os.environ.get("VIRTUAL_ENV")
+        if active:
             yield os.path.join(active, "bin")
         yield from (place for place in os.get_exec_path() if os.path.isabs(place))
 
     def _is_outside(self, path: str) -> bool:
-        """Whether neither the program nor the folder it is found in stands in the workspace, or in one that it names."""
+        """Return whether neither the program nor the folder it is found in stands in the workspace,
+        or in one that it names.
+        """
         stands = [Path(os.path.realpath(each)) for each in (path, os.path.dirname(path))]
         named = Path(os.path.abspath(path))
-        return not any(each.is_relative_to(root) for root in self.workspace.roots for each in (*stands, named))
+        return not any(
+            each.is_relative_to(root) for root in self.workspace.roots for each in (*stands, named)
+        )
 
     def _way(self, checker: Checker, folder: Path) -> str:
-        """Say how a project installs what it uses."""
+        """Return how a project installs what it uses."""
         for above in self._upwards(folder):
             for file, way in _LOCKS[checker.comes].items():
                 if file in self._listed(above):
                     return f"; the project's way is: {way}"
         return ""
 
-    # --- files ----------------------------------------------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------------------
 
     def _listed(self, folder: Path) -> frozenset[str]:
         if folder not in self._names:
@@ -244,7 +283,10 @@ class Project:
         if path.suffix == ".toml":
             parts = ("dependency-groups", "project", "tool")
             return any(_names_requirement(self._table(path).get(part), name) for part in parts)
-        return re.search(rf"\bid:\s*['\"]?{re.escape(name.removesuffix('-py'))}\b", self._text(path)) is not None
+        return (
+            re.search(rf"\bid:\s*['\"]?{re.escape(name.removesuffix('-py'))}\b", self._text(path))
+            is not None
+        )
 
 
 def _read(suffix: str, text: str) -> Mapping[str, Any]:
@@ -259,7 +301,9 @@ def _read(suffix: str, text: str) -> Mapping[str, Any]:
 
 
 def _names_requirement(value: Any, name: str) -> bool:
-    """Whether a requirement of that name stands in lists of them, or in tables as Poetry has them."""
+    """Return whether a requirement of that name stands in lists of them, or in tables as Poetry has
+    them.
+    """
     if isinstance(value, str):
         return re.match(rf"{re.escape(name)}(?![\w.-])", value, re.IGNORECASE) is not None
     if isinstance(value, list):

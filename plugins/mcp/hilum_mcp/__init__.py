@@ -1,6 +1,7 @@
 """MCP servers for the agent, and hilum as an MCP server.
 
-Importing it loads neither the SDK nor anything of HTTP; with no file of servers a session costs a few looks at the disk.
+Importing it loads neither the SDK nor anything of HTTP; with no file of servers a session costs a
+few looks at the disk.
 """
 
 from __future__ import annotations
@@ -24,14 +25,30 @@ if TYPE_CHECKING:
     from hilum_mcp.sources import Entry
 
 __all__ = [
-    "Config", "Entry", "Input", "Mcp", "McpServerSettings", "McpSettings", "Mistake", "Row", "Server",
-    "interpret_prompt", "open_session", "read_config",
-]  # fmt: skip
+    "Config",
+    "Entry",
+    "Input",
+    "Mcp",
+    "McpServerSettings",
+    "McpSettings",
+    "Mistake",
+    "Row",
+    "Server",
+    "interpret_prompt",
+    "open_session",
+    "read_config",
+]
 
 _HOMES = {
-    "Config": "server", "Input": "server", "Mistake": "server", "Server": "server", "read_config": "dialects",
-    "Entry": "sources", "Mcp": "half", "Row": "half",
-}  # fmt: skip
+    "Config": "server",
+    "Input": "server",
+    "Mistake": "server",
+    "Server": "server",
+    "read_config": "dialects",
+    "Entry": "sources",
+    "Mcp": "half",
+    "Row": "half",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -54,7 +71,8 @@ async def open_session(session: Session) -> AsyncIterator[Mcp | None]:
     seal = quick.seal_of(session.workspace.root)
     trusts: bool | None = None
     entries: dict[str, Entry] = {}
-    if (briefs := quick.load(seal)) is None:
+    briefs = quick.load(seal)
+    if briefs is None:
         from hilum_mcp import sources
 
         try:
@@ -63,7 +81,8 @@ async def open_session(session: Session) -> AsyncIterator[Mcp | None]:
             session.note("mcp.unreadable", say=f"No MCP server is started. {error}")
             yield None
             return
-        briefs, trusts = tuple(sources.briefs(catalog.entries)), catalog.trusts
+        briefs = tuple(sources.briefs(catalog.entries))
+        trusts = catalog.trusts
         entries = {entry.server.name: entry for entry in catalog.entries}
     if not briefs:
         yield None

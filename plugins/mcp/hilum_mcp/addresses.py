@@ -1,7 +1,8 @@
-"""Whether the address of a server may be reached: the same check as for pages, made before a connection is opened.
+"""Whether the address of a server may be reached: the same check as for pages, made before a
+connection is opened.
 
-The user may name servers on this machine and in their network; a project may name public ones, and those in `web.hosts`.
-Metadata services of clouds and link-local addresses are reached for nobody.
+The user may name servers on this machine and in their network; a project may name public ones, and
+those in `web.hosts`. Metadata services of clouds and link-local addresses are reached for nobody.
 """
 
 from __future__ import annotations
@@ -38,9 +39,14 @@ async def check_address(server: Server, hosts: frozenset[str], *, proxied: bool 
             return
         reach = Reach(hosts=hosts)
         if server.file.is_relative_to(config_folder()):
-            reach = msgspec.structs.replace(reach, loopback=True, hosts=hosts | {f"[{host}]" if ":" in host else host})
+            reach = msgspec.structs.replace(
+                reach, loopback=True, hosts=hosts | {f"[{host}]" if ":" in host else host}
+            )
         shown = f"[{host}]" if ":" in host else host
-        port = f":{parts.port}" if parts.port else ""  # without user and password, which a page's address may not have
+        if parts.port:
+            port = f":{parts.port}"
+        else:
+            port = ""  # without user and password, which a page's address may not have
         _, addresses = await located(f"{parts.scheme}://{shown}{port}/", reach)
         for address in addresses:
             if ip_address(address).is_link_local:
@@ -49,7 +55,10 @@ async def check_address(server: Server, hosts: frozenset[str], *, proxied: bool 
         return  # connecting says so
     except (AddressRefused, ValueError) as error:
         message = f"The MCP server {server.name} is not reached: {str(error).rstrip('.')}."
-        hint = "Servers on this machine or in your network belong in your own mcp.json; metadata services are never reached."
+        hint = (
+            "Servers on this machine or in your network belong in your own mcp.json; metadata"
+            " services are never reached."
+        )
         raise UsageError(message, code=errors.E_ADDRESS, hint=hint) from None
 
 

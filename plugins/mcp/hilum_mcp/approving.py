@@ -1,8 +1,10 @@
-"""What the user decided about servers: definitions of a project that were approved, and servers that are switched on or off.
+"""What the user decided about servers: definitions of a project that were approved, and servers
+that are switched on or off.
 
-It stands in ``mcp.toml`` beside the user's settings, bound to the real path of the project; nothing of it can stand in a
-project. An approval holds for one definition: another command, address, variable or list of tools is another definition. It
-also holds for the content of the project's files that the server executes (see ``content``).
+It stands in ``mcp.toml`` beside the user's settings, bound to the real path of the project; nothing
+of it can stand in a project. An approval holds for one definition: another command, address,
+variable or list of tools is another definition. It also holds for the content of the project's
+files that the server executes (see ``content``).
 """
 
 from __future__ import annotations
@@ -26,9 +28,13 @@ if TYPE_CHECKING:
 
     from hilum_mcp.sources import Entry
 
-APPROVED, SWITCHED, USER = "approved", "switched", "user"
+APPROVED = "approved"
+SWITCHED = "switched"
+USER = "user"
 MAX_LISTED = 8
-LATER, YES, NEVER = "Not now", "Yes, start it", "No, switch it off"
+LATER = "Not now"
+YES = "Yes, start it"
+NEVER = "No, switch it off"
 
 
 class Decisions(msgspec.Struct, frozen=True):
@@ -58,10 +64,12 @@ class Decisions(msgspec.Struct, frozen=True):
             data = tomllib.loads(path.read_text(encoding="utf-8"))
             return cls(_table(data, APPROVED, str), _table(data, SWITCHED, bool))
         except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(f"{path} cannot be read: {error}.", hint="Mend or remove it.") from None
+            raise UsageError(
+                f"{path} cannot be read: {error}.", hint="Mend or remove it."
+            ) from None
 
     def switched(self, root: str, name: str) -> bool | None:
-        """Whether the user switched a server on or off; ``None`` where neither.
+        """Return whether the user switched a server on or off; ``None`` where neither.
 
         Args:
             root: The project that describes it; empty where the user does.
@@ -70,7 +78,7 @@ class Decisions(msgspec.Struct, frozen=True):
         return self.switches.get(root or USER, {}).get(name)
 
     def missing(self, root: str, server: Server) -> str:
-        """Say why a definition of a project is not approved; empty where it is."""
+        """Return why a definition of a project is not approved; empty where it is."""
         known = self.approved.get(root, {}).get(server.name)
         shows = f"hilum mcp approve {server.name} shows it and asks."
         if not known:
@@ -85,25 +93,30 @@ class Decisions(msgspec.Struct, frozen=True):
         if not listed:
             return f"Its definition changed since you approved it. {shows}"
         more = f" and {len(listed) - MAX_LISTED} more" if len(listed) > MAX_LISTED else ""
-        return f"What it executes changed since you approved it: {', '.join(listed[:MAX_LISTED])}{more}. {shows}"
+        return (
+            "What it executes changed since you approved it:"
+            f" {', '.join(listed[:MAX_LISTED])}{more}. {shows}"
+        )
 
 
 def _table(data: dict[str, Any], name: str, kind: type) -> dict[str, dict[str, Any]]:
     table = data.get(name, {})
     if not isinstance(table, dict) or not all(
-        isinstance(inner, dict) and all(isinstance(value, kind) for value in inner.values()) for inner in table.values()
+        isinstance(inner, dict) and all(isinstance(value, kind) for value in inner.values())
+        for inner in table.values()
     ):
         raise ValueError(f"[{name}] must have a table for each folder")
     return table
 
 
 def file() -> Path:
-    """Give where decisions are kept."""
+    """Return where decisions are kept."""
     return config_folder() / DECISIONS
 
 
 def approve(root: str, server: Server) -> None:
-    """Approve the definition of a project's server, and the files of the project that it executes, as they are. Blocks.
+    """Approve the definition of a project's server, and the files of the project that it executes,
+    as they are. Blocks.
 
     Raises:
         UsageError: It cannot be written down, or it executes too much to be vouched for.
@@ -114,7 +127,9 @@ def approve(root: str, server: Server) -> None:
 
 
 def _files_file(root: str, server: Server) -> Path:
-    """Return the file that lists what was approved with a server: only to tell what changed, it decides nothing."""
+    """Return the file that lists what was approved with a server: only to tell what changed, it
+    decides nothing.
+    """
     mark = hashlib.sha256(os.fsencode(f"{root}\0{server.name}")).hexdigest()[:32]
     return data_folder() / "mcp" / "approved" / f"{mark}.json"
 
@@ -155,7 +170,7 @@ def _change(keys: list[str], value: object) -> None:
         raise UsageError(str(error), hint="Mend or remove the file.") from None
 
 
-# --- asking -------------------------------------------------------------------------------------------------------------
+# --- asking ---------------------------------------------------------------------------------------
 
 
 async def ask(session: Session, entries: Iterable[Entry]) -> list[Entry]:
@@ -175,14 +190,21 @@ async def ask(session: Session, entries: Iterable[Entry]) -> list[Entry]:
     root = await trio.to_thread.run_sync(os.path.realpath, session.workspace.root)
     waiting = [entry for entry in entries if entry.state == "unapproved"]
     plan = session.half(Plan)
-    if not waiting or plan is None or not session.attended or not await trio.to_thread.run_sync(trusted, root):
+    if (
+        not waiting
+        or plan is None
+        or not session.attended
+        or not await trio.to_thread.run_sync(trusted, root)
+    ):
         return []
     on = []
     for entry in waiting:
         shown = await trio.to_thread.run_sync(described, entry.server, root)
         asked = await plan.ask(session.agents["main"], "", shown, (LATER, YES, NEVER))
         # What is approved is what was shown: a command may have written to the files meanwhile.
-        if asked.answers == (YES,) and shown == await trio.to_thread.run_sync(described, entry.server, root):
+        if asked.answers == (YES,) and shown == await trio.to_thread.run_sync(
+            described, entry.server, root
+        ):
             await trio.to_thread.run_sync(approve, root, entry.server)
             on.append(msgspec.structs.replace(entry, state="on", reason=""))
         elif asked.answers == (NEVER,):
@@ -191,7 +213,7 @@ async def ask(session: Session, entries: Iterable[Entry]) -> list[Entry]:
 
 
 def described(server: Server, root: str = "") -> str:
-    """Say what an approval would start or reach, all of it, for the user to decide."""
+    """Return what an approval would start or reach, all of it, for the user to decide."""
     what = "start a program" if server.kind == "stdio" else "reach an address"
     asked = [f"{server.file} wants to {what} as the MCP server {server.name!r}:", *details(server)]
     if root:
@@ -200,7 +222,9 @@ def described(server: Server, root: str = "") -> str:
 
 
 def executed_rows(server: Server, root: str) -> list[str]:
-    """Write which files of the project a server executes, and what changed in them since it was approved."""
+    """Write which files of the project a server executes, and what changed in them since it was
+    approved.
+    """
     try:
         files = content.executed_files(server, root)
     except UsageError as error:
@@ -211,8 +235,12 @@ def executed_rows(server: Server, root: str) -> list[str]:
     more = f" and {len(files) - MAX_LISTED} more" if len(files) > MAX_LISTED else ""
     mark = content.digest(server, files)[7:19]
     rows = [f"  executes  {', '.join(names)}{more} of this project (content {mark})"]
-    if before := _read_files(root, server):
-        rows += [f"  since you approved it: {change}" for change in content.changes(before, files)[:MAX_LISTED]]
+    before = _read_files(root, server)
+    if before:
+        rows += [
+            f"  since you approved it: {change}"
+            for change in content.changes(before, files)[:MAX_LISTED]
+        ]
     return rows
 
 
@@ -224,7 +252,9 @@ def details(server: Server) -> list[str]:
 
     def value(name: str, text: str) -> str:
         secret = "${" not in text and (looks_secret(name, text) or name.lower() == "authorization")
-        return f"({len(text)} characters that are not shown)" if secret else text
+        if secret:
+            return f"({len(text)} characters that are not shown)"
+        return text
 
     rows = []
     if server.kind == "stdio":
@@ -234,10 +264,20 @@ def details(server: Server) -> list[str]:
         rows += [f"  given     {name} (from your environment)" for name in server.env_names]
         rows += [f"  variables of the file {server.env_file}"] if server.env_file else []
     else:
-        rows.append(f"  reaches   {server.url} ({'SSE' if server.kind == 'sse' else 'streamable HTTP'})")
-        rows += [f"  header    {name}: {value(name, text)}" for name, text in server.headers.items()]
-        rows += [f"  header    {name}: from your variable {variable}" for name, variable in server.header_names.items()]
-        rows += [f"  oauth     {name} = {value(name, text)}" for name, text in (server.oauth or {}).items()]
+        rows.append(
+            f"  reaches   {server.url} ({'SSE' if server.kind == 'sse' else 'streamable HTTP'})"
+        )
+        rows += [
+            f"  header    {name}: {value(name, text)}" for name, text in server.headers.items()
+        ]
+        rows += [
+            f"  header    {name}: from your variable {variable}"
+            for name, variable in server.header_names.items()
+        ]
+        rows += [
+            f"  oauth     {name} = {value(name, text)}"
+            for name, text in (server.oauth or {}).items()
+        ]
     if server.tools is not None:
         rows.append(f"  tools     only {', '.join(server.tools) or 'none'}")
     return rows + ([f"  tools     without {', '.join(server.without)}"] if server.without else [])

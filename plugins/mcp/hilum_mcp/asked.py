@@ -1,4 +1,6 @@
-"""Values that a server's description asks the user for (``${input:ID}``): asked once, kept for the user only."""
+"""Values that a server's description asks the user for (``${input:ID}``): asked once, kept for the
+user only.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,12 @@ Ask = Callable[[Input], str]
 
 
 def file() -> Path:
-    """Give where answers are kept."""
+    """Return where answers are kept."""
     return data_folder() / "mcp" / "inputs.json"
 
 
 def inputs_of(server: Server) -> dict[str, str]:
-    """Give what the user has answered for the inputs that a server asks for. Blocks."""
+    """Return what the user has answered for the inputs that a server asks for. Blocks."""
     if not wanted(server):
         return {}
     known = _kept().get(str(server.file), {})
@@ -29,11 +31,17 @@ def inputs_of(server: Server) -> dict[str, str]:
 
 
 def wanted(server: Server) -> list[str]:
-    """Give the inputs that a server's texts name."""
+    """Return the inputs that a server's texts name."""
     texts = (
-        server.command, *server.args, *server.env.values(), server.cwd, server.env_file, server.url, *server.headers.values(),
+        server.command,
+        *server.args,
+        *server.env.values(),
+        server.cwd,
+        server.env_file,
+        server.url,
+        *server.headers.values(),
         *(server.oauth or {}).values(),
-    )  # fmt: skip
+    )
     return list(dict.fromkeys(name for text in texts for name in _INPUT.findall(text)))
 
 
@@ -54,11 +62,15 @@ def ask(server: Server, inputs: Mapping[str, Input], ask: Ask | None) -> None:
         answer = (ask(asked) if ask else "") or asked.default
         if not answer:
             raise UsageError(
-                f"The MCP server {server.name} asks for {asked.description or name}, and has no answer.",
-                code=errors.E_NOT_CONFIGURED, hint=f"hilum mcp test {server.name} asks for it, at a terminal.",
-            )  # fmt: skip
+                f"The MCP server {server.name} asks for {asked.description or name}, and has no"
+                " answer.",
+                code=errors.E_NOT_CONFIGURED,
+                hint=f"hilum mcp test {server.name} asks for it, at a terminal.",
+            )
         if asked.options and answer not in asked.options:
-            raise UsageError(f"{answer!r} is none of {', '.join(asked.options)}.", hint="Choose one of them.")
+            raise UsageError(
+                f"{answer!r} is none of {', '.join(asked.options)}.", hint="Choose one of them."
+            )
         keep(server, {name: answer})
 
 

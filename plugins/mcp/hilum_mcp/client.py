@@ -37,7 +37,9 @@ LONGEST_PROMPT = 200_000
 
 
 class ServerClient:
-    """A server of a session. What talks to it is imported and made at its first use: most servers of most sessions have none.
+    """A server of a session.
+
+    What talks to it is imported and made at its first use: most servers of most sessions have none.
 
     Args:
         session: The session.
@@ -60,11 +62,16 @@ class ServerClient:
         nursery: trio.Nursery,
         changed: Callable[[ServerClient, bool], None],
     ) -> None:
-        self.session, self.brief, self.prefix, self.settings = session, brief, brief.prefix, settings
+        self.session = session
+        self.brief = brief
+        self.prefix = brief.prefix
+        self.settings = settings
         self.offer: Offer | None = None
         self.size = 0
         self.tools: list[Tool] = []
-        self._find, self._nursery, self._changed = find, nursery, changed
+        self._find = find
+        self._nursery = nursery
+        self._changed = changed
         if brief.offer is not None:
             self._take(brief.offer, brief.names)
 
@@ -85,9 +92,12 @@ class ServerClient:
 
         opening = Opening(self.session, self.server, self.settings, self._log, self._requests)
         connection = Connection(
-            self.name, opening, start_seconds(self.server, self.settings),
-            lambda _: self._changed(self, False), lambda _, client: self._serve(client),
-        )  # fmt: skip
+            self.name,
+            opening,
+            start_seconds(self.server, self.settings),
+            lambda _: self._changed(self, False),
+            lambda _, client: self._serve(client),
+        )
         self._nursery.start_soon(connection.run, name=f"mcp {self.name}")
         return connection
 
@@ -128,7 +138,7 @@ class ServerClient:
         return self.brief.name
 
     def serves(self, agent: Agent) -> bool:
-        """Whether the user lets an agent use it."""
+        """Return whether the user lets an agent use it."""
         chosen = self.settings.agents.get(self.name)
         return chosen is None or agent.name in chosen or agent.profile.name in chosen
 
@@ -142,7 +152,7 @@ class ServerClient:
             message = f"The agent {agent.name} may not use the MCP server {self.name} (mcp.agents)."
             raise ToolDenied(message, hint="Do without it.")
 
-    # --- what it offers -----------------------------------------------------------------------------------------------
+    # --- what it offers ---------------------------------------------------------------------------
 
     def take(self, new: Offer) -> None:
         """Take what it offers, and make tools of it."""
@@ -175,13 +185,18 @@ class ServerClient:
                 await trio.sleep(TOGETHER)
 
     def _is_more(self, new: Offer) -> bool:
-        """Whether an offer is worth keeping: not where only tools are missing that servers offer to who can ask a user."""
+        """Return whether an offer is worth keeping: not where only tools are missing that servers
+        offer to who can ask a user.
+        """
         if self.session.attended or self.offer is None:
             return True
         return not {tool.name for tool in new.tools} < {tool.name for tool in self.offer.tools}
 
     async def _listen(self, client: Client) -> None:
-        """Hear of changes where the protocol has a stream for that; else they come as notifications."""
+        """Hear of changes where the protocol has a stream for that.
+
+        Else they come as notifications.
+        """
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
@@ -193,7 +208,9 @@ class ServerClient:
         if not (tools or prompts):
             return
         try:
-            async with client.listen(tools_list_changed=tools, prompts_list_changed=prompts) as heard:
+            async with client.listen(
+                tools_list_changed=tools, prompts_list_changed=prompts
+            ) as heard:
                 async for _ in heard:
                     self._requests.changed.set()
         except ListenNotSupportedError:
@@ -201,14 +218,16 @@ class ServerClient:
         except (SubscriptionLost, MCPError, TimeoutError) as error:
             self._log.say(f"does not tell of changes: {reason_of(error)}")
 
-    # --- calls --------------------------------------------------------------------------------------------------------
+    # --- calls ------------------------------------------------------------------------------------
 
     def _tool(self, name: str, offered: Offered) -> Tool:
         described = offered.description or f"The tool {offered.name} of the MCP server {self.name}."
         run = functools.partial(self._call, offered.name)
-        # A server's claim that a tool only reads would spare it the questions and the journal: only the user can say so.
+        # A server's claim that a tool only reads would spare it the questions and the journal: only
+        # the user can say so.
         reads = offered.read_only and self.name in self.settings.trust_read_only
-        # The time limit is this module's own: it stands still while the user is asked, and progress renews it.
+        # The time limit is this module's own: it stands still while the user is asked, and progress
+        # renews it.
         made = Tool(
             name,
             described,
@@ -227,7 +246,9 @@ class ServerClient:
         from hilum_mcp import results
         from hilum_mcp.parsing import whole
 
-        arguments = whole(arguments)  # the SDK writes no half characters: the connection would break
+        arguments = whole(
+            arguments
+        )  # the SDK writes no half characters: the connection would break
         shown = trio.current_time() - OFTEN
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -241,7 +262,9 @@ class ServerClient:
         limit = self.brief.call_seconds or self.settings.call_seconds
         with self._requests.working(call.agent, call.id, limit) as work:
             answer = await self._ask(
-                work, lambda client: client.call_tool(tool, arguments, progress_callback=progress), tool
+                work,
+                lambda client: client.call_tool(tool, arguments, progress_callback=progress),
+                tool,
             )
         return results.output(answer, f"tool:{call.name}")
 
@@ -266,17 +289,27 @@ class ServerClient:
 
             why = reason_of(error)
             if too_large(why):
-                message = f"The MCP server {self.name} answers {what} with more than {LONGEST_LINE >> 20} MB."
+                message = (
+                    f"The MCP server {self.name} answers {what} with more than"
+                    f" {LONGEST_LINE >> 20} MB."
+                )
                 raise ToolError(message, code=errors.E_TOO_LARGE, hint=LESS) from None
             if why.startswith(NO_STATUS) and self.connection.refused:
                 why = self.connection.refused
             message = f"The MCP server {self.name} refuses {what}: {why}"
-            raise ToolError(message, code=errors.E_SERVER, hint="Look at the arguments, or do without.") from None
+            raise ToolError(
+                message, code=errors.E_SERVER, hint="Look at the arguments, or do without."
+            ) from None
         if work is not None and work.scope.cancelled_caught:
             message = (
-                f"{what} did not answer within {work.limit:g} seconds, and the MCP server {self.name} was told to stop."
+                f"{what} did not answer within {work.limit:g} seconds, and the MCP server"
+                f" {self.name} was told to stop."
             )
-            raise ToolError(message, code=errors.E_TIMEOUT, hint="It may have had its effect. Ask for less at once.")
+            raise ToolError(
+                message,
+                code=errors.E_TIMEOUT,
+                hint="It may have had its effect. Ask for less at once.",
+            )
         return answer
 
     async def read(self, uri: str, source: str) -> Output:
@@ -297,7 +330,7 @@ class ServerClient:
         return Output("\n\n".join(texts) or ("" if images else "It is empty."), tuple(images))
 
     async def resources(self) -> list[str]:
-        """Give a line for each resource and each template of resources.
+        """Return a line for each resource and each template of resources.
 
         Raises:
             ToolError: The server is down.
@@ -309,7 +342,9 @@ class ServerClient:
             from hilum_mcp import listing
 
             odd: list[str] = []
-            rows = await listing.pages(client.list_resources, "resources", odd, lambda each: _row(each.uri, each))
+            rows = await listing.pages(
+                client.list_resources, "resources", odd, lambda each: _row(each.uri, each)
+            )
             with suppress(MCPError):  # many servers have none, and do not know the question
                 rows += await listing.pages(
                     client.list_resource_templates,
@@ -323,7 +358,7 @@ class ServerClient:
         return found
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> str:
-        """Give the text of a prompt.
+        """Return the text of a prompt.
 
         Raises:
             ToolError: There is none, or the server is down.
@@ -332,7 +367,9 @@ class ServerClient:
         from hilum_mcp.parsing import whole
 
         arguments = whole(arguments)
-        found = await self._limited(lambda client: client.get_prompt(name, arguments), f"the prompt {name}")
+        found = await self._limited(
+            lambda client: client.get_prompt(name, arguments), f"the prompt {name}"
+        )
         parts = []
         for message in found.messages:
             texts, images = results.contents([message.content], f"mcp {self.name}")
@@ -340,14 +377,20 @@ class ServerClient:
             parts.append(text if message.role == "user" else f"[{message.role}]\n{text}")
         whole_text = "\n\n".join(parts)
         if len(whole_text) > LONGEST_PROMPT:
-            message = f"The prompt {name} of the MCP server {self.name} has {len(whole_text):,} characters."
+            message = (
+                f"The prompt {name} of the MCP server {self.name} has {len(whole_text):,}"
+                " characters."
+            )
             raise ToolError(
-                message, code=errors.E_TOO_LARGE, hint=f"{LONGEST_PROMPT:,} are taken. Say in your words what to do."
+                message,
+                code=errors.E_TOO_LARGE,
+                hint=f"{LONGEST_PROMPT:,} are taken. Say in your words what to do.",
             )
         return listing.text(whole_text, LONGEST_PROMPT)
 
     async def proposals(self, prompt: str, argument: str, given: dict[str, str]) -> list[str]:
-        """Give what the server proposes for an argument of a prompt, none where it proposes nothing.
+        """Return what the server proposes for an argument of a prompt, none where it proposes
+        nothing.
 
         Args:
             prompt: The prompt.
@@ -362,14 +405,18 @@ class ServerClient:
         from hilum_mcp.listing import text
         from hilum_mcp.parsing import whole
 
-        reference, context = PromptReference(type="ref/prompt", name=prompt), whole(given)
+        reference = PromptReference(type="ref/prompt", name=prompt)
+        context = whole(given)
 
         async def ask(client: Client) -> list[str]:
             if client.server_capabilities.completions is None:
                 return []
-            found = await client.complete(reference, {"name": argument, "value": ""}, context or None)
+            found = await client.complete(
+                reference, {"name": argument, "value": ""}, context or None
+            )
             return [
-                text(each.replace("\n", " "), LONGEST_PROPOSAL) for each in found.completion.values[:MOST_PROPOSALS]
+                text(each.replace("\n", " "), LONGEST_PROPOSAL)
+                for each in found.completion.values[:MOST_PROPOSALS]
             ]
 
         proposed: list[str] = await self._limited(ask, f"proposals for {argument}")
@@ -379,7 +426,10 @@ class ServerClient:
         limit = self.brief.call_seconds or self.settings.call_seconds
         with trio.move_on_after(limit + self.connection.start_seconds):
             return await self._ask(None, job, what)
-        raise ToolError(f"The MCP server {self.name} did not answer within {limit:g} seconds.", code=errors.E_TIMEOUT)
+        raise ToolError(
+            f"The MCP server {self.name} did not answer within {limit:g} seconds.",
+            code=errors.E_TIMEOUT,
+        )
 
 
 def _row(uri: str, each: Any) -> str:

@@ -35,7 +35,10 @@ def main(argv: Sequence[str]) -> int:
     if not folder.is_dir():
         raise UsageError(f"There is no folder {given}.", hint="Name an existing folder.")
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    desk = Desk(folder, sys.stdout, ask=_ask, typed=_typed) if terminal else Desk(folder, sys.stdout)
+    if terminal:
+        desk = Desk(folder, sys.stdout, ask=_ask, typed=_typed)
+    else:
+        desk = Desk(folder, sys.stdout)
     code = 130  # as shells have it for what was interrupted
     try:
         code = trio.run(run, words, desk)
@@ -46,7 +49,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _folder(argv: list[str]) -> tuple[list[str], str]:
-    """Take ``--workspace`` out of what stands before ``--``: behind it is a command of the user's own."""
+    """Take ``--workspace`` out of what stands before ``--``: behind it is a command of the user's
+    own.
+    """
     from hilum import UsageError, errors
 
     mine = argv[: argv.index("--")] if "--" in argv else argv
@@ -72,10 +77,17 @@ def _ask(question: str, secret: bool) -> str:
 
 
 async def _typed() -> str:
-    """Wait for a line at the terminal. The thread is left behind where nothing is typed, and ends with the program."""
+    """Wait for a line at the terminal.
+
+    The thread is left behind where nothing is typed, and ends with the program.
+    """
     import trio
 
-    return (await trio.to_thread.run_sync(os.read, 0, 65_536, abandon_on_cancel=True)).decode(errors="replace").strip()
+    return (
+        (await trio.to_thread.run_sync(os.read, 0, 65_536, abandon_on_cancel=True))
+        .decode(errors="replace")
+        .strip()
+    )
 
 
 async def reply(session: Session, rows: Callable[[], Iterable[Row]], line: str) -> str:

@@ -1,12 +1,14 @@
-"""One server of a session: a supervised task that starts it, keeps it, and starts it again when it falls.
+"""One server of a session: a supervised task that starts it, keeps it, and starts it again when it
+falls.
 
 ::
 
     idle ──► starting ──► up ──► down ──(back-off)──► starting …
                  └───────────────┘
 
-Whatever the SDK does when a server dies (it may cancel whoever stands in its block, and raise groups of errors) stays in this
-task. Who wants something of the server hands in a job; the job runs in the server's task and can be cancelled from outside.
+Whatever the SDK does when a server dies (it may cancel whoever stands in its block, and raise
+groups of errors) stays in this task. Who wants something of the server hands in a job; the job runs
+in the server's task and can be cancelled from outside.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ T = TypeVar("T")
 State = Literal["idle", "starting", "up", "down"]
 Connect = Callable[[Line], AbstractAsyncContextManager["Client"]]
 
-FIRST_DELAY, LONGEST_DELAY = 0.5, 60.0
+FIRST_DELAY = 0.5
+LONGEST_DELAY = 60.0
 MOST_STARTS = 5
 """Starts in a row that fail, before it is left alone until somebody calls it."""
 
@@ -87,7 +90,7 @@ class Connection:
     _wanted: trio.Event = attrs.Factory(trio.Event)
     _news: trio.Event = attrs.Factory(trio.Event)
 
-    # --- the task -----------------------------------------------------------------------------------------------------
+    # --- the task ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Start the server when it is wanted, and again when it falls, until cancelled."""
@@ -111,14 +114,17 @@ class Connection:
         """Start it and keep it until it falls."""
         line = self._line = Line()
         self.starts += 1
-        self.login, self._hopeless = "", False
+        self.login = ""
+        self._hopeless = False
         self._set("starting")
         failure: BaseException | None = None
         try:
             with trio.move_on_after(self.start_seconds) as patience:
                 async with self.connect(line) as client, trio.open_nursery() as nursery:
                     patience.deadline = math.inf
-                    self._client, self._nursery, self.error = client, nursery, ""
+                    self._client = client
+                    self._nursery = nursery
+                    self.error = ""
                     if self.served is not None:
                         nursery.start_soon(self._serve, client, line)
                     self._set("up")
@@ -136,7 +142,9 @@ class Connection:
             why = f"It did not start within {self.start_seconds:g} seconds."
             self.error = f"{why} {line.why}".strip()
         else:
-            self.error = line.why or (reason_of(failure) if failure is not None else "The connection ended.")
+            self.error = line.why or (
+                reason_of(failure) if failure is not None else "The connection ended."
+            )
 
     async def _serve(self, client: Client, line: Line) -> None:
         assert self.served is not None
@@ -147,11 +155,12 @@ class Connection:
 
     def _set(self, state: State) -> None:
         self.state = state
-        news, self._news = self._news, trio.Event()
+        news = self._news
+        self._news = trio.Event()
         news.set()
         self.changed(self)
 
-    # --- for others ---------------------------------------------------------------------------------------------------
+    # --- for others -------------------------------------------------------------------------------
 
     @property
     def refused(self) -> str:
@@ -187,7 +196,9 @@ class Connection:
 
     async def _use(self, job: Callable[[Client], Awaitable[T]], last: bool = False) -> T:
         await self._ready()
-        client, nursery, line = self._client, self._nursery, self._line
+        client = self._client
+        nursery = self._nursery
+        line = self._line
         assert client is not None
         assert nursery is not None
         task = _Job(job)
@@ -225,13 +236,21 @@ class Connection:
     def _down(self, what: str, why: str) -> ToolError:
         message = f"The MCP server {self.name} {what}. {why}".strip()
         if self.login or self._line.login:
-            return NeedsUser(message, code=errors.E_SERVER, hint=f"The user can log in: hilum mcp login {self.name}")
+            return NeedsUser(
+                message,
+                code=errors.E_SERVER,
+                hint=f"The user can log in: hilum mcp login {self.name}",
+            )
         if too_large(why):
             return ToolError(message, code=errors.E_TOO_LARGE, hint=LESS)
         wait = max(math.ceil(self._next - trio.current_time()), 1)
-        again = f"It is started again in {wait} s: try" if self._wanted.is_set() else f"Try again in {wait} s"
+        if self._wanted.is_set():
+            again = f"It is started again in {wait} s: try"
+        else:
+            again = f"Try again in {wait} s"
         hint = (
-            f"{again} once more if it is safe to repeat, or do without. hilum mcp logs {self.name} shows what it said."
+            f"{again} once more if it is safe to repeat, or do without. hilum mcp logs {self.name}"
+            " shows what it said."
         )
         return ToolError(message, code=errors.E_SERVER, hint=hint)
 
@@ -247,7 +266,9 @@ class _Job:
     """Something that runs in the server's task for somebody else."""
 
     def __init__(self, job: Callable[[Client], Awaitable[Any]]) -> None:
-        self.job, self.scope, self.done = job, trio.CancelScope(), trio.Event()
+        self.job = job
+        self.scope = trio.CancelScope()
+        self.done = trio.Event()
         self.value: Any = None
         self.error: Exception | None = None
         self.finished = False
@@ -264,6 +285,9 @@ class _Job:
 
 
 def _closed(error: Exception) -> bool:
-    """Whether an error may say that the connection is no more; servers use the number for errors of their own, too."""
+    """Return whether an error may say that the connection is no more.
+
+    Servers use the number for errors of their own, too.
+    """
     code = getattr(getattr(error, "error", None), "code", None)
     return code == -32000 or isinstance(error, trio.ClosedResourceError | trio.BrokenResourceError)

@@ -1,8 +1,10 @@
-"""The files of a workspace that a server's program executes: an approval is bound to their content, too.
+"""The files of a workspace that a server's program executes: an approval is bound to their content,
+too.
 
-Read off the command line as far as that goes: the command, scripts among its arguments, modules and packages that they import,
-`package.json`, `pyproject.toml` and `Makefile` with what they name. Where a script has a folder of its own, all code in that
-folder counts, as it may be loaded by ways that cannot be read.
+Read off the command line as far as that goes: the command, scripts among its arguments, modules and
+packages that they import, `package.json`, `pyproject.toml` and `Makefile` with what they name.
+Where a script has a folder of its own, all code in that folder counts, as it may be loaded by ways
+that cannot be read.
 """
 
 from __future__ import annotations
@@ -21,28 +23,61 @@ from hilum import UsageError, errors
 
 from hilum_mcp.server import Server
 
-MAX_FILES, MAX_BYTES = 2_000, 20_000_000
+MAX_FILES = 2_000
+MAX_BYTES = 20_000_000
 _CODE = (
-    ".py .pyi .pyx .so .js .mjs .cjs .jsx .ts .mts .cts .tsx .wasm .node .sh .bash .rb .pl .php .lua .go .rs .java .jar .class"
-    " .exe .dll .ps1 .bat .cmd .pth"
+    ".py .pyi .pyx .so .js .mjs .cjs .jsx .ts .mts .cts .tsx .wasm .node .sh .bash .rb .pl .php"
+    " .lua .go .rs .java .jar .class .exe .dll .ps1 .bat .cmd .pth"
 ).split()
-_PROJECTS = ("package.json", "pyproject.toml", "Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "deno.json",
-             "setup.py", "setup.cfg", ".npmrc", ".yarnrc.yml", "Dockerfile", "compose.yaml", "docker-compose.yml")  # fmt: skip
+_PROJECTS = (
+    "package.json",
+    "pyproject.toml",
+    "Makefile",
+    "makefile",
+    "GNUmakefile",
+    "justfile",
+    "Justfile",
+    "deno.json",
+    "setup.py",
+    "setup.cfg",
+    ".npmrc",
+    ".yarnrc.yml",
+    "Dockerfile",
+    "compose.yaml",
+    "docker-compose.yml",
+)
 _SKIPPED = frozenset({"node_modules", "__pycache__", ".git", ".venv", "venv"})
 # What runs a project rather than a script: then the project's description says what is executed.
 _RUNNERS = frozenset(
-    "npm npx pnpm yarn bun bunx deno uv uvx poetry pdm hatch pipenv pipx make gmake just docker podman cargo go node".split()
+    "npm npx pnpm yarn bun bunx deno uv uvx poetry pdm hatch pipenv pipx make gmake just docker"
+    " podman cargo go node".split()
 )
 _IMPORTS = re.compile(
-    r"^[ \t]*(?:from[ \t]+(?P<base>\.*[\w.]*)[ \t]+import[ \t]+(?P<inner>[\w, \t]+)|import[ \t]+(?P<names>[\w., \t]+))",
+    r"^[ \t]*(?:from[ \t]+(?P<base>\.*[\w.]*)[ \t]+import[ \t]+(?P<inner>[\w, \t]+)|import["
+    r" \t]+(?P<names>[\w., \t]+))",
     re.M,
 )
-_REQUIRES = re.compile(r"""(?:\bfrom\s*|\bimport\s*\(?\s*|\brequire\s*\(\s*)['"](\.{1,2}/[^'"]+)['"]""")
-_ENDINGS = ("", ".py", ".js", ".mjs", ".cjs", ".ts", ".json", "/__init__.py", "/__main__.py", "/index.js", "/index.ts")
+_REQUIRES = re.compile(
+    r"""(?:\bfrom\s*|\bimport\s*\(?\s*|\brequire\s*\(\s*)['"](\.{1,2}/[^'"]+)['"]"""
+)
+_ENDINGS = (
+    "",
+    ".py",
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".json",
+    "/__init__.py",
+    "/__main__.py",
+    "/index.js",
+    "/index.ts",
+)
 
 
 def executed_files(server: Server, workspace: str) -> dict[str, str]:
-    """Return the files of the workspace that a server executes, by path relative to it, each with a digest. Blocks.
+    """Return the files of the workspace that a server executes, by path relative to it, each with a
+    digest. Blocks.
 
     Args:
         server: As it is described; variables are not filled in.
@@ -66,9 +101,12 @@ def executed_files(server: Server, workspace: str) -> dict[str, str]:
         size += len(data)
         if len(found) >= MAX_FILES or size > MAX_BYTES:
             text = (
-                f"{server.name} executes more than {MAX_FILES:,} files or {MAX_BYTES // 1_000_000} MB of this project"
+                f"{server.name} executes more than {MAX_FILES:,} files or {MAX_BYTES // 1_000_000}"
+                " MB of this project"
             )
-            raise UsageError(f"{text}.", code=errors.E_FAILED, hint="Have it start from a folder of its own.")
+            raise UsageError(
+                f"{text}.", code=errors.E_FAILED, hint="Have it start from a folder of its own."
+            )
         found[os.path.relpath(path, workspace)] = hashlib.sha256(data).hexdigest()
     return found
 
@@ -91,12 +129,17 @@ class _Search:
     """Finds the files of one server."""
 
     def __init__(self, workspace: str, server: Server) -> None:
-        self.root, self.server = workspace, server
+        self.root = workspace
+        self.server = server
         given = server.cwd.replace("${workspaceFolder}", workspace)
         self.cwd = os.path.realpath(os.path.join(workspace, os.path.expanduser(given)))
         self.found: dict[str, None] = {}
         paths = [path for path in server.env.get("PYTHONPATH", "").split(os.pathsep) if path]
-        self.bases = [self.cwd, f"{self.cwd}/src", *(os.path.join(self.cwd, path) for path in paths)]
+        self.bases = [
+            self.cwd,
+            f"{self.cwd}/src",
+            *(os.path.join(self.cwd, path) for path in paths),
+        ]
 
     def add_command(self) -> None:
         """Find everything, beginning with the command line."""
@@ -138,7 +181,9 @@ class _Search:
         for text in named:
             if isinstance(text, str):
                 self._add_words(_split(text))
-        for module in re.findall(r'^\s*"?[\w.-]+"?\s*=\s*"([\w.]+):[\w.]+"', _text(f"{self.cwd}/pyproject.toml"), re.M):
+        for module in re.findall(
+            r'^\s*"?[\w.-]+"?\s*=\s*"([\w.]+):[\w.]+"', _text(f"{self.cwd}/pyproject.toml"), re.M
+        ):
             self._add_module(module)
 
     def _add_word(self, word: str) -> None:
@@ -150,7 +195,11 @@ class _Search:
         if os.path.isfile(path):
             self._add_file(path)
             folder = os.path.dirname(os.path.realpath(path))
-            if self._is_inside(folder) and not self._is_above(folder) and path.endswith(tuple(_CODE)):
+            if (
+                self._is_inside(folder)
+                and not self._is_above(folder)
+                and path.endswith(tuple(_CODE))
+            ):
                 self._add_folder(folder)
         elif os.path.isdir(path) and os.path.isfile(f"{path}/__main__.py"):
             self._add_folder(os.path.realpath(path))

@@ -1,7 +1,8 @@
 """Every dialect of MCP configuration read into one model.
 
-The clients agree on little but ``command`` and ``args``. The dialect is told from the table's name and the keys, and from the
-file only where two clients mean different things by one key (``url`` is SSE for Gemini; ``timeout`` is in other units).
+The clients agree on little but ``command`` and ``args``. The dialect is told from the table's name
+and the keys, and from the file only where two clients mean different things by one key (``url`` is
+SSE for Gemini; ``timeout`` is in other units).
 """
 
 from __future__ import annotations
@@ -18,20 +19,38 @@ from hilum_mcp.server import Config, Input, Mistake, Server
 
 # The first of these that a file has; a path of keys each.
 TABLES = [
-    ("mcpServers",), ("mcp_servers",), ("servers",), ("context_servers",), ("mcp", "servers"), ("mcp",), ("extensions",),
-    ("mcp.servers",), ("amp.mcpServers",), ("augment.advanced", "mcpServers"),
-]  # fmt: skip
+    ("mcpServers",),
+    ("mcp_servers",),
+    ("servers",),
+    ("context_servers",),
+    ("mcp", "servers"),
+    ("mcp",),
+    ("extensions",),
+    ("mcp.servers",),
+    ("amp.mcpServers",),
+    ("augment.advanced", "mcpServers"),
+]
 NO_TABLE = "It names no MCP servers"
-_CHOICES = {"allowed", "excluded", "enabled", "discovery", "serverCommand", "access", "gallery", "inputs", "assistant"}
+_CHOICES = {
+    "allowed",
+    "excluded",
+    "enabled",
+    "discovery",
+    "serverCommand",
+    "access",
+    "gallery",
+    "inputs",
+    "assistant",
+}
 _GOOSE = ("builtin", "platform", "frontend")
 
 
 def read_config(path: str | Path) -> Config:
-    """Read what a file says of MCP servers: the files of Claude, Cursor, VS Code, Gemini, opencode, Codex, Copilot, Windsurf,
-    Cline, Roo, Zed, goose and agent-plugins.org. Blocks.
+    """Read what a file says of MCP servers: the files of Claude, Cursor, VS Code, Gemini, opencode,
+    Codex, Copilot, Windsurf, Cline, Roo, Zed, goose and agent-plugins.org. Blocks.
 
-    Nothing is started, no variable is filled in, and nothing in the file approves anything. A mistake in one server costs no
-    other.
+    Nothing is started, no variable is filled in, and nothing in the file approves anything. A
+    mistake in one server costs no other.
 
     Args:
         path: The file: JSON (with comments), TOML or YAML by the end of its name.
@@ -44,7 +63,8 @@ def read_config(path: str | Path) -> Config:
         loaded = load(file)
     except Unreadable as error:
         return Config(file, {}, (Mistake(file, "", str(error), error.line),))
-    data, odd = loaded.data, loaded.odd
+    data = loaded.data
+    odd = loaded.odd
 
     def tell(reason: str, *keys: str) -> None:
         odd.append(Mistake(file, ".".join(keys), reason, loaded.line(keys) if keys else 0))
@@ -52,7 +72,10 @@ def read_config(path: str | Path) -> Config:
     keys, table = _table(data)
     if keys is None:
         if _looks_like_a_server(data):
-            tell(f'{NO_TABLE}, but describes one without a name: {{"mcpServers": {{"NAME": …}}}} goes around it.')
+            tell(
+                f'{NO_TABLE}, but describes one without a name: {{"mcpServers": {{"NAME": …}}}}'
+                " goes around it."
+            )
         elif data:
             known = ", ".join(".".join(each) for each in TABLES)
             tell(f"{NO_TABLE}: there is none of the tables {known}.")
@@ -64,15 +87,22 @@ def read_config(path: str | Path) -> Config:
         return Config(file, {}, tuple(odd), table=".".join(keys))
     for other in _others(data, keys):
         tell(
-            f"It was left out: the servers of {'.'.join(keys) or 'the file itself'} are read, and of one table only.",
+            f"It was left out: the servers of {'.'.join(keys) or 'the file itself'} are read, and"
+            " of one table only.",
             *other,
         )
     choose = _Choice(data, tell)
     servers: dict[str, Server] = {}
     for name, entry in table.items():
         try:
-            if keys == ("extensions",) and isinstance(entry, Mapping) and str(entry.get("type")) in _GOOSE:
-                raise ValueError("It is one of goose's own abilities, no server that others can start.")
+            if (
+                keys == ("extensions",)
+                and isinstance(entry, Mapping)
+                and str(entry.get("type")) in _GOOSE
+            ):
+                raise ValueError(
+                    "It is one of goose's own abilities, no server that others can start."
+                )
             server = choose(Reader(file, str(name), entry, ".".join(keys)).server())
         except ValueError as error:
             tell(str(error), *keys, str(name))
@@ -86,7 +116,9 @@ def read_config(path: str | Path) -> Config:
 
 
 def _table(data: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, Any]:
-    """Find the table of servers: the keys that lead to it (none: the file itself), and what stands there."""
+    """Find the table of servers: the keys that lead to it (none: the file itself), and what stands
+    there.
+    """
     for keys in TABLES:
         value = _at(data, keys)
         if value is not None and not _of_another_kind(keys, value):
@@ -98,7 +130,7 @@ def _table(data: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, Any]:
 
 
 def _named(table: list[Any], tell: Callable[[str], None]) -> dict[str, Any]:
-    """Make a mapping of a list of servers that have their names inside."""
+    """Create a mapping of a list of servers that have their names inside."""
     found: dict[str, Any] = {}
     for number, entry in enumerate(table, 1):
         name = entry.get("name") if isinstance(entry, Mapping) else None
@@ -116,12 +148,17 @@ def _at(data: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _of_another_kind(keys: tuple[str, ...], value: Any) -> bool:
-    """Whether a table is none of servers: VS Code's recommended or Zed's installed extensions, Gemini's choice of servers."""
+    """Return whether a table is none of servers: VS Code's recommended or Zed's installed
+    extensions, Gemini's choice of servers.
+    """
     if keys == ("extensions",):
         return not (
-            isinstance(value, Mapping) and any(_looks_like_a_server(each) or _of_goose(each) for each in value.values())
+            isinstance(value, Mapping)
+            and any(_looks_like_a_server(each) or _of_goose(each) for each in value.values())
         )
-    return keys == ("mcp",) and isinstance(value, Mapping) and bool(value) and set(value) <= _CHOICES
+    return (
+        keys == ("mcp",) and isinstance(value, Mapping) and bool(value) and set(value) <= _CHOICES
+    )
 
 
 def _of_goose(value: object) -> bool:
@@ -129,7 +166,7 @@ def _of_goose(value: object) -> bool:
 
 
 def _others(data: Mapping[str, Any], chosen: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Give the other tables of a file that hold servers."""
+    """Return the other tables of a file that hold servers."""
     found = []
     for keys in TABLES:
         value = _at(data, keys)
@@ -144,19 +181,25 @@ def _others(data: Mapping[str, Any], chosen: tuple[str, ...]) -> list[tuple[str,
 
 
 def _looks_like_a_server(value: object) -> bool:
-    return isinstance(value, Mapping) and any(key in value for key in ("command", "cmd", *ADDRESSES))
+    return isinstance(value, Mapping) and any(
+        key in value for key in ("command", "cmd", *ADDRESSES)
+    )
 
 
 class _Choice:
-    """Which servers a file lets be on beside their own keys: Gemini's ``mcp.allowed`` and ``mcp.excluded`` and their elders,
-    Claude Code's ``disabledMcpjsonServers``.
+    """Which servers a file lets be on beside their own keys: Gemini's ``mcp.allowed`` and
+    ``mcp.excluded`` and their elders, Claude Code's ``disabledMcpjsonServers``.
     """
 
     def __init__(self, data: Mapping[str, Any], tell: Any) -> None:
         self.lists: dict[tuple[str, ...], list[str]] = {}
         for keys in (
-            ("mcp", "excluded"), ("excludeMCPServers",), ("disabledMcpjsonServers",), ("mcp", "allowed"), ("allowMCPServers",)
-        ):  # fmt: skip
+            ("mcp", "excluded"),
+            ("excludeMCPServers",),
+            ("disabledMcpjsonServers",),
+            ("mcp", "allowed"),
+            ("allowMCPServers",),
+        ):
             value = _at(data, keys)
             if isinstance(value, list):
                 self.lists[keys] = [str(item) for item in value]
@@ -176,7 +219,9 @@ class _Choice:
         """Tell of names that are no server's."""
         for keys, names in self.lists.items():
             if servers and (missing := [name for name in names if name not in servers]):
-                self.tell(f"There is no server {', '.join(map(repr, missing[:5]))} in this file.", *keys)
+                self.tell(
+                    f"There is no server {', '.join(map(repr, missing[:5]))} in this file.", *keys
+                )
 
 
 def _inputs(data: Mapping[str, Any], tell: Any) -> dict[str, Input]:
@@ -190,16 +235,25 @@ def _inputs(data: Mapping[str, Any], tell: Any) -> dict[str, Input]:
                 tell("An input must be a mapping with an id; it was left out.", *keys)
                 continue
             if entry.get("type") == "command":
-                tell(f"The input {entry['id'][:80]!r} is a command of VS Code; you are asked for it instead.", *keys)
+                tell(
+                    f"The input {entry['id'][:80]!r} is a command of VS Code; you are asked for it"
+                    " instead.",
+                    *keys,
+                )
             options = entry.get("options")
-            values = (
-                [each.get("value") if isinstance(each, Mapping) else each for each in options or ()]
-                if isinstance(options, list)
-                else []
-            )
+            if isinstance(options, list):
+                values = [
+                    each.get("value") if isinstance(each, Mapping) else each
+                    for each in options or ()
+                ]
+            else:
+                values = []
             default = entry.get("default")
             found[entry["id"]] = Input(
-                entry["id"], str(entry.get("description", "")), entry.get("password") is True,
-                str(default) if isinstance(default, str | int | float) else "", tuple(map(str, values)),
-            )  # fmt: skip
+                entry["id"],
+                str(entry.get("description", "")),
+                entry.get("password") is True,
+                str(default) if isinstance(default, str | int | float) else "",
+                tuple(map(str, values)),
+            )
     return found

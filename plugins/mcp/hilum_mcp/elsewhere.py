@@ -1,7 +1,8 @@
-"""Requests to addresses that a server names for logging in: they go to checked addresses only, by a connection of their own.
+"""Requests to addresses that a server names for logging in: they go to checked addresses only, by a
+connection of their own.
 
-The address is checked where the socket is opened, so that a name which stands for one address when it is checked and for
-another a moment later leads nowhere. Imported with the SDK only.
+The address is checked where the socket is opened, so that a name which stands for one address when
+it is checked and for another a moment later leads nowhere. Imported with the SDK only.
 """
 
 from __future__ import annotations
@@ -22,21 +23,27 @@ if TYPE_CHECKING:
     import httpx
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
-MOST_BYTES, MOST_REDIRECTS, SECONDS = 1 << 20, 5, 30.0
+MOST_BYTES = 1 << 20
+MOST_REDIRECTS = 5
+SECONDS = 30.0
 
 
 def origin(url: str) -> tuple[str, str, int]:
-    """Give scheme, host and port of a URL.
+    """Return scheme, host and port of a URL.
 
     Raises:
         ValueError: Its port is no number.
     """
     parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0)
+    return (
+        parts.scheme,
+        parts.hostname or "",
+        parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0),
+    )
 
 
 def reach_of(server: str, hosts: frozenset[str] = frozenset()) -> Reach:
-    """Give what a server may name: what is public, and what the user lists.
+    """Return what a server may name: what is public, and what the user lists.
 
     A server on this machine may name others on this machine, as such servers are the user's own.
     """
@@ -44,7 +51,9 @@ def reach_of(server: str, hosts: frozenset[str] = frozenset()) -> Reach:
 
 
 async def allow(url: str, server: str, reach: Reach) -> None:
-    """Check an address that a server names: its own origin may be; else it must be reachable and https.
+    """Check an address that a server names: its own origin may be.
+
+    Else it must be reachable and https.
 
     Raises:
         OAuthFlowError: It may not be reached.
@@ -54,9 +63,13 @@ async def allow(url: str, server: str, reach: Reach) -> None:
             return
         target = await checked(url, reach)
     except (AddressRefused, ValueError) as error:
-        raise OAuthFlowError(f"The server names an address for logging in that is not reached. {error}") from None
+        raise OAuthFlowError(
+            f"The server names an address for logging in that is not reached. {error}"
+        ) from None
     if target.scheme != "https" and target.host not in LOCAL:
-        raise OAuthFlowError(f"The server names {target.host} for logging in without https, and it is not reached.")
+        raise OAuthFlowError(
+            f"The server names {target.host} for logging in without https, and it is not reached."
+        )
 
 
 async def send(request: httpx2.Request, reach: Reach) -> httpx2.Response:
@@ -67,13 +80,16 @@ async def send(request: httpx2.Request, reach: Reach) -> httpx2.Response:
     """
     import httpx
 
-    url, sent = str(request.url), await request.aread()
+    url = str(request.url)
+    sent = await request.aread()
     headers = {name: value for name, value in request.headers.items() if name.lower() != "host"}
     headers["accept-encoding"] = "identity"
     try:
         async with open_client(reach, timeout=SECONDS) as client:
             for _ in range(MOST_REDIRECTS):
-                async with client.stream(request.method, url, headers=headers, content=sent) as response:
+                async with client.stream(
+                    request.method, url, headers=headers, content=sent
+                ) as response:
                     body = await _body(response)
                 to = urljoin(url, response.headers.get("location", ""))
                 kept = response.status_code in (307, 308) or request.method == "GET"
@@ -81,7 +97,9 @@ async def send(request: httpx2.Request, reach: Reach) -> httpx2.Response:
                     break
                 url = to
     except AddressRefused as error:
-        raise OAuthFlowError(f"The server names an address for logging in that is not reached. {error}") from None
+        raise OAuthFlowError(
+            f"The server names an address for logging in that is not reached. {error}"
+        ) from None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         host = urlsplit(url).netloc
         raise OAuthFlowError(
@@ -101,20 +119,25 @@ async def _body(response: httpx.Response) -> bytes:
             data += chunk
             if len(data) > MOST_BYTES:
                 await response.aclose()
-                with suppress(Exception):  # the generators below end when they find the connection closed
+                with suppress(
+                    Exception
+                ):  # the generators below end when they find the connection closed
                     await anext(chunks)
                 raise ValueError(f"It is larger than {MOST_BYTES >> 20} MB.")
     return bytes(data)
 
 
 def proxied(url: str) -> bool:
-    """Whether the environment has a proxy for a URL: then the proxy looks its host up, and decides what is reached."""
+    """Return whether the environment has a proxy for a URL: then the proxy looks its host up, and
+    decides what is reached.
+    """
     parts = urlsplit(url)
     return parts.scheme in getproxies() and not proxy_bypass(parts.hostname or "")
 
 
 class Apart:
-    """What all ways of logging in share: the request itself goes its usual way, and every other to checked addresses.
+    """What all ways of logging in share: the request itself goes its usual way, and every other to
+    checked addresses.
 
     Attributes:
         server_url: The server.
@@ -124,7 +147,9 @@ class Apart:
     server_url = ""
     reach = Reach()
 
-    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+    async def _auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         flow = self._steps(request)
         try:
             sent = await flow.__anext__()
@@ -133,7 +158,9 @@ class Apart:
                     response = yield sent
                 else:
                     await allow(str(sent.url), self.server_url, self.reach)
-                    response = (yield sent) if proxied(str(sent.url)) else await send(sent, self.reach)
+                    response = (
+                        (yield sent) if proxied(str(sent.url)) else await send(sent, self.reach)
+                    )
                 sent = await flow.asend(response)
         except StopAsyncIteration:
             return
@@ -141,5 +168,5 @@ class Apart:
             await flow.aclose()
 
     def _steps(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Give all requests that a request needs, and itself."""
+        """Return all requests that a request needs, and itself."""
         return super()._auth_flow(request)  # type: ignore[misc, no-any-return]

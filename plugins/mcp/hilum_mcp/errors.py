@@ -17,12 +17,16 @@ class NeedsLogin(Exception):
 
 
 def too_large(why: str) -> bool:
-    """Whether something failed by the size of an answer: what is said of one here, or by the SDK of an event."""
-    return TOO_LARGE.partition("{")[0] in why or ("event exceeded the" in why and "byte limit" in why)
+    """Return whether something failed by the size of an answer: what is said of one here, or by the
+    SDK of an event.
+    """
+    return TOO_LARGE.partition("{")[0] in why or (
+        "event exceeded the" in why and "byte limit" in why
+    )
 
 
 def single(error: BaseException) -> BaseException:
-    """Give the first error of nested groups that is no group."""
+    """Return the first error of nested groups that is no group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -34,18 +38,27 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, HilumError):
         return str(error)
     told: BaseException | None = error
-    while told is not None and not str(told):  # libraries of HTTP hide the reason behind an error of their own
+    while told is not None and not str(
+        told
+    ):  # libraries of HTTP hide the reason behind an error of their own
         told = told.__cause__ or told.__context__
     text = " ".join(str(told or "").split())[:LONGEST] or type(error).__name__
-    if said := getattr(getattr(error, "error", None), "message", ""):  # an error of the protocol
+    said = getattr(getattr(error, "error", None), "message", "")
+    if said:  # an error of the protocol
         text = " ".join(str(said).split())[:LONGEST]
     elif type(error).__name__ == "ValidationError":
         first = error.errors()[0]  # type: ignore[attr-defined]
         text = f"It answers what the protocol does not have: {'.'.join(map(str, first['loc']))}: {first['msg']}"[
             :LONGEST
         ]
-    elif type(error).__name__ == "HTTPStatusError":  # its text has the whole address, which may hold a key
+    elif (
+        type(error).__name__ == "HTTPStatusError"
+    ):  # its text has the whole address, which may hold a key
         text = f"HTTP {error.response.status_code}"  # type: ignore[attr-defined]
-    elif isinstance(error, OSError) or type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore2"):
+    elif isinstance(error, OSError) or type(error).__module__.partition(".")[0] in (
+        "httpx",
+        "httpx2",
+        "httpcore2",
+    ):
         text = f"{type(error).__name__}: {text}"
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,7 +1,9 @@
-"""HTTP of the first era: a stream of events that names where messages are posted, and answers to them as events.
+"""HTTP of the first era: a stream of events that names where messages are posted, and answers to
+them as events.
 
-Not the SDK's transport: that takes events of 1 MB at most, where an image is larger, waits for each post before the next one,
-so that nothing can be cancelled, and leaves who waits for an answer alone where a post fails.
+Not the SDK's transport: that takes events of 1 MB at most, where an image is larger, waits for each
+post before the next one, so that nothing can be cancelled, and leaves who waits for an answer alone
+where a post fails.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ HEARD = 5.0
 
 
 @asynccontextmanager
-async def events_transport(client: httpx2.AsyncClient, url: str, line: Line) -> AsyncIterator[tuple[Any, Any]]:
+async def events_transport(
+    client: httpx2.AsyncClient, url: str, line: Line
+) -> AsyncIterator[tuple[Any, Any]]:
     """Reach a server and give the two streams that the SDK reads and writes.
 
     Args:
@@ -55,35 +59,46 @@ async def events_transport(client: httpx2.AsyncClient, url: str, line: Line) -> 
 
 
 def same_origin(url: str, other: str) -> bool:
-    """Whether two addresses have one origin, or the other is the same host by ``https``."""
+    """Return whether two addresses have one origin, or the other is the same host by ``https``."""
     import httpx2
 
     try:
-        here, there = httpx2.URL(url), httpx2.URL(other)
+        here = httpx2.URL(url)
+        there = httpx2.URL(other)
     except httpx2.InvalidURL:
         return False
     plain = (here.scheme, here.port, there.scheme, there.port) == ("http", None, "https", None)
-    return here.host == there.host and (plain or (here.scheme, here.port) == (there.scheme, there.port))
+    return here.host == there.host and (
+        plain or (here.scheme, here.port) == (there.scheme, there.port)
+    )
 
 
-async def _read(events: httpx2.EventSource, into: Any, line: Line, task_status: trio.TaskStatus[str]) -> None:
+async def _read(
+    events: httpx2.EventSource, into: Any, line: Line, task_status: trio.TaskStatus[str]
+) -> None:
     """Pass on messages; the first event says where the client's own are posted."""
     import anyio
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
-    garbage, posted, url = 0, False, str(events.response.url)
+    garbage = 0
+    posted = False
+    url = str(events.response.url)
     async for event in events:
         if event.event == "endpoint" and not posted:
-            place, posted = urljoin(url, event.data.strip()), True
+            place = urljoin(url, event.data.strip())
+            posted = True
             if not same_origin(url, place):
                 raise Broken(f"It wants messages to be sent to another server, {place[:200]}.")
             task_status.started(place)
         elif event.event == "message" and event.data:
             try:
-                message: Any = SessionMessage(jsonrpc_message_adapter.validate_json(event.data, by_name=False))
+                message: Any = SessionMessage(
+                    jsonrpc_message_adapter.validate_json(event.data, by_name=False)
+                )
             except ValueError as error:
-                message, garbage = error, garbage + 1
+                message = error
+                garbage = garbage + 1
                 if garbage > MOST_GARBAGE:
                     raise Broken("It sends what is no message of the protocol.") from None
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -94,7 +109,9 @@ async def _read(events: httpx2.EventSource, into: Any, line: Line, task_status: 
 
 
 async def _write(client: httpx2.AsyncClient, place: str, out: Any, into: Any) -> None:
-    """Post messages. None waits for a request before it: a server may answer a post when its work is done.
+    """Post messages.
+
+    None waits for a request before it: a server may answer a post when its work is done.
 
     A notice is heard first: before ``initialized`` a server may refuse whatever else is asked.
     """
@@ -109,13 +126,17 @@ async def _write(client: httpx2.AsyncClient, place: str, out: Any, into: Any) ->
                     await heard.wait()
 
 
-async def _post(client: httpx2.AsyncClient, place: str, message: Any, into: Any, heard: trio.Event) -> None:
+async def _post(
+    client: httpx2.AsyncClient, place: str, message: Any, into: Any, heard: trio.Event
+) -> None:
     """Post a message; whose post is refused is told, since no event will answer it."""
     import anyio
     from mcp.shared.message import SessionMessage
     from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCRequest
 
-    answer = await client.post(place, json=message.model_dump(by_alias=True, mode="json", exclude_unset=True))
+    answer = await client.post(
+        place, json=message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+    )
     heard.set()
     arrived = answer.status_code < 400 and answer.request.method == "POST"
     if not arrived and isinstance(message, JSONRPCRequest):

@@ -1,4 +1,7 @@
-"""Forms that servers have the user fill in: flat objects of texts, numbers, choices; one question a field."""
+"""Forms that servers have the user fill in: flat objects of texts, numbers, choices.
+
+One question a field.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,23 @@ from typing import Any
 
 import msgspec
 
-DECLINE, SKIP = "Decline", "Leave it empty"
-YES, NO = "Yes", "No"
-MOST_FIELDS, MOST_CHOICES, LONGEST = 20, 8, 300
+DECLINE = "Decline"
+SKIP = "Leave it empty"
+YES = "Yes"
+NO = "No"
+MOST_FIELDS = 20
+MOST_CHOICES = 8
+LONGEST = 300
 _SECRET = re.compile(
-    r"pass(word|phrase|code)|secret|credential|(private|api|access).?key|(?<![a-z])(token|pin|cvv|cvc)(?![a-z])", re.I
+    r"pass(word|phrase|code)|secret|credential|(private|api|access).?key|(?<![a-z])(token|pin|cvv|cvc)(?![a-z])",
+    re.I,
 )
 _BOUNDS = {
-    "integer": ("minimum", "maximum"), "number": ("minimum", "maximum"), "string": ("minLength", "maxLength"),
+    "integer": ("minimum", "maximum"),
+    "number": ("minimum", "maximum"),
+    "string": ("minLength", "maxLength"),
     "array": ("minItems", "maxItems"),
-}  # fmt: skip
+}
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -50,15 +60,21 @@ class Field(msgspec.Struct, frozen=True):
     def options(self) -> tuple[str, ...]:
         """What the user may choose; what is left to be typed is not among them.
 
-        The first is what Enter takes: what the server proposes, else nothing, else no. Enter agrees to nothing by itself.
+        The first is what Enter takes: what the server proposes, else nothing, else no. Enter agrees
+        to nothing by itself.
         """
         own = (NO, YES) if self.kind == "boolean" else tuple(self.choices)
-        own = (self.default, *(each for each in own if each != self.default)) if self.default else own
-        own, skip = own[:MOST_CHOICES], () if self.required else (SKIP,)
-        return (*own, *skip, DECLINE) if self.default else (*skip, *own, DECLINE)
+        own = (
+            (self.default, *(each for each in own if each != self.default)) if self.default else own
+        )
+        own = own[:MOST_CHOICES]
+        skip = () if self.required else (SKIP,)
+        if self.default:
+            return (*own, *skip, DECLINE)
+        return (*skip, *own, DECLINE)
 
     def value(self, given: Sequence[str]) -> Any:
-        """Give the value that an answer stands for, ``None`` for none.
+        """Return the value that an answer stands for, ``None`` for none.
 
         Raises:
             ValueError: It can be none; says what it may be.
@@ -68,13 +84,20 @@ class Field(msgspec.Struct, frozen=True):
         value = self._read(given)
         size = value if isinstance(value, int | float) else len(value)
         if not self.least <= size <= self.most:
-            what = "" if isinstance(value, int | float) else " letters" if isinstance(value, str) else " of them"
+            what = (
+                ""
+                if isinstance(value, int | float)
+                else " letters"
+                if isinstance(value, str)
+                else " of them"
+            )
             raise ValueError(f"It must be {_range(self.least, self.most)}{what}")
         return value
 
     def _read(self, given: Sequence[str]) -> Any:
         if self.choices:
-            if wrong := [each for each in given if each not in self.choices]:
+            wrong = [each for each in given if each not in self.choices]
+            if wrong:
                 raise ValueError(f"{wrong[0]!r} is none of the choices")
             values = [self.choices[each] for each in given]
             return values if self.multiple else values[0]
@@ -95,11 +118,13 @@ class Field(msgspec.Struct, frozen=True):
 def _range(least: float, most: float) -> str:
     if most == math.inf:
         return f"{least:g} or more"
-    return f"{most:g} or less" if least == -math.inf else f"{least:g} to {most:g}"
+    if least == -math.inf:
+        return f"{most:g} or less"
+    return f"{least:g} to {most:g}"
 
 
 def secret(text: str) -> bool:
-    """Whether a form seems to ask for something that belongs into no form."""
+    """Return whether a form seems to ask for something that belongs into no form."""
     return _SECRET.search(text) is not None
 
 
@@ -119,12 +144,19 @@ def fields(schema: Mapping[str, Any]) -> list[Field]:
 def _field(name: str, about: Any, required: bool) -> Field:
     if not isinstance(about, Mapping):
         raise ValueError(f"The field {name} is no object.")
-    said = ": ".join(str(about[key])[:LONGEST] for key in ("title", "description") if about.get(key)) or name[:LONGEST]
-    kind, multiple, default = about.get("type", "string"), False, about.get("default")
+    said = (
+        ": ".join(str(about[key])[:LONGEST] for key in ("title", "description") if about.get(key))
+        or name[:LONGEST]
+    )
+    kind = about.get("type", "string")
+    multiple = False
+    default = about.get("default")
     least, most = (about.get(key) for key in _BOUNDS.get(str(kind), ("", "")))
     if kind == "array":
         items = about.get("items")
-        about, kind, multiple = items if isinstance(items, Mapping) else {}, "string", True
+        about = items if isinstance(items, Mapping) else {}
+        kind = "string"
+        multiple = True
     if kind not in ("string", "number", "integer", "boolean"):
         raise ValueError(f"The field {name} is of type {kind}.")
     choices: dict[str, str] = {}
@@ -133,7 +165,9 @@ def _field(name: str, about: Any, required: bool) -> Field:
             choices[str(each.get("title") or each["const"])[:LONGEST]] = str(each["const"])
     if not choices:
         shown = about.get("enumNames") or about.get("enum") or ()
-        choices = {str(s)[:LONGEST]: str(v) for s, v in zip(shown, about.get("enum") or (), strict=False)}
+        choices = {
+            str(s)[:LONGEST]: str(v) for s, v in zip(shown, about.get("enum") or (), strict=False)
+        }
     if multiple and not choices:
         raise ValueError(f"The field {name} is a list without choices.")
     more = f" ({kind})" if kind in ("number", "integer") else ""
@@ -144,12 +178,22 @@ def _field(name: str, about: Any, required: bool) -> Field:
 
 
 def _default(value: Any, kind: str, choices: Mapping[str, str]) -> str:
-    """Give what a server proposes as the user sees it; empty where it is none of the field's values."""
+    """Return what a server proposes as the user sees it.
+
+    Empty where it is none of the field's values.
+    """
     if choices:
         return next((shown for shown, each in choices.items() if each == value), "")
     if kind == "boolean":
-        return {True: YES, False: NO}.get(value, "") if isinstance(value, bool) else ""
+        if isinstance(value, bool):
+            return {True: YES, False: NO}.get(value, "")
+        return ""
     fits = {"string": str, "number": int | float, "integer": int}[kind]
     text = str(value)
-    plain = isinstance(value, fits) and not isinstance(value, bool) and text.strip() and text not in (SKIP, DECLINE)
+    plain = (
+        isinstance(value, fits)
+        and not isinstance(value, bool)
+        and text.strip()
+        and text not in (SKIP, DECLINE)
+    )
     return text if plain and len(text) <= LONGEST else ""

@@ -1,4 +1,5 @@
-"""Servers that are reached by HTTP: streamable HTTP over the SDK, and HTTP with SSE of the first era.
+"""Servers that are reached by HTTP: streamable HTTP over the SDK, and HTTP with SSE of the first
+era.
 
 Redirects are followed on the server's own origin only. Proxies and certificates are those of the
 environment (``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE``).
@@ -26,12 +27,17 @@ if TYPE_CHECKING:
     from hilum_mcp.server import Server
 
 CONNECT = 15.0
-"""Seconds to reach a server. An open stream may be silent for as long as a call may take: calls have limits of their own."""
+"""Seconds to reach a server.
+
+An open stream may be silent for as long as a call may take: calls have limits of their own.
+"""
 
 GOODBYE = 0.2
 """Seconds to tell a server that its session is over."""
 
-_WANTED = re.compile(r'(?i)^bearer\b(?=.*\berror="?insufficient_scope).*\bscope="([\x20-\x21\x23-\x5b\x5d-\x7e]+)"')
+_WANTED = re.compile(
+    r'(?i)^bearer\b(?=.*\berror="?insufficient_scope).*\bscope="([\x20-\x21\x23-\x5b\x5d-\x7e]+)"'
+)
 
 _GONE = (404, 410)
 """Status of a post in the first era that says that its stream is no more."""
@@ -67,7 +73,10 @@ async def http_transport(
     given = {"accept-encoding": "identity", **_headers(server)}
 
     def client() -> httpx2.AsyncClient:
-        hooks: dict[str, list[Callable[..., Any]]] = {"request": [watch.asks], "response": [watch.hears]}
+        hooks: dict[str, list[Callable[..., Any]]] = {
+            "request": [watch.asks],
+            "response": [watch.hears],
+        }
         return httpx2.AsyncClient(
             headers=given,
             timeout=httpx2.Timeout(CONNECT, read=None, pool=None),
@@ -85,7 +94,10 @@ async def http_transport(
                 return
             stack.push_async_callback(watch.goodbye, http)
             made = streamable_http_client(
-                server.url, http_client=http, terminate_on_close=False, max_sse_event_size=LONGEST_LINE
+                server.url,
+                http_client=http,
+                terminate_on_close=False,
+                max_sse_event_size=LONGEST_LINE,
             )
             read, write = await stack.enter_async_context(made)
             into, heard = anyio.create_memory_object_stream[Any](0)
@@ -103,7 +115,10 @@ async def http_transport(
         raise
     except* httpx2.TransportError as group:
         why = reason_of(group)
-        trust = " SSL_CERT_FILE names a certificate of your own to trust." if "CERTIFICATE_VERIFY" in why else ""
+        if "CERTIFICATE_VERIFY" in why:
+            trust = " SSL_CERT_FILE names a certificate of your own to trust."
+        else:
+            trust = ""
         line.lose(f"{place(server.url)} cannot be reached. {why}{trust}")
         raise
     except* (httpx2.HTTPStatusError, MCPError) as group:
@@ -115,7 +130,10 @@ async def http_transport(
 
 
 async def _pass_on(read: Any, into: Any, line: Line) -> None:
-    """Pass on what a server sends; the end of it is the end of the connection, which the SDK does not tell."""
+    """Pass on what a server sends.
+
+    The end of it is the end of the connection, which the SDK does not tell.
+    """
     import anyio
 
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -128,7 +146,7 @@ async def _pass_on(read: Any, into: Any, line: Line) -> None:
 
 
 def place(url: str) -> str:
-    """Give an address without what may be secret in it: user, password, query."""
+    """Return an address without what may be secret in it: user, password, query."""
     from urllib.parse import urlsplit
 
     try:
@@ -139,32 +157,49 @@ def place(url: str) -> str:
 
 
 def _headers(server: Server) -> dict[str, str]:
-    """Give the headers of each request; a line break at the end of a value, as of a file, is no part of it.
+    """Return the headers of each request.
+
+    A line break at the end of a value, as of a file, is no part of it.
 
     Raises:
         UsageError: One is none; its value is not told.
     """
     found = {name: value.strip() for name, value in server.headers.items()}
     for name, value in found.items():
-        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not re.fullmatch(r"[\t\x20-\x7e]*", value):
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not re.fullmatch(
+            r"[\t\x20-\x7e]*", value
+        ):
             raise UsageError(
-                f"The header {name!r} of the MCP server {server.name} has characters that no header may have.",
+                f"The header {name!r} of the MCP server {server.name} has characters that no header"
+                " may have.",
                 hint="Write letters, digits and signs of ASCII, on one line.",
             )
     return found
 
 
 class _Watch:
-    """Looks at each request and response: the SDK passes on no status, sets no bounds, and leaves sessions behind."""
+    """Looks at each request and response: the SDK passes on no status, sets no bounds, and leaves
+    sessions behind.
+    """
 
     def __init__(self, server: Server, line: Line, signed: bool, sse: bool) -> None:
-        self.server, self.line, self.signed, self.sse = server, line, signed, sse
+        self.server = server
+        self.line = line
+        self.signed = signed
+        self.sse = sse
         self.session: dict[str, str] = {}
         self._next = 0.0
 
     async def asks(self, request: httpx2.Request) -> None:
-        """Wait before a stream is opened again that was open a moment ago; keep what is sent on the server's origin."""
-        if self.sse and "accept-encoding" in request.headers and not same_origin(self.server.url, str(request.url)):
+        """Wait before a stream is opened again that was open a moment ago.
+
+        Keep what is sent on the server's origin.
+        """
+        if (
+            self.sse
+            and "accept-encoding" in request.headers
+            and not same_origin(self.server.url, str(request.url))
+        ):
             self.line.lose(f"Redirect to {place(str(request.url))} not followed.")
             raise Broken(self.line.why)
         if request.method == "GET":
@@ -181,18 +216,25 @@ class _Watch:
             response.stream = _bounded(response.stream)
         if "accept-encoding" not in response.request.headers:
             return  # it belongs to a log-in
-        line, status = self.line, response.status_code
+        line = self.line
+        status = response.status_code
         line.status = status
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             line.lose("It sends compressed what was asked for as it is.")
             raise Broken(line.why)
-        lost = self.sse and response.request.method == "POST" and status in (301, 302, 303)  # it goes on as a GET
+        lost = (
+            self.sse and response.request.method == "POST" and status in (301, 302, 303)
+        )  # it goes on as a GET
         if status < 400 and not lost:
             return
         line.refused = (
-            f"{place(str(response.request.url))} answers HTTP {status} {responses.get(status, '')}".rstrip() + "."
+            f"{place(str(response.request.url))} answers HTTP {status} {responses.get(status, '')}".rstrip()
+            + "."
         )
-        more = _WANTED.search(response.headers.get("www-authenticate", "")) if status == 403 and self.signed else None
+        if status == 403 and self.signed:
+            more = _WANTED.search(response.headers.get("www-authenticate", ""))
+        else:
+            more = None
         if more:
             login = f"hilum mcp login {self.server.name}"
             line.refused = f"It wants you to log in for more: {more[1][:200]} ({login})."
@@ -201,7 +243,11 @@ class _Watch:
                 line.login = "It wants to know who asks (HTTP 401)."
             line.lose(line.login or "It does not accept the key in its description (HTTP 401).")
             raise Broken(line.why)
-        elif status == 404 and response.request.method == "POST" and "mcp-session-id" in response.request.headers:
+        elif (
+            status == 404
+            and response.request.method == "POST"
+            and "mcp-session-id" in response.request.headers
+        ):
             line.forgotten = True
         elif self.sse and response.request.method == "POST" and status in _GONE:
             line.lose(line.refused)
@@ -214,7 +260,10 @@ class _Watch:
 
 
 def _bounded(stream: Any) -> Any:
-    """Give a stream of a body that breaks off when it is too large; the SDK tells whose answer it was, and nobody else."""
+    """Return a stream of a body that breaks off when it is too large.
+
+    The SDK tells whose answer it was, and nobody else.
+    """
     import httpx2
 
     class Bounded(httpx2.AsyncByteStream):

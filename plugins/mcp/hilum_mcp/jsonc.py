@@ -1,4 +1,6 @@
-"""JSON as people write it, changed at one place: comments, order, indentation and trailing commas of all else stay."""
+"""JSON as people write it, changed at one place: comments, order, indentation and trailing commas
+of all else stay.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from typing import Any
 import msgspec
 
 _TOKEN = re.compile(
-    r'(?P<gap>\s+|//[^\n]*|/\*.*?\*/)|(?P<text>"(?:\\.|[^"\\])*")|(?P<sign>[{}\[\]:,])|(?P<word>[^\s{}\[\]:,"/]+)', re.S
+    r'(?P<gap>\s+|//[^\n]*|/\*.*?\*/)|(?P<text>"(?:\\.|[^"\\])*")|(?P<sign>[{}\[\]:,])|(?P<word>[^\s{}\[\]:,"/]+)',
+    re.S,
 )
 
 
@@ -49,7 +52,8 @@ class Box(msgspec.Struct):
 
 
 def put(text: str, path: Sequence[str], value: Any) -> str:
-    """Give the text with a value at a path of keys: in the place of the old one, or behind the others of its mapping.
+    """Return the text with a value at a path of keys: in the place of the old one, or behind the
+    others of its mapping.
 
     Raises:
         ValueError: The text is none that is understood, or a key on the way holds no mapping.
@@ -67,7 +71,7 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def append(text: str, path: Sequence[str], value: Any) -> str:
-    """Give the text with a value behind those of a list.
+    """Return the text with a value behind those of a list.
 
     Raises:
         ValueError: The text is none that is understood, or there is no such list.
@@ -80,20 +84,26 @@ def append(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def take(text: str, path: Sequence[str]) -> str:
-    """Give the text without a member.
+    """Return the text without a member.
 
     Raises:
         ValueError: The text is none that is understood, or there is no such member.
     """
     box, missing = _find(text, path[:-1])
-    number = next((n for n, each in enumerate(box.entries) if each.name == path[-1] and not missing), None)
+    number = next(
+        (n for n, each in enumerate(box.entries) if each.name == path[-1] and not missing), None
+    )
     if number is None:
         raise ValueError(f"there is no {path[-1]}")
-    entry, last = box.entries[number], number == len(box.entries) - 1
-    start, end = entry.start, entry.comma or entry.end
-    before, behind = text[:start].rstrip(" \t"), text[end:].lstrip(" \t")
+    entry = box.entries[number]
+    last = number == len(box.entries) - 1
+    start = entry.start
+    end = entry.comma or entry.end
+    before = text[:start].rstrip(" \t")
+    behind = text[end:].lstrip(" \t")
     if before.endswith("\n") and behind.startswith("\n"):  # it had its lines to itself
-        start, end = len(before), len(text) - len(behind) + 1
+        start = len(before)
+        end = len(text) - len(behind) + 1
     head = text[:start]
     if last and number and not entry.comma:
         comma = box.entries[number - 1].comma
@@ -102,7 +112,9 @@ def take(text: str, path: Sequence[str]) -> str:
 
 
 def _find(text: str, path: Sequence[str]) -> tuple[Box, list[str]]:
-    """Find the innermost box on the way to a path of keys, and give it with the keys that are not there."""
+    """Find the innermost box on the way to a path of keys, and give it with the keys that are not
+    there.
+    """
     at = _skip(text, len(text) - len(text.removeprefix("\ufeff")))
     for number, name in enumerate(path):
         box = _box(text, at)
@@ -119,13 +131,15 @@ def _box(text: str, at: int) -> Box:
         raise ValueError("no mapping is where one is expected")
     box = Box(at + 1, 0, [], at + 1)
     entry: Entry | None = None
-    depth, named = 1, text[at] == "["
+    depth = 1
+    named = text[at] == "["
     position = at + 1
     while position < len(text):
         found = _TOKEN.match(text, position)
         if found is None:
             break
-        position, token = found.end(), found[0]
+        position = found.end()
+        token = found[0]
         if found["gap"]:
             box.filled = position if token.strip() else box.filled
             continue
@@ -138,7 +152,8 @@ def _box(text: str, at: int) -> Box:
         if depth == 1 and token == ",":
             if box.entries:
                 box.entries[-1].comma = position
-            entry, named = None, text[at] == "["
+            entry = None
+            named = text[at] == "["
         elif depth == 1 and token == ":" and entry is not None and not named:
             named = True
             entry.value = 0
@@ -167,7 +182,10 @@ def _shown(value: Any, step: str | None, indent: str) -> str:
 
 
 def _indent(text: str, box: Box) -> tuple[str, str | None]:
-    """Give what stands before an entry of a box on its line, and a step inward; no step where all is on one line."""
+    """Return what stands before an entry of a box on its line, and a step inward.
+
+    No step where all is on one line.
+    """
     if box.entries and "\n" not in text[box.start : box.end]:
         return "", None
     outer = re.match(r"[ \t]*", text[text.rfind("\n", 0, box.start) + 1 :])

@@ -1,4 +1,6 @@
-"""What a server says beside the protocol, in a file of its own: ``hilum mcp logs NAME`` shows it."""
+"""What a server says beside the protocol, in a file of its own: ``hilum mcp logs NAME`` shows
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ MOST_PENDING = 1 << 18
 
 
 def log_file(name: str) -> Path:
-    """Give the file of a server.
+    """Return the file of a server.
 
     Args:
         name: The server's ``prefix``.
@@ -26,7 +28,9 @@ def log_file(name: str) -> Path:
 
 
 class Log:
-    """The log of one server. What is added is written by ``flush``, in a thread; a flood is cut, not kept.
+    """The log of one server.
+
+    What is added is written by ``flush``, in a thread; a flood is cut, not kept.
 
     Args:
         name: The server's ``prefix``.
@@ -35,7 +39,9 @@ class Log:
 
     def __init__(self, name: str, file: Path | None = None) -> None:
         self.file = file or log_file(name)
-        self._pending, self._dropped, self._line = bytearray(), 0, b""
+        self._pending = bytearray()
+        self._dropped = 0
+        self._line = b""
         self._last: deque[bytes] = deque(maxlen=3)
         self._lock = trio.Lock()
 
@@ -62,7 +68,7 @@ class Log:
         self._keep(f"[{stamp} hilum {os.getpid()}] {text}\n".encode(errors="replace"))
 
     def last(self, most: int = 300) -> str:
-        """Give what was said last, on one line."""
+        """Return what was said last, on one line."""
         said = b" / ".join([*self._last, *([self._line] if self._line.strip() else [])][-2:])
         text = " ".join(said.decode(errors="replace").split())
         return text if len(text) <= most else "…" + text[-most:]
@@ -72,7 +78,8 @@ class Log:
         if self._lock.statistics().tasks_waiting:
             return  # who waits writes this, too
         async with self._lock:
-            if data := bytes(self._pending):
+            data = bytes(self._pending)
+            if data:
                 if self._dropped:
                     data += b"\n[%d bytes left out]\n" % self._dropped
                 self._pending.clear()
@@ -82,7 +89,9 @@ class Log:
     def _write(self, data: bytes) -> None:
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            descriptor = os.open(
+                self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600
+            )
             with os.fdopen(descriptor, "ab") as file:
                 file.write(data)
                 full = file.tell() > MOST_BYTES

@@ -1,4 +1,7 @@
-"""Logging in at a server: in the browser, once; what it gave signs the requests of later sessions."""
+"""Logging in at a server: in the browser, once.
+
+What it gave signs the requests of later sessions.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,14 @@ SECONDS = 300.0
 """How long the browser is waited for."""
 
 
-def auth_of(server: Server, client_metadata_url: str = "", hosts: frozenset[str] = frozenset()) -> httpx2.Auth | None:
-    """Give what signs the requests to a server in a session: what is kept of a log-in, or a program's own credentials.
+def auth_of(
+    server: Server, client_metadata_url: str = "", hosts: frozenset[str] = frozenset()
+) -> httpx2.Auth | None:
+    """Return what signs the requests to a server in a session: what is kept of a log-in, or a
+    program's own credentials.
 
-    No browser is opened; where only that would help, ``NeedsLogin`` is raised while connecting. Blocks for a small file.
+    No browser is opened; where only that would help, ``NeedsLogin`` is raised while connecting.
+    Blocks for a small file.
 
     Args:
         server: The server, variables filled in.
@@ -52,24 +59,33 @@ def auth_of(server: Server, client_metadata_url: str = "", hosts: frozenset[str]
 
 
 def takes_login(server: Server) -> bool:
-    """Whether OAuth is the way into a server: it is reached by HTTP, and its file gives no key of its own."""
+    """Return whether OAuth is the way into a server: it is reached by HTTP, and its file gives no
+    key of its own.
+    """
     given = {name.lower() for name in (*server.headers, *server.header_names)}
     return server.kind != "stdio" and server.login and "authorization" not in given
 
 
 def by_itself(server: Server) -> bool:
-    """Whether a server is logged in at with a program's own credentials, which needs no user."""
+    """Return whether a server is logged in at with a program's own credentials, which needs no
+    user.
+    """
     return (server.oauth or {}).get("grant", "authorization_code") != "authorization_code"
 
 
 def _document(server: Server, setting: str) -> None:
     """Check the addresses at which a document describes hilum as a client."""
-    given = {str(server.file): (server.oauth or {}).get("client_metadata_url", ""), "the settings, [mcp]": setting}
+    given = {
+        str(server.file): (server.oauth or {}).get("client_metadata_url", ""),
+        "the settings, [mcp]": setting,
+    }
     for where, url in given.items():
         parts = urlsplit(url)
         if url and (parts.scheme != "https" or parts.path in ("", "/")):
             hint = f"It must begin with https:// and have a path. It stands in {where}."
-            raise UsageError(f"client_metadata_url is {url!r}.", code=errors.E_NOT_CONFIGURED, hint=hint)
+            raise UsageError(
+                f"client_metadata_url is {url!r}.", code=errors.E_NOT_CONFIGURED, hint=hint
+            )
 
 
 def _default(server: Server) -> str:
@@ -77,8 +93,11 @@ def _default(server: Server) -> str:
 
 
 def port_of(server: Server) -> int:
-    """Give the port that the browser comes back to: the one of the description, or of the last time; 0 for any."""
-    if given := _given_port(server):
+    """Return the port that the browser comes back to: the one of the description, or of the last
+    time; 0 for any.
+    """
+    given = _given_port(server)
+    if given:
         return given
     kept = tokens.Kept(tokens.file_of(server)).read().get("client") or {}
     redirects = kept.get("redirect_uris") if isinstance(kept, dict) else None
@@ -89,8 +108,12 @@ def port_of(server: Server) -> int:
 
 
 def _given_port(server: Server) -> int:
-    given = (server.oauth or {}).get("callbackport") or (server.oauth or {}).get("callback_port") or ""
-    return int(given) if given.isdecimal() and int(given) < 65_536 else 0
+    given = (
+        (server.oauth or {}).get("callbackport") or (server.oauth or {}).get("callback_port") or ""
+    )
+    if given.isdecimal() and int(given) < 65_536:
+        return int(given)
+    return 0
 
 
 async def log_in(
@@ -107,8 +130,8 @@ async def log_in(
         server: The server, variables filled in.
         connect: Connects with what signs requests, and returns when that worked.
         show: Shows the user the address to open.
-        typed: Reads what the user types meanwhile; what it is given takes the address at which the browser ended, and
-            gives whether it is right.
+        typed: Reads what the user types meanwhile; what it is given takes the address at which the
+            browser ended, and gives whether it is right.
         client_metadata_url: Where a document describes hilum as a client; empty for none.
         hosts: Hosts of the user's network that a server may name.
 
@@ -123,14 +146,23 @@ async def log_in(
 
     failure: BaseException | None = None
     try:
-        async with open_loopback(port_of(server), server.name if _given_port(server) else "") as loopback:
+        async with open_loopback(
+            port_of(server), server.name if _given_port(server) else ""
+        ) as loopback:
             kept = tokens.Kept(tokens.file_of(server), oauth.registered(server, loopback.url))
             provider = oauth.Provider(
-                server, kept, loopback.url, *_by_browser(server, loopback, show), client_metadata_url, hosts
+                server,
+                kept,
+                loopback.url,
+                *_by_browser(server, loopback, show),
+                client_metadata_url,
+                hosts,
             )
             async with trio.open_nursery() as nursery:
                 if typed is not None:
-                    nursery.start_soon(typed, lambda text: loopback.take(urlsplit(text.strip()).query))
+                    nursery.start_soon(
+                        typed, lambda text: loopback.take(urlsplit(text.strip()).query)
+                    )
                 await connect(provider)
                 nursery.cancel_scope.cancel()
     except* HilumError as group:
@@ -139,8 +171,12 @@ async def log_in(
         raise failure
 
 
-def _by_browser(server: Server, loopback: Loopback, show: Callable[[str], Awaitable[Any]]) -> tuple[Any, Any]:
-    """Give what shows the user an address, and what waits for the browser to come back from it."""
+def _by_browser(
+    server: Server, loopback: Loopback, show: Callable[[str], Awaitable[Any]]
+) -> tuple[Any, Any]:
+    """Return what shows the user an address, and what waits for the browser to come back from
+    it.
+    """
     from mcp.shared.auth import AuthorizationCodeResult
 
     async def shown(url: str) -> None:
@@ -153,8 +189,12 @@ def _by_browser(server: Server, loopback: Loopback, show: Callable[[str], Awaita
             if came.error or not came.code:
                 why = came.error or "no code came with the answer"
                 raise ToolError(f"{server.name} did not let you in: {why}.", code=errors.E_DENIED)
-            return AuthorizationCodeResult(code=came.code, state=came.state, iss=came.issuer or None)
+            return AuthorizationCodeResult(
+                code=came.code, state=came.state, iss=came.issuer or None
+            )
         hint = f"hilum mcp login {server.name} starts anew."
-        raise ToolError(f"Nobody logged in within {SECONDS:g} seconds.", code=errors.E_TIMEOUT, hint=hint)
+        raise ToolError(
+            f"Nobody logged in within {SECONDS:g} seconds.", code=errors.E_TIMEOUT, hint=hint
+        )
 
     return shown, answer

@@ -1,6 +1,7 @@
 """The address on this machine that a browser is sent to after the user logged in.
 
-It answers one request: the one with the state that was given out. Everything else on the port is refused and changes nothing.
+It answers one request: the one with the state that was given out. Everything else on the port is
+refused and changes nothing.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import trio
 from hilum import UsageError, errors
 
 PATH = "/callback"
-MOST_BYTES, SECONDS = 16_384, 10.0
+MOST_BYTES = 16_384
+SECONDS = 10.0
 _PAGE = "<!doctype html><meta charset=utf-8><title>hilum</title><p>{}"
 _DONE = "You are logged in, or were refused; hilum says which. You can close this page."
 _HEADERS = (
-    "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n"
-    "Connection: close"
+    "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\nReferrer-Policy:"
+    " no-referrer\r\nConnection: close"
 )
 
 
@@ -42,8 +44,10 @@ class Loopback:
     """
 
     def __init__(self, port: int) -> None:
-        self.port, self._state = port, ""
-        self._came, self._answer = trio.Event(), Answer("", "", "", "")
+        self.port = port
+        self._state = ""
+        self._came = trio.Event()
+        self._answer = Answer("", "", "", "")
 
     @property
     def url(self) -> str:
@@ -52,7 +56,8 @@ class Loopback:
 
     def expect(self, state: str) -> None:
         """Begin to wait for a browser: only the request that carries this is right."""
-        self._state, self._came = state, trio.Event()
+        self._state = state
+        self._came = trio.Event()
 
     async def wait(self) -> Answer:
         """Wait for the browser."""
@@ -81,7 +86,9 @@ class Loopback:
         first, *rest = head.split("\r\n")
         method, _, target = first.partition(" ")
         parts = urlsplit(target.rpartition(" ")[0])
-        hosts = [line.partition(":")[2].strip() for line in rest if line.lower().startswith("host:")]
+        hosts = [
+            line.partition(":")[2].strip() for line in rest if line.lower().startswith("host:")
+        ]
         if (
             method != "GET"
             or parts.path != PATH
@@ -93,12 +100,21 @@ class Loopback:
         return "200 OK", _DONE
 
     def take(self, query: str) -> bool:
-        """Take what stands behind the ``?`` of the address that the browser was sent to; gives whether it is right."""
+        """Take what stands behind the ``?`` of the address that the browser was sent to.
+
+        Gives whether it is right.
+        """
         given = {key: values[-1] for key, values in parse_qs(query).items()}
         state = given.get("state", "")
-        if not self._state or not secrets.compare_digest(state.encode(), self._state.encode()) or self._came.is_set():
+        if (
+            not self._state
+            or not secrets.compare_digest(state.encode(), self._state.encode())
+            or self._came.is_set()
+        ):
             return False
-        error = " ".join(filter(None, (given.get("error", ""), given.get("error_description", ""))))[:500]
+        error = " ".join(
+            filter(None, (given.get("error", ""), given.get("error_description", "")))
+        )[:500]
         self._answer = Answer(given.get("code", ""), state, error, given.get("iss", ""))
         self._came.set()
         return True
@@ -120,9 +136,13 @@ async def open_loopback(port: int = 0, wanted_by: str = "") -> AsyncIterator[Loo
     except OSError as error:
         if wanted_by:
             what = (
-                f"Port {port} of this machine, at which {wanted_by} is logged in at, cannot be had: {error.strerror}."
+                f"Port {port} of this machine, at which {wanted_by} is logged in at, cannot be had:"
+                f" {error.strerror}."
             )
-            hint = "End the program that uses it, or take callback_port out of the server's description."
+            hint = (
+                "End the program that uses it, or take callback_port out of the server's"
+                " description."
+            )
             raise UsageError(what, code=errors.E_FAILED, hint=hint) from None
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     loopback = Loopback(listeners[0].socket.getsockname()[1])

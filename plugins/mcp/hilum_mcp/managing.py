@@ -39,7 +39,8 @@ class Desk:
         workspace: The project.
         out: Where it writes.
         ask: Asks the user a question (text, secret); ``None`` where nobody can be asked.
-        typed: Waits for a line that the user types meanwhile, empty at the end; ``None`` where nobody can.
+        typed: Waits for a line that the user types meanwhile, empty at the end; ``None`` where
+            nobody can.
         session: The session it runs in, ``None`` at the command line.
         rows: Gives how servers are that run in the session: name, state, error, tools.
     """
@@ -72,20 +73,24 @@ class Desk:
             say_json(data)
 
     async def catalog(self) -> Catalog:
-        """Give all servers as they are now."""
+        """Return all servers as they are now."""
         return await trio.to_thread.run_sync(sources.look, self.workspace)
 
     async def entry(self, name: str) -> Entry:
-        """Give the server of a name.
+        """Return the server of a name.
 
         Raises:
             UsageError: There is none.
         """
         catalog = await self.catalog()
-        if (entry := catalog.get(name)) is None:
+        entry = catalog.get(name)
+        if entry is None:
             names = [each.server.name for each in catalog.entries]
-            if told := next((each for each in catalog.complaints if f".{name}: " in each), ""):
-                raise UsageError(f"The MCP server {name} cannot be used. {told}", hint="Mend its description.")
+            told = next((each for each in catalog.complaints if f".{name}: " in each), "")
+            if told:
+                raise UsageError(
+                    f"The MCP server {name} cannot be used. {told}", hint="Mend its description."
+                )
             raise unknown("MCP server", name, names, hint=f"{self.prog} list shows them all.")
         return entry
 
@@ -118,7 +123,9 @@ async def run_line(line: str, desk: Desk) -> int:
     try:
         words = shlex.split(line)
     except ValueError as error:
-        raise UsageError(f"The command cannot be read: {error}.", hint="Close the quotes.") from None
+        raise UsageError(
+            f"The command cannot be read: {error}.", hint="Close the quotes."
+        ) from None
     return await run(words, desk)
 
 
@@ -141,9 +148,9 @@ async def run(argv: list[str], desk: Desk) -> int:
     name, rest = (argv[0], argv[1:]) if argv and not argv[0].startswith("-") else ("list", argv)
     if argv[:1] in (["-h"], ["--help"]):
         lines = [f"  {desk.prog} {key:9} {about}" for key, (_, about) in actions.items()]
-        lines += [f"  {desk.prog} serve     offer hilum's tools, agents and sessions to other clients"] * (
-            not desk.session
-        )
+        lines += [
+            f"  {desk.prog} serve     offer hilum's tools, agents and sessions to other clients"
+        ] * (not desk.session)
         desk.say(ABOUT + "\n".join(lines))
         return 0
     if name not in actions:
@@ -155,7 +162,7 @@ async def run(argv: list[str], desk: Desk) -> int:
 
 
 def make_parser(desk: Desk, action: str, about: str, epilog: str = "") -> Parser:
-    """Make the parser of an action."""
+    """Create the parser of an action."""
     return Parser(f"{desk.prog} {action}", f"{about[:1].upper()}{about[1:]}.", epilog)
 
 
@@ -168,7 +175,7 @@ def parse(parser: Parser, argv: list[str], desk: Desk) -> argparse.Namespace:
         raise Help from None
 
 
-# --- actions ------------------------------------------------------------------------------------------------------------
+# --- actions --------------------------------------------------------------------------------------
 
 
 async def _list(argv: list[str], desk: Desk) -> int:
@@ -179,9 +186,13 @@ async def _list(argv: list[str], desk: Desk) -> int:
     live = {row[0]: row for row in desk.rows()}
     if options.json:
         desk.say_json(
-            {"servers": [shown.data(each, live.get(each.server.name)) for each in catalog.entries],
-             "complaints": list(catalog.complaints)}
-        )  # fmt: skip
+            {
+                "servers": [
+                    shown.data(each, live.get(each.server.name)) for each in catalog.entries
+                ],
+                "complaints": list(catalog.complaints),
+            }
+        )
         return 0
     for line in shown.rows(catalog, live, desk.prog):
         desk.say(line)
@@ -208,7 +219,10 @@ async def _switch(argv: list[str], desk: Desk, action: str, on: bool) -> int:
         if on and now.state != "on":
             desk.say(f"{name} is not switched off any more, and still {now.state}: {now.reason}")
         else:
-            desk.say(f"{name} is {'on' if on else 'off'}{'' if desk.session is None else ' from the next session on'}.")
+            desk.say(
+                f"{name} is"
+                f" {'on' if on else 'off'}{'' if desk.session is None else ' from the next session on'}."
+            )
     return 0
 
 
@@ -221,12 +235,16 @@ async def _approve(argv: list[str], desk: Desk) -> int:
     entries = [await desk.entry(name) for name in options.names]
     if options.revoke:
         if not entries:
-            raise UsageError("Name the servers whose approval is taken back.", code=errors.E_BAD_ARGS)
+            raise UsageError(
+                "Name the servers whose approval is taken back.", code=errors.E_BAD_ARGS
+            )
         for entry in entries:
             there = await trio.to_thread.run_sync(approving.revoke, desk.root, entry.server.name)
             desk.say(f"{entry.server.name} is {'approved no more' if there else 'not approved'}.")
         return 0
-    entries = entries or [each for each in (await desk.catalog()).entries if each.state == "unapproved"]
+    entries = entries or [
+        each for each in (await desk.catalog()).entries if each.state == "unapproved"
+    ]
     if not entries:
         desk.say("No server waits for an approval.")
     done = [await _approve_one(entry, desk, options.yes) for entry in entries]
@@ -240,7 +258,8 @@ async def _approve_one(entry: Entry, desk: Desk, yes: bool) -> bool:
     if entry.scope == "user":
         desk.say(f"{server.name} is yours, and needs no approval.")
         return True
-    if why := await trio.to_thread.run_sync(distrust, desk.root):
+    why = await trio.to_thread.run_sync(distrust, desk.root)
+    if why:
         raise UsageError(f"{server.name} cannot be approved. {why}", code=errors.E_DENIED)
     if entry.state == "on":
         desk.say(f"{server.name} is approved already.")
@@ -248,12 +267,20 @@ async def _approve_one(entry: Entry, desk: Desk, yes: bool) -> bool:
     for row in approving.described(server, desk.root).split("\n")[:-1]:
         desk.say(row)
     if not yes and not desk.confirm(f"Approve {server.name}?"):
-        hint = "" if desk.ask else f" Nobody can be asked here: {desk.prog} approve {server.name} --yes approves it."
+        if desk.ask:
+            hint = ""
+        else:
+            hint = (
+                f" Nobody can be asked here: {desk.prog} approve {server.name} --yes approves it."
+            )
         desk.say(f"{server.name} is not approved.{hint}")
         return False
     await trio.to_thread.run_sync(approving.approve, desk.root, server)
     left = await desk.entry(server.name)
-    desk.say(f"{server.name} is approved." + (f" It is {left.state}: {left.reason}" if left.state != "on" else ""))
+    desk.say(
+        f"{server.name} is approved."
+        + (f" It is {left.state}: {left.reason}" if left.state != "on" else "")
+    )
     return True
 
 

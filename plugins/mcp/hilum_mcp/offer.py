@@ -1,6 +1,10 @@
-"""What a server offers: tools, prompts, resources. Kept on disk, so that the next session need not start it."""
+"""What a server offers: tools, prompts, resources.
 
-# Annotations are no texts here nor in `quick`: the first decoding would compile each, in every session.
+Kept on disk, so that the next session need not start it.
+"""
+
+# Annotations are no texts here nor in `quick`: the first decoding would compile each, in every
+# session.
 
 import os
 from pathlib import Path
@@ -18,7 +22,8 @@ class Offered(msgspec.Struct, frozen=True, omit_defaults=True):
         size: What its definition takes in a prompt, in tokens.
         description: What it does.
         schema: JSON Schema of its arguments.
-        read_only: Whether the server claims that it changes nothing (``readOnlyHint``). A claim, and no more.
+        read_only: Whether the server claims that it changes nothing (``readOnlyHint``). A claim,
+            and no more.
     """
 
     name: str
@@ -62,11 +67,11 @@ class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
     left_out: tuple[str, ...] = ()
 
 
-# --- on disk --------------------------------------------------------------------------------------------------------------
+# --- on disk --------------------------------------------------------------------------------------
 
 
 def offer_file(digest: str) -> Path:
-    """Give the file of a server's offer.
+    """Return the file of a server's offer.
 
     Args:
         digest: ``Server.digest``: another definition is another server.
@@ -75,7 +80,10 @@ def offer_file(digest: str) -> Path:
 
 
 def known(digest: str) -> Offer | None:
-    """Give what a server offered last, ``None`` if that is not known. Blocks for the time of reading a file."""
+    """Return what a server offered last, ``None`` if that is not known.
+
+    Blocks for the time of reading a file.
+    """
     try:
         return msgspec.json.decode(offer_file(digest).read_bytes(), type=Offer)
     except (OSError, msgspec.DecodeError, UnicodeError):
@@ -83,12 +91,17 @@ def known(digest: str) -> Offer | None:
 
 
 def keep(digest: str, offer: Offer) -> None:
-    """Write down what a server offers. Blocks. Where it cannot be written, the server is started next time."""
+    """Write down what a server offers.
+
+    Blocks. Where it cannot be written, the server is started next time.
+    """
     put(offer_file(digest), msgspec.json.encode(offer))
 
 
 def put(file: Path, data: bytes) -> None:
-    """Write a file that only saves time: where it cannot be written, the next session goes without. Blocks."""
+    """Write a file that only saves time: where it cannot be written, the next session goes without.
+    Blocks.
+    """
     import tempfile
 
     try:

@@ -1,4 +1,6 @@
-"""From a server's description to a connected client: variables, program or address, sandbox, and what the server may ask."""
+"""From a server's description to a connected client: variables, program or address, sandbox, and
+what the server may ask.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ if TYPE_CHECKING:
     from hilum_mcp.server import Server
     from hilum_mcp.settings import McpSettings, Sandbox
 
-FETCHING, FETCH = frozenset(("bunx", "docker", "npx", "pipx", "pnpm", "podman", "uv", "uvx", "yarn")), 120.0
+FETCHING, FETCH = (
+    frozenset(("bunx", "docker", "npx", "pipx", "pnpm", "podman", "uv", "uvx", "yarn")),
+    120.0,
+)
 """What fetches a server before it starts it, and how many seconds that may take."""
 
 OLD = (400, 404, 405)
@@ -50,7 +55,9 @@ def _load() -> Any:
     logging.getLogger("client").addHandler(logging.NullHandler())
     sdk = importlib.import_module("mcp")
     importlib.import_module("mcp.client.streamable_http")
-    warnings.filterwarnings("ignore", category=importlib.import_module("mcp.shared.exceptions").MCPDeprecationWarning)
+    warnings.filterwarnings(
+        "ignore", category=importlib.import_module("mcp.shared.exceptions").MCPDeprecationWarning
+    )
     return sdk
 
 
@@ -75,7 +82,11 @@ class Opening:
         requests: Requests,
         auth: httpx2.Auth | None = None,
     ) -> None:
-        self.session, self.server, self.settings, self.log, self.requests = session, server, settings, log, requests
+        self.session = session
+        self.server = server
+        self.settings = settings
+        self.log = log
+        self.requests = requests
         self.auth = auth
 
     @asynccontextmanager
@@ -85,7 +96,8 @@ class Opening:
         Args:
             line: Is told when it is over.
         """
-        # Nothing waits for these threads when the session closes: an import takes long, and a file may be anything.
+        # Nothing waits for these threads when the session closes: an import takes long, and a file
+        # may be anything.
         in_thread = functools.partial(trio.to_thread.run_sync, abandon_on_cancel=True)
         self.log.begin()
         self.log.say(f"starts: {plain(self.server, self.server.shown())}")
@@ -98,7 +110,9 @@ class Opening:
                 from hilum_mcp.elsewhere import proxied
 
                 await check_address(server, hosts, proxied=proxied(server.url))
-            auth = self.auth or await in_thread(auth_of, server, self.settings.client_metadata_url, hosts)
+            auth = self.auth or await in_thread(
+                auth_of, server, self.settings.client_metadata_url, hosts
+            )
             async with self._client(sdk, server, line, auth) as client:
                 yield client
         except Exception as error:
@@ -110,7 +124,9 @@ class Opening:
                 await self.log.flush()
 
     @asynccontextmanager
-    async def _client(self, sdk: Any, server: Server, line: Line, auth: httpx2.Auth | None) -> AsyncIterator[Client]:
+    async def _client(
+        self, sdk: Any, server: Server, line: Line, auth: httpx2.Auth | None
+    ) -> AsyncIterator[Client]:
         kinds = (False, True) if server.bare and server.kind == "http" else (server.kind == "sse",)
         for sse in kinds:
             yielded = False
@@ -120,13 +136,17 @@ class Opening:
                         transport = stdio_transport(lambda: self._process(server), self.log, line)
                     else:
                         transport = http_transport(server, line, auth=auth, sse=sse)
-                    client = await stack.enter_async_context(sdk.Client(transport, **self.requests.callbacks()))
-                    yielded, line.why = True, ""
+                    client = await stack.enter_async_context(
+                        sdk.Client(transport, **self.requests.callbacks())
+                    )
+                    yielded = True
+                    line.why = ""
                     client.session.validate_tool_result = _as_it_is
                     yield client
                 return
             except* sdk.MCPError:
-                # An address that does not say which kind of HTTP it is: SSE, where streamable HTTP is refused.
+                # An address that does not say which kind of HTTP it is: SSE, where streamable HTTP
+                # is refused.
                 if yielded or sse == kinds[-1] or line.status not in OLD or line.lost.is_set():
                     raise
 
@@ -134,8 +154,12 @@ class Opening:
     async def _process(self, server: Server) -> AsyncIterator[Process]:
         """Start the program, in the sandbox that the user lets it have."""
         argv = (server.command, *server.args)
-        env = environment(server.env, None if self._sandbox(server) == "off" else cache_folder(server))
-        opened = self.session.processes.open(argv, cwd=server.cwd or None, env=env, stdin=True, grace=TERM)
+        env = environment(
+            server.env, None if self._sandbox(server) == "off" else cache_folder(server)
+        )
+        opened = self.session.processes.open(
+            argv, cwd=server.cwd or None, env=env, stdin=True, grace=TERM
+        )
         async with AsyncExitStack() as stack:
             with self._widened(argv, server):
                 process = await stack.enter_async_context(opened)
@@ -147,25 +171,34 @@ class Opening:
     def _widened(self, argv: tuple[str, ...], server: Server) -> AbstractContextManager[None]:
         from hilum_guard import Guard, Wider
 
-        if (guard := self.session.half(Guard)) is None:
+        guard = self.session.half(Guard)
+        if guard is None:
             return nullcontext()  # nothing puts processes into a sandbox
         kind = self._sandbox(server)
         names = (*server.env, *server.env_names)
         wider = Wider(
-            kind == "network", str(cache_folder(server)), names, off=kind == "off", shown=_below_temporary(argv)
+            kind == "network",
+            str(cache_folder(server)),
+            names,
+            off=kind == "off",
+            shown=_below_temporary(argv),
         )
         return guard.widen(argv, wider)
 
 
 def _below_temporary(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the folders of the files that a command line names below the folder of temporary files.
+    """Return the folders of the files that a command line names below the folder of temporary
+    files.
 
     A sandbox has such a folder of its own, in which a server that is kept there would be missing.
     """
     bases = {os.path.realpath(path) for path in ("/tmp", "/var/tmp")}
     found: dict[str, None] = {}
     for word in argv:
-        path = os.path.realpath(word) if os.path.isabs(word) and os.path.exists(word) else ""
+        if os.path.isabs(word) and os.path.exists(word):
+            path = os.path.realpath(word)
+        else:
+            path = ""
         if any(path.startswith(f"{base}/") for base in bases):
             folder = path if os.path.isdir(path) else os.path.dirname(path)
             found[path if folder in bases else folder] = None
@@ -173,37 +206,51 @@ def _below_temporary(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def sandbox_of(server: Server, settings: McpSettings) -> Sandbox:
-    """Return the sandbox that a server runs in: what the user set for it, else what its description calls for.
+    """Return the sandbox that a server runs in: what the user set for it, else what its description
+    calls for.
 
-    A project's own program gets no network. A program that is fetched first cannot start without, and the description says so.
+    A project's own program gets no network. A program that is fetched first cannot start without,
+    and the description says so.
     """
     if server.name in settings.sandbox:
         return settings.sandbox[server.name]
     fetched = PurePath(server.command).name in FETCHING
-    return "network" if fetched or server.file.is_relative_to(config_folder()) else "closed"
+    if fetched or server.file.is_relative_to(config_folder()):
+        return "network"
+    return "closed"
 
 
 async def _as_it_is(name: str, result: Any) -> None:
-    """Take a result as it is: checking it against a schema that a server chose could take for ever, and on the loop."""
+    """Take a result as it is: checking it against a schema that a server chose could take for ever,
+    and on the loop.
+    """
 
 
 def start_seconds(server: Server, settings: McpSettings) -> float:
-    """Give how long a server may take to start: longer where it is fetched first."""
+    """Return how long a server may take to start: longer where it is fetched first."""
     if server.start_seconds:
         return server.start_seconds
     fetched = PurePath(server.command).name in FETCHING
-    return max(settings.start_seconds, FETCH) if fetched else settings.start_seconds
+    if fetched:
+        return max(settings.start_seconds, FETCH)
+    return settings.start_seconds
 
 
 def hosts_of(session: Session) -> frozenset[str]:
-    """Give the hosts of the user's network that a server may name for logging in: those that pages are fetched from."""
+    """Return the hosts of the user's network that a server may name for logging in: those that
+    pages are fetched from.
+    """
     from hilum_web import Web, WebSettings
 
-    return frozenset(session.settings(WebSettings).hosts) if session.half(Web) is not None else frozenset()
+    if session.half(Web) is not None:
+        return frozenset(session.settings(WebSettings).hosts)
+    return frozenset()
 
 
 def cache_folder(server: Server) -> Path:
-    """Give the folder for the caches of a server's tools: of this server alone, so that no server reaches what others run."""
+    """Return the folder for the caches of a server's tools: of this server alone, so that no server
+    reaches what others run.
+    """
     return user_cache() / "mcp" / server.prefix
 
 
@@ -217,7 +264,9 @@ def filled(server: Server, workspace: Path) -> Server:
 
     full = expand(server, Values(kernel_environment(), workspace, home_folder(), inputs_of(server)))
     if full.env_file:
-        full = msgspec.structs.replace(full, env={**_env_file(Path(workspace, full.env_file).expanduser()), **full.env})
+        full = msgspec.structs.replace(
+            full, env={**_env_file(Path(workspace, full.env_file).expanduser()), **full.env}
+        )
     if full.cwd:
         full = msgspec.structs.replace(full, cwd=str(Path(workspace, Path(full.cwd).expanduser())))
     if full.kind == "stdio" and full.command.startswith("~"):
@@ -226,7 +275,10 @@ def filled(server: Server, workspace: Path) -> Server:
 
 
 def _env_file(path: Path) -> dict[str, str]:
-    """Read a file of ``NAME=value`` lines; quotes around a value are taken off, and nothing in it is run or filled in."""
+    """Read a file of ``NAME=value`` lines.
+
+    Quotes around a value are taken off, and nothing in it is run or filled in.
+    """
     try:
         text = read_small(path)
     except (OSError, ValueError) as error:

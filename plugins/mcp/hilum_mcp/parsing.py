@@ -1,4 +1,7 @@
-"""The text of a file of configuration into plain data: JSON as people write it, TOML, YAML; and the lines of its keys."""
+"""The text of a file of configuration into plain data: JSON as people write it, TOML, YAML.
+
+And the lines of its keys.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ import msgspec
 from hilum_mcp.server import Mistake
 
 MOST_BYTES = 4 << 20
-LONGEST_WORD, MOST_TOLD = 80, 20
+LONGEST_WORD = 80
+MOST_TOLD = 20
 Tell = Callable[..., None]
 Lines = Callable[[Sequence[str]], int]
 
@@ -59,9 +63,11 @@ def load(path: Path) -> Loaded:
     """
     text = _text(path)
     odd: list[Mistake] = []
-    read, lines = {".toml": (_toml, _toml_lines), ".yaml": (_yaml, _yaml_lines), ".yml": (_yaml, _yaml_lines)}.get(
-        path.suffix.lower(), (_json, _json_lines)
-    )
+    read, lines = {
+        ".toml": (_toml, _toml_lines),
+        ".yaml": (_yaml, _yaml_lines),
+        ".yml": (_yaml, _yaml_lines),
+    }.get(path.suffix.lower(), (_json, _json_lines))
     try:
         data = whole(read(text, lambda reason, line=0: odd.append(Mistake(path, "", reason, line))))
     except RecursionError:
@@ -82,7 +88,9 @@ def parse(text: str) -> Any:
 
 def _text(path: Path) -> str:
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        descriptor = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+        )
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise Unreadable("It is no plain file.")
@@ -96,7 +104,9 @@ def _text(path: Path) -> str:
         return data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         line = 1 + data.count(b"\n", 0, error.start)
-        raise Unreadable(f"It is not text in {encoding.removesuffix('-sig').upper()}.", line) from None
+        raise Unreadable(
+            f"It is not text in {encoding.removesuffix('-sig').upper()}.", line
+        ) from None
 
 
 def whole(value: Any) -> Any:
@@ -111,11 +121,17 @@ def whole(value: Any) -> Any:
 
 
 def _kind(value: object) -> str:
-    names = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
+    names = {
+        list: "a list",
+        str: "a text",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+    }
     return names.get(type(value), "nothing")
 
 
-# --- JSON -------------------------------------------------------------------------------------------------------------
+# --- JSON -----------------------------------------------------------------------------------------
 
 
 def _json(text: str, tell: Tell) -> Any:
@@ -128,7 +144,10 @@ def _json(text: str, tell: Tell) -> Any:
             for key, count in Counter(key for key, _ in found).items():
                 if count > 1 and key not in told and len(told) < MOST_TOLD:
                     told.add(key)
-                    tell(f"The key {key[:LONGEST_WORD]!r} stands twice in one mapping; the last one holds.")
+                    tell(
+                        f"The key {key[:LONGEST_WORD]!r} stands twice in one mapping; the last one"
+                        " holds."
+                    )
         return kept
 
     if not text.strip():
@@ -140,7 +159,9 @@ def _json(text: str, tell: Tell) -> Any:
     except ValueError as error:  # a number of thousands of digits
         raise Unreadable(f"It is not JSON: {error}.") from None
     try:
-        return json.loads(stripped, object_pairs_hook=pairs) if stripped.strip() else {}
+        if stripped.strip():
+            return json.loads(stripped, object_pairs_hook=pairs)
+        return {}
     except json.JSONDecodeError as error:
         if stripped.lstrip().startswith('"'):
             raise Unreadable("It is a part of a JSON file: { and } go around it.") from None
@@ -163,9 +184,15 @@ def _json_lines(text: str) -> Lines:
 
 
 def _scan(text: str, wanted: list[str]) -> int:
-    """Give the line of the key that a path leads to. Of keys that stand twice the last one is meant, as in reading."""
+    """Return the line of the key that a path leads to.
+
+    Of keys that stand twice the last one is meant, as in reading.
+    """
     at: list[str | None] = []  # the key that is open at each depth; None in a list
-    number, where, found, word = 1, 0, 0, ""
+    number = 1
+    where = 0
+    found = 0
+    word = ""
     for match in re.finditer(_TOKEN, text):
         token = match[0]
         if token == "\n":
@@ -189,7 +216,7 @@ def _scan(text: str, wanted: list[str]) -> int:
     return found
 
 
-# --- TOML -------------------------------------------------------------------------------------------------------------
+# --- TOML -----------------------------------------------------------------------------------------
 
 
 def _toml(text: str, tell: Tell) -> Any:
@@ -205,16 +232,24 @@ def _toml(text: str, tell: Tell) -> Any:
 
 def _toml_lines(text: str) -> Lines:
     def line(path: Sequence[str]) -> int:
-        """The line of a table's header; of a key in a table the line of the key, where it stands on one of its own."""
+        """The line of a table's header.
+
+        Of a key in a table the line of the key, where it stands on one of its own.
+        """
         inside: list[str] = []
         header = 0
         for number, row in enumerate(text.split("\n"), 1):
-            if match := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", row):
+            match = re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", row)
+            if match:
                 inside = _toml_keys(match[1])
-                header = (
-                    number if inside == list(path) or (not header and inside[: len(path)] == list(path)) else header
-                )
-            elif (match := re.match(r"\s*([\w.\"' -]+?)\s*=", row)) and [*inside, *_toml_keys(match[1])] == list(path):
+                if inside == list(path) or (not header and inside[: len(path)] == list(path)):
+                    header = number
+                else:
+                    header = header
+            elif (match := re.match(r"\s*([\w.\"' -]+?)\s*=", row)) and [
+                *inside,
+                *_toml_keys(match[1]),
+            ] == list(path):
                 return number
         return header
 
@@ -226,14 +261,18 @@ def _toml_keys(text: str) -> list[str]:
     return [one or two or three for one, two, three in found]
 
 
-# --- YAML -------------------------------------------------------------------------------------------------------------
+# --- YAML -----------------------------------------------------------------------------------------
 
 
 def _yaml(text: str, tell: Tell) -> Any:
-    from hilum_frontmatter import read  # within bounds: no tags, no bombs, texts as they are written
+    from hilum_frontmatter import (
+        read,
+    )  # within bounds: no tags, no bombs, texts as they are written
 
-    inner, shift = text.strip("\ufeff"), 1
-    if opening := re.match(r"(?:\s*(?:#[^\n]*)?\n)*---[ \t]*\n", inner):
+    inner = text.strip("\ufeff")
+    shift = 1
+    opening = re.match(r"(?:\s*(?:#[^\n]*)?\n)*---[ \t]*\n", inner)
+    if opening:
         shift -= inner.count("\n", 0, opening.end())
         inner = inner[opening.end() :]
     if not inner.strip():
@@ -242,7 +281,9 @@ def _yaml(text: str, tell: Tell) -> Any:
     for problem in document.problems:
         tell(problem.message, max(problem.line - shift, 1))
     if document.body.strip():
-        tell("What follows a line --- is another document, and was left out.", document.line - shift)
+        tell(
+            "What follows a line --- is another document, and was left out.", document.line - shift
+        )
     return document.fields
 
 
@@ -251,7 +292,8 @@ def _yaml_lines(text: str) -> Lines:
         """By indentation: block style only, which is how these files are written."""
         open_keys: list[tuple[int, str]] = []
         for number, row in enumerate(text.split("\n"), 1):
-            if match := re.match(r"( *)([\"']?)([^\s\"'#:-][^\"':]*?)\2\s*:(?:\s|$)", row):
+            match = re.match(r"( *)([\"']?)([^\s\"'#:-][^\"':]*?)\2\s*:(?:\s|$)", row)
+            if match:
                 depth = len(match[1])
                 while open_keys and open_keys[-1][0] >= depth:
                     open_keys.pop()

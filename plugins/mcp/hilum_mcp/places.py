@@ -1,4 +1,7 @@
-"""Where servers may be described: names of files, and whether there is one. Kept small, for every session looks."""
+"""Where servers may be described: names of files, and whether there is one.
+
+Kept small, for every session looks.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,31 @@ FILE = "mcp.json"
 OWN = f".hilum/{FILE}"
 DECISIONS = "mcp.toml"
 CHOICES = (".claude/settings.json", ".claude/settings.local.json")
-# The first that describes a server of a name counts. Of the others a file may be about something else than servers.
+# The first that describes a server of a name counts. Of the others a file may be about something
+# else than servers.
 PROJECT = (
-    OWN, ".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json", ".roo/mcp.json", ".agents/mcp.json",
-)  # fmt: skip
+    OWN,
+    ".mcp.json",
+    ".cursor/mcp.json",
+    ".vscode/mcp.json",
+    ".roo/mcp.json",
+    ".agents/mcp.json",
+)
 SHARED = (
-    "mcp.json", ".gemini/settings.json", "gemini-extension.json", "opencode.json", "opencode.jsonc", ".opencode/opencode.json",
-    ".opencode/opencode.jsonc", ".codex/config.toml", ".zed/settings.json",
-)  # fmt: skip
+    "mcp.json",
+    ".gemini/settings.json",
+    "gemini-extension.json",
+    "opencode.json",
+    "opencode.jsonc",
+    ".opencode/opencode.json",
+    ".opencode/opencode.jsonc",
+    ".codex/config.toml",
+    ".zed/settings.json",
+)
 
 
 def described(workspace: str | os.PathLike[str]) -> bool:
-    """Whether the user or a project has a file in which servers may be described.
+    """Return whether the user or a project has a file in which servers may be described.
 
     Args:
         workspace: The project.

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class Meant(NamedTuple):
-    """What a command means: which prompt, with what; or what is wrong with it, and what is missing."""
+    """What a command means: which prompt, with what.
+
+    Or what is wrong with it, and what is missing.
+    """
 
     client: ServerClient
     prompt: str
@@ -31,9 +34,13 @@ def command(text: str, known: Known) -> Meant | None:
         known: The prompts there are, each with its server.
     """
     named = {
-        f"{name}:{prompt.name}": (client, prompt) for client, prompt in known for name in (client.prefix, client.name)
+        f"{name}:{prompt.name}": (client, prompt)
+        for client, prompt in known
+        for name in (client.prefix, client.name)
     }
-    for name in sorted(named, key=len, reverse=True):  # a name may have spaces, and be the beginning of another
+    for name in sorted(
+        named, key=len, reverse=True
+    ):  # a name may have spaces, and be the beginning of another
         if text[1:] == name or text[1:].startswith((f"{name} ", f"{name}\n")):
             return _with_arguments(*named[name], text[1 + len(name) :].strip())
     return None
@@ -45,7 +52,12 @@ def _with_arguments(client: ServerClient, prompt: Prompted, rest: str) -> Meant:
     try:
         words = shlex.split(rest) if len(names) > 1 or "=" in rest else [rest] if rest else []
     except ValueError as error:
-        return Meant(client, prompt.name, {}, f"The arguments cannot be read: {error}. {usage(client, prompt)}")
+        return Meant(
+            client,
+            prompt.name,
+            {},
+            f"The arguments cannot be read: {error}. {usage(client, prompt)}",
+        )
     plain = []
     for word in words:
         name, equals, value = word.partition("=")
@@ -56,18 +68,22 @@ def _with_arguments(client: ServerClient, prompt: Prompted, rest: str) -> Meant:
     free = [name for name in names if name not in found]
     if len(plain) > len(free):
         # The last one takes the rest, as a sentence is written without quotes.
-        plain = [*plain[: len(free) - 1], " ".join(plain[len(free) - 1 :])] if free else plain
+        if free:
+            plain = [*plain[: len(free) - 1], " ".join(plain[len(free) - 1 :])]
+        else:
+            plain = plain
         if not free:
             return Meant(client, prompt.name, {}, f"It takes less. {usage(client, prompt)}")
     found |= dict(zip(free, plain, strict=False))
-    if missing := [a.name for a in prompt.arguments if a.required and a.name not in found]:
+    missing = [a.name for a in prompt.arguments if a.required and a.name not in found]
+    if missing:
         said = f"It needs {', '.join(missing)}. {usage(client, prompt)}"
         return Meant(client, prompt.name, found, said, tuple(missing))
     return Meant(client, prompt.name, found)
 
 
 def usage(client: ServerClient, prompt: Prompted) -> str:
-    """Give how a prompt is written."""
+    """Return how a prompt is written."""
     words = [f"{a.name}" if a.required else f"[{a.name}]" for a in prompt.arguments]
     return " ".join([f"/{client.name}:{prompt.name}", *words])
 

@@ -1,7 +1,9 @@
-"""What a session has to know of its servers to begin: kept on disk, so that no file of servers is read for servers not used.
+"""What a session has to know of its servers to begin: kept on disk, so that no file of servers is
+read for servers not used.
 
-It holds for as long as nothing changed that it was told from: the files of servers, decisions, what servers offered. Nothing is
-started by it: a server that is used is looked up anew, with its approval. What may be secret of a description is not in it.
+It holds for as long as nothing changed that it was told from: the files of servers, decisions, what
+servers offered. Nothing is started by it: a server that is used is looked up anew, with its
+approval. What may be secret of a description is not in it.
 """
 
 import hashlib
@@ -47,7 +49,8 @@ class Brief(msgspec.Struct, frozen=True, omit_defaults=True):
         start_seconds: How long its description lets a start take.
         call_seconds: How long its description lets a call take.
         offer: What it offered last, ``None`` where that is not known.
-        names: What its tools are called, by its own names; those that its description leaves out are missing.
+        names: What its tools are called, by its own names; those that its description leaves out
+            are missing.
         local: Whether it runs on this machine, so that its tools may change files here.
     """
 
@@ -78,8 +81,10 @@ class Begun(msgspec.Struct, frozen=True):
 
 
 def seal_of(workspace: str | os.PathLike[str]) -> Seal:
-    """Give how the files stand that say something of servers. Blocks."""
-    root, config, data = os.fspath(workspace), str(config_folder()), str(data_folder())
+    """Return how the files stand that say something of servers. Blocks."""
+    root = os.fspath(workspace)
+    config = str(config_folder())
+    data = str(data_folder())
     paths = [f"{config}/{FILE}", f"{config}/{DECISIONS}", f"{data}/mcp/offers"]
     paths += [f"{root}/{name}" for name in (*PROJECT, *SHARED, *CHOICES)]
     return Seal((FORMAT, root, config, os.path.expanduser("~")), tuple(map(_stamp, paths)))
@@ -94,7 +99,8 @@ def _stamp(path: str) -> Stamp | None:
 
 
 def load(seal: Seal) -> tuple[Brief, ...] | None:
-    """Give the servers of a workspace as they were, ``None`` where something changed or nothing is kept. Blocks.
+    """Return the servers of a workspace as they were, ``None`` where something changed or nothing
+    is kept. Blocks.
 
     Args:
         seal: Of now.

@@ -1,4 +1,6 @@
-"""Servers tried, logged in at, and listened to: what of ``hilum mcp`` talks to a server, or shows what one said."""
+"""Servers tried, logged in at, and listened to: what of ``hilum mcp`` talks to a server, or shows
+what one said.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ Job = Callable[[Any], Awaitable[Any]]
 
 @asynccontextmanager
 async def session_of(desk: Desk) -> AsyncIterator[tuple[Session, McpSettings]]:
-    """Give the session that an action runs in; at the command line one that is not kept and has no servers of its own."""
+    """Return the session that an action runs in.
+
+    At the command line one that is not kept and has no servers of its own.
+    """
     if desk.session is not None:
         yield desk.session, desk.session.settings(McpSettings)
         return
@@ -52,12 +57,18 @@ def _settings(desk: Desk) -> tuple[McpSettings, WebSettings]:
     from hilum_settings import App
     from hilum_web import WebSettings
 
-    app = App("hilum", error=SettingsError, hint="hilum config shows all settings and where they come from.")
+    app = App(
+        "hilum",
+        error=SettingsError,
+        hint="hilum config shows all settings and where they come from.",
+    )
     loaded = app.load([McpSettings, WebSettings], workspace=desk.workspace, known=None)
     return loaded.get(McpSettings), loaded.get(WebSettings)
 
 
-async def once(desk: Desk, entry: Entry, job: Job, auth: httpx2.Auth | None = None, limit: float = 0) -> Any:
+async def once(
+    desk: Desk, entry: Entry, job: Job, auth: httpx2.Auth | None = None, limit: float = 0
+) -> Any:
     """Connect to a server, run a job with its client, and end it.
 
     Args:
@@ -98,9 +109,14 @@ async def once(desk: Desk, entry: Entry, job: Job, auth: httpx2.Auth | None = No
     if line.login or isinstance(failure, NeedsLogin):
         hint = f"hilum mcp login {server.name}"
         raise NeedsUser(f"{server.name} wants you to log in.", code=errors.E_SERVER, hint=hint)
-    slow = f"It did not answer within {limit or usual:g} seconds." if patience.cancelled_caught else ""
+    if patience.cancelled_caught:
+        slow = f"It did not answer within {limit or usual:g} seconds."
+    else:
+        slow = ""
     why = slow or line.why or (reason_of(failure) if failure else "The connection ended.")
-    raise ToolError(why, code=errors.E_SERVER, hint=f"{desk.prog} logs {server.name} shows what it wrote.")
+    raise ToolError(
+        why, code=errors.E_SERVER, hint=f"{desk.prog} logs {server.name} shows what it wrote."
+    )
 
 
 async def _until_lost(line: Any, scope: trio.CancelScope) -> None:
@@ -115,7 +131,10 @@ def may_start(entry: Entry) -> None:
         UsageError: It may not.
     """
     if not _startable(entry):
-        raise UsageError(f"The MCP server {entry.server.name} may not be started. {entry.reason}", code=errors.E_DENIED)
+        raise UsageError(
+            f"The MCP server {entry.server.name} may not be started. {entry.reason}",
+            code=errors.E_DENIED,
+        )
 
 
 def _startable(entry: Entry) -> bool:
@@ -124,7 +143,9 @@ def _startable(entry: Entry) -> bool:
 
 async def _test(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "test", ACTIONS["test"][1])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="all that are on, if none is named")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="all that are on, if none is named"
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = parse(parser, argv, desk)
     catalog = await desk.catalog()
@@ -155,17 +176,23 @@ async def _try(entry: Entry, desk: Desk) -> dict[str, Any]:
     try:
         may_start(entry)
         inputs = (await desk.catalog()).inputs.get(str(server.file), {})
-        await trio.to_thread.run_sync(asked.ask, server, inputs, desk.ask_input if desk.ask else None)
+        await trio.to_thread.run_sync(
+            asked.ask, server, inputs, desk.ask_input if desk.ask else None
+        )
         began = trio.current_time()
         about, offered = await once(desk, entry, lambda client: _look(client, listing))
-        await trio.to_thread.run_sync(offer.keep, server.digest, offered)  # so the next session begins with its tools
+        await trio.to_thread.run_sync(
+            offer.keep, server.digest, offered
+        )  # so the next session begins with its tools
         result |= about | {
-            "works": True, "seconds": round(trio.current_time() - began, 3),
+            "works": True,
+            "seconds": round(trio.current_time() - began, 3),
             "tools": [tool.name for tool in offered.tools if server.offers(tool.name)],
             "left_out": [tool.name for tool in offered.tools if not server.offers(tool.name)],
-            "prompts": [prompt.name for prompt in offered.prompts], "resources": offered.resources,
+            "prompts": [prompt.name for prompt in offered.prompts],
+            "resources": offered.resources,
             "odd": list(offered.left_out),
-        }  # fmt: skip
+        }
     except HilumError as error:
         result |= {"error": error.message, "code": error.code, "hint": error.hint}
     return result
@@ -173,43 +200,68 @@ async def _try(entry: Entry, desk: Desk) -> dict[str, Any]:
 
 async def _look(client: Any, listing: Any) -> tuple[dict[str, Any], Any]:
     info = client.server_info
-    about = {"server": f"{info.name} {info.version}" if info else "", "protocol": client.protocol_version}
+    about = {
+        "server": f"{info.name} {info.version}" if info else "",
+        "protocol": client.protocol_version,
+    }
     return about, await listing.ask(client)
 
 
 def _lines(result: dict[str, Any]) -> list[str]:
     name = result["name"]
     if not result["works"]:
-        return [f"{name}: ✗ {result['code']}: {result['error']}", *([f"  {result['hint']}"] if result["hint"] else [])]
+        return [
+            f"{name}: ✗ {result['code']}: {result['error']}",
+            *([f"  {result['hint']}"] if result["hint"] else []),
+        ]
     tools = result["tools"]
     more = f" and {len(tools) - MOST_TOOLS} more" if len(tools) > MOST_TOOLS else ""
-    lines = [f"{name}: ✓ {result['server']}, protocol {result['protocol']}, in {result['seconds']:.1f} s"]
-    lines.append(f"  {len(tools)} tools: {', '.join(tools[:MOST_TOOLS])}{more}" if tools else "  It has no tools.")
+    lines = [
+        f"{name}: ✓ {result['server']}, protocol {result['protocol']}, in {result['seconds']:.1f} s"
+    ]
+    lines.append(
+        f"  {len(tools)} tools: {', '.join(tools[:MOST_TOOLS])}{more}"
+        if tools
+        else "  It has no tools."
+    )
     if result["left_out"]:
         lines.append(f"  left out by its description: {', '.join(result['left_out'])}")
     if result["prompts"]:
         lines.append(f"  prompts: {', '.join(result['prompts'])}")
-    return lines + ["  It has resources."] * bool(result["resources"]) + [f"  ⚠ {each}" for each in result["odd"]]
+    return (
+        lines
+        + ["  It has resources."] * bool(result["resources"])
+        + [f"  ⚠ {each}" for each in result["odd"]]
+    )
 
 
-# --- logging in -----------------------------------------------------------------------------------------------------------
+# --- logging in -----------------------------------------------------------------------------------
 
 
 async def _login(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "login", ACTIONS["login"][1])
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address and open nothing"
+    )
     options = parse(parser, argv, desk)
     entry = await desk.entry(options.name)
     may_start(entry)
     if desk.session is not None:
-        raise UsageError("Logging in needs a terminal of its own.", hint=f"hilum mcp login {options.name}")
-    if why := _no_login(entry.server):
-        raise UsageError(f"{options.name} {why}, so there is nothing to log in at.", code=errors.E_FAILED)
+        raise UsageError(
+            "Logging in needs a terminal of its own.", hint=f"hilum mcp login {options.name}"
+        )
+    why = _no_login(entry.server)
+    if why:
+        raise UsageError(
+            f"{options.name} {why}, so there is nothing to log in at.", code=errors.E_FAILED
+        )
     from hilum_mcp.opening import filled
 
     inputs = (await desk.catalog()).inputs.get(str(entry.server.file), {})
-    await trio.to_thread.run_sync(asked.ask, entry.server, inputs, desk.ask_input if desk.ask else None)
+    await trio.to_thread.run_sync(
+        asked.ask, entry.server, inputs, desk.ask_input if desk.ask else None
+    )
     server = await trio.to_thread.run_sync(filled, entry.server, desk.workspace)
     before = await trio.to_thread.run_sync(tokens.Kept(tokens.file_of(server)).read)
 
@@ -218,11 +270,14 @@ async def _login(argv: list[str], desk: Desk) -> int:
         if not options.no_browser and desk.ask is not None:
             import webbrowser
 
-            # It belongs to the user and outlives hilum, so it is no child of the warden. No shell is involved.
+            # It belongs to the user and outlives hilum, so it is no child of the warden. No shell
+            # is involved.
             if not await trio.to_thread.run_sync(webbrowser.open, url):
                 desk.say("No browser could be started.")
         if desk.typed is not None:
-            desk.say("If it ends at a page that cannot be shown, paste the address of that page here.")
+            desk.say(
+                "If it ends at a page that cannot be shown, paste the address of that page here."
+            )
         desk.say("Waiting for you …")
 
     async def connect(auth: httpx2.Auth) -> None:
@@ -233,7 +288,11 @@ async def _login(argv: list[str], desk: Desk) -> int:
 
     async def typed(take: Callable[[str], bool]) -> None:
         while desk.typed is not None and (text := await desk.typed()):
-            desk.say("Thank you." if take(text) else "That is not the address at which this log-in ends. Waiting …")
+            desk.say(
+                "Thank you."
+                if take(text)
+                else "That is not the address at which this log-in ends. Waiting …"
+            )
 
     mine, web = await trio.to_thread.run_sync(_settings, desk)
     await log_in(server, connect, show, typed, mine.client_metadata_url, frozenset(web.hosts))
@@ -246,12 +305,16 @@ async def _login(argv: list[str], desk: Desk) -> int:
 
 
 def _no_login(server: Server) -> str:
-    """Say why a user cannot log in at a server; empty where he can."""
+    """Return why a user cannot log in at a server; empty where he can."""
     if not takes_login(server):
         if server.kind == "stdio":
             return "is a program"
-        return "has a key in its description" if server.login else "has logging in switched off in its description"
-    return "is logged in at by itself, with the credentials of its description" if by_itself(server) else ""
+        if server.login:
+            return "has a key in its description"
+        return "has logging in switched off in its description"
+    if by_itself(server):
+        return "is logged in at by itself, with the credentials of its description"
+    return ""
 
 
 async def _logout(argv: list[str], desk: Desk) -> int:
@@ -271,13 +334,15 @@ async def _logout(argv: list[str], desk: Desk) -> int:
     return 0
 
 
-# --- logs -----------------------------------------------------------------------------------------------------------------
+# --- logs -----------------------------------------------------------------------------------------
 
 
 async def _logs(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "logs", ACTIONS["logs"][1])
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--lines", "-n", type=int, default=LINES, metavar="N", help=f"the last N lines ({LINES})")
+    parser.add_argument(
+        "--lines", "-n", type=int, default=LINES, metavar="N", help=f"the last N lines ({LINES})"
+    )
     parser.add_argument("--path", action="store_true", help="only where the log stands")
     options = parse(parser, argv, desk)
     entry = await desk.entry(options.name)

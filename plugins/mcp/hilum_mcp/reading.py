@@ -15,19 +15,28 @@ SSE = {"sse"}
 ADDRESSES = ("httpUrl", "serverUrl", "url", "uri", "endpoint")
 # They mean an approval elsewhere and none here; `tools` only where it is a mapping (Codex).
 _NO_APPROVAL = (
-    "trust", "autoApprove", "auto_approve", "alwaysAllow", "always_allow", "approval_mode", "default_tools_approval_mode",
-)  # fmt: skip
+    "trust",
+    "autoApprove",
+    "auto_approve",
+    "alwaysAllow",
+    "always_allow",
+    "approval_mode",
+    "default_tools_approval_mode",
+)
 # Keys that describe a server, or are of another client's own window, log and gallery.
 DESCRIBING = frozenset(
-    "description name title display_name displayName icon icons category tags version bundled note notes comment _comment"
-    " disabledReason gallery dev source metadata $schema id author homepage repository".split()
+    "description name title display_name displayName icon icons category tags version bundled note"
+    " notes comment _comment disabledReason gallery dev source metadata $schema id author homepage"
+    " repository".split()
 )
 _SECONDS = ("cline_mcp_settings.json", "mcp_settings.json")  # Cline and Roo
 _SHORT = 1.0
 
 
 class Reader:
-    """Reads one server. Raises ``ValueError`` for what leaves it unusable; collects the rest as notes.
+    """Reads one server.
+
+    Raises ``ValueError`` for what leaves it unusable; collects the rest as notes.
 
     Args:
         file: The file it stands in.
@@ -41,7 +50,10 @@ class Reader:
             raise ValueError("A server must be a mapping.")
         if not name.strip():
             raise ValueError("A server needs a name.")
-        self.file, self.name, self.entry, self.table = file, name, dict(entry), table
+        self.file = file
+        self.name = name
+        self.entry = dict(entry)
+        self.table = table
         self.gemini = file.name == "gemini-extension.json" or file.parent.name == ".gemini"
         self.notes: list[str] = []
         self.used: set[str] = set()
@@ -59,17 +71,31 @@ class Reader:
         more = self._program(words) if kind == "stdio" else self._remote(url)
         self._rest(kind)
         return Server(
-            name=self.name, kind=kind, **more, enabled=enabled, tools=tools, without=without, start_seconds=start,
-            call_seconds=call, file=self.file, notes=tuple(self.notes),
-        )  # fmt: skip
+            name=self.name,
+            kind=kind,
+            **more,
+            enabled=enabled,
+            tools=tools,
+            without=without,
+            start_seconds=start,
+            call_seconds=call,
+            file=self.file,
+            notes=tuple(self.notes),
+        )
 
-    # --- what is started or reached -----------------------------------------------------------------------------------
+    # --- what is started or reached ---------------------------------------------------------------
 
     def _nested(self) -> None:
-        """Take apart what stands in a mapping of its own: Zed's old ``command``, and a ``transport`` that is a mapping."""
-        command, transport = self.entry.get("command"), self.entry.get("transport")
+        """Take apart what stands in a mapping of its own: Zed's old ``command``, and a
+        ``transport`` that is a mapping.
+        """
+        command = self.entry.get("command")
+        transport = self.entry.get("transport")
         if isinstance(command, Mapping):  # Zed before 2025
-            inner = {"command": command.get("path"), **{key: command[key] for key in command if key != "path"}}
+            inner = {
+                "command": command.get("path"),
+                **{key: command[key] for key in command if key != "path"},
+            }
             self.entry = {**self.entry, **inner}
         if isinstance(transport, Mapping):
             del self.entry["transport"]
@@ -88,11 +114,20 @@ class Reader:
         if not isinstance(value, str | list):
             raise ValueError(f"{key} must be a text or a list of texts.")
         words = [*(value if isinstance(value, list) else [value]), *(args or [])]
-        if not all(isinstance(word, str | int | float) and not isinstance(word, bool) for word in words):
+        if not all(
+            isinstance(word, str | int | float) and not isinstance(word, bool) for word in words
+        ):
             raise ValueError(f"{key} and args must be texts.")
-        if isinstance(value, str) and " " in value.strip() and not args and "/" not in value and "\\" not in value:
+        if (
+            isinstance(value, str)
+            and " " in value.strip()
+            and not args
+            and "/" not in value
+            and "\\" not in value
+        ):
             words = self._split(
-                value, f"{key} holds spaces and no args follow: the first word is taken for the program."
+                value,
+                f"{key} holds spaces and no args follow: the first word is taken for the program.",
             )
         words = list(map(str, words))
         if any("\0" in word for word in words):
@@ -122,16 +157,21 @@ class Reader:
         url = (url or "").strip()
         scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", url)
         if scheme and scheme[1].lower() not in ("http", "https", "ws", "wss"):
-            raise ValueError(f"Its address begins with {scheme[1][:20]}:; servers are reached by http and https.")
+            raise ValueError(
+                f"Its address begins with {scheme[1][:20]}:; servers are reached by http and https."
+            )
         low = word.lower()
         if low in ("ws", "websocket"):
             raise ValueError("WebSockets are no transport of MCP; use streamable HTTP.")
         if low and low not in STDIO | HTTP | SSE:
             if not program and not url:
                 raise ValueError(
-                    f"It is of type {word[:40]!r}, which is none of MCP's, and has neither a command nor a url."
+                    f"It is of type {word[:40]!r}, which is none of MCP's, and has neither a"
+                    " command nor a url."
                 )
-            self.notes.append(f"The type {word[:40]!r} is not known; the kind was told from the other keys.")
+            self.notes.append(
+                f"The type {word[:40]!r} is not known; the kind was told from the other keys."
+            )
             low = ""
         if low in STDIO or (not low and program):
             if not program:
@@ -144,37 +184,56 @@ class Reader:
                 raise ValueError(f"It is of type {word} and has a command and no url.")
             raise ValueError("It has neither a command nor a url.")
         if program:
-            self.notes.append(f"It has a command and {key}; by its type {word} the address is used.")
+            self.notes.append(
+                f"It has a command and {key}; by its type {word} the address is used."
+            )
         if low in SSE or (not low and key == "url" and self.gemini):
             return "sse", url
         return "http", url
 
     def _program(self, words: list[str]) -> dict[str, Any]:
         return {
-            "command": words[0], "args": tuple(words[1:]), "env": self._mapping("env", "environment", "envs"),
-            "env_names": self._names("env_vars", "env_keys"), "env_file": self._text("envFile", "env_file"),
+            "command": words[0],
+            "args": tuple(words[1:]),
+            "env": self._mapping("env", "environment", "envs"),
+            "env_names": self._names("env_vars", "env_keys"),
+            "env_file": self._text("envFile", "env_file"),
             "cwd": self._text("cwd", "workingDirectory", "working_directory"),
-        }  # fmt: skip
+        }
 
     def _remote(self, url: str) -> dict[str, Any]:
         headers = self._mapping("headers", "http_headers")
         init = self.entry.get("requestInit")
         if isinstance(init, Mapping) and isinstance(init.get("headers"), Mapping):
             self.used.add("requestInit")
-            headers = {**{str(key): str(value) for key, value in init["headers"].items()}, **headers}
-        if token := self._text("bearer_token_env_var"):
+            headers = {
+                **{str(key): str(value) for key, value in init["headers"].items()},
+                **headers,
+            }
+        token = self._text("bearer_token_env_var")
+        if token:
             headers = {**headers, "Authorization": f"Bearer ${{{token}}}"}
         oauth, login = self._oauth()
         low = str(self._first("type", "transport", "transportType")[1] or "").strip().lower()
         return {
-            "url": url, "headers": headers, "header_names": self._mapping("env_http_headers"), "oauth": oauth, "login": login,
-            "bare": low not in STDIO | SSE | HTTP - {"remote"} and not (self.gemini or "httpUrl" in self.entry),
-        }  # fmt: skip
+            "url": url,
+            "headers": headers,
+            "header_names": self._mapping("env_http_headers"),
+            "oauth": oauth,
+            "login": login,
+            "bare": (
+                low not in STDIO | SSE | HTTP - {"remote"}
+                and not (self.gemini or "httpUrl" in self.entry)
+            ),
+        }
 
-    # --- what limits it -----------------------------------------------------------------------------------------------
+    # --- what limits it ---------------------------------------------------------------------------
 
     def _tools(self) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-        """Give the only tools that it may offer, and those that it may not. Where there are several lists, all hold."""
+        """Return the only tools that it may offer, and those that it may not.
+
+        Where there are several lists, all hold.
+        """
         if isinstance(self.entry.get("tools"), Mapping):
             self._no_approval("tools")
         only: set[str] | None = None
@@ -185,9 +244,14 @@ class Reader:
                 continue
             only = set(names) if only is None else only & set(names)
             order += names
-        allowed = None if only is None else tuple(name for name in dict.fromkeys(order) if name in only)
+        if only is None:
+            allowed = None
+        else:
+            allowed = tuple(name for name in dict.fromkeys(order) if name in only)
         without = [
-            name for key in ("excludeTools", "disabled_tools", "disabledTools") for name in self._list(key) or ()
+            name
+            for key in ("excludeTools", "disabled_tools", "disabledTools")
+            for name in self._list(key) or ()
         ]
         return allowed, tuple(dict.fromkeys(without))
 
@@ -200,7 +264,8 @@ class Reader:
         return start, whole if call is None else call
 
     def _timeout(self) -> float | None:
-        # Gemini and opencode count milliseconds, Cline, Roo, Zed and goose seconds; of others nobody means 1,000 s or more.
+        # Gemini and opencode count milliseconds, Cline, Roo, Zed and goose seconds; of others
+        # nobody means 1,000 s or more.
         value = self._seconds("timeout")
         if value is None:
             return None
@@ -234,17 +299,22 @@ class Reader:
             found = {**_oauth({"scope": scopes}), **(found or {})}
         return found, login
 
-    # --- values -------------------------------------------------------------------------------------------------------
+    # --- values -----------------------------------------------------------------------------------
 
     def _first(self, *keys: str) -> tuple[str, Any]:
-        """Give the first of some keys that has a value; the others are told, as they mean the same."""
+        """Return the first of some keys that has a value.
+
+        The others are told, as they mean the same.
+        """
         given = [key for key in keys if self.entry.get(key) not in (None, "")]
         self.used.update(given[:1])
         for other in given[1:]:
             self.used.add(other)
             if self.entry[other] != self.entry[given[0]]:
                 self.notes.append(f"It has {given[0]} and {other}; {given[0]} is used.")
-        return (given[0], self.entry[given[0]]) if given else (keys[0], None)
+        if given:
+            return (given[0], self.entry[given[0]])
+        return (keys[0], None)
 
     def _text(self, *keys: str) -> str:
         key, value = self._first(*keys)
@@ -268,8 +338,14 @@ class Reader:
             text = ("true" if item else "false") if isinstance(item, bool) else item
             if not isinstance(text, str | int | float):
                 raise ValueError(f"{key}.{name} must be a text.")
-            if not str(name) or "\0" in f"{name}{text}" or (key.startswith("env") and "=" in str(name)):
-                raise ValueError(f"{key}.{name} cannot be passed on: it holds NUL, or = in its name.")
+            if (
+                not str(name)
+                or "\0" in f"{name}{text}"
+                or (key.startswith("env") and "=" in str(name))
+            ):
+                raise ValueError(
+                    f"{key}.{name} cannot be passed on: it holds NUL, or = in its name."
+                )
             found[str(name)] = str(text)
         return found
 
@@ -287,9 +363,20 @@ class Reader:
             self.notes.append(f"{key} must be a list; it was left out.")
             return None
         named = [item.get("name") if isinstance(item, Mapping) else item for item in value]
-        if odd := [item for item in named if not isinstance(item, str | int | float) or isinstance(item, bool)]:
-            self.notes.append(f"{key} must be a list of texts; {len(odd)} of its entries were left out.")
-        return tuple(str(item) for item in named if isinstance(item, str | int | float) and not isinstance(item, bool))
+        odd = [
+            item
+            for item in named
+            if not isinstance(item, str | int | float) or isinstance(item, bool)
+        ]
+        if odd:
+            self.notes.append(
+                f"{key} must be a list of texts; {len(odd)} of its entries were left out."
+            )
+        return tuple(
+            str(item)
+            for item in named
+            if isinstance(item, str | int | float) and not isinstance(item, bool)
+        )
 
     def _flag(self, key: str, default: bool) -> bool:
         value = self.entry.get(key)
@@ -318,7 +405,7 @@ class Reader:
             return None
         return seconds
 
-    # --- what is left -------------------------------------------------------------------------------------------------
+    # --- what is left -----------------------------------------------------------------------------
 
     def _no_approval(self, key: str) -> None:
         self.used.add(key)
@@ -330,20 +417,27 @@ class Reader:
         for key in self.entry:
             if key in _NO_APPROVAL:
                 self._no_approval(key)
-            elif key not in self.used and key not in DESCRIBING and self.entry[key] not in (None, "", [], {}):
+            elif (
+                key not in self.used
+                and key not in DESCRIBING
+                and self.entry[key] not in (None, "", [], {})
+            ):
                 known = key in _OF["stdio"] if kind != "stdio" else key in _OF["http"]
-                what = (
-                    f"means nothing for {'a program' if kind == 'stdio' else 'an address'}" if known else "is not known"
-                )
+                if known:
+                    what = f"means nothing for {'a program' if kind == 'stdio' else 'an address'}"
+                else:
+                    what = "is not known"
                 self.notes.append(f"The key {str(key)[:80]!r} {what} and was left out.")
 
 
 _OF = {
     "stdio": frozenset(
-        "args env environment envs env_vars env_keys envFile env_file cwd workingDirectory working_directory".split()
+        "args env environment envs env_vars env_keys envFile env_file cwd workingDirectory"
+        " working_directory".split()
     ),
     "http": frozenset(
-        "headers http_headers env_http_headers bearer_token_env_var requestInit oauth auth authorization scopes".split()
+        "headers http_headers env_http_headers bearer_token_env_var requestInit oauth auth"
+        " authorization scopes".split()
     ),
 }
 

@@ -1,7 +1,8 @@
 """What a server asks of its client: the user's input, the model, the folders, and to be heard.
 
-All of it happens within a call of one of its tools: who called is whom the user sees, and what the model answers is paid by.
-Nothing is answered by itself but the list of folders; where nobody can be asked, all else is declined.
+All of it happens within a call of one of its tools: who called is whom the user sees, and what the
+model answers is paid by. Nothing is answered by itself but the list of folders; where nobody can be
+asked, all else is declined.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from hilum_mcp.settings import McpSettings
 
 LONGEST = 2_000
-YES, NO = "Yes, this once", "No"
+YES = "Yes, this once"
+NO = "No"
 WARNING = (
-    "\n(It seems to ask for a secret, which would stand in the session's log. Decline, and give it in env of mcp.json.)"
+    "\n(It seems to ask for a secret, which would stand in the session's log. Decline, and give it"
+    " in env of mcp.json.)"
 )
 MOST_REFUSALS = 3
 """Questions of one call that the user declines, after which no more of them is asked."""
@@ -70,12 +73,18 @@ class Requests:
         name: What the server is called.
         settings: As they hold for the session.
         log: The server's log.
-        able: Whether it is told of a user even where there is none: what is listed is then what a session at a terminal gets,
-            as servers offer some tools only to who can ask.
+        able: Whether it is told of a user even where there is none: what is listed is then what a
+            session at a terminal gets, as servers offer some tools only to who can ask.
     """
 
-    def __init__(self, session: Session, name: str, settings: McpSettings, log: Log, able: bool = False) -> None:
-        self.session, self.name, self.settings, self.log, self.able = session, name, settings, log, able
+    def __init__(
+        self, session: Session, name: str, settings: McpSettings, log: Log, able: bool = False
+    ) -> None:
+        self.session = session
+        self.name = name
+        self.settings = settings
+        self.log = log
+        self.able = able
         self.changed = trio.Event()
         self._work: list[Work] = []
         self._lock = trio.Lock()
@@ -91,7 +100,7 @@ class Requests:
             self._work.remove(work)
 
     def callbacks(self) -> dict[str, Any]:
-        """Give what the SDK is to call; a server is told of those abilities only."""
+        """Return what the SDK is to call; a server is told of those abilities only."""
         import mcp_types
 
         given: dict[str, Any] = {
@@ -114,11 +123,14 @@ class Requests:
 
         return self.session.half(Plan)
 
-    async def _ask(self, question: str, options: Sequence[str], multiple: bool = False) -> tuple[str, ...]:
+    async def _ask(
+        self, question: str, options: Sequence[str], multiple: bool = False
+    ) -> tuple[str, ...]:
         """Ask the user; gives nothing where nobody has answered."""
         if not self._work:
             return ()
-        work, plan = self._work[-1], self._plan()
+        work = self._work[-1]
+        plan = self._plan()
         async with self._lock:  # one question of a server at a time
             if plan is None or work.refused >= MOST_REFUSALS:
                 return ()
@@ -128,22 +140,29 @@ class Requests:
         work.refused += not given or given[0] in (DECLINE, NO)
         return given
 
-    # --- the user's input ---------------------------------------------------------------------------------------------
+    # --- the user's input -------------------------------------------------------------------------
 
     async def _elicit(self, _: Any, wanted: Any) -> Any:
         import mcp_types
 
-        who, said = f"The MCP server {self.name} asks", _short(wanted.message)
+        who = f"The MCP server {self.name} asks"
+        said = _short(wanted.message)
         if wanted.mode == "url":
-            done, host = "I have done it", _host(wanted.url)
+            done = "I have done it"
+            host = _host(wanted.url)
             if not host:
                 self.log.say(f"asked to open what may not be opened: {_short(wanted.url)!r}")
                 return mcp_types.ElicitResult(action="decline")
-            given = await self._ask(f"{who} you to open a page at {host}: {said}\n{wanted.url}", (DECLINE, done))
+            given = await self._ask(
+                f"{who} you to open a page at {host}: {said}\n{wanted.url}", (DECLINE, done)
+            )
             action = "accept" if given == (done,) else "decline" if given else "cancel"
             return mcp_types.ElicitResult(action=action)  # type: ignore[arg-type]
         schema = wanted.requested_schema
-        schema = schema if isinstance(schema, dict) else schema.model_dump(by_alias=True, exclude_none=True)
+        if isinstance(schema, dict):
+            schema = schema
+        else:
+            schema = schema.model_dump(by_alias=True, exclude_none=True)
         try:
             wished = fields(schema)
         except ValueError as error:
@@ -161,10 +180,15 @@ class Requests:
         return mcp_types.ElicitResult(action="accept", content=content)
 
     async def _field(self, question: str, field: Field) -> tuple[Any, str]:
-        """Ask for a field; gives its value, and what is to be answered where it has none and the form ends."""
+        """Ask for a field.
+
+        Gives its value, and what is to be answered where it has none and the form ends.
+        """
         problem = ""
         for _ in range(3):
-            given = await self._ask(f"{question}{field.question}{problem}", field.options, field.multiple)
+            given = await self._ask(
+                f"{question}{field.question}{problem}", field.options, field.multiple
+            )
             if not given:
                 return None, "cancel"
             if DECLINE in given:
@@ -175,7 +199,7 @@ class Requests:
                 problem = f"\n({error})"
         return None, "cancel"
 
-    # --- the model ----------------------------------------------------------------------------------------------------
+    # --- the model --------------------------------------------------------------------------------
 
     async def _sample(self, _: Any, wanted: Any) -> Any:
         import mcp_types
@@ -183,9 +207,14 @@ class Requests:
         from hilum_mcp import sampling
 
         if not self._work:
-            return mcp_types.ErrorData(code=-1, message="There is no call of a tool that would need it.")
-        work, said = self._work[-1], _short(sampling.shown(wanted))
-        question = f"The MCP server {self.name} wants to ask your model, at your cost:\n{said}\nMay it?"
+            return mcp_types.ErrorData(
+                code=-1, message="There is no call of a tool that would need it."
+            )
+        work = self._work[-1]
+        said = _short(sampling.shown(wanted))
+        question = (
+            f"The MCP server {self.name} wants to ask your model, at your cost:\n{said}\nMay it?"
+        )
         given = await self._ask(question, (NO, YES))
         if given != (YES,):
             return mcp_types.ErrorData(code=-1, message="The user does not allow it.")
@@ -195,7 +224,7 @@ class Requests:
         except HilumError as error:
             return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=str(error)[:LONGEST])
 
-    # --- folders, and what it says --------------------------------------------------------------------------------------
+    # --- folders, and what it says ----------------------------------------------------------------
 
     async def _roots(self, _: Any) -> Any:
         import mcp_types
@@ -215,20 +244,32 @@ class Requests:
 
 
 def _host(url: str) -> str:
-    """Give the host of a page that a user may be sent to, empty for none: ``https``, or this machine; nothing hidden in it."""
+    """Return the host of a page that a user may be sent to, empty for none: ``https``, or this
+    machine; nothing hidden in it.
+    """
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
         return ""
     own = host in ("localhost", "127.0.0.1", "::1")
-    plain = url.isascii() and url.isprintable() and " " not in url and "\\" not in url and len(url) <= LONGEST
-    return (
-        host
-        if plain and "@" not in parts.netloc and (parts.scheme == "https" or (own and parts.scheme == "http"))
-        else ""
+    plain = (
+        url.isascii()
+        and url.isprintable()
+        and " " not in url
+        and "\\" not in url
+        and len(url) <= LONGEST
     )
+    if (
+        plain
+        and "@" not in parts.netloc
+        and (parts.scheme == "https" or (own and parts.scheme == "http"))
+    ):
+        return host
+    return ""
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} … ({len(text):,} characters in all)"
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]} … ({len(text):,} characters in all)"

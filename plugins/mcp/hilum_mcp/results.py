@@ -15,13 +15,15 @@ MOST_IMAGE, MOST_IMAGES = 5_000_000, 10
 MOST_DATA = 200_000
 """Bytes of structured content that are kept for faces."""
 
-TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
+TEXTS = frozenset(
+    {"application/json", "application/xml", "application/yaml", "application/javascript"}
+)
 PICTURES = frozenset({"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"})
 _BEGINNINGS = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
 
 def output(result: Any, source: str) -> Output:
-    """Give the result of a call for the model and the faces.
+    """Return the result of a call for the model and the faces.
 
     Args:
         result: The SDK's ``CallToolResult``.
@@ -29,7 +31,10 @@ def output(result: Any, source: str) -> Output:
     """
     texts, images = contents(result.content, source)
     structured = result.structured_content
-    written = b"" if structured is None else msgspec.json.encode(structured, enc_hook=str)
+    if structured is None:
+        written = b""
+    else:
+        written = msgspec.json.encode(structured, enc_hook=str)
     text = "\n\n".join(texts) or written.decode()
     if not text and not images:
         text = "The tool gave no text."
@@ -47,7 +52,9 @@ def contents(blocks: Any, source: str) -> tuple[list[str], list[Image]]:
         elif block.type == "image":
             _picture(block.mime_type, block.data, source, texts, images)
         elif block.type == "audio":
-            texts.append(f"[audio, {block.mime_type}, {len(block.data) * 3 // 4:,} bytes: not shown]")
+            texts.append(
+                f"[audio, {block.mime_type}, {len(block.data) * 3 // 4:,} bytes: not shown]"
+            )
         elif block.type == "resource_link":
             about = ": ".join(filter(None, (block.title or block.name, block.description)))
             texts.append(f"[resource {block.uri}] {about}".strip())
@@ -68,11 +75,13 @@ def resource(found: Any, source: str, texts: list[str], images: list[Image]) -> 
         texts.append(f"[resource {found.uri}]\n{text}")
     else:
         kind = found.mime_type or "unknown type"
-        texts.append(f"[resource {found.uri}, {kind}, {len(found.blob) * 3 // 4:,} bytes: not shown]")
+        texts.append(
+            f"[resource {found.uri}, {kind}, {len(found.blob) * 3 // 4:,} bytes: not shown]"
+        )
 
 
 def _text(kind: str, data: str) -> str | None:
-    """Give the text of a blob that says of itself that it is text, ``None`` if it is none."""
+    """Return the text of a blob that says of itself that it is text, ``None`` if it is none."""
     if not kind.startswith("text/") and kind not in TEXTS:
         return None
     try:
@@ -91,14 +100,15 @@ def _picture(kind: str, data: str, source: str, texts: list[str], images: list[I
     except (binascii.Error, ValueError):
         texts.append("[an image that is not base64: left out]")
         return
-    if (real := _kind(raw)) is None:  # a provider refuses the whole conversation for it
+    real = _kind(raw)
+    if real is None:  # a provider refuses the whole conversation for it
         texts.append(f"[{kind}, which it is not: left out]")
     else:
         images.append(Image(real, raw, source))
 
 
 def _kind(raw: bytes) -> str | None:
-    """Give the kind of an image by its first bytes, ``None`` for what is none."""
+    """Return the kind of an image by its first bytes, ``None`` for what is none."""
     if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for begin, kind in _BEGINNINGS.items() if raw.startswith(begin)), None)

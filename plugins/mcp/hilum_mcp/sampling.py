@@ -13,22 +13,29 @@ if TYPE_CHECKING:
 
 
 def shown(wanted: Any) -> str:
-    """Give what a server wants to ask, for the user."""
+    """Return what a server wants to ask, for the user."""
     lines = [f"system: {wanted.system_prompt}"] if wanted.system_prompt else []
     for message in wanted.messages:
-        lines += [f"{message.role}: {getattr(b, 'text', f'[{b.type}]')}" for b in message.content_as_list]
+        lines += [
+            f"{message.role}: {getattr(b, 'text', f'[{b.type}]')}" for b in message.content_as_list
+        ]
     return "\n".join(lines)
 
 
 def messages(wanted: Any, source: str) -> list[Message]:
-    """Give what a server wants to ask as messages; what a model cannot read is named and left out."""
+    """Return what a server wants to ask as messages.
+
+    What a model cannot read is named and left out.
+    """
     found: list[Message] = []
     for message in wanted.messages:
         parts: list[Text | Image] = []
         for block in message.content_as_list:
             if block.type == "image" and message.role == "user":
                 try:
-                    parts.append(Image(block.mime_type, base64.b64decode(block.data, validate=True), source))
+                    parts.append(
+                        Image(block.mime_type, base64.b64decode(block.data, validate=True), source)
+                    )
                     continue
                 except (binascii.Error, ValueError):
                     pass
@@ -58,10 +65,13 @@ async def answer(agent: Agent, wanted: Any, server: str) -> Any:
     from hilum_models import ask
 
     instructions = (
-        f"The MCP server {server} asks what follows, and the user lets it.\n{wanted.system_prompt or ''}".rstrip()
+        f"The MCP server {server} asks what follows, and the user lets"
+        f" it.\n{wanted.system_prompt or ''}".rstrip()
     )
     said = messages(wanted, f"tool:mcp {server}")
     told = await ask(agent, agent.model, instructions, said, purpose=f"mcp {server}")
     content = mcp_types.TextContent(type="text", text=told.text)
     why = "maxTokens" if told.stop == "length" else "endTurn"
-    return mcp_types.CreateMessageResult(role="assistant", content=content, model=told.model, stop_reason=why)
+    return mcp_types.CreateMessageResult(
+        role="assistant", content=content, model=told.model, stop_reason=why
+    )

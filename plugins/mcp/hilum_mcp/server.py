@@ -16,11 +16,13 @@ MOST_NAME = 30
 
 
 class Server(msgspec.Struct, frozen=True):
-    """An MCP server, as a file describes it: variables in its texts are not filled in yet (see ``expansion``).
+    """An MCP server, as a file describes it: variables in its texts are not filled in yet (see
+    ``expansion``).
 
     Args:
         name: What its file calls it.
-        kind: ``stdio`` for a program, ``http`` for streamable HTTP, ``sse`` for HTTP of the first era.
+        kind: ``stdio`` for a program, ``http`` for streamable HTTP, ``sse`` for HTTP of the first
+            era.
         command: The program.
         args: Its arguments.
         env: Variables for the program.
@@ -30,9 +32,11 @@ class Server(msgspec.Struct, frozen=True):
         url: Where it is reached.
         headers: Headers of each request.
         header_names: Headers whose values are variables of the environment: header to variable.
-        oauth: Settings for OAuth (``client_id``, ``client_secret``, ``scope``); ``None`` when nothing is said of it.
+        oauth: Settings for OAuth (``client_id``, ``client_secret``, ``scope``); ``None`` when
+            nothing is said of it.
         login: Whether the user may log in at it by OAuth; the file can say no.
-        bare: Whether the file gave an address and not which kind of HTTP: where streamable HTTP is refused, SSE is tried.
+        bare: Whether the file gave an address and not which kind of HTTP: where streamable HTTP is
+            refused, SSE is tried.
         enabled: Whether the file has it on.
         tools: The only tools that it may offer; ``None`` for all.
         without: Tools that it may not offer.
@@ -66,23 +70,42 @@ class Server(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """What an approval is bound to: what is started or reached, with what, and which tools it may offer."""
+        """What an approval is bound to: what is started or reached, with what, and which tools it
+        may offer.
+        """
         parts = (
-            self.name, self.kind, self.command, self.args, sorted(self.env.items()), sorted(self.env_names), self.env_file,
-            self.cwd, self.url, sorted(self.headers.items()), sorted(self.header_names.items()),
-            sorted((self.oauth or {}).items()), self.login, self.bare, self.tools, self.without,
-        )  # fmt: skip
+            self.name,
+            self.kind,
+            self.command,
+            self.args,
+            sorted(self.env.items()),
+            sorted(self.env_names),
+            self.env_file,
+            self.cwd,
+            self.url,
+            sorted(self.headers.items()),
+            sorted(self.header_names.items()),
+            sorted((self.oauth or {}).items()),
+            self.login,
+            self.bare,
+            self.tools,
+            self.without,
+        )
         return "sha256:" + hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
     @property
     def prefix(self) -> str:
-        """What the names of its tools begin with: model providers allow letters, digits, ``_`` and ``-`` only."""
+        """What the names of its tools begin with: model providers allow letters, digits, ``_`` and
+        ``-`` only.
+        """
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", self.name).strip("_") or "server"
         return re.sub(r"__+", "_", name)[:MOST_NAME]
 
     @property
     def local(self) -> bool:
-        """Whether it runs on this machine, as far as its description tells: then its tools may change files here."""
+        """Whether it runs on this machine, as far as its description tells: then its tools may
+        change files here.
+        """
         if self.kind == "stdio" or "${" in self.url:
             return True
         try:
@@ -97,10 +120,12 @@ class Server(msgspec.Struct, frozen=True):
 
     def shown(self) -> str:
         """What is started or reached, on one line."""
-        return " ".join((self.command, *self.args)) if self.kind == "stdio" else self.url
+        if self.kind == "stdio":
+            return " ".join((self.command, *self.args))
+        return self.url
 
     def offers(self, tool: str) -> bool:
-        """Whether the description lets a tool be used."""
+        """Return whether the description lets a tool be used."""
         return tool not in self.without and (self.tools is None or tool in self.tools)
 
 
@@ -131,8 +156,10 @@ class Config(msgspec.Struct, frozen=True):
         file: The file.
         servers: The servers by name, also those that are off.
         mistakes: What could not be read. A mistake in one server costs no other.
-        inputs: Values that its servers ask the user for, by id: what to ask, and whether it is secret.
-        table: The keys that lead to its table of servers, joined by dots; ``None`` where it has none.
+        inputs: Values that its servers ask the user for, by id: what to ask, and whether it is
+            secret.
+        table: The keys that lead to its table of servers, joined by dots; ``None`` where it has
+            none.
     """
 
     file: Path

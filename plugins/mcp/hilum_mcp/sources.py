@@ -1,7 +1,8 @@
 """Which servers there are: who describes them, and whether each may be started.
 
-The user's own file comes first, then the files of a project, of every client. What a project describes is off until the user
-trusts the project and has approved the very definition. The user's files of other clients are read only to import from them.
+The user's own file comes first, then the files of a project, of every client. What a project
+describes is off until the user trusts the project and has approved the very definition. The user's
+files of other clients are read only to import from them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Entry(msgspec.Struct, frozen=True):
 
     Args:
         server: As it is described; variables are not filled in.
-        state: ``on``; ``off`` by its file or the user; ``unapproved``, for a project describes it; ``broken``.
+        state: ``on``; ``off`` by its file or the user; ``unapproved``, for a project describes it;
+            ``broken``.
         reason: Why it is not on, a sentence or two with what to do.
         scope: Who describes it.
     """
@@ -62,19 +64,24 @@ class Catalog(msgspec.Struct, frozen=True):
     trusts: bool | None = None
 
     def get(self, name: str) -> Entry | None:
-        """Give the entry of a name."""
+        """Return the entry of a name."""
         return next((entry for entry in self.entries if entry.server.name == name), None)
 
 
 def briefs(entries: Iterable[Entry]) -> list[Brief]:
-    """Give what a session has to know of its servers to begin. Blocks for the time of reading small files."""
+    """Return what a session has to know of its servers to begin.
+
+    Blocks for the time of reading small files.
+    """
     entries = list(entries)
     names = prefixes(entry.server for entry in entries if entry.state == "on")
     return [brief(entry, names.get(entry.server.name, "")) for entry in entries]
 
 
 def brief(entry: Entry, prefix: str) -> Brief:
-    """Give what a session has to know of a server to begin. Blocks for the time of reading a small file.
+    """Return what a session has to know of a server to begin.
+
+    Blocks for the time of reading a small file.
 
     Args:
         entry: The server.
@@ -98,7 +105,7 @@ def brief(entry: Entry, prefix: str) -> Brief:
 
 
 def user_file() -> Path:
-    """Give the file in which the user describes servers."""
+    """Return the file in which the user describes servers."""
     return config_folder() / FILE
 
 
@@ -124,7 +131,9 @@ def look(workspace: Path | None) -> Catalog:
     off = _switched_off_by_claude(Path(root)) if root else {}
     for file, own in files:
         if not own and not _inside(file, root):
-            complaints.append(f"{file}: It is a link that leads out of the project, and was left out.")
+            complaints.append(
+                f"{file}: It is a link that leads out of the project, and was left out."
+            )
             continue
         config = read_config(file)
         if not own and config.servers and trusts is None:
@@ -135,17 +144,24 @@ def look(workspace: Path | None) -> Catalog:
             entry = _judge(server, decisions, root if not own else "", bool(trusts), off)
             if len(found) >= MOST_SERVERS and server.name not in found:
                 complaints.append(
-                    f"{file}: {server.name}: It was left out: there are more than {MOST_SERVERS} servers."
+                    f"{file}: {server.name}: It was left out: there are more than {MOST_SERVERS}"
+                    " servers."
                 )
-            elif (first := found.setdefault(server.name, entry)) is not entry and first.server.digest != server.digest:
+            elif (
+                first := found.setdefault(server.name, entry)
+            ) is not entry and first.server.digest != server.digest:
                 complaints.append(
-                    f"{file}: {server.name}: It was left out: {first.server.file} has a server of that name."
+                    f"{file}: {server.name}: It was left out: {first.server.file} has a server of"
+                    " that name."
                 )
     return Catalog(tuple(found.values()), tuple(complaints), inputs, trusts)
 
 
 def project_files(workspace: Path | None) -> list[Path]:
-    """Give the files in which a project describes servers. In the user's home the files of other clients are no project's."""
+    """Return the files in which a project describes servers.
+
+    In the user's home the files of other clients are no project's.
+    """
     if workspace is None:
         return []
     names: tuple[str, ...] = (*PROJECT, *SHARED)
@@ -155,7 +171,9 @@ def project_files(workspace: Path | None) -> list[Path]:
 
 
 def _name(file: Path, root: str) -> str:
-    return os.path.relpath(file, root) if file.is_absolute() else str(file)
+    if file.is_absolute():
+        return os.path.relpath(file, root)
+    return str(file)
 
 
 def _inside(file: Path, root: str) -> bool:
@@ -163,13 +181,22 @@ def _inside(file: Path, root: str) -> bool:
 
 
 def _complaints(config: Config, *, shared: bool) -> list[str]:
-    """Give what is wrong with a file; that a file of settings has nothing to say of servers is nothing wrong."""
+    """Return what is wrong with a file.
+
+    That a file of settings has nothing to say of servers is nothing wrong.
+    """
     from hilum_mcp.dialects import NO_TABLE
 
-    return [str(mistake) for mistake in config.mistakes if not (shared and mistake.reason.startswith(NO_TABLE))]
+    return [
+        str(mistake)
+        for mistake in config.mistakes
+        if not (shared and mistake.reason.startswith(NO_TABLE))
+    ]
 
 
-def _judge(server: Server, decisions: Decisions, root: str, trusts: bool, off: dict[str, str]) -> Entry:
+def _judge(
+    server: Server, decisions: Decisions, root: str, trusts: bool, off: dict[str, str]
+) -> Entry:
     """Say of a server whether it may be started.
 
     Args:
@@ -182,11 +209,18 @@ def _judge(server: Server, decisions: Decisions, root: str, trusts: bool, off: d
     scope: Scope = "project" if root else "user"
     switch = decisions.switched(root, server.name)
     if switch is False:
-        return Entry(server, "off", f"You have it off. hilum mcp enable {server.name} switches it on.", scope)
+        return Entry(
+            server, "off", f"You have it off. hilum mcp enable {server.name} switches it on.", scope
+        )
     if root and server.file.name == ".mcp.json" and server.name in off and switch is None:
         return Entry(server, "off", f"{off[server.name]} has it off.", scope)
     if not server.enabled and switch is None:
-        return Entry(server, "off", f"{server.file} has it off. hilum mcp enable {server.name} switches it on.", scope)
+        return Entry(
+            server,
+            "off",
+            f"{server.file} has it off. hilum mcp enable {server.name} switches it on.",
+            scope,
+        )
     if root and not trusts:
         from hilum_guard import distrust
 
@@ -197,7 +231,10 @@ def _judge(server: Server, decisions: Decisions, root: str, trusts: bool, off: d
 
 
 def _switched_off_by_claude(root: Path) -> dict[str, str]:
-    """Give the servers of ``.mcp.json`` that Claude Code's settings in the project switch off; they can switch on none."""
+    """Return the servers of ``.mcp.json`` that Claude Code's settings in the project switch off.
+
+    They can switch on none.
+    """
     from hilum_mcp.parsing import Unreadable, load
 
     found: dict[str, str] = {}

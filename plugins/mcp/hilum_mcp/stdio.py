@@ -1,4 +1,5 @@
-"""Servers that are programs: a transport over the warden, so that whole process trees are held and ended.
+"""Servers that are programs: a transport over the warden, so that whole process trees are held and
+ended.
 
 ::
 
@@ -6,7 +7,8 @@
        ▲ └─── stderr ──► the log
        └───── stdin ◄── messages ◄──────────── the SDK
 
-The end: nothing more is written, standard input closes, the server has a moment to go by itself, then SIGTERM, then SIGKILL.
+The end: nothing more is written, standard input closes, the server has a moment to go by itself,
+then SIGTERM, then SIGKILL.
 """
 
 from __future__ import annotations
@@ -33,21 +35,37 @@ LONGEST_LINE = 32 << 20
 """Bytes of one message: a large image fits."""
 
 MOST_GARBAGE = 10_000
-"""Lines that are no messages, from one start of a server; one that writes more is not speaking the protocol."""
+"""Lines that are no messages, from one start of a server.
+
+One that writes more is not speaking the protocol.
+"""
 
 MOST_UNREAD = 10_000
 """Messages that wait for a server that does not read, while it goes on writing."""
 
 FLUSH, LEAVE, TERM = 0.2, 1.0, 1.0
-"""Seconds to write what is pending, to go by itself at the end of input, and between SIGTERM and SIGKILL."""
+"""Seconds to write what is pending, to go by itself at the end of input, and between SIGTERM and
+SIGKILL.
+"""
 
 
-PROGRAMS = {"UV_TOOL_DIR": "uv-tools", "DENO_DIR": "deno", "BUN_INSTALL_CACHE_DIR": "bun", "XDG_CACHE_HOME": "cache"}
-"""Where uvx and its like keep programs, and others what they like, which the sandbox does not let them write to: the variable
-that moves it."""
+PROGRAMS = {
+    "UV_TOOL_DIR": "uv-tools",
+    "DENO_DIR": "deno",
+    "BUN_INSTALL_CACHE_DIR": "bun",
+    "XDG_CACHE_HOME": "cache",
+}
+"""Where uvx and its like keep programs, and others what they like, which the sandbox does not let
+them write to: the variable that moves it."""
 
-FETCHED = {"PLAYWRIGHT_BROWSERS_PATH": "ms-playwright", "HF_HOME": "huggingface", "TORCH_HOME": "torch"}
-"""What was fetched before and is large: read where it stands in the user's own cache, by the variable that names it."""
+FETCHED = {
+    "PLAYWRIGHT_BROWSERS_PATH": "ms-playwright",
+    "HF_HOME": "huggingface",
+    "TORCH_HOME": "torch",
+}
+"""What was fetched before and is large: read where it stands in the user's own cache, by the
+variable that names it.
+"""
 
 
 class Broken(Exception):
@@ -84,7 +102,9 @@ Opener = Callable[[], AbstractAsyncContextManager["Process"]]
 
 
 @asynccontextmanager
-async def stdio_transport(open_process: Opener, log: Log, line: Line) -> AsyncIterator[tuple[Any, Any]]:
+async def stdio_transport(
+    open_process: Opener, log: Log, line: Line
+) -> AsyncIterator[tuple[Any, Any]]:
     """Start a server and give the two streams that the SDK reads and writes.
 
     Args:
@@ -99,7 +119,8 @@ async def stdio_transport(open_process: Opener, log: Log, line: Line) -> AsyncIt
 
     async with open_process() as process, trio.open_nursery() as nursery:
         into, read = anyio.create_memory_object_stream[Any](0)
-        # Without end: the SDK waits up to 5 s for room to say that a call is cancelled, and nothing may wait for a server.
+        # Without end: the SDK waits up to 5 s for room to say that a call is cancelled, and nothing
+        # may wait for a server.
         write, out = anyio.create_memory_object_stream[Any](math.inf)
         pipes = _Pipes(process, log, line, into, out)
         nursery.start_soon(pipes.shielded, pipes.read)
@@ -123,13 +144,22 @@ class _Pipes:
     """The three pipes of a server."""
 
     def __init__(self, process: Process, log: Log, line: Line, into: Any, out: Any) -> None:
-        self.process, self.log, self.line, self.into, self.out = process, log, line, into, out
+        self.process = process
+        self.log = log
+        self.line = line
+        self.into = into
+        self.out = out
         self.scopes: list[trio.CancelScope] = []
         self.held = bytearray()
-        self.written, self.garbage, self.heard, self.leaving = trio.Event(), 0, False, False
+        self.written = trio.Event()
+        self.garbage = 0
+        self.heard = False
+        self.leaving = False
 
     async def shielded(self, pump: Callable[[], Awaitable[None]]) -> None:
-        """Run a pump until ``leave`` is over, whatever is cancelled around: a server that cannot write cannot go."""
+        """Run a pump until ``leave`` is over, whatever is cancelled around: a server that cannot
+        write cannot go.
+        """
         with trio.CancelScope(shield=True) as scope:
             self.scopes.append(scope)
             await pump()
@@ -143,7 +173,8 @@ class _Pipes:
                 try:
                     while chunk := await self.process.stdout.receive_some(1 << 16):
                         for data in self._lines(bytes(chunk)):
-                            if (message := self._message(data)) is not None:
+                            message = self._message(data)
+                            if message is not None:
                                 self.heard = True
                                 await self.into.send(message)
                         if self.out.statistics().current_buffer_used > MOST_UNREAD:
@@ -158,7 +189,7 @@ class _Pipes:
                 pass
 
     def _lines(self, chunk: bytes) -> list[bytes]:
-        """Give the lines that are whole now."""
+        """Return the lines that are whole now."""
         *whole, rest = chunk.split(b"\n")
         if whole:
             whole[0] = bytes(self.held) + whole[0]
@@ -172,30 +203,41 @@ class _Pipes:
         from mcp.shared.message import SessionMessage
         from mcp_types import jsonrpc_message_adapter
 
-        if not (data := data.strip()):
+        data = data.strip()
+        if not data:
             return None
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
         except ValueError:
             self.garbage += 1
             if self.garbage > MOST_GARBAGE:
-                raise Broken("It writes to its standard output what is no message of the protocol.") from None
+                raise Broken(
+                    "It writes to its standard output what is no message of the protocol."
+                ) from None
             self.log.add(b"[stdout, no message] " + data[:500] + b"\n")
             return None
 
     async def _ending(self) -> str:
-        """Say how a server ended that closed its standard output."""
+        """Return how a server ended that closed its standard output."""
         code: int | None = None
         with trio.move_on_after(1.0), suppress(HilumError):
             code = await self.process.wait()
         last = self.log.last()
-        how = "It closed its standard output" if code is None else f"It exited with code {code}"
+        if code is None:
+            how = "It closed its standard output"
+        else:
+            how = f"It exited with code {code}"
         if code is not None and code < 0:
             with suppress(ValueError):
                 how = f"It was ended by {signal.Signals(-code).name}"
         how += "" if self.heard else " before it answered"
-        held = " What it may write to is said by mcp.sandbox." if "read-only file system" in last.lower() else ""
-        return f"{how}; its last words: {last}{held}" if last else f"{how}."
+        if "read-only file system" in last.lower():
+            held = " What it may write to is said by mcp.sandbox."
+        else:
+            held = ""
+        if last:
+            return f"{how}; its last words: {last}{held}"
+        return f"{how}."
 
     async def write(self) -> None:
         """Write messages until the end."""
@@ -221,7 +263,10 @@ class _Pipes:
                 await self.log.flush()
 
     async def leave(self) -> None:
-        """Let the server go by itself; what does not go is ended by who started it, and so is what never said a word."""
+        """Let the server go by itself.
+
+        What does not go is ended by who started it, and so is what never said a word.
+        """
         assert self.process.stdin is not None
         if self.heard:
             with trio.move_on_after(FLUSH):
@@ -234,16 +279,23 @@ class _Pipes:
 
 
 def environment(given: Mapping[str, str], cache: Path | None = None) -> dict[str, str]:
-    """Give the variables of a server: what was written for it, and that nobody watches it on a terminal.
+    """Return the variables of a server: what was written for it, and that nobody watches it on a
+    terminal.
 
     Args:
         given: What was written for it.
-        cache: A folder that it may write to, where what starts servers keeps programs; ``None`` leaves them their own.
+        cache: A folder that it may write to, where what starts servers keeps programs; ``None``
+            leaves them their own.
     """
-    folders = {} if cache is None else {name: str(cache / folder) for name, folder in PROGRAMS.items()}
+    if cache is None:
+        folders = {}
+    else:
+        folders = {name: str(cache / folder) for name, folder in PROGRAMS.items()}
     own = Path(kernel_environment().get("XDG_CACHE_HOME") or home_folder() / ".cache")
     known = {
-        name: str(own / folder) for name, folder in FETCHED.items() if cache is not None and (own / folder).is_dir()
+        name: str(own / folder)
+        for name, folder in FETCHED.items()
+        if cache is not None and (own / folder).is_dir()
     }
     known = {name: kernel_environment().get(name, folder) for name, folder in known.items()}
     return {"NO_COLOR": "1", "npm_config_update_notifier": "false", **folders, **known, **given}

@@ -1,4 +1,7 @@
-"""What logging in at a server gave: tokens, the registration as a client, and where they belong; for the user only."""
+"""What logging in at a server gave: tokens, the registration as a client, and where they belong.
+
+For the user only.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,25 @@ if TYPE_CHECKING:
     from hilum_mcp.server import Server
 
 TRIES, BETWEEN = 600, 0.05
-"""How often it is looked whether another session is done with renewing, and seconds between two looks."""
+"""How often it is looked whether another session is done with renewing, and seconds between two
+looks.
+"""
 
 
 def file_of(server: Server) -> Path:
-    """Give the file of a server. It is bound to the file that describes it, its name, its address, and as which client."""
-    bound = json.dumps([str(server.file), server.name, server.url, sorted((server.oauth or {}).items())])
-    return data_folder() / "mcp" / "tokens" / f"{server.prefix}-{hashlib.sha256(bound.encode()).hexdigest()[:16]}.json"
+    """Return the file of a server.
+
+    It is bound to the file that describes it, its name, its address, and as which client.
+    """
+    bound = json.dumps(
+        [str(server.file), server.name, server.url, sorted((server.oauth or {}).items())]
+    )
+    return (
+        data_folder()
+        / "mcp"
+        / "tokens"
+        / f"{server.prefix}-{hashlib.sha256(bound.encode()).hexdigest()[:16]}.json"
+    )
 
 
 def forget(server: Server) -> bool:
@@ -67,7 +82,9 @@ def _locked(handle: int) -> bool:
 
 
 class Kept:
-    """The storage that the SDK asks. A file that cannot be read counts as none: the user logs in again.
+    """The storage that the SDK asks.
+
+    A file that cannot be read counts as none: the user logs in again.
 
     Args:
         file: Where it is kept.
@@ -75,10 +92,11 @@ class Kept:
     """
 
     def __init__(self, file: Path, client: OAuthClientInformationFull | None = None) -> None:
-        self.file, self.client = file, client
+        self.file = file
+        self.client = client
 
     def read(self) -> dict[str, Any]:
-        """Give all that is kept. Blocks."""
+        """Return all that is kept. Blocks."""
         try:
             data = json.loads(self.file.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
@@ -97,7 +115,9 @@ class Kept:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """Wait until no other session renews these tokens, and let none do it while the block lasts."""
+        """Wait until no other session renews these tokens, and let none do it while the block
+        lasts.
+        """
         handle = await trio.to_thread.run_sync(_open_lock, self.file.with_suffix(".lock"))
         try:
             for _ in range(TRIES):  # who holds it for longer is stuck
@@ -109,7 +129,7 @@ class Kept:
             os.close(handle)
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Give the tokens, those that have run out among them: they may be renewed."""
+        """Return the tokens, those that have run out among them: they may be renewed."""
         from mcp.shared.auth import OAuthToken
         from pydantic import ValidationError
 
@@ -126,7 +146,7 @@ class Kept:
         await trio.to_thread.run_sync(lambda: self.update(tokens=data, until=until))
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Give the registration as a client."""
+        """Return the registration as a client."""
         from mcp.shared.auth import OAuthClientInformationFull
         from pydantic import ValidationError
 
@@ -134,7 +154,9 @@ class Kept:
             return self.client
         kept = (await trio.to_thread.run_sync(self.read)).get("client")
         try:
-            return OAuthClientInformationFull.model_validate(kept) if kept else None
+            if kept:
+                return OAuthClientInformationFull.model_validate(kept)
+            return None
         except ValidationError:
             return None
 

@@ -17,10 +17,13 @@ __all__ = ["MemorySettings", "Trimming", "keep_on_trim", "open_session"]
 
 @hookspec(shape="gather", deadline=5.0, fault="left out", gives=str)
 async def keep_on_trim(agent: Agent) -> str | None:
-    """Give text that must stand after a trim as it is: bodies of active skills, open todo items. It follows the summary."""
+    """Return text that must stand after a trim as it is: bodies of active skills, open todo items.
+
+    It follows the summary.
+    """
 
 
 @hookimpl
 def open_session(session: Session) -> Trimming:
-    """Give the session's half."""
+    """Return the session's half."""
     return Trimming(session, session.settings(MemorySettings))

@@ -1,4 +1,5 @@
-"""What a trim does, decided before anybody is asked: which results are thinned, and where the conversation is cut.
+"""What a trim does, decided before anybody is asked: which results are thinned, and where the
+conversation is cut.
 
 Everything here is plain computing on what is in memory; 100,000 tokens take a few milliseconds.
 """
@@ -9,13 +10,25 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import attrs
-from hilum import AssistantMessage, Image, Message, NoteMessage, Text, ToolMessage, ToolResult, UserMessage, estimate
+from hilum import (
+    AssistantMessage,
+    Image,
+    Message,
+    NoteMessage,
+    Text,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+    estimate,
+)
 
 from hilum_memory.texts import ends, values
 
-HEAD, TAIL = 1_200, 600
+HEAD = 1_200
+TAIL = 600
 IMAGE = 1_200
-# Share of the budget that a thinned result takes at most: in a small window 1,800 dense characters are too much.
+# Share of the budget that a thinned result takes at most: in a small window 1,800 dense characters
+# are too much.
 THIN_SHARE = 20
 
 
@@ -64,8 +77,12 @@ class Planner:
 
     def __attrs_post_init__(self) -> None:
         kept = UserMessage | AssistantMessage
-        self.starts = [index for index, message in enumerate(self.messages) if isinstance(message, kept)]
-        ids = Counter(r.call_id for m in self.messages if isinstance(m, ToolMessage) for r in m.results)
+        self.starts = [
+            index for index, message in enumerate(self.messages) if isinstance(message, kept)
+        ]
+        ids = Counter(
+            r.call_id for m in self.messages if isinstance(m, ToolMessage) for r in m.results
+        )
         self._repeated = {identity for identity, count in ids.items() if count > 1}
 
     def plan(self, budget: int, reserve: int, *, cut: bool = False) -> Plan:
@@ -90,7 +107,11 @@ class Planner:
 
     def _recent_from(self, room: int) -> int:
         """Where the last turns begin: so many as are wanted and fit, at least one."""
-        turns = [i for i in self.starts if isinstance(self.messages[i], AssistantMessage)] or self.starts or [0]
+        turns = (
+            [i for i in self.starts if isinstance(self.messages[i], AssistantMessage)]
+            or self.starts
+            or [0]
+        )
         for start in turns[-self.recent :]:
             if sum(self.sizes[start:]) <= room:
                 return start
@@ -98,7 +119,9 @@ class Planner:
 
     def _cut(self, sizes: Sequence[int], room: int) -> int:
         """Where to cut, so that what is kept fits; the last turn is kept whatever its size."""
-        total, place, starts = 0, self.starts[-1] if self.starts else 0, set(self.starts)
+        total = 0
+        place = self.starts[-1] if self.starts else 0
+        starts = set(self.starts)
         for index in range(len(sizes) - 1, -1, -1):
             total += sizes[index]
             if total > room:
@@ -106,13 +129,18 @@ class Planner:
             if index in starts:
                 place = index
         # A summary of next to nothing is worth less than what it replaces.
-        first = 1 if isinstance(self.messages[0], NoteMessage) else 0
+        if isinstance(self.messages[0], NoteMessage):
+            first = 1
+        else:
+            first = 0
         if place == first or (place == first + 1 and self.request == first):
             return 0
         return place
 
     def _thin(self, tail: int, limit: int) -> dict[str, str]:
-        """Thin the big results before the last turns to a limit in tokens, but not those that the last turns work with."""
+        """Thin the big results before the last turns to a limit in tokens, but not those that the
+        last turns work with.
+        """
         big = {}
         for message in self.messages[:tail]:
             for result in message.results if isinstance(message, ToolMessage) else ():
@@ -125,13 +153,17 @@ class Planner:
         return {i: self._thinned(result, limit) for i, result in big.items() if i in left}
 
     def _thinned(self, result: ToolResult, limit: int) -> str:
-        """Shorten an old result: to its usual ends, or to less where these take more tokens than the limit."""
+        """Shorten an old result: to its usual ends, or to less where these take more tokens than
+        the limit.
+        """
         text = result.text
         size = min(HEAD + TAIL, len(text) * limit // max(self.measure(text), 1))
         return thin(result, size * 2 // 3, size // 3, handle=self.handle)
 
     def _needed(self, tail: int, among: Mapping[str, ToolResult]) -> set[str]:
-        """Ids of the newest results about what the last turns name: a file that is being edited, for example."""
+        """Ids of the newest results about what the last turns name: a file that is being edited,
+        for example.
+        """
         said = "\n".join(_said(message) for message in self.messages[tail:])
         about: dict[str, str] = {}
         for message in self.messages[:tail] if among else ():
@@ -153,7 +185,10 @@ class Planner:
         rest = sum(self.sizes[upto:]) - sum(self._cost(r) for r in results)
         share = max(int((room - rest) * 3 / self.factor) // max(len(results), 1), 300)
         big = [r for r in results if len(r.text) > share or self._cost(r) > share]
-        return {r.call_id: thin(r, share * 2 // 3 - 150, share // 3 - 50, handle=self.handle) for r in big}
+        return {
+            r.call_id: thin(r, share * 2 // 3 - 150, share // 3 - 50, handle=self.handle)
+            for r in big
+        }
 
     def _cost(self, result: ToolResult) -> int:
         images = sum(isinstance(part, Image) for part in result.parts)
@@ -165,13 +200,16 @@ class Planner:
             return sizes
         for index, message in enumerate(self.messages):
             for result in message.results if isinstance(message, ToolMessage) else ():
-                if (text := thinned.get(result.call_id)) is not None:
+                text = thinned.get(result.call_id)
+                if text is not None:
                     sizes[index] -= self._cost(result) - self.measure(text)
             sizes[index] = max(sizes[index], 1)
         return sizes
 
     def _ids(self, upto: int) -> set[str]:
-        return {r.call_id for m in self.messages[upto:] if isinstance(m, ToolMessage) for r in m.results}
+        return {
+            r.call_id for m in self.messages[upto:] if isinstance(m, ToolMessage) for r in m.results
+        }
 
 
 def thin(result: ToolResult, head: int, tail: int, *, handle: bool) -> str:
@@ -179,9 +217,15 @@ def thin(result: ToolResult, head: int, tail: int, *, handle: bool) -> str:
     text = result.text
     first, last = ends(text, max(head, 0), max(tail, 0)) if len(text) > head + tail else (text, "")
     images = sum(isinstance(part, Image) for part in result.parts)
-    gone = [f"{len(text) - len(first) - len(last):,} of {len(text):,} characters"] if last or first != text else []
+    if last or first != text:
+        gone = [f"{len(text) - len(first) - len(last):,} of {len(text):,} characters"]
+    else:
+        gone = []
     gone += [f"{images} image{'s' * (images > 1)}"] if images else []
-    back = f'; recall_result(id="{result.call_id}") gives all of it, with pattern= it searches' if handle else ""
+    if handle:
+        back = f'; recall_result(id="{result.call_id}") gives all of it, with pattern= it searches'
+    else:
+        back = ""
     return f"{first}\n[… {' and '.join(gone)} left out to make room{back} …]\n{last}".strip("\n")
 
 
@@ -189,5 +233,7 @@ def _said(message: Message) -> str:
     if isinstance(message, AssistantMessage):
         return "\n".join([message.text, *(call.arguments for call in message.calls)])
     if isinstance(message, UserMessage):
-        return "\n".join(part.text for part in message.parts if isinstance(part, Text) and part.source == "user")
+        return "\n".join(
+            part.text for part in message.parts if isinstance(part, Text) and part.source == "user"
+        )
     return ""

@@ -12,7 +12,9 @@ from hilum.events import CallDone
 if TYPE_CHECKING:
     from hilum import Session
 
-PAGE, MATCHES, WIDTH = 10_000, 40, 300
+PAGE = 10_000
+MATCHES = 40
+WIDTH = 300
 SECONDS = 5.0
 
 
@@ -29,16 +31,22 @@ class Results:
         self._places: dict[tuple[str, str], int] = {}
 
     async def find(self, agent: str, call: str) -> ToolResult:
-        """Give the result of an agent's call.
+        """Return the result of an agent's call.
 
         Raises:
             ToolError: There is none.
         """
-        store, session = self._session.kernel.store, self._session.id
-        while (agent, call) not in self._places and (events := await store.read(session, self._read)):
+        store = self._session.kernel.store
+        session = self._session.id
+        while (agent, call) not in self._places and (
+            events := await store.read(session, self._read)
+        ):
             self._read = events[-1].seq
-            self._places |= {(e.agent, e.result.call_id): e.seq for e in events if isinstance(e, CallDone)}
-        if (place := self._places.get((agent, call))) is not None:
+            self._places |= {
+                (e.agent, e.result.call_id): e.seq for e in events if isinstance(e, CallDone)
+            }
+        place = self._places.get((agent, call))
+        if place is not None:
             for event in await store.read(session, place - 1, 1):
                 if isinstance(event, CallDone):
                     return event.result
@@ -53,11 +61,13 @@ def page(text: str, offset: int, size: int = PAGE) -> str:
     if not part and offset:
         return f"The result has {len(text):,} characters; there is nothing after them."
     more = f"; go on with offset={end}" if end < len(text) else ""
-    return part if not offset and not more else f"{part}\n[characters {offset:,} to {end:,} of {len(text):,}{more}]"
+    if not offset and not more:
+        return part
+    return f"{part}\n[characters {offset:,} to {end:,} of {len(text):,}{more}]"
 
 
 async def search(text: str, pattern: str) -> str:
-    """Give the lines of a text that match a regular expression, with number and place.
+    """Return the lines of a text that match a regular expression, with number and place.
 
     Raises:
         ToolError: The pattern is none, or takes too long.
@@ -68,12 +78,15 @@ async def search(text: str, pattern: str) -> str:
         compiled = regex.compile(pattern)
     except regex.error as error:
         problem = f"The pattern is no regular expression: {error}."
-        raise ToolError(problem, code="E_BAD_ARGS", hint="Escape special characters with a backslash.") from None
+        raise ToolError(
+            problem, code="E_BAD_ARGS", hint="Escape special characters with a backslash."
+        ) from None
 
     def matching() -> Iterator[str]:
         place = 0
         for number, line in enumerate(text.splitlines(keepends=True), 1):
-            if found := compiled.search(line, timeout=SECONDS, concurrent=True):
+            found = compiled.search(line, timeout=SECONDS, concurrent=True)
+            if found:
                 start = max(found.start() - WIDTH // 2, 0)
                 yield f"{number} (offset {place + start}) | {line[start : start + WIDTH].rstrip()}"
             place += len(line)
@@ -89,7 +102,9 @@ async def search(text: str, pattern: str) -> str:
     try:
         found = await trio.to_thread.run_sync(run, abandon_on_cancel=True)
     except TimeoutError:
-        raise ToolError("The pattern takes too long.", code="E_BAD_ARGS", hint="Use a simpler one.") from None
+        raise ToolError(
+            "The pattern takes too long.", code="E_BAD_ARGS", hint="Use a simpler one."
+        ) from None
     if len(found) > MATCHES:
         found[MATCHES:] = [f"[more than {MATCHES} lines match; use a narrower pattern]"]
     return "\n".join(found) or "No line matches."

@@ -1,4 +1,6 @@
-"""The session's part of memory: it compacts conversations, thinning results first, then summarizing."""
+"""The session's part of memory: it compacts conversations, thinning results first, then
+summarizing.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ class Trimming:
         from hilum_memory.plan import Planner
         from hilum_memory.summary import summarize
 
-        settings, conversation = self.settings, agent.conversation
+        settings = self.settings
+        conversation = agent.conversation
         gauge = conversation.gauge(agent.session.kernel.router.current(agent))
         handle = any(tool.name == RECALL for tool in agent.tools())
         working = conversation.run is not None
@@ -72,9 +75,15 @@ class Trimming:
         asked = conversation.trim_asked
         plan = planner.plan(budget, reserve, cut=asked is not None)
         if not plan.upto:
-            return Trim(thinned=dict(plan.thinned)) if plan.thinned else None
+            if plan.thinned:
+                return Trim(thinned=dict(plan.thinned))
+            return None
         past = read_past(messages[: plan.upto], messages[request] if request is not None else None)
-        agent.session.note("memory.summarizing", say=f"compacting: summarizing {plan.upto} messages", agent=agent.name)
+        agent.session.note(
+            "memory.summarizing",
+            say=f"compacting: summarizing {plan.upto} messages",
+            agent=agent.name,
+        )
         focus = asked.focus if asked else ""
         summary, why = await summarize(agent, past, most, settings.summary_timeout, focus)
         if why:
@@ -96,7 +105,10 @@ class Trimming:
 
     @hookimpl
     def provide_tools(self) -> list[object]:
-        """Return the tool that fetches results back. It has no use before a conversation was shortened."""
+        """Return the tool that fetches results back.
+
+        It has no use before a conversation was shortened.
+        """
 
         def has_no_use(agent: Agent) -> bool:
             return agent.conversation.epoch == 0 and not agent.conversation.shortened
@@ -121,7 +133,9 @@ class Trimming:
         return Output(text, images=images_of(result) if not offset else ())
 
     def _page_size(self, agent: Agent, text: str) -> int:
-        """Return how many characters of a text are a page: what fits the agent's window without being shortened."""
+        """Return how many characters of a text are a page: what fits the agent's window without
+        being shortened.
+        """
         router = agent.session.kernel.router
         name = router.current(agent)
         tokens = agent.conversation.gauge(name).text(text)

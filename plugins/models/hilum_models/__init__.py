@@ -1,7 +1,9 @@
-"""Gateways to models: OpenAI chat completions and responses, Anthropic, Gemini, and servers compatible with them.
+"""Gateways to models: OpenAI chat completions and responses, Anthropic, Gemini, and servers
+compatible with them.
 
-``ask`` asks a model beside an agent's conversation, ``wire_for`` encodes requests in any of these formats, ``proxy_for`` names
-the proxy for an address; everything else is reached through the model protocol of hilum.
+``ask`` asks a model beside an agent's conversation, ``wire_for`` encodes requests in any of these
+formats, ``proxy_for`` names the proxy for an address; everything else is reached through the model
+protocol of hilum.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ if TYPE_CHECKING:
     from hilum_models.asking import ask as ask
     from hilum_models.transport import proxy_for as proxy_for
 
-__all__ = ["Gateways", "ModelsSettings", "ask", "open_kernel", "provide_models", "proxy_for", "wire_for"]
+__all__ = [
+    "Gateways",
+    "ModelsSettings",
+    "ask",
+    "open_kernel",
+    "provide_models",
+    "proxy_for",
+    "wire_for",
+]
 
 
 class Gateways:
@@ -44,7 +54,7 @@ async def open_kernel(kernel: Kernel) -> AsyncIterator[Gateways]:
 
 @hookimpl
 def provide_models(kernel: Kernel) -> Iterable[models.Provider]:
-    """Give the known providers and the user's own."""
+    """Return the known providers and the user's own."""
     gateways = kernel.half(Gateways)
     if gateways is None:
         return []
@@ -54,7 +64,8 @@ def provide_models(kernel: Kernel) -> Iterable[models.Provider]:
 
 
 def __getattr__(name: str) -> Any:
-    if (home := {"ask": "asking", "proxy_for": "transport", "wire_for": "apis"}.get(name)) is None:
+    home = {"ask": "asking", "proxy_for": "transport", "wire_for": "apis"}.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 

@@ -13,7 +13,8 @@ from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
 from hilum.models import CallChunk, Chunk, Done, TextChunk, ThinkingChunk
 
 Stop = Literal["end", "calls", "length", "refusal"]
-# Ids shorter than this ("call_0", "1") are numbered anew in each answer by the servers that give them.
+# Ids shorter than this ("call_0", "1") are numbered anew in each answer by the servers that give
+# them.
 SHORTEST_ID = 9
 
 
@@ -36,7 +37,7 @@ class Reader(Protocol):
         """
 
     def finish(self) -> Done:
-        """Give the whole answer.
+        """Return the whole answer.
 
         Raises:
             ModelError: ``broken``, the stream ended before the answer was whole.
@@ -49,7 +50,10 @@ class Call:
     __slots__ = ("arguments", "id", "name", "raw_id", "vendor")
 
     def __init__(self, id: str, raw_id: str, name: str, vendor: dict[str, Any]) -> None:
-        self.id, self.raw_id, self.name, self.vendor = id, raw_id, name, vendor
+        self.id = id
+        self.raw_id = raw_id
+        self.name = name
+        self.vendor = vendor
         self.arguments: list[str] = []
 
 
@@ -77,8 +81,9 @@ class Answer:
 
     Args:
         model: ``provider/name``, for the message.
-        body: The request; ids for calls that came without one are computed from it. Each turn's request differs from
-            all others of its conversation, so the ids are unique in it, and the same when a request is replayed.
+        body: The request; ids for calls that came without one are computed from it. Each turn's
+            request differs from all others of its conversation, so the ids are unique in it, and
+            the same when a request is replayed.
     """
 
     def __init__(self, model: str, body: bytes) -> None:
@@ -97,7 +102,7 @@ class Answer:
         return [TextChunk(joined((text,)))]
 
     def words(self, new: bool = False) -> Words:
-        """Give the text that is being written, or begin one."""
+        """Return the text that is being written, or begin one."""
         last = self.items[-1] if self.items else None
         if new or type(last) is not Words:
             last = Words()
@@ -112,7 +117,7 @@ class Answer:
         return [ThinkingChunk(joined((text,)))]
 
     def thought(self, new: bool = False) -> Thought:
-        """Give the reasoning that is being written, or begin one."""
+        """Return the reasoning that is being written, or begin one."""
         last = self.items[-1] if self.items else None
         if new or not isinstance(last, Thought):
             last = Thought()
@@ -143,7 +148,7 @@ class Answer:
         return bool(self._ids)
 
     def done(self) -> Done:
-        """Give the whole answer.
+        """Return the whole answer.
 
         Raises:
             ModelError: ``broken``, nobody said how it ended.
@@ -185,7 +190,8 @@ def decode(data: bytes) -> dict[str, Any]:
 
 
 def _mended(data: bytes) -> Any:
-    """Decode what some servers write for JSON: NaN, raw control characters, bytes that are no UTF-8; ``None`` if it is none.
+    """Decode what some servers write for JSON: NaN, raw control characters, bytes that are no
+    UTF-8; ``None`` if it is none.
 
     A bad byte is replaced: the rest of the answer is worth more than the character that was lost.
     """
@@ -196,7 +202,10 @@ def _mended(data: bytes) -> Any:
 
 
 def joined(pieces: Iterable[str]) -> str:
-    """Join pieces of text; a character whose halves came in two pieces becomes whole, a half alone is replaced."""
+    """Join pieces of text.
+
+    A character whose halves came in two pieces becomes whole, a half alone is replaced.
+    """
     text = "".join(pieces)
     try:
         text.encode()
@@ -206,14 +215,16 @@ def joined(pieces: Iterable[str]) -> str:
 
 
 def number(table: Any, *path: str) -> int:
-    """Give a count from nested tables, 0 where it is missing or no number."""
+    """Return a count from nested tables, 0 where it is missing or no number."""
     for key in path:
         table = table.get(key) if isinstance(table, dict) else None
-    return int(table) if isinstance(table, int | float) and table > 0 else 0
+    if isinstance(table, int | float) and table > 0:
+        return int(table)
+    return 0
 
 
 def is_whole(arguments: str) -> bool:
-    """Whether arguments are a complete JSON object, so that nothing can be added to them."""
+    """Return whether arguments are a complete JSON object, so that nothing can be added to them."""
     if not arguments.endswith("}"):
         return False
     try:
@@ -226,9 +237,13 @@ def as_json(arguments: Any) -> str:
     """Arguments as JSON text, for servers that give an object instead."""
     if arguments is None:
         return ""
-    return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+    if isinstance(arguments, str):
+        return arguments
+    return msgspec.json.encode(arguments).decode()
 
 
 def tables(value: Any) -> Sequence[dict[str, Any]]:
     """The objects in a list, or nothing."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else ()
+    if isinstance(value, list):
+        return [item for item in value if isinstance(item, dict)]
+    return ()

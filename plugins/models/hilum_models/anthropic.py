@@ -1,7 +1,7 @@
 """Anthropic Messages.
 
-Cache marks: one on the system prompt, which other sessions and agents share, and the request's own, by which the
-server marks the last block. So no message's bytes ever change for the cache's sake.
+Cache marks: one on the system prompt, which other sessions and agents share, and the request's own,
+by which the server marks the last block. So no message's bytes ever change for the cache's sake.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from hilum_models.schemas import plain
 
 _CACHE = {"type": "ephemeral"}
 _ID = (r"[A-Za-z0-9_-]{1,64}", 32)
-# These decide by themselves how much to think, if they are asked to; what others do without being asked is right.
+# These decide by themselves how much to think, if they are asked to; what others do without being
+# asked is right.
 _ADAPTIVE = re.compile(r"claude-((opus|sonnet)-4-[6-9](?!\d)|[a-z]+-[5-9](?!\d)|mythos-)")
-# These refuse thinking whose past has changed, as it does at each run and each trim, unless told to drop it; the beta
-# header of the requests allows telling them.
+# These refuse thinking whose past has changed, as it does at each run and each trim, unless told to
+# drop it; the beta header of the requests allows telling them.
 _BOUND = re.compile(r"claude-[a-z]+-(5-[1-9](?!\d)|[6-9](?!\d))")
 DEFAULT_OUTPUT = 8_192
 
@@ -68,9 +69,11 @@ class AnthropicWire(msgspec.Struct, frozen=True):
         fields = e.merge(fields, target.options)
         if tools:
             fields["tools"] = [
-                {"name": t.name, "description": t.description, "input_schema": plain(t.parameters)} for t in tools
+                {"name": t.name, "description": t.description, "input_schema": plain(t.parameters)}
+                for t in tools
             ]
-        if system := [{"type": "text", "text": layer.text} for layer in layers if layer.text.strip()]:
+        system = [{"type": "text", "text": layer.text} for layer in layers if layer.text.strip()]
+        if system:
             system[-1]["cache_control"] = _CACHE  # type: ignore[assignment]
             fields["system"] = system
         return e.open_list(fields, "messages")
@@ -85,10 +88,16 @@ class AnthropicWire(msgspec.Struct, frozen=True):
             role = "user"
         else:
             text = e.user_text(message)
-            parts = [Text(text)] if text is not None else e.flatten(getattr(message, "parts", ()), self.target.images)
+            parts = (
+                [Text(text)]
+                if text is not None
+                else e.flatten(getattr(message, "parts", ()), self.target.images)
+            )
             content = _blocks(parts)
             role = "user"
-        return e.encode({"role": role, "content": content}) if content else b""
+        if content:
+            return e.encode({"role": role, "content": content})
+        return b""
 
     def _assistant(self, message: AssistantMessage) -> list[Any]:
         own = e.is_own(message, self.target)
@@ -101,7 +110,12 @@ class AnthropicWire(msgspec.Struct, frozen=True):
             elif isinstance(part, ToolCall):
                 arguments = e.raw(e.arguments_object(part))
                 content.append(
-                    {"type": "tool_use", "id": e.call_id(part.id, *_ID), "name": part.name, "input": arguments}
+                    {
+                        "type": "tool_use",
+                        "id": e.call_id(part.id, *_ID),
+                        "name": part.name,
+                        "input": arguments,
+                    }
                 )
                 said = True
             elif part.text.strip():
@@ -110,8 +124,12 @@ class AnthropicWire(msgspec.Struct, frozen=True):
         return content if said else []
 
     def _result(self, result: Any) -> dict[str, Any]:
-        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": e.call_id(result.call_id, *_ID)}
-        if content := _blocks(e.flatten(result.parts, self.target.images)):
+        block: dict[str, Any] = {
+            "type": "tool_result",
+            "tool_use_id": e.call_id(result.call_id, *_ID),
+        }
+        content = _blocks(e.flatten(result.parts, self.target.images))
+        if content:
             block["content"] = content
         if result.code:
             block["is_error"] = True
@@ -134,9 +152,11 @@ def _blocks(parts: Sequence[Text | Image]) -> list[Any]:
 
 
 def _thought(part: Thinking) -> dict[str, Any] | None:
-    if data := part.vendor.get("redacted"):
+    data = part.vendor.get("redacted")
+    if data:
         return {"type": "redacted_thinking", "data": data}
-    if signature := part.vendor.get("signature"):
+    signature = part.vendor.get("signature")
+    if signature:
         return {"type": "thinking", "thinking": part.text, "signature": signature}
     return None
 
@@ -182,7 +202,8 @@ class AnthropicReader:
                 self._count((value.get("message") or {}).get("usage"))
             case "message_delta":
                 self._count(value.get("usage"))
-                if reason := (value.get("delta") or {}).get("stop_reason"):
+                reason = (value.get("delta") or {}).get("stop_reason")
+                if reason:
                     self._answer.stop = _STOPS.get(str(reason), "end")
             case "message_stop":
                 self._answer.stop = self._answer.stop or "end"
@@ -190,11 +211,13 @@ class AnthropicReader:
             case "error":
                 error = value.get("error") or {}
                 error = error if isinstance(error, dict) else {"message": error}
-                raise reported(str(error.get("message") or ""), str(error.get("type") or ""), self._who)
+                raise reported(
+                    str(error.get("message") or ""), str(error.get("type") or ""), self._who
+                )
         return ()
 
     def finish(self) -> Done:
-        """Give the whole answer."""
+        """Return the whole answer."""
         self._answer.usage = _usage(self._usage)
         return self._answer.done()
 
@@ -206,7 +229,8 @@ class AnthropicReader:
                 return self._answer.text(block.get("text") or "")
             case "thinking":
                 thought = self._blocks[index] = self._answer.thought(new=True)
-                if signature := block.get("signature"):
+                signature = block.get("signature")
+                if signature:
                     thought.vendor["signature"] = signature
                 return self._answer.thinking(block.get("thinking") or "")
             case "redacted_thinking":
@@ -226,7 +250,9 @@ class AnthropicReader:
             case "thinking_delta":
                 return self._answer.thinking(delta.get("thinking") or "")
             case "signature_delta" if isinstance(block, Thought):
-                block.vendor["signature"] = block.vendor.get("signature", "") + (delta.get("signature") or "")
+                block.vendor["signature"] = block.vendor.get("signature", "") + (
+                    delta.get("signature") or ""
+                )
             case "input_json_delta" if isinstance(block, Call):
                 return self._answer.arguments(block, delta.get("partial_json") or "")
         return ()
@@ -244,7 +270,8 @@ class AnthropicReader:
 
 
 def _usage(table: dict[str, Any]) -> Usage:
-    cached, written = number(table, "cache_read_input_tokens"), number(table, "cache_creation_input_tokens")
+    cached = number(table, "cache_read_input_tokens")
+    written = number(table, "cache_creation_input_tokens")
     return Usage(
         input=number(table, "input_tokens") + cached + written,
         cached=cached,

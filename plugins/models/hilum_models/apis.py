@@ -44,7 +44,7 @@ def _bearer(key: str) -> Mapping[str, str]:
 
 
 def api(name: str) -> Api:
-    """Give the wire format of that name. Its module is loaded at first use.
+    """Return the wire format of that name. Its module is loaded at first use.
 
     Raises:
         UsageError: There is no such format.
@@ -63,8 +63,13 @@ def api(name: str) -> Api:
         def key_header(key: str) -> Mapping[str, str]:
             return {"x-api-key": key}
 
-        version = {"anthropic-version": "2023-06-01", "anthropic-beta": "thinking-binding-controls-2026-08-01"}
-        return Api(name, "/v1/messages", "/v1/models", AnthropicWire, AnthropicReader, key_header, version)
+        version = {
+            "anthropic-version": "2023-06-01",
+            "anthropic-beta": "thinking-binding-controls-2026-08-01",
+        }
+        return Api(
+            name, "/v1/messages", "/v1/models", AnthropicWire, AnthropicReader, key_header, version
+        )
     if name == "gemini":
         from hilum_models.gemini import GeminiReader, GeminiWire
 
@@ -86,7 +91,7 @@ def wire_for(
     effort: str = "",
     options: Mapping[str, Any] | None = None,
 ) -> Wire:
-    """Make the wire that encodes for a model.
+    """Create the wire that encodes for a model.
 
     Args:
         api_name: ``chat``, ``responses``, ``anthropic`` or ``gemini``.

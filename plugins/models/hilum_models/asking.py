@@ -23,7 +23,8 @@ async def ask(
     Args:
         agent: For whom.
         name: The model, ``provider/name`` or a role.
-        instructions: The system prompt. By its first line a cassette tells what is asked: it says who asks what.
+        instructions: The system prompt. By its first line a cassette tells what is asked: it says
+            who asks what.
         said: What to answer.
         purpose: What for, as the log says it.
 
@@ -35,13 +36,19 @@ async def ask(
     """
     session = agent.session
     model = session.kernel.router.model(name)
-    wire, layers = model.wire, (Layer(0, purpose, instructions),)
+    wire = model.wire
+    layers = (Layer(0, purpose, instructions),)
     messages = (UserMessage((Text(said, "kernel"),)),) if isinstance(said, str) else tuple(said)
     body = wire.body(wire.head(layers, ()), [wire.message(message) for message in messages])
     request = Request(body, layers, (), messages, session.id, f"{agent.name}/{purpose}")
-    began, options = trio.current_time(), session.options
-    done = await read_answer(model, request, silence=options.silence, longest=options.answer_timeout)
-    usage, price, answer = done.usage, model.info.price, done.message
+    began = trio.current_time()
+    options = session.options
+    done = await read_answer(
+        model, request, silence=options.silence, longest=options.answer_timeout
+    )
+    usage = done.usage
+    price = model.info.price
+    answer = done.message
     if usage.cost is None and price is not None:
         usage = msgspec.structs.replace(usage, cost=price.cost(usage))
     if not answer.model:

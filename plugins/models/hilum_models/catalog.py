@@ -1,8 +1,9 @@
 """What is known of common models: window, longest answer, price, images, tools.
 
-Windows and prices are those of genai-prices 0.2.3 (its data of 20 November 2026); longest answers are the vendors' own
-figures where known and otherwise a cautious 32,000. Prices are US dollars for a million tokens, the standard tier.
-Anything here can be set otherwise under ``[models.models."provider/name"]``.
+Windows and prices are those of genai-prices 0.2.3 (its data of 20 November 2026); longest answers
+are the vendors' own figures where known and otherwise a cautious 32,000. Prices are US dollars for
+a million tokens, the standard tier. Anything here can be set otherwise under
+``[models.models."provider/name"]``.
 """
 
 from __future__ import annotations
@@ -127,21 +128,26 @@ _NO_TOOLS = re.compile(
     r"|stable-code|yi-?coder|falcon|zephyr|openchat|dolphin-mi|solar)",
     re.IGNORECASE,
 )
-# What servers on one's own machine give unless told otherwise is far less than what the model could take.
+# What servers on one's own machine give unless told otherwise is far less than what the model could
+# take.
 LOCAL_WINDOW = 32_768
 
 
 def known(model: str, *, local: bool = False) -> Known:
-    """Say what is known of a model.
+    """Return what is known of a model.
 
     Args:
-        model: Its name at the provider; a vendor before a slash (``anthropic/claude-…``) is looked through.
-        local: Whether a server on the user's own machine runs it: it costs nothing and its window is cautious.
+        model: Its name at the provider; a vendor before a slash (``anthropic/claude-…``) is looked
+            through.
+        local: Whether a server on the user's own machine runs it: it costs nothing and its window
+            is cautious.
     """
     name = model.rpartition("/")[2].lower()
     name = re.sub(r"(claude-(?:opus|sonnet|haiku|fable|mythos)-\d+)\.(\d)", r"\1-\2", name)
     found = next((_TABLE[start] for start in _NAMES if name.startswith(start)), Known())
     tools = not _NO_TOOLS.match(name)
     if local:
-        return Known(min(found.window, LOCAL_WINDOW), min(found.max_output, 8_192), None, found.images, tools)
+        return Known(
+            min(found.window, LOCAL_WINDOW), min(found.max_output, 8_192), None, found.images, tools
+        )
     return msgspec.structs.replace(found, tools=tools)

@@ -13,14 +13,25 @@ from hilum_models.failures import Who
 from hilum_models.transport import Transport
 
 # Not models one talks to.
-_OTHER = ("embed", "whisper", "tts", "dall-e", "moderation", "rerank", "transcribe", "imagen", "veo", "-image")
+_OTHER = (
+    "embed",
+    "whisper",
+    "tts",
+    "dall-e",
+    "moderation",
+    "rerank",
+    "transcribe",
+    "imagen",
+    "veo",
+    "-image",
+)
 MOST_SHOWN = 40
 
 
 async def list_models(
     transport: Transport, url: str, headers: Mapping[str, str], who: Who, seconds: float
 ) -> list[str]:
-    """Give the names a server lists, in its order, without those that are not for talking.
+    """Return the names a server lists, in its order, without those that are not for talking.
 
     Raises:
         ModelError: It did not answer, or not with a list of models.
@@ -30,15 +41,25 @@ async def list_models(
         value: Any = msgspec.json.decode(document)
     except (msgspec.DecodeError, UnicodeError):
         value = None
-    items = (value.get("data") or value.get("models") or []) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        items = value.get("data") or value.get("models") or []
+    else:
+        items = value
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise ModelError(f"{who.provider} does not list its models at {url}.", kind="request")
-    names = [str(item.get("id") or item.get("name") or "").removeprefix("models/") for item in items]
+    names = [
+        str(item.get("id") or item.get("name") or "").removeprefix("models/") for item in items
+    ]
     return [name for name in names if name and not any(word in name.lower() for word in _OTHER)]
 
 
 async def ollama_facts(
-    transport: Transport, base: str, headers: Mapping[str, str], who: Who, names: Sequence[str], seconds: float
+    transport: Transport,
+    base: str,
+    headers: Mapping[str, str],
+    who: Who,
+    names: Sequence[str],
+    seconds: float,
 ) -> dict[str, dict[str, int | bool]]:
     """Ask ollama what its models can do; what cannot be learnt in time is left out."""
     facts: dict[str, dict[str, int | bool]] = {}
@@ -47,7 +68,10 @@ async def ollama_facts(
         body = msgspec.json.encode({"model": name})
         try:
             async with transport.send("POST", f"{base}/api/show", headers, who, body) as response:
-                value = msgspec.json.decode(await response.read(4 << 20)) if response.status == 200 else {}
+                if response.status == 200:
+                    value = msgspec.json.decode(await response.read(4 << 20))
+                else:
+                    value = {}
         except (ModelError, msgspec.DecodeError, UnicodeError):
             return
         able = value.get("capabilities") if isinstance(value, dict) else None

@@ -1,4 +1,6 @@
-"""What the wire formats share: who the request is for, how pieces join, and how our data becomes theirs."""
+"""What the wire formats share: who the request is for, how pieces join, and how our data becomes
+theirs.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ class Target(msgspec.Struct, frozen=True):
         return self.name.partition("/")[2]
 
     def key(self, api: str) -> str:
-        """Name for pieces encoded for this target: targets that encode differently have different keys."""
+        """Name for pieces encoded for this target: targets that encode differently have different
+        keys.
+        """
         rest = encode([self.max_output, self.images, self.effort, self.options])
         return f"{api}:{self.name}:{blake2b(rest, digest_size=6).hexdigest()}"
 
@@ -64,7 +68,9 @@ def open_list(fields: dict[str, Any], name: str, first: bytes = b"") -> bytes:
 
 
 def join(head: bytes, pieces: Sequence[bytes]) -> bytes:
-    """Join a head that ends in an open list, possibly with a first item, and pieces to a whole body."""
+    """Join a head that ends in an open list, possibly with a first item, and pieces to a whole
+    body.
+    """
     parts = list(filter(None, pieces))
     if not parts:
         return head + b"]}"
@@ -80,7 +86,11 @@ def merge(fields: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     for key, value in options.items():
         old = merged.get(key)
         # Tables of different types have different fields: one replaces the other.
-        if isinstance(value, dict) and isinstance(old, dict) and value.get("type", old.get("type")) == old.get("type"):
+        if (
+            isinstance(value, dict)
+            and isinstance(old, dict)
+            and value.get("type", old.get("type")) == old.get("type")
+        ):
             merged[key] = merge(old, value)
         elif value == "":
             merged.pop(key, None)
@@ -95,7 +105,10 @@ def system_text(layers: Sequence[Layer]) -> str:
 
 
 def note_text(message: NoteMessage) -> str:
-    """Return the text of a note in its tags. What the note quotes can neither end it nor begin another."""
+    """Return the text of a note in its tags.
+
+    What the note quotes can neither end it nor begin another.
+    """
     return f"<{NOTE_TAG}>\n{escape_notes(message.text)}\n</{NOTE_TAG}>"
 
 
@@ -110,7 +123,9 @@ def base64_of(image: Image) -> str:
 
 
 def flatten(parts: Sequence[Text | Image], images: bool) -> list[Text | Image]:
-    """Give the parts that can be sent: no empty text, and a line of text for an image the model does not take."""
+    """Return the parts that can be sent: no empty text, and a line of text for an image the model
+    does not take.
+    """
     sendable: list[Text | Image] = []
     for part in parts:
         if isinstance(part, Text):
@@ -119,12 +134,17 @@ def flatten(parts: Sequence[Text | Image], images: bool) -> list[Text | Image]:
         elif images:
             sendable.append(part)
         else:
-            sendable.append(Text(f"[Image ({part.media_type}) left out: this model takes none.]", part.source))
+            sendable.append(
+                Text(f"[Image ({part.media_type}) left out: this model takes none.]", part.source)
+            )
     return sendable
 
 
 def arguments_object(call: ToolCall) -> bytes:
-    """The call's arguments as a JSON object. What is none, because the model wrote it so, is wrapped in one."""
+    """The call's arguments as a JSON object.
+
+    What is none, because the model wrote it so, is wrapped in one.
+    """
     try:
         if isinstance(msgspec.json.decode(call.arguments or "{}"), dict):
             return (call.arguments or "{}").encode()
@@ -134,14 +154,16 @@ def arguments_object(call: ToolCall) -> bytes:
 
 
 def call_id(given: str, pattern: str, digits: int) -> str:
-    """Give an id the vendor accepts: the id itself, or one computed from it, always the same."""
+    """Return an id the vendor accepts: the id itself, or one computed from it, always the same."""
     if re.fullmatch(pattern, given):
         return given
     return blake2b(given.encode(), digest_size=32).hexdigest()[:digits]
 
 
 def is_own(message: AssistantMessage, target: Target) -> bool:
-    """Whether this very model wrote the message: only then are its reasoning and signatures sent back."""
+    """Return whether this very model wrote the message: only then are its reasoning and signatures
+    sent back.
+    """
     return message.model == target.name
 
 

@@ -12,18 +12,23 @@ from hilum.errors import ModelError
 # The words the providers use for a prompt that does not fit; they have no common code for it.
 # Patterns are compiled by the first failure that is read.
 _TOO_LONG = (
-    r"(?i)context.?length|context.?window|maximum context|prompt is too long|too many (input )?tokens|input is too long"
+    r"(?i)context.?length|context.?window|maximum context|prompt is too long|too many (input"
+    r" )?tokens|input is too long"
     r"|exceed\w* (the )?(model'?s? )?(maximum |available )?(context|number of tokens|input)"
     r"|reduce the length|request_too_large|token count .*exceeds"
 )
-_QUOTA = r"(?i)insufficient_quota|exceeded your current quota|credit balance|insufficient.balance|billing"
+_QUOTA = (
+    r"(?i)insufficient_quota|exceeded your current quota|credit"
+    r" balance|insufficient.balance|billing"
+)
 # Google uses the same words for a limit for each minute, and says when it ends.
 _PASSES = r"(?i)RESOURCE_EXHAUSTED|retryDelay|per.?minute"
 _RETRY_DELAY = rb'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"'
 _NO_TOOLS = (
     r"(?i)(does(n't| not)|do(n't| not)) support (the )?(use of )?(native )?(tool|function)"
     r"|(tool|function).{0,12}call\w* (is|are) not (supported|enabled|available)"
-    r"|(tools|functions) (is|are) not supported|no endpoints found that support tool|tool.?choice.*parser"
+    r"|(tools|functions) (is|are) not supported|no endpoints found that support"
+    r" tool|tool.?choice.*parser"
     r"|enable-auto-tool-choice|unsupported parameter\W+(tools|functions)\b"
 )
 _BAD_KEY = r"(?i)api[_ ]key[_ ](not valid|invalid)|API_KEY_INVALID|invalid.api.key"
@@ -57,13 +62,18 @@ def clean(text: str, who: Who) -> str:
     text = text[:MOST_READ]
     if who.key:
         # A short one would be found in ordinary words.
-        text = text.replace(who.key, "***") if len(who.key) >= 8 else text
+        if len(who.key) >= 8:
+            text = text.replace(who.key, "***")
+        else:
+            text = text
     text = re.sub(_KEYS, "***", " ".join(text.split()))
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    if len(text) <= LONGEST:
+        return text
+    return text[: LONGEST - 1] + "…"
 
 
 def own_words(body: bytes) -> tuple[str, str]:
-    """Give the provider's message and its code (both may be empty) from the body of a refusal."""
+    """Return the provider's message and its code (both may be empty) from the body of a refusal."""
     text = body.decode("utf-8", "replace").strip()[:MOST_READ]
     try:
         value: Any = msgspec.json.decode(body)
@@ -89,13 +99,18 @@ def own_words(body: bytes) -> tuple[str, str]:
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         message = f"{message}: {metadata['raw']}"  # OpenRouter: what the provider behind it said
-    return (message if isinstance(message, str) else msgspec.json.encode(message).decode()), " ".join(codes)
+    return (
+        message if isinstance(message, str) else msgspec.json.encode(message).decode()
+    ), " ".join(codes)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds the provider asks to wait: ``retry-after-ms``, or ``retry-after`` as seconds or as a date."""
+    """Seconds the provider asks to wait: ``retry-after-ms``, or ``retry-after`` as seconds or as a
+    date.
+    """
     try:
-        if value := headers.get("retry-after-ms"):
+        value = headers.get("retry-after-ms")
+        if value:
             return max(float(value) / 1000, 0.0)
         value = headers.get("retry-after")
         if not value:
@@ -112,11 +127,13 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes, who: Who) -> ModelError:
-    """Say what an HTTP status other than success means."""
+    """Return what an HTTP status other than success means."""
     words, code = own_words(body)
-    words, code = words[:MOST_READ], code[:MOST_READ]
+    words = words[:MOST_READ]
+    code = code[:MOST_READ]
     said = clean(words, who)
-    kind, hint = _kind(status, f"{words} {code}"), ""
+    kind = _kind(status, f"{words} {code}")
+    hint = ""
     wait = retry_after(headers)
     if wait is None and (found := re.search(_RETRY_DELAY, body)):
         wait = float(found[1])
@@ -125,11 +142,16 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, who: Who) -> M
     if kind == "auth":
         hint = key_hint(who)
     elif kind == "quota":
-        hint = f"The account at {who.provider} has no credit left: add some, or choose another model."
+        hint = (
+            f"The account at {who.provider} has no credit left: add some, or choose another model."
+        )
     elif status in (404, 405):
         hint = f"Check the model's name {who.model!r} and the base URL, which often ends in /v1."
     elif 300 <= status < 400:
-        hint = f"The base URL of {who.provider} redirects to {headers.get('location', 'elsewhere')}; set that one."
+        hint = (
+            f"The base URL of {who.provider} redirects to {headers.get('location', 'elsewhere')};"
+            " set that one."
+        )
     elif kind == "request" and refuses_tools(words):
         hint = f'Set tool_protocol = "text" under [models.models."{who.provider}/{who.model}"].'
     answered = f"{who.provider} answered {status}"
@@ -148,13 +170,17 @@ def refuses_tools(words: str) -> bool:
 
 
 def reported(words: str, code: str, who: Who, status: int = 0) -> ModelError:
-    """Say what an error event in a stream means."""
+    """Return what an error event in a stream means."""
     kind = _kind(status or _STATUS.get(code, 500), f"{words} {code}")
     said = clean(words or code or "no reason given", who)
     hint = key_hint(who) if kind == "auth" else ""
     if kind == "quota":
-        hint = f"The account at {who.provider} has no credit left: add some, or choose another model."
-    return ModelError(f"{who.provider} broke off the answer: {said}", kind=kind, status=status, hint=hint)
+        hint = (
+            f"The account at {who.provider} has no credit left: add some, or choose another model."
+        )
+    return ModelError(
+        f"{who.provider} broke off the answer: {said}", kind=kind, status=status, hint=hint
+    )
 
 
 _STATUS = {
@@ -175,7 +201,9 @@ _STATUS = {
 
 
 def _kind(status: int, words: str) -> str:
-    if status == 402 or (status == 429 and re.search(_QUOTA, words) and not re.search(_PASSES, words)):
+    if status == 402 or (
+        status == 429 and re.search(_QUOTA, words) and not re.search(_PASSES, words)
+    ):
         return "quota"
     if status == 429:
         return "rate_limit"
@@ -184,13 +212,16 @@ def _kind(status: int, words: str) -> str:
     if status in (401, 403) or (status == 400 and re.search(_BAD_KEY, words)):
         return "auth"
     if status in (408, 409, 425) or status >= 500:
-        # llama.cpp and vLLM report an overlong prompt as 500 in some versions: a retry would not help.
-        return "too_long" if status == 500 and re.search(_TOO_LONG, words) else "server"
+        # llama.cpp and vLLM report an overlong prompt as 500 in some versions: a retry would not
+        # help.
+        if status == 500 and re.search(_TOO_LONG, words):
+            return "too_long"
+        return "server"
     return "request"
 
 
 def key_hint(who: Who) -> str:
-    """Say which key is missing or refused."""
+    """Return which key is missing or refused."""
     if not who.key_env:
         return f"{who.provider} wants a key: set key_env under [models.providers.{who.provider}]."
     if not who.key:

@@ -1,4 +1,7 @@
-"""Gemini, ``streamGenerateContent``. Signatures of thoughts are kept beside calls and text and sent back with them."""
+"""Gemini, ``streamGenerateContent``.
+
+Signatures of thoughts are kept beside calls and text and sent back with them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ from hilum_models.failures import Who, reported
 from hilum_models.schemas import plain
 
 _THINKS = re.compile(r"gemini-(2\.5|[3-9])")
-# From version 3 on calls without a signature are refused, unless this says that another model made them.
+# From version 3 on calls without a signature are refused, unless this says that another model made
+# them.
 _SIGNED = re.compile(r"gemini-[3-9]")
 _FOREIGN = "skip_thought_signature_validator"
 
@@ -56,11 +60,16 @@ class GeminiWire(msgspec.Struct, frozen=True):
         fields = e.merge({"generationConfig": config} if config else {}, target.options)
         if tools:
             declarations = [
-                {"name": t.name, "description": t.description, "parametersJsonSchema": plain(t.parameters)}
+                {
+                    "name": t.name,
+                    "description": t.description,
+                    "parametersJsonSchema": plain(t.parameters),
+                }
                 for t in tools
             ]
             fields["tools"] = [{"functionDeclarations": declarations}]
-        if system := e.system_text(layers):
+        system = e.system_text(layers)
+        if system:
             fields["systemInstruction"] = {"parts": [{"text": system}]}
         return e.open_list(fields, "contents")
 
@@ -68,14 +77,21 @@ class GeminiWire(msgspec.Struct, frozen=True):
         """Encode one message."""
         role = "user"
         if isinstance(message, AssistantMessage):
-            parts, role = self._assistant(message), "model"
+            parts = self._assistant(message)
+            role = "model"
         elif isinstance(message, ToolMessage):
             parts = self._results(message)
         else:
             text = e.user_text(message)
-            given = [Text(text)] if text else e.flatten(getattr(message, "parts", ()), self.target.images)
+            given = (
+                [Text(text)]
+                if text
+                else e.flatten(getattr(message, "parts", ()), self.target.images)
+            )
             parts = [_part(part) for part in given]
-        return e.encode({"role": role, "parts": parts}) if parts else b""
+        if parts:
+            return e.encode({"role": role, "parts": parts})
+        return b""
 
     def _assistant(self, message: AssistantMessage) -> list[Any]:
         own = e.is_own(message, self.target)
@@ -87,7 +103,9 @@ class GeminiWire(msgspec.Struct, frozen=True):
                     parts.append({"text": "", "thoughtSignature": signature})
             elif isinstance(part, ToolCall):
                 arguments = e.raw(e.arguments_object(part))
-                piece: dict[str, Any] = {"functionCall": {"id": part.id, "name": part.name, "args": arguments}}
+                piece: dict[str, Any] = {
+                    "functionCall": {"id": part.id, "name": part.name, "args": arguments}
+                }
                 if own and (signature := part.vendor.get("thoughtSignature")):
                     piece["thoughtSignature"] = signature
                 elif not signed and not own:
@@ -107,9 +125,20 @@ class GeminiWire(msgspec.Struct, frozen=True):
             found = [part for part in parts if isinstance(part, Image)]
             if found:
                 text = text or "The image follows."
-                images += [{"text": f"Image given by {result.name}:"}, *(_part(part) for part in found)]
+                images += [
+                    {"text": f"Image given by {result.name}:"},
+                    *(_part(part) for part in found),
+                ]
             response = {"error" if result.code else "output": text}
-            answers.append({"functionResponse": {"id": result.call_id, "name": result.name, "response": response}})
+            answers.append(
+                {
+                    "functionResponse": {
+                        "id": result.call_id,
+                        "name": result.name,
+                        "response": response,
+                    }
+                }
+            )
         return answers + images
 
     def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
@@ -124,8 +153,22 @@ def _part(part: Text | Image) -> dict[str, Any]:
 
 
 _STOPS: dict[str, Stop] = {"STOP": "end", "MAX_TOKENS": "length", "CONTINUATION": "length"}
-_REFUSALS = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION", "MODEL_ARMOR")
-_BROKEN = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE", "TOO_MANY_TOOL_CALLS")
+_REFUSALS = (
+    "SAFETY",
+    "RECITATION",
+    "LANGUAGE",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "ESCALATION",
+    "MODEL_ARMOR",
+)
+_BROKEN = (
+    "MALFORMED_FUNCTION_CALL",
+    "UNEXPECTED_TOOL_CALL",
+    "MALFORMED_RESPONSE",
+    "TOO_MANY_TOOL_CALLS",
+)
 
 
 class GeminiReader:
@@ -150,21 +193,26 @@ class GeminiReader:
         if isinstance(error := value.get("error"), dict):
             code = error.get("code")
             status = code if isinstance(code, int) else 0
-            raise reported(str(error.get("message") or ""), str(error.get("status") or ""), self._who, status)
-        if usage := value.get("usageMetadata"):
+            raise reported(
+                str(error.get("message") or ""), str(error.get("status") or ""), self._who, status
+            )
+        usage = value.get("usageMetadata")
+        if usage:
             self._answer.usage = _usage(usage)
-        if reason := (value.get("promptFeedback") or {}).get("blockReason"):
+        reason = (value.get("promptFeedback") or {}).get("blockReason")
+        if reason:
             raise ModelError(f"{self._who.provider} refused the prompt: {reason}.", kind="request")
         chunks: list[Chunk] = []
         for candidate in tables(value.get("candidates"))[:1]:
             for part in tables((candidate.get("content") or {}).get("parts")):
                 self._part(part, chunks)
-            if reason := candidate.get("finishReason"):
+            reason = candidate.get("finishReason")
+            if reason:
                 self._stop(str(reason), str(candidate.get("finishMessage") or ""))
         return chunks
 
     def finish(self) -> Done:
-        """Give the whole answer."""
+        """Return the whole answer."""
         return self._answer.done()
 
     def _part(self, part: dict[str, Any], chunks: list[Chunk]) -> None:
@@ -184,7 +232,9 @@ class GeminiReader:
             words = f"{reason}: {said}" if said else reason
             raise reported(words, "", self._who)
         if reason == "MISSING_THOUGHT_SIGNATURE":
-            raise ModelError(f"{self._who.provider} misses the signature of a thought.", kind="request")
+            raise ModelError(
+                f"{self._who.provider} misses the signature of a thought.", kind="request"
+            )
         self._answer.stop = "refusal" if reason in _REFUSALS else _STOPS.get(reason, "end")
 
 

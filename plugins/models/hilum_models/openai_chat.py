@@ -27,14 +27,16 @@ from hilum_models.failures import Who, reported
 from hilum_models.schemas import plain
 from hilum_models.tags import ThinkTags
 
-# Mistral's models, whoever serves them, are strict: ids of nine letters and digits, no user right after a tool.
+# Mistral's models, whoever serves them, are strict: ids of nine letters and digits, no user right
+# after a tool.
 _MISTRAL = re.compile(r"mistral|ministral|devstral|codestral|magistral|pixtral", re.IGNORECASE)
 _MISTRAL_ID = (r"[A-Za-z0-9]{9}", 9)
 # The templates of these want user and model by turns.
 _BY_TURNS = re.compile(r"gemma|llama-?2\b|vicuna|zephyr", re.IGNORECASE)
 _ANY_ID = (r"(?s).{1,40}", 32)
 _BRIDGE = b'{"role":"assistant","content":"Understood."}'
-_TOOL, _USER = b'{"role":"tool"', b'{"role":"user"'
+_TOOL = b'{"role":"tool"'
+_USER = b'{"role":"user"'
 # Where a server puts reasoning; what is written there is sent back under the same name.
 _REASONING = ("reasoning_content", "reasoning")
 
@@ -53,12 +55,16 @@ class ChatWire(msgspec.Struct, frozen=True):
         """Encode options, tools and system prompt."""
         target = self.target
         fields: dict[str, Any] = {"model": target.id, "stream": True}
-        if target.provider != "mistral":  # which refuses the field, and reports the usage without being asked
+        if (
+            target.provider != "mistral"
+        ):  # which refuses the field, and reports the usage without being asked
             fields["stream_options"] = {"include_usage": True}
         if target.name.startswith("openrouter/anthropic/"):
             fields["cache_control"] = {"type": "ephemeral"}
         if target.max_output:
-            fields["max_completion_tokens" if target.provider == "openai" else "max_tokens"] = target.max_output
+            fields["max_completion_tokens" if target.provider == "openai" else "max_tokens"] = (
+                target.max_output
+            )
         if target.effort:
             fields["reasoning_effort"] = target.effort
         fields = e.merge(fields, target.options)
@@ -66,7 +72,11 @@ class ChatWire(msgspec.Struct, frozen=True):
             fields["tools"] = [
                 {
                     "type": "function",
-                    "function": {"name": t.name, "description": t.description, "parameters": plain(t.parameters)},
+                    "function": {
+                        "name": t.name,
+                        "description": t.description,
+                        "parameters": plain(t.parameters),
+                    },
                 }
                 for t in tools
             ]
@@ -82,7 +92,9 @@ class ChatWire(msgspec.Struct, frozen=True):
             return self._results(message)
         text = e.user_text(message)
         if text is not None:
-            return e.encode({"role": "user", "content": text}) if text else b""
+            if text:
+                return e.encode({"role": "user", "content": text})
+            return b""
         parts = e.flatten(getattr(message, "parts", ()), self.target.images)
         return e.encode({"role": "user", "content": [_part(part) for part in parts]})
 
@@ -91,11 +103,14 @@ class ChatWire(msgspec.Struct, frozen=True):
         own = e.is_own(message, self.target)
         for part in message.parts:
             if isinstance(part, Thinking) and own:
-                if field := part.vendor.get("field"):
+                field = part.vendor.get("field")
+                if field:
                     fields[field] = fields.get(field, "") + part.text
-                if details := part.vendor.get("reasoning_details"):
+                details = part.vendor.get("reasoning_details")
+                if details:
                     fields["reasoning_details"] = [*fields.get("reasoning_details", ()), *details]
-        if calls := message.calls:
+        calls = message.calls
+        if calls:
             fields["tool_calls"] = [
                 {
                     "id": self._id(call.id),
@@ -120,8 +135,15 @@ class ChatWire(msgspec.Struct, frozen=True):
             found = [part for part in parts if isinstance(part, Image)]
             if found:
                 text = text or "The image follows."
-                images += [Text(f"Image given by {result.name} (call {self._id(result.call_id)}):"), *found]
-            pieces.append(e.encode({"role": "tool", "tool_call_id": self._id(result.call_id), "content": text}))
+                images += [
+                    Text(f"Image given by {result.name} (call {self._id(result.call_id)}):"),
+                    *found,
+                ]
+            pieces.append(
+                e.encode(
+                    {"role": "tool", "tool_call_id": self._id(result.call_id), "content": text}
+                )
+            )
         if images:  # a tool's message holds text only
             pieces += [_BRIDGE] if self._strict else []
             pieces.append(e.encode({"role": "user", "content": [_part(part) for part in images]}))
@@ -156,7 +178,10 @@ def _bridged(pieces: Sequence[bytes], before: bytes) -> Iterator[bytes]:
 def _part(part: Text | Image) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
-    return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{e.base64_of(part)}"}}
+    return {
+        "type": "image_url",
+        "image_url": {"url": f"data:{part.media_type};base64,{e.base64_of(part)}"},
+    }
 
 
 _STOPS: dict[str, Stop] = {
@@ -192,12 +217,16 @@ class ChatReader:
             self.ended = True
             rest = self._words(self._tags.rest())
             if self._answer.stop is None and self._answer.items:
-                self._answer.stop = "end"  # some servers give no reason; the mark itself comes only at a proper end
+                self._answer.stop = (
+                    "end"  # some servers give no reason; the mark itself comes only at a proper end
+                )
             return rest
         value = decode(data)
-        if error := value.get("error") or (value.get("object") == "error" and value):
+        error = value.get("error") or (value.get("object") == "error" and value)
+        if error:
             raise self._error(error)
-        if usage := value.get("usage") or _groq(value):
+        usage = value.get("usage") or _groq(value)
+        if usage:
             self._answer.usage = _usage(usage)
         chunks: list[Chunk] = []
         for choice in tables(value.get("choices")):
@@ -206,13 +235,15 @@ class ChatReader:
         return chunks
 
     def finish(self) -> Done:
-        """Give the whole answer."""
+        """Return the whole answer."""
         return self._answer.done()
 
     def _choice(self, choice: dict[str, Any], chunks: list[Chunk]) -> None:
         # A server that ignores `stream` gives one whole message.
         delta = choice.get("delta")
-        if not isinstance(delta, dict):  # where there is one, a message beside it only repeats what was said
+        if not isinstance(
+            delta, dict
+        ):  # where there is one, a message beside it only repeats what was said
             delta = choice.get("message") or {}
         self._reasoning(delta, chunks)
         content = delta.get("content")
@@ -225,7 +256,8 @@ class ChatReader:
             chunks += self._answer.text(refusal)
         for piece in tables(delta.get("tool_calls")):
             self._call(piece, chunks)
-        if reason := choice.get("finish_reason"):
+        reason = choice.get("finish_reason")
+        if reason:
             chunks += self._words(self._tags.rest())
             if reason == "error":
                 raise self._error(choice.get("error") or "the model failed")
@@ -257,25 +289,41 @@ class ChatReader:
         for part in parts:
             if part.get("type") == "thinking":
                 inner = part.get("thinking")
-                pieces = [inner] if isinstance(inner, str) else [p.get("text", "") for p in tables(inner)]
+                if isinstance(inner, str):
+                    pieces = [inner]
+                else:
+                    pieces = [p.get("text", "") for p in tables(inner)]
                 chunks += self._answer.thinking("".join(pieces))
             elif isinstance(text := part.get("text"), str):
                 chunks += self._answer.text(text)
 
     def _call(self, piece: dict[str, Any], chunks: list[Chunk]) -> None:
         function = piece.get("function") or {}
-        raw_id, name = str(piece.get("id") or ""), str(function.get("name") or "")
+        raw_id = str(piece.get("id") or "")
+        name = str(function.get("name") or "")
         arguments = as_json(function.get("arguments"))
         slot = piece.get("index")
         if slot is None:  # by id where there is no index, else it continues the last one
             slot = raw_id or (len(self._calls) if name else next(reversed(self._calls), 0))
         call = self._calls.get(slot)
-        # Several calls under one index are told apart by their ids, or by one being whole when the next begins.
-        # Long arguments are joined only where their last piece may be the end.
+        # Several calls under one index are told apart by their ids, or by one being whole when the
+        # next begins. Long arguments are joined only where their last piece may be the end.
         ends = call is not None and bool(call.arguments) and call.arguments[-1].endswith("}")
-        whole = call is not None and ends and bool(arguments.strip()) and is_whole("".join(call.arguments))
-        if call is None or (raw_id and name and call.raw_id and raw_id != call.raw_id) or (whole and name):
-            vendor = {"extra_content": piece["extra_content"]} if piece.get("extra_content") else None
+        whole = (
+            call is not None
+            and ends
+            and bool(arguments.strip())
+            and is_whole("".join(call.arguments))
+        )
+        if (
+            call is None
+            or (raw_id and name and call.raw_id and raw_id != call.raw_id)
+            or (whole and name)
+        ):
+            if piece.get("extra_content"):
+                vendor = {"extra_content": piece["extra_content"]}
+            else:
+                vendor = None
             call = self._calls[slot] = self._answer.call(raw_id, name, vendor)
             chunks += self._answer.arguments(call, arguments, first=True)
             return
@@ -303,7 +351,8 @@ def _usage(table: Any) -> Usage:
     cost = table.get("cost") if isinstance(table, dict) else None
     return Usage(
         input=number(table, "prompt_tokens"),
-        cached=number(table, "prompt_tokens_details", "cached_tokens") or number(table, "prompt_cache_hit_tokens"),
+        cached=number(table, "prompt_tokens_details", "cached_tokens")
+        or number(table, "prompt_cache_hit_tokens"),
         cache_write=number(table, "prompt_tokens_details", "cache_write_tokens"),
         output=number(table, "completion_tokens"),
         reasoning=number(table, "completion_tokens_details", "reasoning_tokens"),
@@ -315,12 +364,20 @@ def _add_details(known: list[dict[str, Any]], new: Sequence[dict[str, Any]]) -> 
     """Join the pieces of reasoning details that belong together, so that they go back whole."""
     for detail in new:
         last = known[-1] if known else None
-        same = last is not None and last.get("type") == detail.get("type") and last.get("index") == detail.get("index")
+        same = (
+            last is not None
+            and last.get("type") == detail.get("type")
+            and last.get("index") == detail.get("index")
+        )
         if last is None or not same:
             known.append(dict(detail))
             continue
         for name, value in detail.items():
-            if name in ("text", "summary", "data") and isinstance(last.get(name), str) and isinstance(value, str):
+            if (
+                name in ("text", "summary", "data")
+                and isinstance(last.get(name), str)
+                and isinstance(value, str)
+            ):
                 last[name] += value
             elif value is not None:
                 last[name] = value

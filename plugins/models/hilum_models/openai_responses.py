@@ -1,4 +1,6 @@
-"""OpenAI Responses, without state at the server: reasoning comes encrypted and is sent back as it came."""
+"""OpenAI Responses, without state at the server: reasoning comes encrypted and is sent back as it
+came.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,8 @@ class ResponsesWire(msgspec.Struct, frozen=True):
                 }
                 for t in tools
             ]
-        if system := e.system_text(layers):
+        system = e.system_text(layers)
+        if system:
             fields["instructions"] = system
         return e.open_list(fields, "input")
 
@@ -75,14 +78,17 @@ class ResponsesWire(msgspec.Struct, frozen=True):
             return b",".join(e.encode(self._result(result)) for result in message.results)
         text = e.user_text(message)
         if text is not None:
-            return e.encode({"role": "user", "content": text}) if text else b""
+            if text:
+                return e.encode({"role": "user", "content": text})
+            return b""
         parts = e.flatten(getattr(message, "parts", ()), self.target.images)
         return e.encode({"role": "user", "content": [_part(part) for part in parts]})
 
     def _assistant(self, message: AssistantMessage) -> bytes:
         own = e.is_own(message, self.target)
         items: list[bytes] = []
-        said, phase = 0, ""
+        said = 0
+        phase = ""
         for part in message.parts:
             if isinstance(part, Thinking):
                 if own and (item := part.vendor.get("item")):
@@ -91,7 +97,11 @@ class ResponsesWire(msgspec.Struct, frozen=True):
                 continue
             if isinstance(part, ToolCall):
                 arguments = e.arguments_object(part).decode()
-                call = {"type": "function_call", "call_id": e.call_id(part.id, *_ID), "name": part.name}
+                call = {
+                    "type": "function_call",
+                    "call_id": e.call_id(part.id, *_ID),
+                    "name": part.name,
+                }
                 items.append(e.encode({**call, "arguments": arguments}))
             elif part.text:
                 text = {"role": "assistant", "content": part.text}
@@ -106,7 +116,11 @@ class ResponsesWire(msgspec.Struct, frozen=True):
             output: Any = [_part(part) for part in parts]
         else:
             output = "\n".join(part.text for part in parts if isinstance(part, Text))
-        return {"type": "function_call_output", "call_id": e.call_id(result.call_id, *_ID), "output": output}
+        return {
+            "type": "function_call_output",
+            "call_id": e.call_id(result.call_id, *_ID),
+            "output": output,
+        }
 
     def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
         """Join the pieces."""
@@ -155,7 +169,9 @@ class ResponsesReader:
                 return self._added(slot, value.get("item") or {})
             case "response.function_call_arguments.delta":
                 call = self._items.get(slot)
-                return self._answer.arguments(call, value.get("delta") or "") if isinstance(call, Call) else ()
+                if isinstance(call, Call):
+                    return self._answer.arguments(call, value.get("delta") or "")
+                return ()
             case "response.output_item.done":
                 return self._item_done(slot, value.get("item") or {})
             case "response.completed" | "response.incomplete" | "response.done":
@@ -167,13 +183,15 @@ class ResponsesReader:
         return ()
 
     def finish(self) -> Done:
-        """Give the whole answer."""
+        """Return the whole answer."""
         return self._answer.done()
 
     def _added(self, slot: object, item: dict[str, Any]) -> Iterable[Chunk]:
         match item.get("type"):
             case "function_call":
-                call = self._answer.call(str(item.get("call_id") or item.get("id") or ""), str(item.get("name") or ""))
+                call = self._answer.call(
+                    str(item.get("call_id") or item.get("id") or ""), str(item.get("name") or "")
+                )
                 self._items[slot] = call
                 return self._answer.arguments(call, "", first=True)
             case "reasoning":
@@ -195,7 +213,10 @@ class ResponsesReader:
             if not isinstance(known, Thought):
                 known = self._answer.thought(new=True)
             kept = ("id", "type", "summary", "encrypted_content")
-            known.vendor["item"] = {"summary": [], **{name: item[name] for name in kept if name in item}}
+            known.vendor["item"] = {
+                "summary": [],
+                **{name: item[name] for name in kept if name in item},
+            }
         return chunks
 
     def _end(self, response: dict[str, Any]) -> None:
@@ -213,8 +234,15 @@ class ResponsesReader:
         if reason == "content_filter" or self._refused:
             self._answer.stop = "refusal"
         else:
-            self._answer.stop = "length" if reason or response.get("status") == "incomplete" else "end"
+            if reason or response.get("status") == "incomplete":
+                self._answer.stop = "length"
+            else:
+                self._answer.stop = "end"
         self.ended = True
 
     def _error(self, error: dict[str, Any]) -> ModelError:
-        return reported(str(error.get("message") or ""), str(error.get("code") or error.get("type") or ""), self._who)
+        return reported(
+            str(error.get("message") or ""),
+            str(error.get("code") or error.get("type") or ""),
+            self._who,
+        )

@@ -1,4 +1,6 @@
-"""Where models come from: a table of known providers, the user's own, and how to find out what they serve."""
+"""Where models come from: a table of known providers, the user's own, and how to find out what they
+serve.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ class Row(NamedTuple):
         keys: Environment variables that may hold the key; the first that is set counts.
         urls: Environment variables that may hold the base URL.
         default: Model to suggest; empty asks the server.
-        local: Whether it runs on the user's own machine: no key is needed, and it is used if it is there.
+        local: Whether it runs on the user's own machine: no key is needed, and it is used if it is
+            there.
     """
 
     name: str
@@ -49,29 +52,88 @@ class Row(NamedTuple):
 
 OPENAI = "https://api.openai.com/v1"
 TABLE: tuple[Row, ...] = (
-    Row("anthropic", "https://api.anthropic.com", "anthropic", ("ANTHROPIC_API_KEY",), ("ANTHROPIC_BASE_URL",),
-        "claude-sonnet-5-5"),
+    Row(
+        "anthropic",
+        "https://api.anthropic.com",
+        "anthropic",
+        ("ANTHROPIC_API_KEY",),
+        ("ANTHROPIC_BASE_URL",),
+        "claude-sonnet-5-5",
+    ),
     Row("openai", OPENAI, "responses", ("OPENAI_API_KEY",), ("OPENAI_BASE_URL",), "gpt-6.1-sol"),
-    Row("gemini", "https://generativelanguage.googleapis.com/v1beta", "gemini", ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        ("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"), "gemini-3.8-flash"),
-    Row("openrouter", "https://openrouter.ai/api/v1", "chat", ("OPENROUTER_API_KEY",), ("OPENROUTER_BASE_URL",),
-        "anthropic/claude-sonnet-5.5"),
-    Row("deepseek", "https://api.deepseek.com/v1", "chat", ("DEEPSEEK_API_KEY",), ("DEEPSEEK_BASE_URL",),
-        "deepseek-chat"),
-    Row("qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "chat", ("DASHSCOPE_API_KEY", "QWEN_API_KEY"),
-        ("DASHSCOPE_BASE_URL",), "qwen3-coder-plus"),
-    Row("groq", "https://api.groq.com/openai/v1", "chat", ("GROQ_API_KEY",), ("GROQ_BASE_URL",), "openai/gpt-oss-120b"),
-    Row("mistral", "https://api.mistral.ai/v1", "chat", ("MISTRAL_API_KEY",), ("MISTRAL_BASE_URL",),
-        "mistral-medium-latest"),
-    Row("ollama", "http://127.0.0.1:11434/v1", "chat", ("OLLAMA_API_KEY",), ("OLLAMA_HOST",), local=True),
+    Row(
+        "gemini",
+        "https://generativelanguage.googleapis.com/v1beta",
+        "gemini",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        ("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"),
+        "gemini-3.8-flash",
+    ),
+    Row(
+        "openrouter",
+        "https://openrouter.ai/api/v1",
+        "chat",
+        ("OPENROUTER_API_KEY",),
+        ("OPENROUTER_BASE_URL",),
+        "anthropic/claude-sonnet-5.5",
+    ),
+    Row(
+        "deepseek",
+        "https://api.deepseek.com/v1",
+        "chat",
+        ("DEEPSEEK_API_KEY",),
+        ("DEEPSEEK_BASE_URL",),
+        "deepseek-chat",
+    ),
+    Row(
+        "qwen",
+        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        "chat",
+        ("DASHSCOPE_API_KEY", "QWEN_API_KEY"),
+        ("DASHSCOPE_BASE_URL",),
+        "qwen3-coder-plus",
+    ),
+    Row(
+        "groq",
+        "https://api.groq.com/openai/v1",
+        "chat",
+        ("GROQ_API_KEY",),
+        ("GROQ_BASE_URL",),
+        "openai/gpt-oss-120b",
+    ),
+    Row(
+        "mistral",
+        "https://api.mistral.ai/v1",
+        "chat",
+        ("MISTRAL_API_KEY",),
+        ("MISTRAL_BASE_URL",),
+        "mistral-medium-latest",
+    ),
+    Row(
+        "ollama",
+        "http://127.0.0.1:11434/v1",
+        "chat",
+        ("OLLAMA_API_KEY",),
+        ("OLLAMA_HOST",),
+        local=True,
+    ),
     Row("lmstudio", "http://127.0.0.1:1234/v1", "chat", (), ("LMSTUDIO_BASE_URL",), local=True),
     Row("llamacpp", "http://127.0.0.1:8080/v1", "chat", (), ("LLAMACPP_BASE_URL",), local=True),
-    Row("vllm", "http://127.0.0.1:8000/v1", "chat", ("VLLM_API_KEY",), ("VLLM_BASE_URL",), local=True),
-)  # fmt: skip
+    Row(
+        "vllm",
+        "http://127.0.0.1:8000/v1",
+        "chat",
+        ("VLLM_API_KEY",),
+        ("VLLM_BASE_URL",),
+        local=True,
+    ),
+)
 
 
 def ollama_url(host: str) -> str:
-    """Make a base URL of ``OLLAMA_HOST``, which may be a host, a host and port, a port, or a URL."""
+    """Create a base URL of ``OLLAMA_HOST``, which may be a host, a host and port, a port, or a
+    URL.
+    """
     host = host.strip().rstrip("/")
     if "://" not in host:
         host = f"127.0.0.1{host}" if host.startswith(":") else host
@@ -116,36 +178,48 @@ class HttpProvider(msgspec.Struct):
         return f"HttpProvider({self.name})"  # and never the key
 
     def model(self, name: str) -> HttpModel:
-        """Give the model of that name.
+        """Return the model of that name.
 
         Raises:
             UsageError: There is no name, or no key.
         """
         if not name:
-            raise UsageError(f"{self.name}/ names no model.", code=E_NO_MODEL, hint="Write provider/name.")
+            raise UsageError(
+                f"{self.name}/ names no model.", code=E_NO_MODEL, hint="Write provider/name."
+            )
         if self.needs_key and not self.key:
             hint = f"Set {self.key_env} to your key for {self.name}."
-            raise UsageError(f"{self.name}/{name} cannot be used: there is no key.", code=E_NO_MODEL, hint=hint)
+            raise UsageError(
+                f"{self.name}/{name} cannot be used: there is no key.", code=E_NO_MODEL, hint=hint
+            )
         own = self.settings.models.get(f"{self.name}/{name}", ModelSettings())
-        facts, about = self.facts.get(name, {}), known(name, local=self.local)
+        facts = self.facts.get(name, {})
+        about = known(name, local=self.local)
         price = (
-            Price(given.input, given.output, given.cached, given.cache_write) if (given := own.price) else about.price
+            Price(given.input, given.output, given.cached, given.cache_write)
+            if (given := own.price)
+            else about.price
         )
         window = own.window or facts.get("window") or about.window
         images = facts.get("images", about.images) if own.images is None else own.images
         # In a small window half of it for the answer would leave too little for the work.
-        share = window // 8 if window < SMALL_WINDOW else window // 2
+        if window < SMALL_WINDOW:
+            share = window // 8
+        else:
+            share = window // 2
         max_output = own.max_output or min(about.max_output, share)
         info = ModelInfo(f"{self.name}/{name}", int(window), int(max_output), price, bool(images))
         protocol = own.tool_protocol
         if protocol == "auto":
             protocol = "native" if facts.get("tools", about.tools) else "text"
-        made, who = api(self.api), self.who(name)
+        made = api(self.api)
+        who = self.who(name)
         wire = wire_for(
             self.api,
             info.name,
             tool_protocol=protocol,
-            # Anthropic must be told; elsewhere the provider's own limit is right unless the user wants another.
+            # Anthropic must be told; elsewhere the provider's own limit is right unless the user
+            # wants another.
             max_output=info.max_output if self.api == "anthropic" else own.max_output or 0,
             images=info.images,
             effort=own.effort,
@@ -161,11 +235,16 @@ class HttpProvider(msgspec.Struct):
         def describe_tools() -> None:
             self.facts[name] = {**self.facts.get(name, {}), "tools": False}
 
-        switch = describe_tools if own.tool_protocol == "auto" and protocol == "native" else None
-        return HttpModel(info, wire, url, self._headers(post=True), who, read, self.transport, switch)
+        if own.tool_protocol == "auto" and protocol == "native":
+            switch = describe_tools
+        else:
+            switch = None
+        return HttpModel(
+            info, wire, url, self._headers(post=True), who, read, self.transport, switch
+        )
 
     def who(self, model: str = "") -> Who:
-        """Say who this is, for messages."""
+        """Return who this is, for messages."""
         return Who(self.name, model, self.key_env, self.key)
 
     def _headers(self, post: bool) -> dict[str, str]:
@@ -189,14 +268,20 @@ class HttpProvider(msgspec.Struct):
             return self.default
         try:
             if await self._listens():
-                names = await self._ask(PROBE_SECONDS if is_loopback(self.base_url) else SUGGEST_SECONDS)
+                names = await self._ask(
+                    PROBE_SECONDS if is_loopback(self.base_url) else SUGGEST_SECONDS
+                )
                 why = "lists no model; name one with --model"
             else:
-                names, why = [], "does not answer"
+                names = []
+                why = "does not answer"
         except ModelError as error:
-            names, why = [], f"cannot say which models it has ({error.message})"
+            names = []
+            why = f"cannot say which models it has ({error.message})"
         if not names and self.given:
-            raise UsageError(f"{shown(self.base_url)}, which you gave as its address, {why}.", code=E_NO_MODEL)
+            raise UsageError(
+                f"{shown(self.base_url)}, which you gave as its address, {why}.", code=E_NO_MODEL
+            )
         return names[0] if names else None
 
     async def names(self) -> list[str]:
@@ -210,7 +295,9 @@ class HttpProvider(msgspec.Struct):
         return list(dict.fromkeys((*first, *found)))
 
     async def _listens(self) -> bool:
-        """Whether anything listens on this machine's port: asked before httpx is loaded, which costs 100 ms."""
+        """Return whether anything listens on this machine's port: asked before httpx is loaded,
+        which costs 100 ms.
+        """
         if not is_loopback(self.base_url):
             return True
         parts = urlsplit(self.base_url)
@@ -227,15 +314,20 @@ class HttpProvider(msgspec.Struct):
     async def _ask(self, seconds: float) -> list[str]:
         from hilum_models.discovery import list_models, ollama_facts
 
-        url, headers = self.base_url + api(self.api).models, self._headers(post=False)
+        url = self.base_url + api(self.api).models
+        headers = self._headers(post=False)
         names = await list_models(self.transport, url, headers, self.who(), seconds)
         if self.name == "ollama" and names:
             base = self.base_url.removesuffix("/v1")
-            self.facts |= await ollama_facts(self.transport, base, headers, self.who(), names, seconds)
+            self.facts |= await ollama_facts(
+                self.transport, base, headers, self.who(), names, seconds
+            )
         return names
 
 
-def providers(settings: ModelsSettings, environ: Mapping[str, str], transport: Transport) -> Sequence[HttpProvider]:
+def providers(
+    settings: ModelsSettings, environ: Mapping[str, str], transport: Transport
+) -> Sequence[HttpProvider]:
     """Make all providers: the known ones with the user's changes, then the user's own.
 
     Args:
@@ -243,7 +335,14 @@ def providers(settings: ModelsSettings, environ: Mapping[str, str], transport: T
         environ: The environment, for keys and addresses.
         transport: How to reach them.
     """
-    rows = [*TABLE, *(Row(name, "", local=False) for name in settings.providers if name not in {r.name for r in TABLE})]
+    rows = [
+        *TABLE,
+        *(
+            Row(name, "", local=False)
+            for name in settings.providers
+            if name not in {r.name for r in TABLE}
+        ),
+    ]
     return [_make(row, settings, environ, transport) for row in rows]
 
 
@@ -251,7 +350,9 @@ def providers(settings: ModelsSettings, environ: Mapping[str, str], transport: T
 _ENDPOINTS = {"chat": "/chat/completions", "responses": "/responses", "anthropic": "/messages"}
 
 
-def _make(row: Row, settings: ModelsSettings, environ: Mapping[str, str], transport: Transport) -> HttpProvider:
+def _make(
+    row: Row, settings: ModelsSettings, environ: Mapping[str, str], transport: Transport
+) -> HttpProvider:
     own = settings.providers.get(row.name, ProviderSettings())
     given = own.base_url or next((environ[name] for name in row.urls if environ.get(name)), "")
     if row.name == "ollama" and given and not own.base_url:

@@ -1,8 +1,9 @@
 """Tools' schemas as every provider takes them: one object at the top, and no references.
 
-Tools bring any JSON Schema, those of MCP servers with references and alternatives. Some providers, and the templates of
-local models, know no ``$ref``; most refuse a request in which one tool's schema is anything but an object with properties
-at the top. The tool itself checks its arguments against the schema that it brought; here it only has to be understood.
+Tools bring any JSON Schema, those of MCP servers with references and alternatives. Some providers,
+and the templates of local models, know no ``$ref``; most refuse a request in which one tool's
+schema is anything but an object with properties at the top. The tool itself checks its arguments
+against the schema that it brought; here it only has to be understood.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-# Where schemas stand in a schema: by a name of the tool's own, and as one or a list. Everything else is data.
+# Where schemas stand in a schema: by a name of the tool's own, and as one or a list. Everything
+# else is data.
 _TABLES = frozenset("dependentSchemas patternProperties properties".split())
 _SCHEMAS = frozenset(
     """
@@ -25,14 +27,19 @@ _DROPPED = frozenset("$anchor $comment $defs $id $ref $schema definitions title"
 _TYPES = {str: "string", int: "integer", bool: "boolean"}
 _CHOICES = ("allOf", "anyOf", "oneOf")
 _NOT_AT_THE_TOP = frozenset((*_CHOICES, "enum", "not"))
-# A few kilobytes can refer to themselves so that they unfold to gigabytes: then the rest stays folded.
-_MOST, _DEEPEST = 2000, 20
+# A few kilobytes can refer to themselves so that they unfold to gigabytes: then the rest stays
+# folded.
+_MOST = 2000
+_DEEPEST = 20
 
 
 def plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Give a tool's schema without references, titles, and alternatives at the top; the same one for the same schema.
+    """Return a tool's schema without references, titles, and alternatives at the top.
 
-    A reference to what contains it, to another document or to nothing becomes a schema that allows more.
+    The same one for the same schema.
+
+    A reference to what contains it, to another document or to nothing becomes a schema that allows
+    more.
 
     Args:
         schema: JSON Schema of the parameters; it is not changed.
@@ -44,7 +51,8 @@ class _Unfolding:
     """Puts what is referred to in the place of the reference."""
 
     def __init__(self, root: dict[str, Any]) -> None:
-        self._root, self._left = root, _MOST
+        self._root = root
+        self._left = _MOST
 
     def schema(self, node: Any, seen: tuple[str, ...]) -> Any:
         """Unfold a schema that stands behind the references ``seen``."""
@@ -52,10 +60,12 @@ class _Unfolding:
             return node
         self._left -= 1
         while isinstance(ref := node.get("$ref"), str):
-            found, beside = self._find(ref), {key: value for key, value in node.items() if key != "$ref"}
+            found = self._find(ref)
+            beside = {key: value for key, value in node.items() if key != "$ref"}
             if ref in seen or self._left < 0 or len(seen) >= _DEEPEST:
                 found = {key: found[key] for key in ("type", "description") if key in found}
-            node, seen = _both(found, beside), (*seen, ref)
+            node = _both(found, beside)
+            seen = (*seen, ref)
         result = {
             key: self._value(key, value, seen) if key in _INSIDE else value
             for key, value in node.items()
@@ -71,10 +81,12 @@ class _Unfolding:
             return _required({key: value})
         if key in _TABLES and isinstance(value, dict):
             return {name: self.schema(item, seen) for name, item in value.items()}
-        return [self.schema(item, seen) for item in value] if isinstance(value, list) else self.schema(value, seen)
+        if isinstance(value, list):
+            return [self.schema(item, seen) for item in value]
+        return self.schema(value, seen)
 
     def _find(self, ref: str) -> dict[str, Any]:
-        """Give the part of the schema that a JSON pointer names; nothing is ever fetched."""
+        """Return the part of the schema that a JSON pointer names; nothing is ever fetched."""
         node: Any = self._root if ref == "#" or ref.startswith("#/") else {}
         for part in ref.split("/")[1:]:
             name = unquote(part).replace("~1", "/").replace("~0", "~")
@@ -86,11 +98,14 @@ class _Unfolding:
 
 
 def _both(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
-    """Give a schema that says what both say; where they differ, what the second says."""
+    """Return a schema that says what both say; where they differ, what the second says."""
     both = {**one, **two}
-    if isinstance(first := one.get("properties"), dict) and isinstance(second := two.get("properties"), dict):
+    if isinstance(first := one.get("properties"), dict) and isinstance(
+        second := two.get("properties"), dict
+    ):
         both["properties"] = {**first, **second}
-    if required := dict.fromkeys([*_required(one), *_required(two)]):
+    required = dict.fromkeys([*_required(one), *_required(two)])
+    if required:
         both["required"] = list(required)
     return both
 
@@ -100,24 +115,33 @@ def _required(schema: dict[str, Any]) -> list[str]:
 
 
 def _list(schema: dict[str, Any], key: str) -> list[Any]:
-    return value if isinstance(value := schema.get(key), list) else []
+    if isinstance(value := schema.get(key), list):
+        return value
+    return []
 
 
 def _one_object(schema: dict[str, Any]) -> dict[str, Any]:
-    """Give an object with properties: those of all alternatives at the top, of which only what all require is required."""
+    """Return an object with properties: those of all alternatives at the top, of which only what
+    all require is required.
+    """
     top = {key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP}
     offered: dict[str, list[Any]] = {}
     for key in _CHOICES:
         options = [_one_object(option) for option in _list(schema, key) if isinstance(option, dict)]
         always = [name for option in options for name in _required(option)]
         if key != "allOf":
-            always = [name for name in always if all(name in _required(option) for option in options)]
+            always = [
+                name for name in always if all(name in _required(option) for option in options)
+            ]
         top = _both(top, {"required": always} if always else {})
         for option in options:
             for name, value in option["properties"].items():
                 values = offered.setdefault(name, [])
                 values += [] if value in values else [value]
-    chosen = {name: values[0] if len(values) == 1 else {"anyOf": values} for name, values in offered.items()}
+    chosen = {
+        name: values[0] if len(values) == 1 else {"anyOf": values}
+        for name, values in offered.items()
+    }
     own = top.get("properties")
     return (
         {"type": "object"}

@@ -16,8 +16,12 @@ class PriceSettings:
 
     input: float = setting(minimum=0, help="Fresh input tokens.")
     output: float = setting(minimum=0, help="Output tokens.")
-    cached: float | None = setting(default=None, minimum=0, help="Input tokens read from the provider's cache.")
-    cache_write: float | None = setting(default=None, minimum=0, help="Input tokens written to the provider's cache.")
+    cached: float | None = setting(
+        default=None, minimum=0, help="Input tokens read from the provider's cache."
+    )
+    cache_write: float | None = setting(
+        default=None, minimum=0, help="Input tokens written to the provider's cache."
+    )
 
 
 @section()
@@ -31,8 +35,12 @@ class ModelSettings:
     tool_protocol: Literal["auto", "native", "text"] = setting(
         default="auto", help="How tools are called: the vendor's own way, or written in the text."
     )
-    effort: str = setting(default="", help="How hard it thinks, in the vendor's word: low, medium, high.")
-    options: dict[str, Any] = setting(factory=dict, help="Further fields of the request, as the vendor documents them.")
+    effort: str = setting(
+        default="", help="How hard it thinks, in the vendor's word: low, medium, high."
+    )
+    options: dict[str, Any] = setting(
+        factory=dict, help="Further fields of the request, as the vendor documents them."
+    )
 
 
 @section()
@@ -44,15 +52,21 @@ class ProviderSettings:
         default="", help="Wire format; chat when not set for a new provider."
     )
     key_env: str = setting(default="", help="Name of the environment variable that holds the key.")
-    headers: dict[str, str] = setting(factory=dict, secret=True, help="Further headers of each request.")
-    default: str = setting(default="", help="Model to use when none is named, without the provider's name.")
+    headers: dict[str, str] = setting(
+        factory=dict, secret=True, help="Further headers of each request."
+    )
+    default: str = setting(
+        default="", help="Model to use when none is named, without the provider's name."
+    )
 
 
 @section("models")
 class ModelsSettings:
     """Providers and models."""
 
-    providers: dict[str, ProviderSettings] = setting(factory=dict, project=False, help="Providers by name.")
+    providers: dict[str, ProviderSettings] = setting(
+        factory=dict, project=False, help="Providers by name."
+    )
     models: dict[str, ModelSettings] = setting(
         factory=dict, project=False, names="provider/name", help="Models by provider/name."
     )

@@ -1,13 +1,15 @@
 """Server-sent events, decoded as the bytes arrive.
 
-Lines are split in bytes and data stays bytes, so a chunk may end anywhere: inside a line ending, inside a character.
+Lines are split in bytes and data stays bytes, so a chunk may end anywhere: inside a line ending,
+inside a character.
 """
 
 from __future__ import annotations
 
 from hilum.errors import ModelError
 
-# The largest legitimate event holds the arguments of a whole call, or reasoning in its encrypted form.
+# The largest legitimate event holds the arguments of a whole call, or reasoning in its encrypted
+# form.
 MAX_EVENT = 16 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -19,7 +21,15 @@ class SseDecoder:
         comments: Comments so far; servers send them to keep a connection alive.
     """
 
-    __slots__ = ("_data", "_data_size", "_event", "_pending", "_skip_newline", "_started", "comments")
+    __slots__ = (
+        "_data",
+        "_data_size",
+        "_event",
+        "_pending",
+        "_skip_newline",
+        "_started",
+        "comments",
+    )
 
     def __init__(self) -> None:
         self.comments = 0
@@ -31,7 +41,8 @@ class SseDecoder:
         self._started = False
 
     def feed(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
-        """Take a chunk and return the events it completes, as pairs of event name (may be empty) and data.
+        """Take a chunk and return the events it completes, as pairs of event name (may be empty)
+        and data.
 
         Comments and events without data give nothing.
 
@@ -78,11 +89,16 @@ class SseDecoder:
         return events
 
     def rest(self) -> list[tuple[bytes, bytes]]:
-        """Return the event that the end of the stream left without its blank line, as some servers do."""
-        return self.feed(b"\n\n") if self._pending or self._data else []
+        """Return the event that the end of the stream left without its blank line, as some servers
+        do.
+        """
+        if self._pending or self._data:
+            return self.feed(b"\n\n")
+        return []
 
     def _plain_newlines(self, chunk: bytes) -> bytes:
-        # A carriage return at the end may be half of a pair: it is an ending, and a line feed after it is dropped.
+        # A carriage return at the end may be half of a pair: it is an ending, and a line feed after
+        # it is dropped.
         if self._skip_newline and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         self._skip_newline = chunk.endswith(b"\r")

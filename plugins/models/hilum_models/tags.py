@@ -1,8 +1,11 @@
-"""Reasoning that a server leaves in the text, between ``<think>`` and ``</think>`` at the beginning of an answer."""
+"""Reasoning that a server leaves in the text, between ``<think>`` and ``</think>`` at the beginning
+of an answer.
+"""
 
 from __future__ import annotations
 
-_OPEN, _CLOSE = "<think>", "</think>"
+_OPEN = "<think>"
+_CLOSE = "</think>"
 
 
 class ThinkTags:
@@ -27,19 +30,28 @@ class ThinkTags:
                 return []
             if not begun.startswith(_OPEN):
                 return self.rest()
-            self._inside, self._blank, self._held = True, True, begun.removeprefix(_OPEN)
+            self._inside = True
+            self._blank = True
+            self._held = begun.removeprefix(_OPEN)
         thought, found, answer = self._held.partition(_CLOSE)
         if found:
             pieces = [(True, self._begun(thought).rstrip("\n"))]
-            self._inside, self._end, self._blank, self._held = False, True, True, ""
+            self._inside = False
+            self._end = True
+            self._blank = True
+            self._held = ""
             return [*pieces, (False, self._begun(answer))]
-        safe = len(thought) - next((n for n in range(len(_CLOSE) - 1, 0, -1) if thought.endswith(_CLOSE[:n])), 0)
+        safe = len(thought) - next(
+            (n for n in range(len(_CLOSE) - 1, 0, -1) if thought.endswith(_CLOSE[:n])), 0
+        )
         self._held = thought[safe:]
         return [(True, self._begun(thought[:safe]))]
 
     def rest(self) -> list[tuple[bool, str]]:
-        """Give what was held back: the answer has ended, or begins without a tag."""
-        held, self._held, self._end = self._held, "", True
+        """Return what was held back: the answer has ended, or begins without a tag."""
+        held = self._held
+        self._held = ""
+        self._end = True
         return [(self._inside, held)]
 
     def _begun(self, text: str) -> str:

@@ -1,14 +1,17 @@
-"""Tools for models without tool calling: described in the prompt, called in the text, results given as text.
+"""Tools for models without tool calling: described in the prompt, called in the text, results given
+as text.
 
-A call is a fenced block whose info string is ``call`` and the tool's name, with the arguments as JSON::
+A call is a fenced block whose info string is ``call`` and the tool's name, with the arguments as
+JSON::
 
     ```call read_file
     {"path": "a.py"}
     ```
 
-The fences stand alone on their lines and begin at the margin. JSON cannot hold a line that consists of three backticks, so
-arguments cannot end their block. A block inside another fenced block is an example, not a call; one that does not
-end is a malformed call, and the model is told so. Only what the model itself writes is read this way.
+The fences stand alone on their lines and begin at the margin. JSON cannot hold a line that consists
+of three backticks, so arguments cannot end their block. A block inside another fenced block is an
+example, not a call; one that does not end is a malformed call, and the model is told so. Only what
+the model itself writes is read this way.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ _OPEN = re.compile(r"```call[ \t]+([\w.-]+)[ \t]*\r?\n")
 _FENCE = re.compile(r"(`{3,}(?=[^`\n]*\n)|~{3,})([^\n]*)\n")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
-# Ends the arguments of a call whose block does not end, so that they are no JSON and the model reads why.
+# Ends the arguments of a call whose block does not end, so that they are no JSON and the model
+# reads why.
 UNCLOSED = "\n(the call block was not closed: end it with ``` alone on a line)"
 
 _INTRODUCTION = """\
@@ -76,7 +80,9 @@ class TextualWire(msgspec.Struct, frozen=True):
             return self.inner.head(layers, ())
         lines = [_INTRODUCTION]
         for tool in tools:
-            lines.append(f"## {tool.name}\n\n{tool.description}\n\n{e.encode(plain(tool.parameters)).decode()}\n")
+            lines.append(
+                f"## {tool.name}\n\n{tool.description}\n\n{e.encode(plain(tool.parameters)).decode()}\n"
+            )
         return self.inner.head([*layers, Layer(_RANK, "textual tools", "\n".join(lines))], ())
 
     def message(self, message: Message) -> bytes:
@@ -97,18 +103,29 @@ def _assistant(message: AssistantMessage) -> AssistantMessage:
     text = message.text
     for call in message.calls:
         arguments = e.arguments_object(call).decode().replace("\n", " ")
-        text += f"{chr(10) if text and not text.endswith(chr(10)) else ''}```call {call.name}\n{arguments}\n```\n"
+        text += (
+            f"{chr(10) if text and not text.endswith(chr(10)) else ''}```call"
+            f" {call.name}\n{arguments}\n```\n"
+        )
     thoughts = tuple(part for part in message.parts if isinstance(part, Thinking))
     return msgspec.structs.replace(message, parts=(*thoughts, Text(text, "model")))
 
 
 def _results(message: ToolMessage) -> UserMessage:
-    """Give results as the user's text. What a result holds cannot end it, and is never read as a call."""
+    """Return results as the user's text.
+
+    What a result holds cannot end it, and is never read as a call.
+    """
     parts = []
     for result in message.results:
         state = f"error {result.code}" if result.code else "ok"
         text = result.text.replace("</result", "<\\/result")
-        parts.append(Text(f'<result tool="{result.name}" state="{state}">\n{text}\n</result>', f"tool:{result.name}"))
+        parts.append(
+            Text(
+                f'<result tool="{result.name}" state="{state}">\n{text}\n</result>',
+                f"tool:{result.name}",
+            )
+        )
         parts += [part for part in result.parts if not isinstance(part, Text)]  # type: ignore[misc]
     return UserMessage(tuple(parts))
 
@@ -126,7 +143,8 @@ class TextualReader:
     """Finds calls in an answer's text. Implements ``Reader``."""
 
     def __init__(self, inner: Reader, answer: Answer) -> None:
-        self._inner, self._answer = inner, answer
+        self._inner = inner
+        self._answer = answer
         self._line = ""  # a line that may turn out to be a fence
         self._shown = False  # whether the current line is being passed on as text
         self._fence = ""  # the fence of the block we are in, if it is no call
@@ -153,7 +171,10 @@ class TextualReader:
         return chunks
 
     def finish(self) -> Done:
-        """Return the whole answer. A call whose block did not end is malformed, whatever its arguments."""
+        """Return the whole answer.
+
+        A call whose block did not end is malformed, whatever its arguments.
+        """
         done = self._inner.finish()
         chunks: list[Chunk] = []
         if self._line:
@@ -193,8 +214,14 @@ class TextualReader:
                 self._shown = True
 
     def _pass_on(self, text: str, chunks: list[Chunk]) -> None:
-        """Add a piece to the text of the answer, or to the arguments of the call that is being written."""
-        chunks += self._answer.text(text) if self._call is None else self._answer.arguments(self._call, text)
+        """Add a piece to the text of the answer, or to the arguments of the call that is being
+        written.
+        """
+        chunks += (
+            self._answer.text(text)
+            if self._call is None
+            else self._answer.arguments(self._call, text)
+        )
 
     def _whole_line(self, line: str, chunks: list[Chunk], last: bool = False) -> None:
         if self._call is not None:
@@ -208,7 +235,8 @@ class TextualReader:
             chunks += self._answer.arguments(self._call, "", first=True)
             return
         chunks += self._answer.text(line)
-        if found := _FENCE.fullmatch(line):
+        found = _FENCE.fullmatch(line)
+        if found:
             if not self._fence:
                 self._fence = found[1]
             elif found[1].startswith(self._fence) and not found[2].strip():

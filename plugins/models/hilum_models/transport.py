@@ -1,4 +1,6 @@
-"""The one way to a provider: posts bytes, gives bytes back as they come, says what failed. Never retries.
+"""The one way to a provider: posts bytes, gives bytes back as they come, says what failed.
+
+Never retries.
 
 httpx is imported at the first request, and only here.
 """
@@ -39,23 +41,29 @@ def host_of(url: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is on this machine."""
+    """Return whether an address is on this machine."""
     return host_of(url) in LOOPBACK
 
 
 def shown(url: str) -> str:
     """Scheme, host and port of an address: what a message may show."""
     scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}" if rest else "an address that is none"
+    if rest:
+        return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
+    return "an address that is none"
 
 
 def proxy_for(url: str) -> str:
-    """The proxy that the environment or the system names for an address; empty for none, as for this machine."""
+    """The proxy that the environment or the system names for an address.
+
+    Empty for none, as for this machine.
+    """
     if is_loopback(url) or not host_of(url):
         return ""
     import urllib.request
 
-    parts, proxies = urlsplit(url), urllib.request.getproxies()
+    parts = urlsplit(url)
+    proxies = urllib.request.getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
     if not proxy or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
         return ""
@@ -66,12 +74,14 @@ class Response:
     """A response whose body has not been read."""
 
     def __init__(self, response: httpx.Response, who: Who, url: str) -> None:
-        self._response, self._who, self._url = response, who, url
+        self._response = response
+        self._who = who
+        self._url = url
         self.status = response.status_code
         self.type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """Give the body as it comes. Close the iterator.
+        """Yield the body as it comes. Close the iterator.
 
         Raises:
             ModelError: ``broken``, the connection broke off.
@@ -101,7 +111,10 @@ class Response:
                     pass
 
     async def read(self, limit: int = MAX_REFUSAL) -> bytes:
-        """Read the body, at most ``limit`` bytes of it; what breaks off is given as far as it came."""
+        """Read the body, at most ``limit`` bytes of it.
+
+        What breaks off is given as far as it came.
+        """
         body = b""
         chunks = self.chunks()
         try:
@@ -121,7 +134,9 @@ class Response:
 
 
 class _Once:
-    """A body to send once. httpx has a generator for it, which nobody closes when the request is cancelled."""
+    """A body to send once. httpx has a generator for it, which nobody closes when the request is
+    cancelled.
+    """
 
     def __init__(self, body: bytes) -> None:
         self._left = [body]
@@ -143,8 +158,11 @@ class Transport:
         self._closed = False
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        """Give the client for an address: no proxy for this machine, no certificates where there is no TLS."""
-        secure, proxy = not url.startswith("http://"), proxy_for(url)
+        """Return the client for an address: no proxy for this machine, no certificates where there
+        is no TLS.
+        """
+        secure = not url.startswith("http://")
+        proxy = proxy_for(url)
         client = self._clients.get((secure, proxy))
         if client is None:
             import httpx
@@ -152,11 +170,17 @@ class Transport:
             if self._closed:
                 raise RuntimeError("the transport is closed")
             client = self._clients[secure, proxy] = httpx.AsyncClient(
-                verify=httpx.create_ssl_context() if secure else False,  # certificates cost 40 ms to load
+                verify=(
+                    httpx.create_ssl_context() if secure else False
+                ),  # certificates cost 40 ms to load
                 proxy=proxy or None,
                 trust_env=False,  # httpx fails where NO_PROXY holds an IPv6 network, as containers are given it
                 follow_redirects=False,  # a redirect would carry the key elsewhere
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=KEEP_SECONDS),
+                limits=httpx.Limits(
+                    max_connections=None,
+                    max_keepalive_connections=64,
+                    keepalive_expiry=KEEP_SECONDS,
+                ),
                 # The kernel watches for silence; waiting for a free connection is no failure.
                 timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
             )
@@ -183,7 +207,9 @@ class Transport:
 
         try:
             client = self._client(url)
-            request = httpx.Request(method, url, headers=headers, content=body, extensions={"timeout": _TIMEOUT})
+            request = httpx.Request(
+                method, url, headers=headers, content=body, extensions={"timeout": _TIMEOUT}
+            )
             if body is not None:
                 request.stream = type("Body", (_Once, httpx.AsyncByteStream), {})(body)
             response = await client.send(request, stream=True)
@@ -215,11 +241,18 @@ class Transport:
         self._clients.clear()
 
 
-_TIMEOUT: dict[str, float | None] = {"connect": CONNECT_TIMEOUT, "read": None, "write": None, "pool": None}
+_TIMEOUT: dict[str, float | None] = {
+    "connect": CONNECT_TIMEOUT,
+    "read": None,
+    "write": None,
+    "pool": None,
+}
 
 
 def _leave_out_command_line() -> None:
-    """Keep httpx from loading its command line: where click and rich are installed that costs 40 ms, and nobody calls it."""
+    """Keep httpx from loading its command line: where click and rich are installed that costs 40
+    ms, and nobody calls it.
+    """
     if "httpx" not in sys.modules:
         sys.modules["httpx._main"] = None  # type: ignore[assignment]  # as if click were not installed
         import httpx  # noqa: F401
@@ -228,28 +261,48 @@ def _leave_out_command_line() -> None:
 
 
 def _failure(error: Exception, who: Who, url: str) -> ModelError:
-    """Say what failed below HTTP. httpx's own messages are often empty."""
+    """Return what failed below HTTP. httpx's own messages are often empty."""
     import httpx
 
     where = f"{who.provider} at {shown(url)}"
     why = clean(str(error) or type(error).__name__, who).rstrip(".")
     if isinstance(error, ImportError):  # a SOCKS proxy, the only thing httpx lacks a package for
-        return ModelError(f"{where} cannot be reached through the proxy {shown(proxy_for(url))}: {why}.",
-                          kind="request", hint="Install httpx[socks] beside hilum, or unset ALL_PROXY.")  # fmt: skip
+        return ModelError(
+            f"{where} cannot be reached through the proxy {shown(proxy_for(url))}: {why}.",
+            kind="request",
+            hint="Install httpx[socks] beside hilum, or unset ALL_PROXY.",
+        )
     if isinstance(error, OSError):
-        return ModelError(f"The certificates to check {where} cannot be loaded: {error.strerror or why}.",
-                          kind="request", hint="Check SSL_CERT_FILE and SSL_CERT_DIR.")  # fmt: skip
-    if (tls := _tls_error(error)) is not None:
+        return ModelError(
+            f"The certificates to check {where} cannot be loaded: {error.strerror or why}.",
+            kind="request",
+            hint="Check SSL_CERT_FILE and SSL_CERT_DIR.",
+        )
+    tls = _tls_error(error)
+    if tls is not None:
         return _tls_failure(tls, where, url)
     if isinstance(error, httpx.ConnectTimeout):
-        return ModelError(f"{where} did not accept a connection within {CONNECT_TIMEOUT:g} s.", kind="connect",
-                          hint="Check the network, the proxy and the base URL.")  # fmt: skip
+        return ModelError(
+            f"{where} did not accept a connection within {CONNECT_TIMEOUT:g} s.",
+            kind="connect",
+            hint="Check the network, the proxy and the base URL.",
+        )
     if isinstance(error, httpx.ConnectError | httpx.ProxyError):
-        hint = "Is the server running?" if is_loopback(url) else "Check the network, the proxy and the base URL."
+        if is_loopback(url):
+            hint = "Is the server running?"
+        else:
+            hint = "Check the network, the proxy and the base URL."
         return ModelError(f"{where} cannot be reached: {why}.", kind="connect", hint=hint)
-    if isinstance(error, httpx.LocalProtocolError | UnicodeError):  # whose message may quote a header
-        hint = f"Look for line breaks and odd letters in {who.key_env}." if who.key_env else ""
-        return ModelError(f"{where} cannot be asked: a header has an illegal value.", kind="request", hint=hint)
+    if isinstance(
+        error, httpx.LocalProtocolError | UnicodeError
+    ):  # whose message may quote a header
+        if who.key_env:
+            hint = f"Look for line breaks and odd letters in {who.key_env}."
+        else:
+            hint = ""
+        return ModelError(
+            f"{where} cannot be asked: a header has an illegal value.", kind="request", hint=hint
+        )
     if isinstance(error, httpx.TimeoutException):
         return ModelError(f"{where} did not answer in time.", kind="timeout")
     broken = isinstance(error, httpx.TransportError | httpx.StreamError | zlib.error)
@@ -270,19 +323,34 @@ def _tls_error(error: BaseException) -> ssl.SSLError | None:
 
 
 def _tls_failure(error: ssl.SSLError, where: str, url: str) -> ModelError:
-    """Say what is wrong with a certificate, or with TLS, and what to do. A retry would not help."""
+    """Return what is wrong with a certificate, or with TLS, and what to do.
+
+    A retry would not help.
+    """
     if not isinstance(error, ssl.SSLCertVerificationError):
         reason = (error.reason or str(error)).replace("_", " ").lower()
-        if any(word in reason for word in ("wrong version number", "record layer failure", "http request")):
-            hint = f"The server seems to speak plain HTTP: try http:// in place of https:// ({shown(url)})."
+        if any(
+            word in reason
+            for word in ("wrong version number", "record layer failure", "http request")
+        ):
+            hint = (
+                "The server seems to speak plain HTTP: try http:// in place of https://"
+                f" ({shown(url)})."
+            )
         else:
             hint = "Check the base URL, and proxies that inspect TLS."
-        return ModelError(f"{where} cannot be reached over TLS: {reason}.", kind="request", hint=hint)
+        return ModelError(
+            f"{where} cannot be reached over TLS: {reason}.", kind="request", hint=hint
+        )
     why = error.verify_message.rstrip(".")
     if "expired" in why or "not yet valid" in why:
-        hint = "Check the clock of this machine; if it is right, the server needs a new certificate."
+        hint = (
+            "Check the clock of this machine; if it is right, the server needs a new certificate."
+        )
     elif "mismatch" in why.lower() or "not valid for" in why:
         hint = "The certificate is for another name: check the host in the base URL."
     else:
         hint = "If you trust it, set SSL_CERT_FILE to a file with the certificate of its authority."
-    return ModelError(f"The certificate of {where} is not accepted: {why}.", kind="request", hint=hint)
+    return ModelError(
+        f"The certificate of {where} is not accepted: {why}.", kind="request", hint=hint
+    )

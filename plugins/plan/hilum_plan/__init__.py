@@ -1,4 +1,5 @@
-"""The agent's todo list, its questions to the user, and plans that the user accepts, changes or rejects.
+"""The agent's todo list, its questions to the user, and plans that the user accepts, changes or
+rejects.
 
 Everything is a fold over the session's log: resume and fork have it without a file of its own.
 """
@@ -21,9 +22,17 @@ if TYPE_CHECKING:
     from hilum import Session
 
 __all__ = [
-    "Item", "ItemCall", "Plan", "PlanSettings", "Proposal", "Question", "Status", "open_session", "question_asked",
+    "Item",
+    "ItemCall",
+    "Plan",
+    "PlanSettings",
+    "Proposal",
+    "Question",
+    "Status",
+    "open_session",
+    "question_asked",
     "question_settled",
-]  # fmt: skip
+]
 
 
 @hookimpl

@@ -1,7 +1,9 @@
-"""What the model writes becomes a new list: items merged or replaced, each change of state checked by itself.
+"""What the model writes becomes a new list: items merged or replaced, each change of state checked
+by itself.
 
-A call whose shape is wrong changes nothing. In one that is well formed, items whose change is unlawful stay as they are and
-the others change: a model that is wrong in one line need not write the other ones again.
+A call whose shape is wrong changes nothing. In one that is well formed, items whose change is
+unlawful stay as they are and the others change: a model that is wrong in one line need not write
+the other ones again.
 """
 
 from __future__ import annotations
@@ -62,7 +64,13 @@ class Written(msgspec.Struct, frozen=True):
 
 
 def write(
-    old: Sequence[Item], todos: Sequence[Todo], *, merge: bool, stale: bool, now: float, patience: float
+    old: Sequence[Item],
+    todos: Sequence[Todo],
+    *,
+    merge: bool,
+    stale: bool,
+    now: float,
+    patience: float,
 ) -> Written:
     """Put what the model wrote into the list.
 
@@ -70,18 +78,22 @@ def write(
         old: The list as it is.
         todos: What the model wrote.
         merge: Whether items that are not named stay; else the list is replaced.
-        stale: Whether the list was last written in an earlier run. Ids are then taken for other items where the content
-            differs: models number each list from one.
+        stale: Whether the list was last written in an earlier run. Ids are then taken for other
+            items where the content differs: models number each list from one.
         now: Unix time.
         patience: Seconds after which a blocked item may be cancelled.
 
     Raises:
-        ToolError: The call is wrong as a whole: an id stands twice, a text is empty, or there are too many items.
+        ToolError: The call is wrong as a whole: an id stands twice, a text is empty, or there are
+            too many items.
     """
     todos = [_cleaned(todo, place) for place, todo in enumerate(todos)]
     twice = [name for name, count in Counter(todo.id for todo in todos).items() if count > 1]
     if twice:
-        raise _wrong(f"The id {twice[0]!r} stands twice", "Give each item an id of its own, and each item once.")
+        raise _wrong(
+            f"The id {twice[0]!r} stands twice",
+            "Give each item an id of its own, and each item once.",
+        )
     known = {item.id: item for item in old}
     result = dict(known) if merge else {}
     refused: list[str] = []
@@ -97,7 +109,9 @@ def write(
         elif todo.id in known:
             result[todo.id] = known[todo.id]
     if len(result) > MOST_ITEMS:
-        raise _wrong(f"The list would have {len(result)} items", f"Keep to {MOST_ITEMS}: make larger steps.")
+        raise _wrong(
+            f"The list would have {len(result)} items", f"Keep to {MOST_ITEMS}: make larger steps."
+        )
     return Written(tuple(result.values()), tuple(refused))
 
 
@@ -118,10 +132,13 @@ def _made(todo: Todo, now: float) -> tuple[Item | None, str]:
 
 def _changed(item: Item, todo: Todo, now: float, patience: float) -> tuple[Item | None, str]:
     if todo.status is not UNSET:
-        if why := refusal(item, todo.status, now, patience):
+        why = refusal(item, todo.status, now, patience)
+        if why:
             return None, why
         item = item.moved(todo.status, now)
-    return item if todo.content is UNSET else msgspec.structs.replace(item, content=todo.content), ""
+    return item if todo.content is UNSET else msgspec.structs.replace(
+        item, content=todo.content
+    ), ""
 
 
 def _cleaned(todo: Todo, place: int) -> Todo:
@@ -135,7 +152,7 @@ def _cleaned(todo: Todo, place: int) -> Todo:
 
 
 def one_line(text: str) -> str:
-    """Make a text one line of visible characters."""
+    """Create a text one line of visible characters."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 

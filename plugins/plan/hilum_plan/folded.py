@@ -1,4 +1,6 @@
-"""The plan of an agent as a fold over the session's events: its list, what was done for each item, what it proposes."""
+"""The plan of an agent as a fold over the session's events: its list, what was done for each item,
+what it proposes.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,19 @@ from hilum.events import Event
 
 from hilum_plan.items import Item, ItemCall
 
-TODOS, LEFT, PROPOSED = "plan.todos", "plan.left_over", "plan.proposed"
-ACCEPTED, REJECTED = "plan.accepted", "plan.rejected"
+TODOS = "plan.todos"
+LEFT = "plan.left_over"
+PROPOSED = "plan.proposed"
+ACCEPTED = "plan.accepted"
+REJECTED = "plan.rejected"
 PLAN_MODE = "plan"
 OWN_TOOLS = ("todo_write", "ask_question")
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A plan that was worked out in plan mode and waits for the user: the run that made it, and its answer."""
+    """A plan that was worked out in plan mode and waits for the user: the run that made it, and its
+    answer.
+    """
 
     run: str
     text: str
@@ -61,7 +68,10 @@ class AgentPlan(msgspec.Struct, eq=False):
     def shown(self) -> tuple[Item, ...]:
         """The items with their calls."""
         replace = msgspec.structs.replace
-        return tuple(replace(item, calls=tuple(self.calls.get((item.id, item.made), ()))) for item in self.items)
+        return tuple(
+            replace(item, calls=tuple(self.calls.get((item.id, item.made), ())))
+            for item in self.items
+        )
 
     def apply(self, event: Event) -> None:
         """Fold an event of this agent's."""
@@ -69,17 +79,25 @@ class AgentPlan(msgspec.Struct, eq=False):
             case ev.AgentStarted():
                 self.child = bool(event.parent)
             case ev.RunStarted():
-                self.run, self.mode = event.run, event.mode or self.mode
-                self.owed, self.proposal, self.dropped, self.rounds = "", None, (), 0
+                self.run = event.run
+                self.mode = event.mode or self.mode
+                self.owed = ""
+                self.proposal = None
+                self.dropped = ()
+                self.rounds = 0
             case ev.LayersSealed():
                 self.mode = event.mode or self.mode
-            case ev.CallStarted(call=call) if call.name not in OWN_TOOLS and call.id not in self._running:
+            case ev.CallStarted(call=call) if (
+                call.name not in OWN_TOOLS and call.id not in self._running
+            ):
                 self._running[call.id] = one = ItemCall(call.id, call.name)
                 for item in self.items:
                     if item.status == "in_progress":
                         self.calls.setdefault((item.id, item.made), []).append(one)
             case ev.CallDone(result=result) if ended := self._running.pop(result.call_id, None):
-                ended.done, ended.code, ended.seconds = True, result.code, event.seconds
+                ended.done = True
+                ended.code = result.code
+                ended.seconds = event.seconds
             case ev.RoundEnded():
                 self.rounds += not event.objected
             case ev.RunEnded() if event.run == self.run:
@@ -88,13 +106,17 @@ class AgentPlan(msgspec.Struct, eq=False):
                 self._own(event)
 
     def _run_ended(self, event: ev.RunEnded) -> None:
-        self.run, self.ended = "", event.run
+        self.run = ""
+        self.ended = event.run
         if event.state == "stopped":
             self.dropped = tuple(self.open)
-            self.items = tuple(item.moved("cancelled", event.at) if item.open else item for item in self.items)
+            self.items = tuple(
+                item.moved("cancelled", event.at) if item.open else item for item in self.items
+            )
             self.owed = TODOS if self.dropped else ""
         elif event.state == "completed" and self.mode == PLAN_MODE and not self.child:
-            self.proposal, self.owed = Proposal(event.run, event.text), PROPOSED
+            self.proposal = Proposal(event.run, event.text)
+            self.owed = PROPOSED
         elif self.open:
             self.owed = LEFT
 
@@ -105,7 +127,8 @@ class AgentPlan(msgspec.Struct, eq=False):
             except msgspec.ValidationError:  # of a later version, or of somebody else
                 return
             if event.data.get("cause") == "model":
-                self.written, self.rounds = event.run, 0
+                self.written = event.run
+                self.rounds = 0
             kept = {(item.id, item.made) for item in self.items}
             self.calls = {key: calls for key, calls in self.calls.items() if key in kept}
         elif event.name in (ACCEPTED, REJECTED):

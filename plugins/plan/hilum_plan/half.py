@@ -32,21 +32,32 @@ from msgspec import Meta
 
 from hilum_plan import notes, questions
 from hilum_plan.changes import MOST_ITEMS, Todo, write
-from hilum_plan.folded import ACCEPTED, LEFT, PLAN_MODE, PROPOSED, REJECTED, TODOS, AgentPlan, Proposal
+from hilum_plan.folded import (
+    ACCEPTED,
+    LEFT,
+    PLAN_MODE,
+    PROPOSED,
+    REJECTED,
+    TODOS,
+    AgentPlan,
+    Proposal,
+)
 from hilum_plan.items import Item, progress
 from hilum_plan.questions import ANSWERED, ASKED, Answer, Asking, Options, Question
 from hilum_plan.settings import PlanSettings
 
 CARRY_OUT = "Your plan is accepted. Carry it out, and keep the todo list true while you do."
 CHANGED = (
-    "Your plan is accepted with changes. It now reads:\n\n{text}\n\n"
-    "Bring the todo list in line with it first; then carry it out, and keep the list true while you do."
+    "Your plan is accepted with changes. It now reads:\n\n{text}\n\nBring the todo list in line"
+    " with it first; then carry it out, and keep the list true while you do."
 )
 REWORK = "Your plan is rejected: {reason}\n\nWork out another one."
 
 
 class Plan:
-    """Todo lists, questions and plans of a session's agents. What it knows is a fold over the log, read when it is asked.
+    """Todo lists, questions and plans of a session's agents.
+
+    What it knows is a fold over the log, read when it is asked.
 
     Args:
         session: The session.
@@ -54,7 +65,8 @@ class Plan:
     """
 
     def __init__(self, session: Session, settings: PlanSettings) -> None:
-        self._session, self._settings = session, settings
+        self._session = session
+        self._settings = settings
         self._plans: dict[str, AgentPlan] = {}
         self._seq = 0
         self._said: dict[str, set[str]] = {}
@@ -62,30 +74,39 @@ class Plan:
         self._waiting: dict[str, tuple[Question, list[Answer], trio.Event]] = {}
         self._deciding: set[str] = set()
 
-    # --- what there is --------------------------------------------------------------------------------------------------
+    # --- what there is ----------------------------------------------------------------------------
 
     def items(self, agent: str = "main") -> tuple[Item, ...]:
-        """Give an agent's todo list, each item with the calls made for it; empty for an agent that has none."""
+        """Return an agent's todo list, each item with the calls made for it.
+
+        Empty for an agent that has none.
+        """
         return self._plan(agent).shown()
 
     def progress(self, agent: str = "main") -> dict[str, int]:
         """Count an agent's items: ``total``, ``completed``, ``in_progress``, ``pending``.
 
-        ``pending`` is everything that is open and not in progress. What was skipped or cancelled is not counted.
+        ``pending`` is everything that is open and not in progress. What was skipped or cancelled is
+        not counted.
         """
         return progress(self._plan(agent).items)
 
     def left_over(self, agent: str = "main") -> tuple[Item, ...]:
-        """Give the items that were open when an agent's last run ended; none while it runs, or where it proposes a plan."""
+        """Return the items that were open when an agent's last run ended.
+
+        None while it runs, or where it proposes a plan.
+        """
         plan = self._plan(agent)
         return () if plan.run or plan.proposal else tuple(plan.open)
 
     def proposal(self, agent: str = "main") -> Proposal | None:
-        """Give the plan that an agent has worked out in plan mode and the user has not decided on."""
+        """Return the plan that an agent has worked out in plan mode and the user has not decided
+        on.
+        """
         return self._plan(agent).proposal
 
     def questions(self) -> list[Question]:
-        """Give the questions that wait for the user, oldest first."""
+        """Return the questions that wait for the user, oldest first."""
         return [question for question, _, _ in self._waiting.values()]
 
     def _plan(self, agent: str) -> AgentPlan:
@@ -106,7 +127,7 @@ class Plan:
             self._seq = page[-1].seq
             yield
 
-    # --- what the end of a run did --------------------------------------------------------------------------------------
+    # --- what the end of a run did ----------------------------------------------------------------
 
     async def watch(self) -> None:
         """Tell by events what ends of runs did to the lists, until cancelled."""
@@ -117,7 +138,9 @@ class Plan:
             self.settle()
 
     def settle(self) -> None:
-        """Write the events that are owed: a list that a stop has cancelled, items that are left over, a plan that waits."""
+        """Write the events that are owed: a list that a stop has cancelled, items that are left
+        over, a plan that waits.
+        """
         for _ in self._pages():
             pass
         for name, plan in list(self._plans.items()):
@@ -128,7 +151,9 @@ class Plan:
                     LEFT: {**items, "left": msgspec.to_builtins(plan.open)},
                     PROPOSED: {**items, "text": plan.proposal.text if plan.proposal else ""},
                 }
-                with suppress(StoreError):  # the session can take no more; what holds follows from what it has
+                with suppress(
+                    StoreError
+                ):  # the session can take no more; what holds follows from what it has
                     self._emit(plan.owed, self._session.agents[name], plan.ended, **more[plan.owed])
 
     def _emit(self, name: str, agent: Agent, run: str = "", /, **data: Any) -> None:
@@ -138,28 +163,33 @@ class Plan:
         data = {"items": msgspec.to_builtins(items), "progress": progress(items), "cause": cause}
         self._emit(TODOS, agent, run, **data)
 
-    # --- the todo list --------------------------------------------------------------------------------------------------
+    # --- the todo list ----------------------------------------------------------------------------
 
     @hookimpl
     def provide_tools(self) -> list[Tool]:
-        """Give the two tools."""
+        """Return the two tools."""
         return [self.todo_write, self.ask_question]
 
     @tool(risk="read", effect="idempotent", timeout=1, queues="todos")
     async def todo_write(
-        self, call: Call, todos: Annotated[list[Todo], Meta(max_length=MOST_ITEMS)], merge: bool = True
+        self,
+        call: Call,
+        todos: Annotated[list[Todo], Meta(max_length=MOST_ITEMS)],
+        merge: bool = True,
     ) -> Output:
         """Keep the list of steps that the user watches, for work of three or more steps.
 
-        Set an item in_progress before you start it, and completed once it is done and checked; one item at a time. A pending
-        item must be in_progress before it is completed, failed or blocked. Send it along with the calls of the work itself.
+        Set an item in_progress before you start it, and completed once it is done and checked; one
+        item at a time. A pending item must be in_progress before it is completed, failed or
+        blocked. Send it along with the calls of the work itself.
 
         Args:
             todos: Items to add or change; for an existing item its id and what changes.
             merge: false replaces the whole list.
         """
         agent: Agent = call.agent
-        plan, now = self._plan(agent.name), time.time()
+        plan = self._plan(agent.name)
+        now = time.time()
         stale = plan.written != plan.run
         patience = self._settings.blocked_timeout
         written = write(plan.items, todos, merge=merge, stale=stale, now=now, patience=patience)
@@ -168,20 +198,31 @@ class Plan:
             raise ToolError(said, code=E_BAD_ARGS)
         self._write(agent, written.items, "model")
         self._said.pop(agent.name, None)
-        return Output(notes.result(written.items, written.refused), data={"progress": progress(written.items)})
+        return Output(
+            notes.result(written.items, written.refused), data={"progress": progress(written.items)}
+        )
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
-        """Remind of open items where something matters, and never in plan mode, where they wait for the user."""
+        """Remind of open items where something matters, and never in plan mode, where they wait for
+        the user.
+        """
         plan = self._plan(agent.name)
         # A list of an earlier run was told of with the prompt, and may have nothing to do with it.
         mine = plan.run in (plan.written, plan.accepted)
-        if not plan.open or not mine or agent.mode.name == PLAN_MODE or any(r.name == "todo_write" for r in results):
+        if (
+            not plan.open
+            or not mine
+            or agent.mode.name == PLAN_MODE
+            or any(r.name == "todo_write" for r in results)
+        ):
             return None
         if all(tool.name != "todo_write" for tool in agent.tools()):
             return None
-        options, said = self._settings, self._said.setdefault(agent.name, set())
-        after, patience = options.remind_after, options.blocked_timeout
+        options = self._settings
+        said = self._said.setdefault(agent.name, set())
+        after = options.remind_after
+        patience = options.blocked_timeout
         return notes.reminder(plan, time.time(), after=after, patience=patience, said=said) or None
 
     @hookimpl
@@ -194,13 +235,17 @@ class Plan:
     def keep_on_trim(self, agent: Agent) -> str | None:
         """Keep the open items in the conversation when its beginning goes."""
         plan = self._plan(agent.name)
-        return f"Open items of your todo list:\n{notes.rows(plan.open)}" if plan.open else None
+        if plan.open:
+            return f"Open items of your todo list:\n{notes.rows(plan.open)}"
+        return None
 
-    # --- questions ------------------------------------------------------------------------------------------------------
+    # --- questions --------------------------------------------------------------------------------
 
     # One at a time, so that the clock of each begins when the user sees it.
     @tool(risk="read", effect="pure", timeout=inf, queues="questions")
-    async def ask_question(self, call: Call, question: Asking, options: Options = (), multiple: bool = False) -> Output:
+    async def ask_question(
+        self, call: Call, question: Asking, options: Options = (), multiple: bool = False
+    ) -> Output:
         """Ask the user one question that the work depends on and the project does not answer.
 
         Args:
@@ -220,7 +265,13 @@ class Plan:
         return Output(questions.told(asked, answer, self._settings.question_timeout), data=data)
 
     async def ask(
-        self, agent: Agent, call: str, question: str, options: Sequence[str] = (), *, multiple: bool = False
+        self,
+        agent: Agent,
+        call: str,
+        question: str,
+        options: Sequence[str] = (),
+        *,
+        multiple: bool = False,
     ) -> Answer:
         """Ask the user for a tool that is running.
 
@@ -233,13 +284,18 @@ class Plan:
         """
         return await self._ask(agent, self._question(agent, call, question, options, multiple))
 
-    def _question(self, agent: Agent, call: str, question: str, options: Sequence[str], multiple: bool) -> Question:
+    def _question(
+        self, agent: Agent, call: str, question: str, options: Sequence[str], multiple: bool
+    ) -> Question:
         deadline = time.time() + self._settings.question_timeout
-        text, choices = question.strip(), questions.cleaned(options)
+        text = question.strip()
+        choices = questions.cleaned(options)
         return Question(os.urandom(6).hex(), agent.name, call, text, choices, multiple, deadline)
 
     async def _ask(self, agent: Agent, asked: Question) -> Answer:
-        """Show the question to faces and wait for what happens first: an answer, the end of the time, a stop."""
+        """Show the question to faces and wait for what happens first: an answer, the end of the
+        time, a stop.
+        """
         self._emit(ASKED, agent, **msgspec.to_builtins(asked))
         given: list[Answer] = []
         by = "headless"
@@ -264,13 +320,17 @@ class Plan:
 
         Args:
             question: Its id.
-            answers: Options of it, or a text of the user's own; none lets the agent decide by itself.
+            answers: Options of it, or a text of the user's own; none lets the agent decide by
+                itself.
 
         Raises:
-            UsageError: No such question is open (it was answered, ran out, or its run ended), or the answer cannot be one.
+            UsageError: No such question is open (it was answered, ran out, or its run ended), or
+                the answer cannot be one.
         """
         if question not in self._waiting:
-            raise UsageError(f"There is no open question {question!r}.", hint="It was answered or ran out.")
+            raise UsageError(
+                f"There is no open question {question!r}.", hint="It was answered or ran out."
+            )
         asked, given, event = self._waiting[question]
         answer = Answer(asked.id, asked.call, questions.checked(asked, answers))
         self._emit(ANSWERED, self._session.agents[asked.agent], **msgspec.to_builtins(answer))
@@ -278,13 +338,15 @@ class Plan:
         given.append(answer)
         event.set()
 
-    # --- plans ----------------------------------------------------------------------------------------------------------
+    # --- plans ------------------------------------------------------------------------------------
 
     async def accept(self, text: str | None = None, *, agent: str = "main") -> Run:
-        """Accept the plan that an agent proposes: the session goes to agent mode, and the agent carries it out.
+        """Accept the plan that an agent proposes: the session goes to agent mode, and the agent
+        carries it out.
 
         Args:
-            text: The plan as the user has changed it, ``None`` as it stands. The todo list is kept either way.
+            text: The plan as the user has changed it, ``None`` as it stands. The todo list is kept
+                either way.
             agent: Whose plan.
 
         Returns:
@@ -298,7 +360,9 @@ class Plan:
             before = self._session.mode.name
             self._session.set(mode="agent")
             try:
-                run = await self._session.prompt(CHANGED.format(text=text) if edited else CARRY_OUT, agent=agent)
+                run = await self._session.prompt(
+                    CHANGED.format(text=text) if edited else CARRY_OUT, agent=agent
+                )
             except BaseException:  # nothing is carried out, so nothing may be changed
                 self._session.set(mode=before)
                 raise
@@ -309,7 +373,8 @@ class Plan:
         """Reject the plan that an agent proposes.
 
         Args:
-            reason: What is wrong with it; the agent works out another one. Without it, the open items are cancelled.
+            reason: What is wrong with it; the agent works out another one. Without it, the open
+                items are cancelled.
             agent: Whose plan.
 
         Returns:
@@ -337,9 +402,13 @@ class Plan:
         if agent not in self._session.agents:
             raise unknown("agent", agent, self._session.agents)
         proposal = self._plan(agent).proposal
-        prompted = self._session.agents[agent].conversation.pending  # what the user has said since counts
+        prompted = self._session.agents[
+            agent
+        ].conversation.pending  # what the user has said since counts
         if proposal is None or agent in self._deciding or prompted:
-            raise UsageError("No plan waits for a decision.", hint="Work one out in plan mode first.")
+            raise UsageError(
+                "No plan waits for a decision.", hint="Work one out in plan mode first."
+            )
         self._deciding.add(agent)
         try:
             yield self._session.agents[agent], proposal

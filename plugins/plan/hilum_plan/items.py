@@ -1,4 +1,7 @@
-"""Items of a todo list: their states, and which changes of state are lawful. Nothing here knows of a session."""
+"""Items of a todo list: their states, and which changes of state are lawful.
+
+Nothing here knows of a session.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,19 @@ LAWFUL: dict[str, tuple[str, ...]] = {
     "skipped": (),
     "cancelled": (),
 }
-"""What an item can become. Besides, a failed item is cancelled after three failures, a blocked one after a time."""
+"""What an item can become.
+
+Besides, a failed item is cancelled after three failures, a blocked one after a time.
+"""
 FIRST = ("pending", *LAWFUL["pending"])
 """What a new item can be: pending, or what is one step from it."""
 
 
 class ItemCall(msgspec.Struct):
-    """A tool call that was made while an item was in progress. ``code`` is that of a failure; ``done`` says it has ended."""
+    """A tool call that was made while an item was in progress.
+
+    ``code`` is that of a failure; ``done`` says it has ended.
+    """
 
     id: str
     name: str
@@ -48,7 +57,8 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
         made: When it was added, Unix time; with the id this is what makes it this item.
         since: When its status last changed, Unix time.
         spent: Seconds it was in progress, up to ``since``.
-        calls: The tool calls made while it was in progress; they are in the log, and no part of the item's own events.
+        calls: The tool calls made while it was in progress; they are in the log, and no part of the
+            item's own events.
     """
 
     id: str
@@ -66,7 +76,7 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.status in OPEN
 
     def moved(self, status: Status, now: float) -> Item:
-        """Give it with another status.
+        """Return it with another status.
 
         Args:
             status: The status; whether it may is not asked.
@@ -76,11 +86,13 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
             return self
         spent = self.spent + (max(now - self.since, 0.0) if self.status == "in_progress" else 0.0)
         failures = self.failures + (status == "failed")
-        return msgspec.structs.replace(self, status=status, since=now, spent=spent, failures=failures)
+        return msgspec.structs.replace(
+            self, status=status, since=now, spent=spent, failures=failures
+        )
 
 
 def allowed(item: Item, now: float, patience: float) -> tuple[str, ...]:
-    """Give what an item can become now.
+    """Return what an item can become now.
 
     Args:
         item: The item.
@@ -89,32 +101,44 @@ def allowed(item: Item, now: float, patience: float) -> tuple[str, ...]:
     """
     late = item.status == "blocked" and now - item.since >= patience
     hopeless = item.status == "failed" and item.failures >= MOST_FAILURES
-    return (*LAWFUL[item.status], "cancelled") if late or hopeless else LAWFUL[item.status]
+    if late or hopeless:
+        return (*LAWFUL[item.status], "cancelled")
+    return LAWFUL[item.status]
 
 
 def refusal(item: Item, status: str, now: float, patience: float) -> str:
-    """Say why an item cannot take a status and what it can take instead; empty if it can. Takes what ``allowed`` takes."""
+    """Return why an item cannot take a status and what it can take instead; empty if it can.
+
+    Takes what ``allowed`` takes.
+    """
     can = allowed(item, now, patience)
     if status == item.status or status in can:
         return ""
     said = f"it cannot go from {item.status} to {status}"
     if not can:
-        return f"{said}: {item.status} is final. Add an item with another id if there is more to do."
+        return (
+            f"{said}: {item.status} is final. Add an item with another id if there is more to do."
+        )
     said += f"; from {item.status} it can become {listed(can)}."
     if status == "cancelled" and item.status == "failed":
-        said += f" It may be cancelled after {MOST_FAILURES} failures; so far it has failed {times(item.failures)}."
+        said += (
+            f" It may be cancelled after {MOST_FAILURES} failures; so far it has failed"
+            f" {times(item.failures)}."
+        )
     elif status == "cancelled":
         said += f" It may be cancelled when it has been blocked for {patience:g} seconds."
     return said
 
 
 def progress(items: Sequence[Item]) -> dict[str, int]:
-    """Count: ``total`` is the sum of ``completed``, ``in_progress`` and ``pending`` (what is open and not in progress).
+    """Count: ``total`` is the sum of ``completed``, ``in_progress`` and ``pending`` (what is open
+    and not in progress).
 
     What was cancelled or skipped is not to be done, and is not counted.
     """
     kept = [item.status for item in items if item.status not in DROPPED]
-    completed, running = kept.count("completed"), kept.count("in_progress")
+    completed = kept.count("completed")
+    running = kept.count("in_progress")
     return {
         "total": len(kept),
         "completed": completed,

@@ -1,4 +1,6 @@
-"""Questions to the user: what is asked, what an answer may be, and what holds where nobody answers."""
+"""Questions to the user: what is asked, what an answer may be, and what holds where nobody
+answers.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,13 @@ from msgspec import Meta
 
 from hilum_plan.changes import one_line
 
-ASKED, ANSWERED = "plan.question_asked", "plan.question_answered"
+ASKED = "plan.question_asked"
+ANSWERED = "plan.question_answered"
 LONGEST_ANSWER = 10_000
 Asking = Annotated[str, Meta(min_length=1, max_length=4_000)]
-Options = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=300)], ...], Meta(max_length=10)]
+Options = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=300)], ...], Meta(max_length=10)
+]
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -47,7 +52,10 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """How a question ended: ``by`` is ``user``, ``timeout``, ``headless`` or ``stop``; without ``answers`` it has none."""
+    """How a question ended: ``by`` is ``user``, ``timeout``, ``headless`` or ``stop``.
+
+    Without ``answers`` it has none.
+    """
 
     id: str
     call: str
@@ -56,7 +64,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def question_asked(event: Event) -> Question | None:
-    """Give the question that an event asks, ``None`` for any other event."""
+    """Return the question that an event asks, ``None`` for any other event."""
     if not isinstance(event, PluginEvent) or event.name != ASKED:
         return None
     try:
@@ -66,7 +74,7 @@ def question_asked(event: Event) -> Question | None:
 
 
 def question_settled(event: Event) -> Answer | None:
-    """Give how a question ended, where an event tells it; ``None`` for any other event."""
+    """Return how a question ended, where an event tells it; ``None`` for any other event."""
     if not isinstance(event, PluginEvent) or event.name != ANSWERED:
         return None
     try:
@@ -81,7 +89,7 @@ def cleaned(options: Sequence[str]) -> tuple[str, ...]:
 
 
 def checked(question: Question, answers: str | Sequence[str]) -> tuple[str, ...]:
-    """Give an answer as it goes to the agent.
+    """Return an answer as it goes to the agent.
 
     Args:
         question: What was asked.
@@ -97,7 +105,11 @@ def checked(question: Question, answers: str | Sequence[str]) -> tuple[str, ...]
     if len(given) > 1 and not question.multiple:
         raise UsageError("The question takes one answer.", code=E_BAD_ARGS, hint="Choose one.")
     if sum(map(len, given)) > LONGEST_ANSWER:
-        raise UsageError(f"The answer is longer than {LONGEST_ANSWER} characters.", code=E_BAD_ARGS, hint="Be brief.")
+        raise UsageError(
+            f"The answer is longer than {LONGEST_ANSWER} characters.",
+            code=E_BAD_ARGS,
+            hint="Be brief.",
+        )
     return tuple(given)
 
 
@@ -119,5 +131,8 @@ def told(question: Question, answer: Answer, limit: float) -> str:
         "timeout": f"Nobody answered within {limit:g} seconds.",
     }.get(answer.by, "The user leaves it to you.")
     if question.default:
-        return f"{why} Go on with the first option, {question.default!r}, and say in your final answer that you did."
+        return (
+            f"{why} Go on with the first option, {question.default!r}, and say in your final answer"
+            " that you did."
+        )
     return f"{why} Decide by yourself, and say in your final answer what you decided."

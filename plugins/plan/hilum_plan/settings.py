@@ -18,7 +18,10 @@ class PlanSettings:
     remind_after: int = setting(
         default=8,
         minimum=0,
-        help="Rounds of calls without a change of the todo list after which the model is reminded; 0: never.",
+        help=(
+            "Rounds of calls without a change of the todo list after which the model is reminded;"
+            " 0: never."
+        ),
     )
     blocked_timeout: float = setting(
         default=300.0,

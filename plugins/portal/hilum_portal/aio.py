@@ -1,4 +1,6 @@
-"""A trio program inside an asyncio one. A host task that is cancelled waits until the trio side has unwound.
+"""A trio program inside an asyncio one.
+
+A host task that is cancelled waits until the trio side has unwound.
 
 ::
 
@@ -27,7 +29,8 @@ T = TypeVar("T")
 
 
 async def _ended(future: Future[Any]) -> None:
-    loop, event = asyncio.get_running_loop(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    event = asyncio.Event()
     future.add_done_callback(lambda _: loop.call_soon_threadsafe(event.set))
     await event.wait()
 
@@ -36,7 +39,8 @@ async def wait(job: Job[Any], future: Future[T] | None = None) -> T:
     """Wait for a job, or for a future that it will end.
 
     Raises:
-        asyncio.CancelledError: This task was cancelled, however often, and with it the job, which has unwound by now.
+        asyncio.CancelledError: This task was cancelled, however often, and with it the job, which
+            has unwound by now.
         BaseException: What the job raised, also while it unwound.
     """
     ending: Future[Any] = future or job.future
@@ -46,20 +50,27 @@ async def wait(job: Job[Any], future: Future[T] | None = None) -> T:
             await _ended(ending)
         except asyncio.CancelledError as error:
             job.cancel()
-            cancelled, ending = error, job.future
-    if cancelled is not None and isinstance(ending.exception(), CancelledError | trio.RunFinishedError | None):
+            cancelled = error
+            ending = job.future
+    if cancelled is not None and isinstance(
+        ending.exception(), CancelledError | trio.RunFinishedError | None
+    ):
         raise cancelled
     result: T = ending.result()
     return result
 
 
-async def call(portal: Portal, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> T:
+async def call(
+    portal: Portal, function: Callable[..., Awaitable[T]], *args: Any, **named: Any
+) -> T:
     """Run an async function on the trio side and wait for it, as ``wait`` does."""
     return await wait(portal.submit(function, *args, **named))
 
 
 async def iterate(portal: Portal, stream: Any) -> AsyncIterator[Any]:
-    """Iterate over an async iterator of the trio side, and close it, if it can be closed, when this is."""
+    """Iterate over an async iterator of the trio side, and close it, if it can be closed, when this
+    is.
+    """
     try:
         with suppress(StopAsyncIteration):
             while True:
@@ -74,7 +85,8 @@ async def iterate(portal: Portal, stream: Any) -> AsyncIterator[Any]:
 async def hold(portal: Portal, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
     """Enter and leave an async context manager on the trio side, in one task there.
 
-    An error in the block is raised in the manager's; if the block is cancelled, so is the manager's.
+    An error in the block is raised in the manager's; if the block is cancelled, so is the
+    manager's.
     """
     held = portal.hold(manager)
     value = await wait(held.job, held.entered)
@@ -103,12 +115,15 @@ class AioProxy(Proxy):
 
 
 def hosted(
-    function: Callable[P, AbstractAsyncContextManager[T]], *, wraps: tuple[type, ...] = (), name: str = "trio"
+    function: Callable[P, AbstractAsyncContextManager[T]],
+    *,
+    wraps: tuple[type, ...] = (),
+    name: str = "trio",
 ) -> Callable[P, AbstractAsyncContextManager[T]]:
-    """Make a function whose async context manager belongs to trio one for asyncio.
+    """Create a function whose async context manager belongs to trio one for asyncio.
 
-    Entering it starts a trio thread, leaving it ends everything there. It yields an ``AioProxy``, which in asyncio is used
-    as the original is in trio, and so has its type.
+    Entering it starts a trio thread, leaving it ends everything there. It yields an ``AioProxy``,
+    which in asyncio is used as the original is in trio, and so has its type.
 
     Args:
         function: The function; it is called on the host's side.
@@ -131,16 +146,18 @@ def hosted(
 
 
 def from_trio(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Make a coroutine function of the asyncio loop this is called in one that trio tasks may await, on any thread.
+    """Create a coroutine function of the asyncio loop this is called in one that trio tasks may
+    await, on any thread.
 
-    A cancelled trio task cancels the coroutine and waits until it has ended. It raises ``RuntimeError`` if the coroutine
-    was cancelled by its own loop, or if that is closed.
+    A cancelled trio task cancels the coroutine and waits until it has ended. It raises
+    ``RuntimeError`` if the coroutine was cancelled by its own loop, or if that is closed.
     """
     loop = asyncio.get_running_loop()
 
     @like(function)
     async def run(*args: P.args, **named: P.kwargs) -> T:
-        ended, token = trio.Event(), trio.lowlevel.current_trio_token()
+        ended = trio.Event()
+        token = trio.lowlevel.current_trio_token()
         tasks: list[asyncio.Task[T]] = []
 
         async def work() -> T:

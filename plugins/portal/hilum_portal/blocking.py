@@ -1,4 +1,6 @@
-"""A trio program inside a plain one: each call blocks until it is done. Ctrl-C waits until the trio side has unwound.
+"""A trio program inside a plain one: each call blocks until it is done.
+
+Ctrl-C waits until the trio side has unwound.
 
 ::
 
@@ -12,7 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent import futures
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, closing, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    closing,
+    contextmanager,
+    suppress,
+)
 from functools import wraps as like
 from typing import Any, ParamSpec, TypeVar
 
@@ -29,7 +37,10 @@ T = TypeVar("T")
 
 @contextmanager
 def interruptible(job: Job[Any]) -> Iterator[None]:
-    """Start a job. On Ctrl-C in the block cancel it, and wait until it has unwound; a second Ctrl-C does not wait."""
+    """Start a job.
+
+    On Ctrl-C in the block cancel it, and wait until it has unwound; a second Ctrl-C does not wait.
+    """
     try:
         job.start()
         yield
@@ -50,7 +61,8 @@ def call(portal: Portal, function: Callable[..., Awaitable[T]], *args: Any, **na
     """Run an async function on the trio side and wait for it.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C was pressed, and the function was cancelled and has unwound by now.
+        KeyboardInterrupt: Ctrl-C was pressed, and the function was cancelled and has unwound by
+            now.
         BaseException: What the function raised.
     """
     job = portal.job(function, *args, **named)
@@ -59,7 +71,9 @@ def call(portal: Portal, function: Callable[..., Awaitable[T]], *args: Any, **na
 
 
 def iterate(portal: Portal, stream: Any) -> Iterator[Any]:
-    """Iterate over an async iterator of the trio side, and close it, if it can be closed, when this is."""
+    """Iterate over an async iterator of the trio side, and close it, if it can be closed, when this
+    is.
+    """
     try:
         with suppress(StopAsyncIteration):
             while True:
@@ -74,7 +88,8 @@ def iterate(portal: Portal, stream: Any) -> Iterator[Any]:
 def hold(portal: Portal, manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
     """Enter and leave an async context manager on the trio side, in one task there.
 
-    An error in the block is raised in the manager's; if the block is interrupted, the manager's is cancelled.
+    An error in the block is raised in the manager's; if the block is interrupted, the manager's is
+    cancelled.
     """
     held = Held(portal, manager)
     with interruptible(held.job):
@@ -104,11 +119,15 @@ class BlockingProxy(Proxy):
 
 
 def hosted(
-    function: Callable[P, AbstractAsyncContextManager[Any]], *, wraps: tuple[type, ...] = (), name: str = "trio"
+    function: Callable[P, AbstractAsyncContextManager[Any]],
+    *,
+    wraps: tuple[type, ...] = (),
+    name: str = "trio",
 ) -> Callable[P, AbstractContextManager[Any]]:
-    """Make a function whose async context manager belongs to trio one for plain code.
+    """Create a function whose async context manager belongs to trio one for plain code.
 
-    Entering it starts a trio thread, leaving it ends everything there. It yields a ``BlockingProxy``.
+    Entering it starts a trio thread, leaving it ends everything there. It yields a
+    ``BlockingProxy``.
 
     Args:
         function: The function; it is called on the host's side.

@@ -31,12 +31,13 @@ class Job(Generic[T]):
     """A function for the trio side, or at work there.
 
     Attributes:
-        start: Puts it to work, with a copy of the caller's context variables. Called once; raises ``trio.RunFinishedError``
-            if the portal was closed.
-        cancel: Cancels it; may be called from any thread, at any time, and whether or not ``start`` was heard of there.
-        future: What comes of it. Ends when the function has unwound and not before: with its result, with its exception,
-            with ``concurrent.futures.CancelledError`` if it was cancelled, or with ``trio.RunFinishedError`` if the portal
-            was closed.
+        start: Puts it to work, with a copy of the caller's context variables. Called once; raises
+            ``trio.RunFinishedError`` if the portal was closed.
+        cancel: Cancels it; may be called from any thread, at any time, and whether or not ``start``
+            was heard of there.
+        future: What comes of it. Ends when the function has unwound and not before: with its
+            result, with its exception, with ``concurrent.futures.CancelledError`` if it was
+            cancelled, or with ``trio.RunFinishedError`` if the portal was closed.
     """
 
     start: Callable[[], None]
@@ -51,7 +52,8 @@ class Portal:
         name: Name of the thread.
 
     Attributes:
-        main: The job that all others are part of. Cancelling it is closing the portal without waiting.
+        main: The job that all others are part of. Cancelling it is closing the portal without
+            waiting.
 
     Raises:
         OSError: There are no resources for one more event loop.
@@ -74,14 +76,17 @@ class Portal:
             self.main.future.set_result(None)
 
     async def _serve(self, ready: Future[None]) -> None:
-        self._soon, self._stop = trio.lowlevel.current_trio_token().run_sync_soon, trio.Event()
+        self._soon = trio.lowlevel.current_trio_token().run_sync_soon
+        self._stop = trio.Event()
         async with trio.open_nursery() as self._nursery:
             ready.set_result(None)
             await self._stop.wait()
 
     def _end(self) -> None:
-        # Each by its own scope, not by that of the nursery: so no cancellation leaves the job that it is for.
-        scopes, self._scopes = self._scopes or (), None
+        # Each by its own scope, not by that of the nursery: so no cancellation leaves the job that
+        # it is for.
+        scopes = self._scopes or ()
+        self._scopes = None
         for scope in scopes:
             scope.cancel()
         self._stop.set()
@@ -91,21 +96,26 @@ class Portal:
             self._soon(function)
 
     def close(self) -> None:
-        """Cancel everything and wait until it has unwound and the thread is gone. May be called again."""
+        """Cancel everything and wait until it has unwound and the thread is gone.
+
+        May be called again.
+        """
         self.main.cancel()
         self._thread.join()
 
     def job(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> Job[T]:
-        """Make a job of an async function, to run in a task of its own.
+        """Create a job of an async function, to run in a task of its own.
 
-        Who can be interrupted knows the job before it is started, and so can cancel it whatever had come of the start.
+        Who can be interrupted knows the job before it is started, and so can cancel it whatever had
+        come of the start.
 
         Raises:
             RuntimeError: This is the trio thread; it cannot wait for itself.
         """
         if threading.current_thread() is self._thread:
             raise RuntimeError("This is the portal's own thread: await the function instead.")
-        scope, begun = trio.CancelScope(), False
+        scope = trio.CancelScope()
+        begun = False
 
         def begin() -> None:
             nonlocal begun
@@ -116,7 +126,9 @@ class Portal:
                 self._scopes.add(scope)
                 self._nursery.start_soon(task)
 
-        def end() -> None:  # what is scheduled comes in its order: what has not begun by now never will
+        def end() -> (
+            None
+        ):  # what is scheduled comes in its order: what has not begun by now never will
             scope.cancel()
             if not begun and not job.future.done():
                 job.future.set_exception(CancelledError())
@@ -136,13 +148,16 @@ class Portal:
             if self._scopes is not None:
                 self._scopes.discard(scope)
             if not job.future.done():
-                job.future.set_exception(CancelledError() if self._scopes is not None else _closed())
+                job.future.set_exception(
+                    CancelledError() if self._scopes is not None else _closed()
+                )
 
         job: Job[T] = Job(lambda: self._soon(copy_context().run, begin), cancel)
         return job
 
     def submit(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> Job[T]:
-        """Run an async function in a task of its own, with a copy of the caller's context variables.
+        """Run an async function in a task of its own, with a copy of the caller's context
+        variables.
 
         Raises:
             trio.RunFinishedError: The portal was closed.
@@ -169,19 +184,23 @@ class Held(Generic[T]):
 
     Attributes:
         entered: What it yields; its exception if it could not be entered.
-        job: The task that holds it. It gives whether the manager swallowed the error that it was left with.
+        job: The task that holds it. It gives whether the manager swallowed the error that it was
+            left with.
     """
 
     def __init__(self, portal: Portal, manager: AbstractAsyncContextManager[T]) -> None:
         self.entered: Future[T] = _running()
-        self._portal, self._manager = portal, manager
+        self._portal = portal
+        self._manager = manager
         self._left = trio.Event()
         self._error: BaseException | None = None
         self.job = portal.job(self._live)
         self.job.future.add_done_callback(self._over)
 
     def leave(self, error: BaseException | None = None) -> Job[bool]:
-        """Leave it: with nothing, with an error, or, if the error is no ``Exception``, as a block that is cancelled."""
+        """Leave it: with nothing, with an error, or, if the error is no ``Exception``, as a block
+        that is cancelled.
+        """
         self._error = error
         self._portal._later(self._left.set)
         return self.job

@@ -13,13 +13,15 @@ from hilum_portal.portal import Portal
 class Proxy:
     """Stands for an object of the trio side, which is ``trio`` here, and has the same attributes.
 
-    A plain method is called on the trio thread, and the host waits for it. An async method, an async iterator and an async
-    context manager become what the host has for them. Attributes are read where the host is.
+    A plain method is called on the trio thread, and the host waits for it. An async method, an
+    async iterator and an async context manager become what the host has for them. Attributes are
+    read where the host is.
 
     Args:
         portal: The portal to its side.
         target: The object.
-        wraps: Types of objects that are given to the host as proxies. All others are given as they are.
+        wraps: Types of objects that are given to the host as proxies. All others are given as they
+            are.
     """
 
     _call: Any  # of the host's module: how it calls, iterates, and holds
@@ -27,13 +29,17 @@ class Proxy:
     _hold: Any
 
     def __init__(self, portal: Portal, target: Any, wraps: tuple[type, ...]) -> None:
-        self._portal, self.trio, self._wraps = portal, target, wraps
+        self._portal = portal
+        self.trio = target
+        self._wraps = wraps
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.trio, name)
         if inspect.iscoroutinefunction(value):
             return partial(self._call, value)
-        return partial(self._plain, value) if callable(value) else self.wrap(value)
+        if callable(value):
+            return partial(self._plain, value)
+        return self.wrap(value)
 
     def _plain(self, function: Any, *args: Any, **named: Any) -> Any:
         async def call() -> Any:
@@ -42,11 +48,15 @@ class Proxy:
         return self.wrap(self._portal.submit(call).future.result())
 
     def wrap(self, value: Any) -> Any:
-        """Give the host what it can use: a proxy, an iterator or context manager of its kind, or the value itself."""
+        """Return the host what it can use: a proxy, an iterator or context manager of its kind, or
+        the value itself.
+        """
         if isinstance(value, self._wraps):
             return type(self)(self._portal, value, self._wraps)
         if hasattr(value, "__anext__"):
             return self._iterate(value)
         if isinstance(value, AbstractAsyncContextManager):
             return self._hold(value)
-        return [self.wrap(item) for item in value] if isinstance(value, list) else value
+        if isinstance(value, list):
+            return [self.wrap(item) for item in value]
+        return value

@@ -1,8 +1,10 @@
 """The system prompt: meta, mode, approval, tool use and recovery layers, and the four modes.
 
-Ranks: 0 meta, 10 mode, 11 approval, 20 tool use, 30 recovery. The texts are in the modules of those names. They describe this
-agent: its tools, its mode, the session's policy, its parent. None of that changes within an ordinary run, so the prompt stays
-the same byte for byte; what does change in every run (date, git branch) is in the context of the user's message.
+Ranks: 0 meta, 10 mode, 11 approval, 20 tool use, 30 recovery. The texts are in the modules of those
+names. They describe this
+agent: its tools, its mode, the session's policy, its parent. None of that changes within an
+ordinary run, so the prompt stays the same byte for byte; what does change in every run (date, git
+branch) is in the context of the user's message.
 """
 
 from __future__ import annotations
@@ -34,8 +36,12 @@ def build_prompt_layer(agent: Agent) -> list[Layer]:
         Layer(0, "meta", meta(str(workspace.root), extra_roots, abilities)),
         Layer(10, "mode", mode_text(agent.mode, abilities)),
     ]
-    if policy := policy_text(session.approve, session.kind):
+    policy = policy_text(session.approve, session.kind)
+    if policy:
         layers.append(Layer(11, "approval", policy))
     if agent.mode.name == "agent":
-        layers += [Layer(20, "tools", tool_use(abilities)), Layer(30, "recovery", recovery(abilities))]
+        layers += [
+            Layer(20, "tools", tool_use(abilities)),
+            Layer(30, "recovery", recovery(abilities)),
+        ]
     return layers

@@ -1,4 +1,6 @@
-"""The meta layer: who speaks, what always holds, how to talk to the user, and where the work happens."""
+"""The meta layer: who speaks, what always holds, how to talk to the user, and where the work
+happens.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from contextlib import suppress
 
 from hilum_prompt.abilities import Abilities
 
-IDENTITY = "You are hilum, a coding agent. You work on the user's project with the tools you are given."
+IDENTITY = (
+    "You are hilum, a coding agent. You work on the user's project with the tools you are given."
+)
 
 SUB_AGENT = """\
 You are a sub-agent, started by another agent for one task. Your last message is your result: it goes to that agent, not to \
@@ -44,7 +48,10 @@ OWN_ERRORS = """\
 - No comments that repeat the code; say why, where the reason is not plain.
 """
 
-EDIT_OR_WRITE = "- `edit_file` is for local changes; `write_file` is for new files, or where most of a file changes.\n"
+EDIT_OR_WRITE = (
+    "- `edit_file` is for local changes; `write_file` is for new files, or where most of a file"
+    " changes.\n"
+)
 
 CARE = """
 # Taking care
@@ -86,7 +93,9 @@ def meta(workspace: str, extra_roots: Sequence[str], abilities: Abilities) -> st
 
 @functools.cache
 def system() -> str:
-    """Return the name and version of the system, its architecture and the shell that commands run in."""
+    """Return the name and version of the system, its architecture and the shell that commands run
+    in.
+    """
     name = SYSTEMS.get(sys.platform, sys.platform)
     version = platform.release()
     if sys.platform == "linux":
@@ -99,7 +108,8 @@ def system() -> str:
 
 
 def _printable(text: str) -> str:
-    """Return a text with what cannot be printed replaced: whoever named a folder gets no line of the prompt.
+    """Return a text with what cannot be printed replaced: whoever named a folder gets no line of
+    the prompt.
 
     Bytes of a name that is not UTF-8 are shown as escapes.
     """

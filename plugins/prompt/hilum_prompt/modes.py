@@ -1,4 +1,6 @@
-"""The four modes and the approval policies: which tools each mode has, and what the prompt says of them."""
+"""The four modes and the approval policies: which tools each mode has, and what the prompt says of
+them.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,8 @@ You find out why something goes wrong. The diagnosis comes first; no file is edi
 
 Then stop. Edits come after the user has confirmed the diagnosis and switched to agent mode."""
 
-# A sub-agent would not know what the user said, and a todo list is for work: both only where something is worked out.
+# A sub-agent would not know what the user said, and a todo list is for work: both only where
+# something is worked out.
 _WORK = ("task", "todo_write")
 
 MODES = (

@@ -1,4 +1,7 @@
-"""The recovery layer: what to do when something fails, one line for each recovery loop. Only in agent mode."""
+"""The recovery layer: what to do when something fails, one line for each recovery loop.
+
+Only in agent mode.
+"""
 
 from __future__ import annotations
 

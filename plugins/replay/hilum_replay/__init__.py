@@ -66,7 +66,7 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 def provide_models(kernel: Kernel) -> Iterable[Provider]:
-    """Give the provider ``cassette``: the model ``cassette/PATH`` plays that file."""
+    """Return the provider ``cassette``: the model ``cassette/PATH`` plays that file."""
     from hilum_replay.provider import CassetteProvider
 
     def workspace(session: str) -> str:

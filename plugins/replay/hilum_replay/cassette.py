@@ -1,7 +1,8 @@
 """What a cassette holds: the exchanges of a recorded session, free of any vendor's wire format.
 
-An exchange is what was *new* in a request since the previous answer, and the answer. Layers of the system prompt and tool
-schemas stand there as names with digests only. ``format`` reads and writes cassettes as text.
+An exchange is what was *new* in a request since the previous answer, and the answer. Layers of the
+system prompt and tool schemas stand there as names with digests only. ``format`` reads and writes
+cassettes as text.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from hilum.messages import (
     ToolSpec,
     Usage,
     UserMessage,
-)  # fmt: skip
+)
 
 Kind = Literal["user", "note", "summary", "result", "image", "aside"]
 
@@ -30,14 +31,16 @@ class Sent(Data, frozen=True):
     """One new thing in a request.
 
     Args:
-        kind: ``user`` (what the user said, or context gathered for it), ``note`` (text at the tail), ``summary`` (what a cut
-            left of the past), ``result`` (of the call ``call``), ``image``, or ``aside`` (a request beside the conversation:
-            how its system prompt begins; nothing else of it is compared).
+        kind: ``user`` (what the user said, or context gathered for it), ``note`` (text at the
+            tail), ``summary`` (what a cut left of the past), ``result`` (of the call ``call``),
+            ``image``, or ``aside`` (a request beside the conversation: how its system prompt
+            begins; nothing else of it is compared).
         text: The text; of an image a digest.
         call: Id of the call a result or its image belongs to.
         tool: Name of the tool of a result; empty when not known.
         code: Error code of a result; ``None`` when not known, as on wires that do not carry it.
-        source: Where a user text comes from, for example ``context:open_files``; empty for the user.
+        source: Where a user text comes from, for example ``context:open_files``; empty for the
+            user.
     """
 
     kind: Kind
@@ -85,7 +88,8 @@ class Cassette(Data, frozen=True):
         model: Name of the model that answered first.
         hilum: Version of hilum that recorded it.
         title: What it shows, for readers.
-        torn: The text ended within an exchange, which was dropped: the recording process was killed while writing.
+        torn: The text ended within an exchange, which was dropped: the recording process was killed
+            while writing.
     """
 
     exchanges: tuple[Exchange, ...] = ()
@@ -106,7 +110,10 @@ def name_layers(layers: Sequence[Layer], texts: Sequence[str]) -> tuple[str, ...
 
 
 def name_tools(tools: Sequence[ToolSpec], texts: Sequence[str]) -> tuple[str, ...]:
-    """Describe sealed tools as ``name digest``; ``texts`` are their encoded schemas after normalisation."""
+    """Describe sealed tools as ``name digest``.
+
+    ``texts`` are their encoded schemas after normalisation.
+    """
     return tuple(f"{tool.name} {digest(text)}" for tool, text in zip(tools, texts, strict=True))
 
 
@@ -121,12 +128,17 @@ def describe(messages: Sequence[Message]) -> tuple[Sent, ...]:
                 if isinstance(part, Image):
                     items.append(Sent("image", f"{part.media_type} {digest(part.data)}"))
                 else:
-                    items.append(Sent("user", part.text, source="" if part.source == "user" else part.source))
+                    items.append(
+                        Sent("user", part.text, source="" if part.source == "user" else part.source)
+                    )
         elif isinstance(message, ToolMessage):
             for result in message.results:
                 items.append(Sent("result", result.text, result.call_id, result.name, result.code))
                 images = (part for part in result.parts if isinstance(part, Image))
-                items.extend(Sent("image", f"{i.media_type} {digest(i.data)}", result.call_id) for i in images)
+                items.extend(
+                    Sent("image", f"{i.media_type} {digest(i.data)}", result.call_id)
+                    for i in images
+                )
     return tuple(items)
 
 

@@ -13,7 +13,9 @@ GARBAGE = b'\x00\xfe<html>502 Bad Gateway</html>\r\ndata: {"broken": \n\n'
 
 @attrs.frozen
 class Fault:
-    """What goes wrong with one request. Bytes count the body of the stream, without HTTP's own framing.
+    """What goes wrong with one request.
+
+    Bytes count the body of the stream, without HTTP's own framing.
 
     Args:
         status: Answer with this status and an error in the vendor's shape, for example 429 or 500.
@@ -26,7 +28,8 @@ class Fault:
         end_after: End the response properly after so many bytes, although the answer is not whole.
         silence_after: Send nothing more after so many bytes, and keep the connection open.
         garbage_after: Send bytes that are no event after so many bytes, then go on.
-        error_after: Report an error in the vendor's shape within the stream after so many bytes, then end it.
+        error_after: Report an error in the vendor's shape within the stream after so many bytes,
+            then end it.
         bad_arguments: Break the JSON of the arguments of all calls.
     """
 
@@ -49,7 +52,7 @@ Faults = Sequence[Fault | None] | Callable[[int], Fault | None]
 
 
 def fault_of(faults: Faults | None, number: int) -> Fault | None:
-    """Give the fault of a request."""
+    """Return the fault of a request."""
     if faults is None:
         return None
     if callable(faults):
@@ -60,7 +63,9 @@ def fault_of(faults: Faults | None, number: int) -> Fault | None:
 def with_bad_arguments(message: AssistantMessage) -> AssistantMessage:
     """The message with the JSON of its calls broken, as a model breaks it: the end is missing."""
     parts = [
-        msgspec.structs.replace(part, arguments=part.arguments[:-1]) if isinstance(part, ToolCall) else part
+        msgspec.structs.replace(part, arguments=part.arguments[:-1])
+        if isinstance(part, ToolCall)
+        else part
         for part in message.parts
     ]
     return msgspec.structs.replace(message, parts=tuple(parts))
@@ -83,7 +88,11 @@ def spoil(fault: Fault, events: list[bytes], error: bytes) -> tuple[list[bytes],
         return [whole[:place], GARBAGE, whole[place:]], "end"
     if fault.error_after is not None:
         return [whole[: _event_end(events, fault.error_after)], error], "end"
-    for limit, ending in ((fault.cut_after, "cut"), (fault.end_after, "end"), (fault.silence_after, "silence")):
+    for limit, ending in (
+        (fault.cut_after, "cut"),
+        (fault.end_after, "end"),
+        (fault.silence_after, "silence"),
+    ):
         if limit is not None:
             return [whole[:limit]], ending
     return events, "end"

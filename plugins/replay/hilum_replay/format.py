@@ -1,11 +1,12 @@
 """The text of a cassette: TOML, one ``[[exchange]]`` after the other.
 
-Why TOML: a cassette is reviewed in a diff and sometimes written by hand, so texts must stand there line by line. JSON (and
-JSON Lines) puts a file into one line full of ``\\n``; YAML would be a dependency. The standard library reads TOML; writing
-the little that is needed takes a few functions here. Every text comes back exactly as it was: what TOML or an editor would
-change (carriage returns, blanks at line ends, control characters) is escaped. Exchanges are only ever appended, so a
-recording that was killed is a cassette up to its last whole exchange: ``stop`` is the last thing written of each, and no
-text can hold a line that looks like ``[[exchange]]``.
+Why TOML: a cassette is reviewed in a diff and sometimes written by hand, so texts must stand there
+line by line. JSON (and JSON Lines) puts a file into one line full of ``\\n``; YAML would be a
+dependency. The standard library reads TOML; writing the little that is needed takes a few functions
+here. Every text comes back exactly as it was: what TOML or an editor would change (carriage
+returns, blanks at line ends, control characters) is escaped. Exchanges are only ever appended, so a
+recording that was killed is a cassette up to its last whole exchange: ``stop`` is the last thing
+written of each, and no text can hold a line that looks like ``[[exchange]]``.
 
 ::
 
@@ -46,11 +47,14 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 _LINE_END = re.compile(r"[ \t](?=\n|\Z)")
 _MARK = re.compile(r"^\[(?=\[exchange)", re.MULTILINE)
-_LEGEND = "# {workspace} is the folder of the session, {home} the user's; [REDACTED:NAME] stands for a secret."
+_LEGEND = (
+    "# {workspace} is the folder of the session, {home} the user's; [REDACTED:NAME] stands for a"
+    " secret."
+)
 _STYLES = {"compact": (",", ":"), "spaced": (", ", ": ")}
 
 
-# --- writing -------------------------------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 def save(cassette: Cassette, path: str | PathLike[str]) -> None:
@@ -61,14 +65,20 @@ def save(cassette: Cassette, path: str | PathLike[str]) -> None:
 
 def dumps(cassette: Cassette) -> str:
     """Write a cassette as text."""
-    exchanges = (write_exchange(n, exchange, cassette.model) for n, exchange in enumerate(cassette.exchanges, 1))
+    exchanges = (
+        write_exchange(n, exchange, cassette.model)
+        for n, exchange in enumerate(cassette.exchanges, 1)
+    )
     return write_header(cassette) + "".join(exchanges)
 
 
 def write_header(cassette: Cassette) -> str:
     """Write what stands before the first exchange."""
     fields = {"title": cassette.title, "model": cassette.model, "hilum": cassette.hilum}
-    lines = [f"format = {FORMAT}", *(f"{key} = {_string(value)}" for key, value in fields.items() if value)]
+    lines = [
+        f"format = {FORMAT}",
+        *(f"{key} = {_string(value)}" for key, value in fields.items() if value),
+    ]
     return "\n".join([lines[0], _LEGEND, *lines[1:]]) + "\n"
 
 
@@ -88,7 +98,11 @@ def write_exchange(number: int, exchange: Exchange, model: str = "") -> str:
     for key in ("layers", "tools"):
         names = getattr(exchange, key)
         if names is not None:
-            lines.append(f"{key} = [" + "".join(f"\n  {_string(name)}," for name in names) + ("\n]" if names else "]"))
+            lines.append(
+                f"{key} = ["
+                + "".join(f"\n  {_string(name)}," for name in names)
+                + ("\n]" if names else "]")
+            )
     for sent in exchange.sent:
         lines += ["", "[[exchange.sent]]", *_write_sent(sent)]
     for part in exchange.answer.parts:
@@ -111,7 +125,10 @@ def _write_sent(sent: Sent) -> list[str]:
         source = [f"source = {_string(sent.source)}"] if sent.source else []
         return [*source, f"{sent.kind} = {_string(sent.text)}"]
     if sent.kind == "image":
-        return [f"image = {_string(sent.text)}", *([f"call = {_string(sent.call)}"] if sent.call else [])]
+        return [
+            f"image = {_string(sent.text)}",
+            *([f"call = {_string(sent.call)}"] if sent.call else []),
+        ]
     lines = [f"result = {_string(sent.call)}", f"tool = {_string(sent.tool)}"]
     if sent.code:
         lines.append(f"code = {_string(sent.code)}")
@@ -125,14 +142,20 @@ def _write_part(part: Text | Thinking | ToolCall) -> list[str]:
     if isinstance(part, Thinking):
         lines = [f"thinking = {_string(part.text)}"]
     else:
-        lines = [f"call = {_string(part.id)}", f"tool = {_string(part.name)}", *_write_arguments(part.arguments)]
+        lines = [
+            f"call = {_string(part.id)}",
+            f"tool = {_string(part.name)}",
+            *_write_arguments(part.arguments),
+        ]
     if part.vendor:
         lines.append(f"vendor = {_string(json.dumps(part.vendor, ensure_ascii=False))}")
     return lines
 
 
 def _write_arguments(text: str) -> list[str]:
-    """Write arguments as keys where that gives the same text back, so that a written file reads as a file."""
+    """Write arguments as keys where that gives the same text back, so that a written file reads as
+    a file.
+    """
     try:
         data = json.loads(text)
     except ValueError:
@@ -143,11 +166,13 @@ def _write_arguments(text: str) -> list[str]:
     if style is None:
         return [f"arguments = {_string(text)}"]
     lines = [] if style == "compact" else [f'json = "{style}"']
-    return lines + ([f"arguments.{_key(k)} = {_value(v)}" for k, v in data.items()] or ["arguments = {}"])
+    return lines + (
+        [f"arguments.{_key(k)} = {_value(v)}" for k, v in data.items()] or ["arguments = {}"]
+    )
 
 
 def _plain(value: Any) -> bool:
-    """Whether TOML can hold it: no null, no whole number beyond 64 bits, no infinity."""
+    """Return whether TOML can hold it: no null, no whole number beyond 64 bits, no infinity."""
     if isinstance(value, dict):
         return all(_plain(item) for item in value.values())
     if isinstance(value, list):
@@ -173,7 +198,9 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }" if value else "{}"
+        if value:
+            return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
+        return "{}"
     if isinstance(value, list):
         return "[" + ", ".join(_value(item) for item in value) + "]"
     return repr(value)
@@ -186,7 +213,9 @@ def _string(text: str) -> str:
         if not odd and "'" not in text and ("\\" in text or '"' in text):
             return f"'{text}'"
         return _line(text)
-    literal = not odd and "'''" not in text and not text.endswith("'") and not _LINE_END.search(text)
+    literal = (
+        not odd and "'''" not in text and not text.endswith("'") and not _LINE_END.search(text)
+    )
     if literal and ("\\" in text or '"""' in text) and not _MARK.search(text):
         return f"'''\n{text}'''"
     text = text.replace("\\", "\\\\").replace('"""', '""\\"')
@@ -207,7 +236,7 @@ def _escape(match: re.Match[str]) -> str:
     return {"\t": "\\t", "\r": "\\r"}.get(char, f"\\u{ord(char):04X}")
 
 
-# --- reading -------------------------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True):
@@ -276,7 +305,9 @@ def load(path: str | PathLike[str]) -> Cassette:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         hint = "Record one with `hilum run --record FILE`."
-        raise UsageError(f"Cannot read the cassette {path}: {reason}.", code=E_FILE_NOT_FOUND, hint=hint) from None
+        raise UsageError(
+            f"Cannot read the cassette {path}: {reason}.", code=E_FILE_NOT_FOUND, hint=hint
+        ) from None
     return loads(text, str(path))
 
 
@@ -296,19 +327,32 @@ def loads(text: str, name: str = "the cassette") -> Cassette:
     try:
         file = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{name} is not a cassette: {error}.", hint="See the README of hilum-replay.") from None
+        raise UsageError(
+            f"{name} is not a cassette: {error}.", hint="See the README of hilum-replay."
+        ) from None
     if file.format != FORMAT:
         hint = "Update hilum-replay, or record it again."
-        raise UsageError(f"{name} has cassette format {file.format}; this hilum-replay reads {FORMAT}.", hint=hint)
+        raise UsageError(
+            f"{name} has cassette format {file.format}; this hilum-replay reads {FORMAT}.",
+            hint=hint,
+        )
     rows = file.exchange
-    if rows and file.hilum and rows[-1].end.stop is None:  # recorded, and cut where the rest happens to be valid TOML
-        rows, torn = rows[:-1], True
-    exchanges = tuple(_read_exchange(row, f"exchange {n} of {name}", file.model) for n, row in enumerate(rows, 1))
+    if (
+        rows and file.hilum and rows[-1].end.stop is None
+    ):  # recorded, and cut where the rest happens to be valid TOML
+        rows = rows[:-1]
+        torn = True
+    exchanges = tuple(
+        _read_exchange(row, f"exchange {n} of {name}", file.model) for n, row in enumerate(rows, 1)
+    )
     return Cassette(exchanges, file.model, file.hilum, file.title, torn)
 
 
 def _parse(text: str, name: str) -> tuple[dict[str, Any], bool]:
-    """Parse the TOML; of a text that breaks off, what stands before its last exchange, and ``True``."""
+    """Parse the TOML.
+
+    Of a text that breaks off, what stands before its last exchange, and ``True``.
+    """
     try:
         return tomllib.loads(text), False
     except tomllib.TOMLDecodeError as error:
@@ -324,7 +368,9 @@ def _parse(text: str, name: str) -> tuple[dict[str, Any], bool]:
 
 
 def _last_exchange(text: str) -> list[int]:
-    """Where the last exchange may begin: at its mark, of which only a part may have been written."""
+    """Where the last exchange may begin: at its mark, of which only a part may have been
+    written.
+    """
     last = text.rfind("\n") + 1
     partial = [last] if "[[exchange]]".startswith(text[last:]) else []
     mark = text.rfind("\n[[exchange]]")
@@ -338,7 +384,9 @@ def _read_exchange(row: _Exchange, place: str, model: str) -> Exchange:
     answer = AssistantMessage(parts, row.model if row.model is not None else model, stop)
     sent = tuple(_read_sent(item, place) for item in row.sent)
     end = row.end
-    return Exchange(sent, answer, end.usage, end.first, end.seconds, row.agent, row.layers, row.tools)
+    return Exchange(
+        sent, answer, end.usage, end.first, end.seconds, row.agent, row.layers, row.tools
+    )
 
 
 def _read_sent(row: _Row, place: str) -> Sent:
@@ -361,14 +409,21 @@ def _read_sent(row: _Row, place: str) -> Sent:
 def _read_part(row: _Part, place: str) -> Text | Thinking | ToolCall:
     try:
         vendor = json.loads(row.vendor) if row.vendor else {}
-        arguments = row.arguments if isinstance(row.arguments, str) else _dump(row.arguments, row.json)
+        if isinstance(row.arguments, str):
+            arguments = row.arguments
+        else:
+            arguments = _dump(row.arguments, row.json)
     except (ValueError, TypeError) as error:
         hint = "vendor is JSON text, arguments are what JSON can hold."
-        raise UsageError(f"A row of `answer` in {place} cannot be read: {error}.", hint=hint) from None
+        raise UsageError(
+            f"A row of `answer` in {place} cannot be read: {error}.", hint=hint
+        ) from None
     if row.call is not None:
         return ToolCall(row.call, row.tool, arguments, vendor)
     if row.thinking is not None:
         return Thinking(row.thinking, vendor)
     if row.text is not None:
         return Text(row.text, row.source)
-    raise UsageError(f"A row of `answer` in {place} says nothing.", hint="Give it one of text, thinking or call.")
+    raise UsageError(
+        f"A row of `answer` in {place} says nothing.", hint="Give it one of text, thinking or call."
+    )

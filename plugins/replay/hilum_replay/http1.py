@@ -1,6 +1,8 @@
-"""The little of HTTP/1.1 that a server for tests needs: requests with a body, responses whole or in chunks.
+"""The little of HTTP/1.1 that a server for tests needs: requests with a body, responses whole or in
+chunks.
 
-Written out because faults need every byte in hand, and because a library would cost more time than the rest of an exchange.
+Written out because faults need every byte in hand, and because a library would cost more time than
+the rest of an exchange.
 """
 
 from __future__ import annotations
@@ -11,7 +13,13 @@ import attrs
 import trio
 
 LIMIT = 256 * 1024 * 1024
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 429: "Too Many Requests"}
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    429: "Too Many Requests",
+}
 
 
 class BadRequest(Exception):
@@ -57,7 +65,8 @@ class Connection:
         if len(first) != 3:
             raise BadRequest(f"the first line is {lines[0][:100]!r}")
         headers = {
-            name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
+            name.strip().lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in lines[1:])
         }
         if headers.get("expect", "").lower() == "100-continue":
             await self._stream.send_all(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -114,17 +123,33 @@ def head(status: int, headers: Mapping[str, str]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
-def whole(status: int, body: bytes, headers: Mapping[str, str] | None = None, kind: str = "application/json") -> bytes:
+def whole(
+    status: int,
+    body: bytes,
+    headers: Mapping[str, str] | None = None,
+    kind: str = "application/json",
+) -> bytes:
     """A whole response."""
-    return head(status, {"content-type": kind, "content-length": str(len(body)), **(headers or {})}) + body
+    return (
+        head(status, {"content-type": kind, "content-length": str(len(body)), **(headers or {})})
+        + body
+    )
 
 
 def chunk(data: bytes) -> bytes:
-    """A piece of a response in chunks; nothing gives nothing, because an empty chunk would end the response."""
+    """A piece of a response in chunks.
+
+    Nothing gives nothing, because an empty chunk would end the response.
+    """
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 
 LAST_CHUNK = b"0\r\n\r\n"
 EVENT_STREAM = head(
-    200, {"content-type": "text/event-stream", "cache-control": "no-cache", "transfer-encoding": "chunked"}
+    200,
+    {
+        "content-type": "text/event-stream",
+        "cache-control": "no-cache",
+        "transfer-encoding": "chunked",
+    },
 )

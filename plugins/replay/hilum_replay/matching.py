@@ -1,8 +1,10 @@
-"""Does a request still say what was recorded? And where does it differ, so that a person sees it at a glance.
+"""Does a request still say what was recorded?
 
-Modes: ``strict`` compares texts as they are (paths and secrets apart) and the digests of layers and tools. ``text``, the
-default, forgives what differs from run to run by the named rules below. ``shape`` compares only what was sent in which
-order: roles, call ids, tool names and result codes.
+And where does it differ, so that a person sees it at a glance.
+
+Modes: ``strict`` compares texts as they are (paths and secrets apart) and the digests of layers and
+tools. ``text``, the default, forgives what differs from run to run by the named rules below.
+``shape`` compares only what was sent in which order: roles, call ids, tool names and result codes.
 """
 
 from __future__ import annotations
@@ -36,21 +38,33 @@ class Rule:
 
 
 def rule(name: str, pattern: str, put: str) -> Rule:
-    """Make a rule from the text of a regular expression."""
+    """Create a rule from the text of a regular expression."""
     return Rule(name, re.compile(pattern, re.MULTILINE), put)
 
 
 RULES: tuple[Rule, ...] = (
     rule(
-        "dates and times", r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b", "<time>"
+        "dates and times",
+        r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b",
+        "<time>",
     ),
     rule("clock times", r"\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b", "<time>"),
-    rule("durations", r"\b\d+(?:[.,]\d+)? ?(?:ns|us|µs|ms|s|sec|secs|second|seconds|min|minutes)\b", "<duration>"),
-    rule("temporary paths", r"(?:/private)?(?:/tmp|/var/tmp|/var/folders)/[^\s\"'`:,;)\]}]+", "<temp>"),
+    rule(
+        "durations",
+        r"\b\d+(?:[.,]\d+)? ?(?:ns|us|µs|ms|s|sec|secs|second|seconds|min|minutes)\b",
+        "<duration>",
+    ),
+    rule(
+        "temporary paths",
+        r"(?:/private)?(?:/tmp|/var/tmp|/var/folders)/[^\s\"'`:,;)\]}]+",
+        "<temp>",
+    ),
     rule("addresses", r"\b0x[0-9a-fA-F]{4,}\b", "<address>"),
     rule("process ids", r"\b([Pp][Ii][Dd]s?[ =:]{1,2})\d+\b", r"\1<pid>"),
     rule("ports", r"\b(localhost|127\.0\.0\.1|\[::1\]):\d{4,5}\b", r"\1:<port>"),
-    rule("random ids", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
+    rule(
+        "random ids", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"
+    ),
     # pytest fills its summary lines with = to the width that the timing leaves.
     rule("fill of pytest lines", r"^=+ (.*?) =+$", r"= \1 ="),
 )
@@ -71,7 +85,8 @@ class Asked:
         echo: Ids of the calls of the answer before the items.
         answers: Answers in the whole request, ``None`` where that would cost too much to find out.
         layers: Layers as ``name digest``, ``None`` where the origin cannot tell.
-        tools: Tools as ``name digest``, or names alone from a wire; ``None`` where the origin cannot tell.
+        tools: Tools as ``name digest``, or names alone from a wire; ``None`` where the origin
+            cannot tell.
         wire: Whether it came over a vendor's format, which has no notes and may know other ids.
         key: What tells this conversation from others, where no agent is known.
         system: Gives the system prompt.
@@ -106,18 +121,25 @@ class Matcher:
     rules: Sequence[Rule] = RULES
 
     def differences(self, expected: Exchange, asked: Asked) -> list[str]:
-        """Say where a request differs from the recorded one, in lines for a reader; nothing if it does not."""
+        """Return where a request differs from the recorded one, in lines for a reader.
+
+        Nothing if it does not.
+        """
         if expected.aside:
             begins = expected.sent[0].text
             came = self.places.abstract(self.redactor(asked.system()))
-            return (
-                [] if came.startswith(begins) else [f"it should be asked beside the conversation: {_short(begins, '')}"]
-            )
+            if came.startswith(begins):
+                return []
+            return [f"it should be asked beside the conversation: {_short(begins, '')}"]
         if self.mode == "strict" and (changed := _sealed_differences(expected, asked)):
             return changed
         wanted = [_as_note(item) for item in expected.sent if asked.whole or item.kind != "summary"]
         found = self._compare(wanted, asked)
-        if found and self.mode != "strict" and any(item.kind == "summary" for item in expected.sent):
+        if (
+            found
+            and self.mode != "strict"
+            and any(item.kind == "summary" for item in expected.sent)
+        ):
             # The window may be larger now than it was, so that nothing is cut.
             without = [item for item in expected.sent if item.kind != "summary"]
             found = self._compare(without, asked) and found
@@ -129,16 +151,23 @@ class Matcher:
             if any(item.kind == "image" and item.call for item in expected):
                 # Some wires send the images of results apart, with words of the gateway's own.
                 texts = [item.text for item in expected if item.kind not in ("image", "result")]
-                came = [item for item in came if item.kind != "user" or any(self.same(t, item.text) for t in texts)]
+                came = [
+                    item
+                    for item in came
+                    if item.kind != "user" or any(self.same(t, item.text) for t in texts)
+                ]
             expected, came = _for_wire(expected, came)
         for wanted, item in zip(expected, came, strict=False):
-            if found := self._compare_item(wanted, item, asked.wire):
+            found = self._compare_item(wanted, item, asked.wire)
+            if found:
                 return found
         if len(expected) == len(came):
             return []
         lines = [f"expected {len(expected)} new items, {len(came)} came"]
         lines += [f"- {_title(item)}: {_first_line(item.text)}" for item in expected[len(came) :]]
-        return lines + [f"+ {_title(item)}: {_first_line(item.text)}" for item in came[len(expected) :]]
+        return lines + [
+            f"+ {_title(item)}: {_first_line(item.text)}" for item in came[len(expected) :]
+        ]
 
     def _compare_item(self, wanted: Sent, came: Sent, wire: bool) -> list[str]:
         named = not came.tool or not wanted.tool or wanted.tool == came.tool
@@ -156,7 +185,7 @@ class Matcher:
         return [f"{_title(wanted)} differs", *self._diff(wanted.text, came.text)]
 
     def same(self, recorded: str, came: str) -> bool:
-        """Whether a text, as it is, says what was recorded."""
+        """Return whether a text, as it is, says what was recorded."""
         if self.places.concrete(recorded) == came:
             return True
         came = self.normal(came)
@@ -164,7 +193,8 @@ class Matcher:
             return True
         if self.mode == "strict":
             return False
-        recorded, came = self.lenient(recorded), self.lenient(came)
+        recorded = self.lenient(recorded)
+        came = self.lenient(came)
         return recorded == came or _redacted(recorded, came) or _shortened(recorded, came)
 
     def normal(self, text: str) -> str:
@@ -180,10 +210,13 @@ class Matcher:
     def _diff(self, recorded: str, came: str) -> list[str]:
         """The first lines that differ, with one line before them."""
         came = self.normal(came)
-        old, new = recorded.split("\n"), came.split("\n")
+        old = recorded.split("\n")
+        new = came.split("\n")
         ease = self.lenient if self.mode == "text" else str
         start = 0
-        while start < min(len(old), len(new)) and (old[start] == new[start] or ease(old[start]) == ease(new[start])):
+        while start < min(len(old), len(new)) and (
+            old[start] == new[start] or ease(old[start]) == ease(new[start])
+        ):
             start += 1
         end = 0
         while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
@@ -192,7 +225,9 @@ class Matcher:
         for sign, side, other in (("-", old, new), ("+", new, old)):
             part = side[start : len(side) - end]
             near = other[start] if start < len(other) else ""
-            lines += [f"{sign} {_short(line, near if n == 0 else '')}" for n, line in enumerate(part[:6])]
+            lines += [
+                f"{sign} {_short(line, near if n == 0 else '')}" for n, line in enumerate(part[:6])
+            ]
             if len(part) > 6:
                 lines.append(f"{sign} … {len(part) - 6} more lines")
         return [f"at line {start + 1}:", *lines]
@@ -200,24 +235,36 @@ class Matcher:
 
 def _as_note(item: Sent) -> Sent:
     """A summary reaches the model as a note."""
-    return Sent("note", item.text) if item.kind == "summary" else item
+    if item.kind == "summary":
+        return Sent("note", item.text)
+    return item
 
 
 def _sealed_differences(expected: Exchange, asked: Asked) -> list[str]:
-    for what, wanted, ask in (("layers", expected.layers, asked.layers), ("tools", expected.tools, asked.tools)):
+    for what, wanted, ask in (
+        ("layers", expected.layers, asked.layers),
+        ("tools", expected.tools, asked.tools),
+    ):
         if wanted is None or ask is None:
             continue
         came = ask()
         if asked.wire:
             wanted = tuple(name.split(" ")[0] for name in wanted)
         if wanted != came:
-            gone, new = [n for n in wanted if n not in came], [n for n in came if n not in wanted]
-            return [f"other {what} (name and digest)", *(f"- {n}" for n in gone), *(f"+ {n}" for n in new)]
+            gone = [n for n in wanted if n not in came]
+            new = [n for n in came if n not in wanted]
+            return [
+                f"other {what} (name and digest)",
+                *(f"- {n}" for n in gone),
+                *(f"+ {n}" for n in new),
+            ]
     return []
 
 
 def _for_wire(expected: Sequence[Sent], came: Sequence[Sent]) -> tuple[list[Sent], list[Sent]]:
-    """Both sides as a wire can show them: results, then all texts of the user as one, then images."""
+    """Both sides as a wire can show them: results, then all texts of the user as one, then
+    images.
+    """
     return _grouped(expected), _grouped(came)
 
 
@@ -229,7 +276,9 @@ def _grouped(items: Sequence[Sent]) -> list[Sent]:
 
 
 def _shortened(recorded: str, came: str) -> bool:
-    """Return whether they are the same where either was shortened to fit a window, which may be another one now."""
+    """Return whether they are the same where either was shortened to fit a window, which may be
+    another one now.
+    """
     one = [part.strip("\n") for part in _SHORTENED.split(recorded, maxsplit=1)]
     two = [part.strip("\n") for part in _SHORTENED.split(came, maxsplit=1)]
     if len(one) == len(two) == 1:
@@ -239,7 +288,9 @@ def _shortened(recorded: str, came: str) -> bool:
 
 
 def _redacted(recorded: str, came: str) -> bool:
-    """Whether they are the same where the cassette holds something else than a redacted secret."""
+    """Return whether they are the same where the cassette holds something else than a redacted
+    secret.
+    """
     if "[REDACTED:" not in recorded:
         return False
     pattern = r".+?".join(map(re.escape, re.split(r"\[REDACTED:\w*\]", recorded)))
@@ -262,6 +313,13 @@ def _short(line: str, other: str, width: int = 160) -> str:
     """Cut a long line around the place where it leaves another."""
     if len(line) <= width:
         return line
-    start = next((i for i, (a, b) in enumerate(zip(line, other, strict=False)) if a != b), min(len(line), len(other)))
+    start = next(
+        (i for i, (a, b) in enumerate(zip(line, other, strict=False)) if a != b),
+        min(len(line), len(other)),
+    )
     start = max(0, min(start - 40, len(line) - width)) if other else 0
-    return ("…" if start else "") + line[start : start + width] + ("…" if start + width < len(line) else "")
+    return (
+        ("…" if start else "")
+        + line[start : start + width]
+        + ("…" if start + width < len(line) else "")
+    )

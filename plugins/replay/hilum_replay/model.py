@@ -10,7 +10,16 @@ from typing import Literal
 import msgspec
 import trio
 from hilum.messages import AssistantMessage, Layer, Message, Text, Thinking, ToolSpec
-from hilum.models import CallChunk, Chunk, Done, ModelInfo, Request, TextChunk, ThinkingChunk, json_body
+from hilum.models import (
+    CallChunk,
+    Chunk,
+    Done,
+    ModelInfo,
+    Request,
+    TextChunk,
+    ThinkingChunk,
+    json_body,
+)
 from hilum_guard import Redactor
 
 from hilum_replay.cassette import Cassette, Exchange, describe, name_layers, name_tools, tail
@@ -23,7 +32,10 @@ _encoder = msgspec.json.Encoder()
 
 
 class PlainWire:
-    """Encodes messages as the log does. A cassette needs no wire; the kernel measures by it. Implements ``Wire``."""
+    """Encodes messages as the log does.
+
+    A cassette needs no wire; the kernel measures by it. Implements ``Wire``.
+    """
 
     key = "cassette"
 
@@ -41,11 +53,14 @@ class PlainWire:
 
 
 class CassetteModel:
-    """Plays a cassette. Implements ``hilum.models.Model``. Each session plays it from its beginning.
+    """Plays a cassette.
+
+    Implements ``hilum.models.Model``. Each session plays it from its beginning.
 
     Args:
         cassette: What to play.
-        workspace: Where the workspace is now: a path, or a function from session ids to paths. The current folder by default.
+        workspace: Where the workspace is now: a path, or a function from session ids to paths. The
+            current folder by default.
         mode: How strictly requests are compared.
         pace: Seconds that pass: 0 none, ``"recorded"`` or 1 as recorded, 0.5 half of that.
         name: ``provider/name`` of this model.
@@ -66,7 +81,9 @@ class CassetteModel:
         # The window is so large that nothing is cut which was not cut in the recording.
         self._info = ModelInfo(name, window=10_000_000, max_output=100_000, images=True)
         self._wire = PlainWire()
-        self._workspace, self._mode, self._pace = workspace, mode, pace
+        self._workspace = workspace
+        self._mode = mode
+        self._pace = pace
         self._redactor = redactor or Redactor()
         self._plays: dict[str, Playback] = {}
 
@@ -85,7 +102,9 @@ class CassetteModel:
         if session not in self._plays:
             where = self._workspace(session) if callable(self._workspace) else self._workspace
             places = Places.here(where)
-            self._plays[session] = Playback(self.cassette, places=places, mode=self._mode, redactor=self._redactor)
+            self._plays[session] = Playback(
+                self.cassette, places=places, mode=self._mode, redactor=self._redactor
+            )
         return self._plays[session]
 
     @asynccontextmanager
@@ -97,7 +116,9 @@ class CassetteModel:
         """
         await trio.lowlevel.checkpoint()
         play = self.playback(request.session)
-        exchange = play.exchange(play.take(_asked(request, play.places, self._redactor), request.agent))
+        exchange = play.exchange(
+            play.take(_asked(request, play.places, self._redactor), request.agent)
+        )
         done = Done(msgspec.structs.replace(exchange.answer, model=self._info.name), exchange.usage)
         yield _Chunks(exchange, done, 1.0 if self._pace == "recorded" else float(self._pace))
 
@@ -152,9 +173,15 @@ def _asked(request: Request, places: Places, redactor: Redactor) -> Asked:
         items=describe(messages[start:]),
         count=len(messages),
         whole=start == 0,
-        echo=tuple(call.id for call in before.calls) if isinstance(before, AssistantMessage) else (),
+        echo=tuple(call.id for call in before.calls)
+        if isinstance(before, AssistantMessage)
+        else (),
         answers=sum(isinstance(message, AssistantMessage) for message in messages),
-        layers=lambda: name_layers(request.layers, [normal(layer.text) for layer in request.layers]),
+        layers=lambda: name_layers(
+            request.layers, [normal(layer.text) for layer in request.layers]
+        ),
         system=lambda: "\n\n".join(layer.text for layer in request.layers),
-        tools=lambda: name_tools(request.tools, [normal(_encoder.encode(tool).decode()) for tool in request.tools]),
+        tools=lambda: name_tools(
+            request.tools, [normal(_encoder.encode(tool).decode()) for tool in request.tools]
+        ),
     )

@@ -1,6 +1,8 @@
-"""Paths of one machine in a cassette of all: the workspace becomes ``{workspace}``, the home folder ``{home}``.
+"""Paths of one machine in a cassette of all: the workspace becomes ``{workspace}``, the home folder
+``{home}``.
 
-A text that holds the placeholder itself keeps it as ``{literal:workspace}``, so that every text comes back as it was.
+A text that holds the placeholder itself keeps it as ``{literal:workspace}``, so that every text
+comes back as it was.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ class Places:
         home: The user's home folder; empty for none.
     """
 
-    def __init__(self, workspace: str | os.PathLike[str] = "", home: str | os.PathLike[str] = "") -> None:
-        self.workspace, self.home = os.fspath(workspace).rstrip("/\\"), os.fspath(home).rstrip("/\\")
+    def __init__(
+        self, workspace: str | os.PathLike[str] = "", home: str | os.PathLike[str] = ""
+    ) -> None:
+        self.workspace = os.fspath(workspace).rstrip("/\\")
+        self.home = os.fspath(home).rstrip("/\\")
         named = dict.fromkeys(_spellings(self.workspace), "workspace")
         named |= {path: "home" for path in _spellings(self.home) if path not in named}
         self._abstract = _replacer(named)
@@ -43,12 +48,19 @@ class Places:
         return self._abstract_json(text)
 
     def concrete(self, text: str) -> str:
-        """Replace placeholders by paths; the reverse of ``abstract``. A place that is not known stays a placeholder."""
-        return self._fill(text, self.workspace, self.home) if "{" in text else text
+        """Replace placeholders by paths; the reverse of ``abstract``.
+
+        A place that is not known stays a placeholder.
+        """
+        if "{" in text:
+            return self._fill(text, self.workspace, self.home)
+        return text
 
     def concrete_json(self, text: str) -> str:
         """Replace placeholders inside JSON text by paths."""
-        return self._fill(text, _inside_json(self.workspace), _inside_json(self.home)) if "{" in text else text
+        if "{" in text:
+            return self._fill(text, _inside_json(self.workspace), _inside_json(self.home))
+        return text
 
     def _fill(self, text: str, workspace: str, home: str) -> str:
         known = {"workspace": workspace, "home": home}
@@ -67,7 +79,9 @@ def _spellings(path: str) -> list[str]:
     if len(Path(path).parts) < 2:
         return []
     real = os.path.realpath(path)
-    return [path] if real == path or len(Path(real).parts) < 2 else [path, real]
+    if real == path or len(Path(real).parts) < 2:
+        return [path]
+    return [path, real]
 
 
 def _inside_json(text: str) -> str:
@@ -76,12 +90,18 @@ def _inside_json(text: str) -> str:
 
 def _replacer(named: dict[str, str]) -> Callable[[str], str]:
     paths: Iterable[str] = sorted(named, key=len, reverse=True)
-    # A path ends where no further letter of a name follows: /a/ws is not the beginning of /a/ws-2 or /a/ws.old.
-    pattern = re.compile("(" + "|".join(map(re.escape, paths)) + r")(?![\w-]|\.\w)") if named else None
+    # A path ends where no further letter of a name follows: /a/ws is not the beginning of /a/ws-2
+    # or /a/ws.old.
+    if named:
+        pattern = re.compile("(" + "|".join(map(re.escape, paths)) + r")(?![\w-]|\.\w)")
+    else:
+        pattern = None
 
     def replace(text: str) -> str:
         if "{" in text:
             text = _WORD.sub(lambda match: "{literal:" + match.group()[1:], text)
-        return pattern.sub(lambda match: "{" + named[match.group()] + "}", text) if pattern else text
+        if pattern:
+            return pattern.sub(lambda match: "{" + named[match.group()] + "}", text)
+        return text
 
     return replace

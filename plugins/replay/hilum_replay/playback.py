@@ -21,8 +21,9 @@ HINT = "If the change is meant, record the cassette again with `hilum run --reco
 class _Talk:
     """A recorded conversation and how far it was played.
 
-    ``count`` is the number of messages of the request that the last answer went to: a request of that length which says the
-    same is that request again (a retry, or a session that was resumed before it had the answer).
+    ``count`` is the number of messages of the request that the last answer went to: a request of
+    that length which says the same is that request again (a retry, or a session that was resumed
+    before it had the answer).
     """
 
     agent: str
@@ -34,7 +35,9 @@ class _Talk:
 
 
 class Playback:
-    """A cassette being played. Answers are taken in the order of each conversation, whatever others do meanwhile.
+    """A cassette being played.
+
+    Answers are taken in the order of each conversation, whatever others do meanwhile.
 
     Args:
         cassette: What to play.
@@ -66,16 +69,23 @@ class Playback:
 
     @property
     def left(self) -> int:
-        """How many exchanges were not played yet; those beside a conversation need not come where the window is larger."""
+        """How many exchanges were not played yet.
+
+        Those beside a conversation need not come where the window is larger.
+        """
         talks = [talk for talk in self._talks if not self._aside(talk)]
-        return sum(len(talk.indices) for talk in talks) - max(self._next, sum(talk.played for talk in talks))
+        return sum(len(talk.indices) for talk in talks) - max(
+            self._next, sum(talk.played for talk in talks)
+        )
 
     def exchange(self, index: int) -> Exchange:
         """An exchange with this machine's paths in its answer."""
         known = self._answers.get(index)
         if known is None:
             exchange = self.cassette.exchanges[index]
-            known = msgspec.structs.replace(exchange, answer=_concrete(exchange.answer, self.places))
+            known = msgspec.structs.replace(
+                exchange, answer=_concrete(exchange.answer, self.places)
+            )
             self._answers[index] = known
         return known
 
@@ -98,13 +108,17 @@ class Playback:
             agent: Who asks, where that is known.
 
         Raises:
-            ModelError: ``request``, it is not what was recorded, or all was played; the message says where it differs.
+            ModelError: ``request``, it is not what was recorded, or all was played; the message
+                says where it differs.
         """
         agent = agent or asked.key
         talks = self._candidates(agent, asked.wire)
         for talk in talks:
-            again = talk.count == asked.count and not self._differences(talk, talk.played - 1, asked)
-            # Of a request beside the conversation little is compared: only the very same is that one again.
+            again = talk.count == asked.count and not self._differences(
+                talk, talk.played - 1, asked
+            )
+            # Of a request beside the conversation little is compared: only the very same is that
+            # one again.
             if again and (not self._aside(talk) or talk.items == asked.items):
                 return talk.indices[talk.played - 1]
         first: tuple[_Talk, list[str]] | None = None
@@ -112,7 +126,9 @@ class Playback:
             for position in _positions(talk, asked):
                 found = self._differences(talk, position, asked)
                 if not found:
-                    talk.played, talk.count, talk.bound = position + 1, asked.count, agent
+                    talk.played = position + 1
+                    talk.count = asked.count
+                    talk.bound = agent
                     talk.items = asked.items if self._aside(talk) else ()
                     return talk.indices[position]
                 # The most telling difference is the one from a conversation that is under way.
@@ -123,7 +139,10 @@ class Playback:
         talk, found = first
         number = talk.indices[talk.played] + 1
         whose = f" (agent {talk.agent})" if len(self._talks) > 1 else ""
-        message = f"The request is not exchange {number} of {len(self.cassette.exchanges)} of the cassette{whose}: "
+        message = (
+            f"The request is not exchange {number} of {len(self.cassette.exchanges)} of the"
+            f" cassette{whose}: "
+        )
         raise ModelError(message + "\n  ".join(found) + "\n", kind="request", status=400, hint=HINT)
 
     def _aside(self, talk: _Talk) -> bool:
@@ -133,7 +152,9 @@ class Playback:
         """The conversations a request may belong to, likeliest first."""
         bound = [talk for talk in self._talks if talk.bound == agent]
         free = [talk for talk in self._talks if talk.bound is None]
-        if wire:  # a first message is no sure sign: others may begin alike, and a trim takes it away
+        if (
+            wire
+        ):  # a first message is no sure sign: others may begin alike, and a trim takes it away
             return bound + free + [talk for talk in self._talks if talk.bound not in (agent, None)]
         return bound or [talk for talk in free if talk.agent == agent] or free
 
@@ -141,16 +162,23 @@ class Playback:
         exchanges = [self.cassette.exchanges[index] for index in talk.indices[: position + 1]]
         expected = exchanges.pop()
         if asked.wire:
-            while exchanges and not (exchanges[-1].answer.calls or exchanges[-1].answer.text.strip()):
+            while exchanges and not (
+                exchanges[-1].answer.calls or exchanges[-1].answer.text.strip()
+            ):
                 # No wire can hold an empty answer: what was asked before it still seems new.
-                expected = msgspec.structs.replace(expected, sent=exchanges.pop().sent + expected.sent)
+                expected = msgspec.structs.replace(
+                    expected, sent=exchanges.pop().sent + expected.sent
+                )
             asked = self._recall(exchanges[-1].answer, asked) if exchanges else asked
         return self._matcher.differences(expected, asked)
 
     def _recall(self, answer: AssistantMessage, asked: Asked) -> Asked:
-        """Give results the recorded ids of their calls: a gateway may have had to change them."""
+        """Return results the recorded ids of their calls: a gateway may have had to change them."""
         recorded = [call.id for call in answer.calls]
-        ids = {} if self._ids.intersection(asked.echo) else dict(zip(asked.echo, recorded, strict=False))
+        if self._ids.intersection(asked.echo):
+            ids = {}
+        else:
+            ids = dict(zip(asked.echo, recorded, strict=False))
         unnamed = iter(recorded)
         items: list[Sent] = []
         for item in asked.items:
@@ -162,12 +190,16 @@ class Playback:
 
     def _over(self, what: str) -> ModelError:
         total = len(self.cassette.exchanges)
-        message = f"The cassette is at its end: all of its {total} exchanges were played, and {what}."
+        message = (
+            f"The cassette is at its end: all of its {total} exchanges were played, and {what}."
+        )
         return ModelError(message, kind="request", status=400, hint=HINT)
 
 
 def _positions(talk: _Talk, asked: Asked) -> list[int]:
-    """Where in a conversation a request may be: next, or, when play begins in its middle, after that many answers."""
+    """Where in a conversation a request may be: next, or, when play begins in its middle, after
+    that many answers.
+    """
     places = [talk.played] if talk.played < len(talk.indices) else []
     if talk.played == 0 and asked.answers and asked.answers < len(talk.indices):
         places.append(asked.answers)
@@ -177,19 +209,22 @@ def _positions(talk: _Talk, asked: Asked) -> list[int]:
 def _gist(items: Sequence[Sent]) -> str:
     """What a request says, in a few words."""
     item = next(
-        (item for item in items if item.kind == "user" and not item.source), items[-1] if items else Sent("user")
+        (item for item in items if item.kind == "user" and not item.source),
+        items[-1] if items else Sent("user"),
     )
     line = item.text.strip().split("\n")[0][:100]
-    return (
-        f"a request came with the result of call {item.call}" if item.kind == "result" else f"a request came: {line!r}"
-    )
+    if item.kind == "result":
+        return f"a request came with the result of call {item.call}"
+    return f"a request came: {line!r}"
 
 
 def _concrete(answer: AssistantMessage, places: Places) -> AssistantMessage:
     parts: list[Text | Thinking | ToolCall] = []
     for part in answer.parts:
         if isinstance(part, ToolCall):
-            parts.append(msgspec.structs.replace(part, arguments=places.concrete_json(part.arguments)))
+            parts.append(
+                msgspec.structs.replace(part, arguments=places.concrete_json(part.arguments))
+            )
         else:
             parts.append(msgspec.structs.replace(part, text=places.concrete(part.text)))
     return msgspec.structs.replace(answer, parts=tuple(parts))

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 class CassetteProvider:
-    """Models named ``cassette/PATH``; options follow a question mark: ``cassette/demo.toml?mode=strict&pace=recorded``.
+    """Models named ``cassette/PATH``.
+
+    Options follow a question mark: ``cassette/demo.toml?mode=strict&pace=recorded``.
 
     Args:
         workspace: Gives a session's workspace by the session's id.
@@ -30,7 +32,8 @@ class CassetteProvider:
         Raises:
             UsageError: The file is no cassette, or an option is wrong.
         """
-        # Reading cassettes takes longer to import than all else here, and most kernels never play one.
+        # Reading cassettes takes longer to import than all else here, and most kernels never play
+        # one.
         from urllib.parse import parse_qs
 
         from hilum_replay.format import load
@@ -38,11 +41,14 @@ class CassetteProvider:
 
         path, _, query = name.partition("?")
         options = {key: values[-1] for key, values in parse_qs(query).items()}
-        mode, pace = options.pop("mode", "text"), options.pop("pace", "0")
+        mode = options.pop("mode", "text")
+        pace = options.pop("pace", "0")
         known = pace == "recorded" or pace.replace(".", "", 1).isdigit()
         if options or mode not in ("strict", "text", "shape") or not known:
             hint = "Options are mode=strict, text or shape and pace=recorded or a factor."
-            raise UsageError(f"The options of the cassette are wrong: {query!r}.", code=E_UNKNOWN, hint=hint)
+            raise UsageError(
+                f"The options of the cassette are wrong: {query!r}.", code=E_UNKNOWN, hint=hint
+            )
         cassette = load(os.path.expanduser(path))
         speed: Pace = "recorded" if pace == "recorded" else float(pace)
         full = f"{self.name}/{name}"

@@ -64,8 +64,10 @@ class Recorder:
 
     Args:
         workspace: The workspace; taken from ``SessionOpened`` where not given.
-        redactor: What is taken out; by default the secrets of this process's environment and known shapes.
-        path: File to write as exchanges complete; each is written whole, so that a killed run leaves a cassette.
+        redactor: What is taken out; by default the secrets of this process's environment and known
+            shapes.
+        path: File to write as exchanges complete; each is written whole, so that a killed run
+            leaves a cassette.
         title: What the cassette shows, for readers.
     """
 
@@ -120,7 +122,9 @@ class Recorder:
                     talk.messages.append(NoteMessage("\n\n".join(event.notes)))
             case ModelAnswered():
                 return self._answer(talk, event)
-            case ModelUsed(message=AssistantMessage()) if event.purpose == "summary" or talk.open_calls:
+            case ModelUsed(message=AssistantMessage()) if (
+                event.purpose == "summary" or talk.open_calls
+            ):
                 return self._aside(event)
         return None
 
@@ -129,7 +133,8 @@ class Recorder:
         results = tuple(talk.results[call] for call in talk.calls if call in talk.results)
         if results:
             talk.messages.append(replace_texts(ToolMessage(results), shortened, images=True))
-        talk.calls, talk.results = (), {}
+        talk.calls = ()
+        talk.results = {}
 
     def _trim(self, talk: _Talk, event: Trimmed) -> None:
         trim = Trim(event.upto, event.summary, event.thinned)
@@ -147,21 +152,26 @@ class Recorder:
             layers, tools = self._sealed(talk.sealed)
             talk.sealed = None
         answer = self._clean_answer(event.message)
-        agent, times = event.agent or "main", (round(event.first, 3), round(event.seconds, 3))
+        agent = event.agent or "main"
+        times = (round(event.first, 3), round(event.seconds, 3))
         exchange = Exchange(tuple(sent), answer, event.usage, *times, agent, layers, tools)
         talk.messages.append(event.message)
         talk.calls = tuple(dict.fromkeys(call.id for call in event.message.calls))
         return self._add(exchange)
 
     def _aside(self, event: ModelUsed) -> Exchange:
-        """A summary is part of what the conversation became, and who asks within a call asks again when it is made again.
+        """A summary is part of what the conversation became, and who asks within a call asks again
+        when it is made again.
 
         What else was asked beside the conversation is not played again.
         """
         assert event.message is not None
-        answer, agent = self._clean_answer(event.message), f"{event.agent or 'main'}/{event.purpose}"
+        answer = self._clean_answer(event.message)
+        agent = f"{event.agent or 'main'}/{event.purpose}"
         sent = (Sent("aside", self._text(event.asked)),)
-        return self._add(Exchange(sent, answer, event.usage, seconds=round(event.seconds, 3), agent=agent))
+        return self._add(
+            Exchange(sent, answer, event.usage, seconds=round(event.seconds, 3), agent=agent)
+        )
 
     def _add(self, exchange: Exchange) -> Exchange:
         self._begin(exchange.answer.model)
@@ -173,7 +183,9 @@ class Recorder:
         return self._places.abstract(self._redact(text))
 
     def _clean(self, item: Sent) -> Sent:
-        return msgspec.structs.replace(item, text=self._text(item.text), source=self._text(item.source))
+        return msgspec.structs.replace(
+            item, text=self._text(item.text), source=self._text(item.source)
+        )
 
     def _clean_answer(self, message: AssistantMessage) -> AssistantMessage:
         parts: list[Text | Thinking | ToolCall] = []
@@ -181,7 +193,12 @@ class Recorder:
             if isinstance(part, Text):
                 parts.append(Text(self._text(part.text), part.source))
                 continue
-            vendor = msgspec.json.decode(self._redact(msgspec.json.encode(part.vendor).decode())) if part.vendor else {}
+            if part.vendor:
+                vendor = msgspec.json.decode(
+                    self._redact(msgspec.json.encode(part.vendor).decode())
+                )
+            else:
+                vendor = {}
             if isinstance(part, Thinking):
                 parts.append(Thinking(self._text(part.text), vendor))
             else:
@@ -214,14 +231,19 @@ class Recorder:
 
 
 def record(
-    events: Iterable[Event], *, workspace: str = "", redactor: Redactor | None = None, title: str = ""
+    events: Iterable[Event],
+    *,
+    workspace: str = "",
+    redactor: Redactor | None = None,
+    title: str = "",
 ) -> Cassette:
-    """Make a cassette from the events of any session.
+    """Create a cassette from the events of any session.
 
     Args:
         events: All its events, in order.
         workspace: The workspace; taken from the events where not given.
-        redactor: What is taken out; by default the secrets of this process's environment and known shapes.
+        redactor: What is taken out; by default the secrets of this process's environment and known
+            shapes.
         title: What the cassette shows, for readers.
     """
     recorder = Recorder(workspace=workspace, redactor=redactor, title=title)
@@ -231,6 +253,8 @@ def record(
 
 
 async def follow(events: AsyncIterable[Event], recorder: Recorder) -> None:
-    """Feed a recorder from a session's events (``session.events()``) until they end or this task is cancelled."""
+    """Feed a recorder from a session's events (``session.events()``) until they end or this task is
+    cancelled.
+    """
     async for event in events:
         recorder.feed(event)

@@ -1,7 +1,7 @@
 """Answers as server-sent events, in the real shape of each vendor's stream.
 
-Each function gives the events of one answer as bytes; joined they are the body of the response. ``number`` makes ids, so
-that the same exchange always gives the same bytes.
+Each function gives the events of one answer as bytes; joined they are the body of the response.
+``number`` makes ids, so that the same exchange always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -33,15 +33,22 @@ def _cut(text: str) -> list[str]:
     return pieces(text)
 
 
-# --- OpenAI chat completions ---------------------------------------------------------------------------------------------
+# --- OpenAI chat completions ----------------------------------------------------------------------
 
 
 def chat(message: AssistantMessage, usage: Usage, model: str, number: int) -> Iterator[bytes]:
     """Chunks of a chat completion, the usage in the last, then ``[DONE]``."""
-    envelope = {"id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "created": CREATED, "model": model}
+    envelope = {
+        "id": f"chatcmpl-{number}",
+        "object": "chat.completion.chunk",
+        "created": CREATED,
+        "model": model,
+    }
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
-        return data({**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+        return data(
+            {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+        )
 
     yield chunk({"role": "assistant", "content": ""})
     calls = 0
@@ -54,8 +61,14 @@ def chat(message: AssistantMessage, usage: Usage, model: str, number: int) -> It
         else:
             first, *rest = _cut(part.arguments) or [""]
             function = {"name": part.name, "arguments": first}
-            start: dict[str, Any] = {"index": calls, "id": part.id, "type": "function", "function": function}
-            if extra := part.vendor.get("extra_content"):
+            start: dict[str, Any] = {
+                "index": calls,
+                "id": part.id,
+                "type": "function",
+                "function": function,
+            }
+            extra = part.vendor.get("extra_content")
+            if extra:
                 start["extra_content"] = extra
             yield chunk({"tool_calls": [start]})
             for piece in rest:
@@ -81,23 +94,35 @@ def _chat_usage(usage: Usage) -> dict[str, Any]:
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
         "total_tokens": usage.total,
-        "prompt_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write},
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cached,
+            "cache_write_tokens": usage.cache_write,
+        },
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     }
-    return table if usage.cost is None else {**table, "cost": usage.cost}
+    if usage.cost is None:
+        return table
+    return {**table, "cost": usage.cost}
 
 
-# --- OpenAI responses ----------------------------------------------------------------------------------------------------
+# --- OpenAI responses -----------------------------------------------------------------------------
 
 
 def responses(message: AssistantMessage, usage: Usage, model: str, number: int) -> Iterator[bytes]:
-    """Events of a response: items as they are added, grow and are done, then ``response.completed``."""
+    """Events of a response: items as they are added, grow and are done, then
+    ``response.completed``.
+    """
     counter = iter(range(1_000_000))
 
     def send(kind: str, **fields: Any) -> bytes:
         return event(kind, {"type": kind, "sequence_number": next(counter), **fields})
 
-    reply: dict[str, Any] = {"id": f"resp_{number}", "object": "response", "created_at": CREATED, "model": model}
+    reply: dict[str, Any] = {
+        "id": f"resp_{number}",
+        "object": "response",
+        "created_at": CREATED,
+        "model": model,
+    }
     begun = {**reply, "status": "in_progress", "output": [], "usage": None}
     yield send("response.created", response=begun)
     yield send("response.in_progress", response=begun)
@@ -112,7 +137,9 @@ def responses(message: AssistantMessage, usage: Usage, model: str, number: int) 
         elif isinstance(part, ToolCall):
             item, steps = _call_item(part, f"fc_{name}")
         elif part.vendor.get("phase") and not part.text:
-            phase = part.vendor["phase"]  # gateways keep what stands on a message here, before its text
+            phase = part.vendor[
+                "phase"
+            ]  # gateways keep what stands on a message here, before its text
             continue
         else:
             item, steps = _reasoning_item(part, f"rs_{name}")
@@ -132,13 +159,28 @@ _Steps = list[tuple[str, dict[str, Any]]]
 
 
 def _text_item(part: Text, name: str, refusal: bool, phase: str) -> tuple[dict[str, Any], _Steps]:
-    kind, key, word = ("refusal", "refusal", "refusal") if refusal else ("output_text", "text", "output_text")
-    content: dict[str, Any] = {"type": kind, key: part.text} | ({} if refusal else {"annotations": []})
-    item = {"id": name, "type": "message", "role": "assistant", "status": "completed", "content": [content]}
+    kind, key, word = (
+        ("refusal", "refusal", "refusal") if refusal else ("output_text", "text", "output_text")
+    )
+    content: dict[str, Any] = {"type": kind, key: part.text} | (
+        {} if refusal else {"annotations": []}
+    )
+    item = {
+        "id": name,
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [content],
+    }
     item |= {"phase": phase} if phase else {}
     steps: _Steps = [("", {**item, "status": "in_progress", "content": []})]
-    steps.append(("response.content_part.added", {"content_index": 0, "part": {**content, key: ""}}))
-    steps += [(f"response.{word}.delta", {"content_index": 0, "delta": piece}) for piece in _cut(part.text)]
+    steps.append(
+        ("response.content_part.added", {"content_index": 0, "part": {**content, key: ""}})
+    )
+    steps += [
+        (f"response.{word}.delta", {"content_index": 0, "delta": piece})
+        for piece in _cut(part.text)
+    ]
     steps.append((f"response.{word}.done", {"content_index": 0, key: part.text}))
     steps.append(("response.content_part.done", {"content_index": 0, "part": content}))
     return item, steps
@@ -153,16 +195,25 @@ def _reasoning_item(part: Thinking, name: str) -> tuple[dict[str, Any], _Steps]:
         empty = {"type": "summary_text", "text": ""}
         steps.append(("response.reasoning_summary_part.added", {"summary_index": 0, "part": empty}))
         for piece in _cut(part.text):
-            steps.append(("response.reasoning_summary_text.delta", {"summary_index": 0, "delta": piece}))
-        steps.append(("response.reasoning_summary_text.done", {"summary_index": 0, "text": part.text}))
-        steps.append(("response.reasoning_summary_part.done", {"summary_index": 0, "part": summary[0]}))
+            steps.append(
+                ("response.reasoning_summary_text.delta", {"summary_index": 0, "delta": piece})
+            )
+        steps.append(
+            ("response.reasoning_summary_text.done", {"summary_index": 0, "text": part.text})
+        )
+        steps.append(
+            ("response.reasoning_summary_part.done", {"summary_index": 0, "part": summary[0]})
+        )
     return item, steps
 
 
 def _call_item(part: ToolCall, name: str) -> tuple[dict[str, Any], _Steps]:
     item = {"id": name, "type": "function_call", "call_id": part.id, "name": part.name}
     steps: _Steps = [("", {**item, "status": "in_progress", "arguments": ""})]
-    steps += [("response.function_call_arguments.delta", {"delta": piece}) for piece in _cut(part.arguments)]
+    steps += [
+        ("response.function_call_arguments.delta", {"delta": piece})
+        for piece in _cut(part.arguments)
+    ]
     steps.append(("response.function_call_arguments.done", {"arguments": part.arguments}))
     return {**item, "status": "completed", "arguments": part.arguments}, steps
 
@@ -170,14 +221,17 @@ def _call_item(part: ToolCall, name: str) -> tuple[dict[str, Any], _Steps]:
 def _responses_usage(usage: Usage) -> dict[str, Any]:
     return {
         "input_tokens": usage.input,
-        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write},
+        "input_tokens_details": {
+            "cached_tokens": usage.cached,
+            "cache_write_tokens": usage.cache_write,
+        },
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.total,
     }
 
 
-# --- Anthropic messages --------------------------------------------------------------------------------------------------
+# --- Anthropic messages ---------------------------------------------------------------------------
 
 
 def anthropic(message: AssistantMessage, usage: Usage, model: str, number: int) -> Iterator[bytes]:
@@ -200,33 +254,46 @@ def anthropic(message: AssistantMessage, usage: Usage, model: str, number: int) 
     yield event("ping", {"type": "ping"})
     for index, part in enumerate(message.parts):
         block, deltas = _block(part)
-        yield event("content_block_start", {"type": "content_block_start", "index": index, "content_block": block})
+        yield event(
+            "content_block_start",
+            {"type": "content_block_start", "index": index, "content_block": block},
+        )
         for delta in deltas:
-            yield event("content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta})
+            yield event(
+                "content_block_delta",
+                {"type": "content_block_delta", "index": index, "delta": delta},
+            )
         yield event("content_block_stop", {"type": "content_block_stop", "index": index})
     stops = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refusal": "refusal"}
     ending = {"stop_reason": stops[message.stop], "stop_sequence": None}
-    final = {"output_tokens": usage.output, "output_tokens_details": {"thinking_tokens": usage.reasoning}}
+    final = {
+        "output_tokens": usage.output,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning},
+    }
     yield event("message_delta", {"type": "message_delta", "delta": ending, "usage": final})
     yield event("message_stop", {"type": "message_stop"})
 
 
 def _block(part: Text | Thinking | ToolCall) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     if isinstance(part, Text):
-        return {"type": "text", "text": ""}, [{"type": "text_delta", "text": piece} for piece in _cut(part.text)]
+        return {"type": "text", "text": ""}, [
+            {"type": "text_delta", "text": piece} for piece in _cut(part.text)
+        ]
     if isinstance(part, ToolCall):
         start = {"type": "tool_use", "id": part.id, "name": part.name, "input": {}}
         texts = _cut(part.arguments) or [""]
         return start, [{"type": "input_json_delta", "partial_json": piece} for piece in texts]
-    if hidden := part.vendor.get("redacted"):
+    hidden = part.vendor.get("redacted")
+    if hidden:
         return {"type": "redacted_thinking", "data": hidden}, []
     deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _cut(part.text)]
-    if signature := part.vendor.get("signature"):
+    signature = part.vendor.get("signature")
+    if signature:
         deltas.append({"type": "signature_delta", "signature": signature})
     return {"type": "thinking", "thinking": "", "signature": ""}, deltas
 
 
-# --- Gemini --------------------------------------------------------------------------------------------------------------
+# --- Gemini ---------------------------------------------------------------------------------------
 
 
 def gemini(message: AssistantMessage, usage: Usage, model: str, number: int) -> Iterator[bytes]:
@@ -248,7 +315,11 @@ def gemini(message: AssistantMessage, usage: Usage, model: str, number: int) -> 
     }
     for part in message.parts:
         if isinstance(part, ToolCall):
-            call = {"id": part.id, "name": part.name, "args": msgspec.Raw(part.arguments.encode() or b"{}")}
+            call = {
+                "id": part.id,
+                "name": part.name,
+                "args": msgspec.Raw(part.arguments.encode() or b"{}"),
+            }
             yield chunk([{"functionCall": call} | _signature(part)])
             continue
         thought = {"thought": True} if isinstance(part, Thinking) else {}
@@ -265,16 +336,21 @@ def _signature(part: Thinking | ToolCall) -> dict[str, Any]:
     return {"thoughtSignature": signature} if signature else {}
 
 
-# --- all -----------------------------------------------------------------------------------------------------------------
+# --- all ------------------------------------------------------------------------------------------
 
 Renderer = Callable[[AssistantMessage, Usage, str, int], Iterator[bytes]]
-RENDERERS: dict[str, Renderer] = {"chat": chat, "responses": responses, "anthropic": anthropic, "gemini": gemini}
+RENDERERS: dict[str, Renderer] = {
+    "chat": chat,
+    "responses": responses,
+    "anthropic": anthropic,
+    "gemini": gemini,
+}
 
 
 def render(
     api: str, message: AssistantMessage, usage: Usage, model: str, number: int, checked: bool = True
 ) -> list[bytes]:
-    """Give the events of an answer in a format.
+    """Return the events of an answer in a format.
 
     Args:
         api: ``chat``, ``responses``, ``anthropic`` or ``gemini``.
@@ -292,8 +368,13 @@ def render(
             try:
                 msgspec.json.decode(call.arguments or "{}", type=dict[str, msgspec.Raw])
             except msgspec.DecodeError:
-                text = f"The arguments of the call {call.id} are no JSON object, which Gemini's format cannot hold."
-                raise ModelError(text, kind="request", status=400, hint="Serve it in another format.") from None
+                text = (
+                    f"The arguments of the call {call.id} are no JSON object, which Gemini's format"
+                    " cannot hold."
+                )
+                raise ModelError(
+                    text, kind="request", status=400, hint="Serve it in another format."
+                ) from None
     return list(RENDERERS[api](message, usage, model, number))
 
 
@@ -309,19 +390,45 @@ def failure(api: str, status: int, text: str) -> bytes:
         kind = kinds.get(status, "overloaded_error" if status == 529 else "api_error")
         return _encode({"type": "error", "error": {"type": kind, "message": text}})
     if api == "gemini":
-        states = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED"}
-        return _encode({"error": {"code": status, "message": text, "status": states.get(status, "INTERNAL")}})
-    kinds = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
-    return _encode({"error": {"message": text, "type": kinds.get(status, "server_error"), "param": None, "code": None}})
+        states = {
+            400: "INVALID_ARGUMENT",
+            401: "UNAUTHENTICATED",
+            404: "NOT_FOUND",
+            429: "RESOURCE_EXHAUSTED",
+        }
+        return _encode(
+            {"error": {"code": status, "message": text, "status": states.get(status, "INTERNAL")}}
+        )
+    kinds = {
+        400: "invalid_request_error",
+        401: "authentication_error",
+        404: "not_found_error",
+        429: "rate_limit_error",
+    }
+    return _encode(
+        {
+            "error": {
+                "message": text,
+                "type": kinds.get(status, "server_error"),
+                "param": None,
+                "code": None,
+            }
+        }
+    )
 
 
 def error_event(api: str, text: str) -> bytes:
     """An error within a stream that had begun."""
     if api == "anthropic":
-        return event("error", {"type": "error", "error": {"type": "overloaded_error", "message": text}})
+        return event(
+            "error", {"type": "error", "error": {"type": "overloaded_error", "message": text}}
+        )
     if api == "responses":
         error = {"code": "server_error", "message": text}
-        return event("response.failed", {"type": "response.failed", "response": {"status": "failed", "error": error}})
+        return event(
+            "response.failed",
+            {"type": "response.failed", "response": {"status": "failed", "error": error}},
+        )
     if api == "gemini":
         return data({"error": {"code": 503, "message": text, "status": "UNAVAILABLE"}})
     return data({"error": {"message": text, "type": "server_error", "code": 503}})

@@ -1,4 +1,7 @@
-"""Requests of all four formats as neutral data. Only what is asked for is decoded: a long history is cut, not read."""
+"""Requests of all four formats as neutral data.
+
+Only what is asked for is decoded: a long history is cut, not read.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from hilum.messages import (
     ToolResult,
     UserMessage,
     unescape_notes,
-)  # fmt: skip
+)
 
 from hilum_replay.cassette import Sent, digest
 from hilum_replay.matching import Asked
@@ -74,7 +77,9 @@ class WireRequest:
         try:
             return _decoder.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ModelError(f"The request is not valid: {error}.", kind="request", status=400) from None
+            raise ModelError(
+                f"The request is not valid: {error}.", kind="request", status=400
+            ) from None
 
     @cached_property
     def _items(self) -> Sequence[msgspec.Raw]:
@@ -91,7 +96,9 @@ class WireRequest:
     def _say(self, raw: msgspec.Raw) -> Said:
         item = _decode(raw)
         if not isinstance(item, dict):
-            raise ModelError("The request is not valid: a message is not an object.", kind="request", status=400)
+            raise ModelError(
+                "The request is not valid: a message is not an object.", kind="request", status=400
+            )
         return _READERS[self.api](item)
 
     @property
@@ -104,7 +111,9 @@ class WireRequest:
     @property
     def stream(self) -> bool:
         """Whether it asks for a stream."""
-        return "streamGenerateContent" in self.path if self.api == "gemini" else self._envelope.stream
+        if self.api == "gemini":
+            return "streamGenerateContent" in self.path
+        return self._envelope.stream
 
     @cached_property
     def system(self) -> str:
@@ -136,7 +145,10 @@ class WireRequest:
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
-        """The whole conversation, neutral. Notes are recognised by the tag that hilum's gateways put around them."""
+        """The whole conversation, neutral.
+
+        Notes are recognised by the tag that hilum's gateways put around them.
+        """
         groups: list[tuple[str, list[Any]]] = []
         for raw in self._items:
             said = self._say(raw)
@@ -148,7 +160,12 @@ class WireRequest:
                     groups[-1][1].append(thing)
                 else:
                     groups.append((kind, [thing]))
-        names = {part.id: part.name for _, parts in groups for part in parts if isinstance(part, ToolCall)}
+        names = {
+            part.id: part.name
+            for _, parts in groups
+            for part in parts
+            if isinstance(part, ToolCall)
+        }
         messages: list[Message] = []
         for kind, things in groups:
             messages += _messages(kind, things, names)
@@ -199,7 +216,9 @@ def _group(thing: Part | Sent) -> str:
     """What kind of message a thing belongs to."""
     if not isinstance(thing, Sent):
         return "answer"
-    return "user" if thing.kind == "image" and not thing.call else thing.kind
+    if thing.kind == "image" and not thing.call:
+        return "user"
+    return thing.kind
 
 
 def _messages(kind: str, things: Sequence[Any], names: Mapping[str, str]) -> list[Message]:
@@ -211,16 +230,26 @@ def _messages(kind: str, things: Sequence[Any], names: Mapping[str, str]) -> lis
     if kind == "result":
         results = [
             ToolResult(
-                s.call, s.tool or names.get(s.call, ""), (Text(s.text, f"tool:{s.tool or names.get(s.call, '')}"),)
+                s.call,
+                s.tool or names.get(s.call, ""),
+                (Text(s.text, f"tool:{s.tool or names.get(s.call, '')}"),),
             )
             for s in things
         ]
         return [ToolMessage(tuple(results))]
-    return [UserMessage(tuple(Text(sent.text if sent.kind == "user" else f"[image {sent.text}]") for sent in things))]
+    return [
+        UserMessage(
+            tuple(
+                Text(sent.text if sent.kind == "user" else f"[image {sent.text}]")
+                for sent in things
+            )
+        )
+    ]
 
 
 def _user(text: str) -> Sent:
-    opening, closing = f"<{NOTE_TAG}>\n", f"\n</{NOTE_TAG}>"
+    opening = f"<{NOTE_TAG}>\n"
+    closing = f"\n</{NOTE_TAG}>"
     if text.startswith(opening) and text.endswith(closing):
         return Sent("note", unescape_notes(text[len(opening) : -len(closing)]))
     return Sent("user", text)
@@ -230,13 +259,17 @@ def _joined(content: Any) -> str:
     """The text of content that is a text or a list of parts."""
     if isinstance(content, str):
         return content
-    return "\n\n".join(p["text"] for p in content or () if isinstance(p, dict) and isinstance(p.get("text"), str))
+    return "\n\n".join(
+        p["text"] for p in content or () if isinstance(p, dict) and isinstance(p.get("text"), str)
+    )
 
 
 def _lines(content: Any) -> str:
     if isinstance(content, str):
         return content
-    return "\n".join(p["text"] for p in content or () if isinstance(p, dict) and isinstance(p.get("text"), str))
+    return "\n".join(
+        p["text"] for p in content or () if isinstance(p, dict) and isinstance(p.get("text"), str)
+    )
 
 
 def _things(content: Any, image: Callable[[dict[str, Any]], str]) -> Iterable[Sent]:
@@ -252,7 +285,8 @@ def _things(content: Any, image: Callable[[dict[str, Any]], str]) -> Iterable[Se
 
 
 def _chat(item: dict[str, Any]) -> Said:
-    role, content = item.get("role"), item.get("content")
+    role = item.get("role")
+    content = item.get("content")
     if role in ("system", "developer"):
         return _joined(content)
     if role == "tool":
@@ -260,23 +294,37 @@ def _chat(item: dict[str, Any]) -> Said:
     if role != "assistant":
         return list(_things(content, lambda part: digest(str(part.get("image_url")))))
     parts: list[Part] = []
-    if thought := item.get("reasoning_content") or item.get("reasoning"):
+    thought = item.get("reasoning_content") or item.get("reasoning")
+    if thought:
         parts.append(Thinking(thought))
-    if text := _joined(content):
+    text = _joined(content)
+    if text:
         parts.append(Text(text, "model"))
     for call in item.get("tool_calls") or ():
         function = call.get("function", {})
-        parts.append(ToolCall(str(call.get("id", "")), function.get("name", ""), function.get("arguments", "")))
+        parts.append(
+            ToolCall(
+                str(call.get("id", "")), function.get("name", ""), function.get("arguments", "")
+            )
+        )
     return parts or [Text("", "model")]
 
 
 def _responses(item: dict[str, Any]) -> Said:
-    kind, role, content = item.get("type", "message"), item.get("role"), item.get("content")
+    kind = item.get("type", "message")
+    role = item.get("role")
+    content = item.get("content")
     if kind == "function_call":
-        return [ToolCall(str(item.get("call_id", "")), item.get("name", ""), item.get("arguments", ""))]
+        return [
+            ToolCall(str(item.get("call_id", "")), item.get("name", ""), item.get("arguments", ""))
+        ]
     if kind == "function_call_output":
-        call, output = str(item.get("call_id", "")), item.get("output")
-        pictures = [Sent("image", digest(str(p.get("image_url"))), call) for p in _pictures(output, "input_image")]
+        call = str(item.get("call_id", ""))
+        output = item.get("output")
+        pictures = [
+            Sent("image", digest(str(p.get("image_url"))), call)
+            for p in _pictures(output, "input_image")
+        ]
         return [Sent("result", _lines(output), call, code=None), *pictures]
     if kind == "reasoning":
         return [Thinking(_joined(item.get("summary")))]
@@ -297,9 +345,12 @@ def _anthropic(item: dict[str, Any]) -> Said:
             if block.get("type") != "tool_result":
                 sent += _things([block], lambda part: digest(str(part.get("source"))))
                 continue
-            call, inner = str(block.get("tool_use_id", "")), block.get("content")
+            call = str(block.get("tool_use_id", ""))
+            inner = block.get("content")
             sent.append(Sent("result", _lines(inner), call, code=None))
-            sent += [Sent("image", digest(str(p.get("source"))), call) for p in _pictures(inner, "image")]
+            sent += [
+                Sent("image", digest(str(p.get("source"))), call) for p in _pictures(inner, "image")
+            ]
         return sent
     parts: list[Part] = []
     for block in [{"type": "text", "text": content}] if isinstance(content, str) else content or ():
@@ -323,15 +374,19 @@ def _gemini(item: dict[str, Any]) -> Said:
     if item.get("role") == "model":
         parts: list[Part] = []
         for part in own:
-            if call := part.get("functionCall"):
+            call = part.get("functionCall")
+            if call:
                 arguments = json.dumps(call.get("args") or {}, ensure_ascii=False)
                 parts.append(ToolCall(str(call.get("id", "")), call.get("name", ""), arguments))
             elif isinstance(part.get("text"), str):
-                parts.append(Thinking(part["text"]) if part.get("thought") else Text(part["text"], "model"))
+                parts.append(
+                    Thinking(part["text"]) if part.get("thought") else Text(part["text"], "model")
+                )
         return parts or [Text("", "model")]
     sent: list[Sent] = []
     for part in own:
-        if result := part.get("functionResponse"):
+        result = part.get("functionResponse")
+        if result:
             text = _response_text(result.get("response"))
             call = str(result.get("id", ""))
             sent.append(Sent("result", text, call, result.get("name", ""), None))

@@ -71,7 +71,8 @@ class CassetteServer:
     """Answers requests. Made by ``serve``.
 
     Attributes:
-        url: Base URL without a path, for example ``http://127.0.0.1:41234``; the APIs are at ``/v1`` and ``/v1beta``.
+        url: Base URL without a path, for example ``http://127.0.0.1:41234``; the APIs are at
+            ``/v1`` and ``/v1beta``.
         count: Requests to a model so far, faults included.
         requests: The requests themselves, the latest ``keep`` of them.
         failures: What a script raised, and mismatches, oldest first.
@@ -93,8 +94,14 @@ class CassetteServer:
         self.failures: list[Exception] = []
         self.playback = playback
         self._script = None if isinstance(source, Cassette) else source
-        self._pace, self._faults, self._parse, self._keep = pace, faults, parse, keep
-        self._models = sorted({e.answer.model for e in source.exchanges} - {""}) if isinstance(source, Cassette) else []
+        self._pace = pace
+        self._faults = faults
+        self._parse = parse
+        self._keep = keep
+        if isinstance(source, Cassette):
+            self._models = sorted({e.answer.model for e in source.exchanges} - {""})
+        else:
+            self._models = []
         self._rendered: dict[tuple[int, str, str, bool], _Play] = {}
 
     @property
@@ -112,7 +119,9 @@ class CassetteServer:
             await stream.aclose()
         except http1.BadRequest as error:
             await connection.send(
-                http1.whole(400, failure("chat", 400, f"Not HTTP: {error}."), {"connection": "close"})
+                http1.whole(
+                    400, failure("chat", 400, f"Not HTTP: {error}."), {"connection": "close"}
+                )
             )
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client went away, as it may
@@ -139,44 +148,58 @@ class CassetteServer:
             if fault.refuse:
                 return False
             if fault.status:
-                body = failure(api, fault.status, fault.message) if fault.body is None else fault.body
+                if fault.body is None:
+                    body = failure(api, fault.status, fault.message)
+                else:
+                    body = fault.body
                 await connection.send(http1.whole(fault.status, body, fault.headers))
                 return True
         return await self._answer(connection, asked, fault)
 
-    async def _answer(self, connection: http1.Connection, asked: WireRequest, fault: Fault | None) -> bool:
+    async def _answer(
+        self, connection: http1.Connection, asked: WireRequest, fault: Fault | None
+    ) -> bool:
         try:
             play = await self._play(asked, bool(fault and fault.bad_arguments))
         except Exception as error:
-            # A script is foreign code: what it raises reaches the client as an error, and the test through `failures`.
+            # A script is foreign code: what it raises reaches the client as an error, and the test
+            # through `failures`.
             self.failures.append(error)
             status = 400 if isinstance(error, HilumError) else 500
-            text = (
-                str(error) if isinstance(error, HilumError) else f"The script failed: {type(error).__name__}: {error}"
-            )
+            if isinstance(error, HilumError):
+                text = str(error)
+            else:
+                text = f"The script failed: {type(error).__name__}: {error}"
             await connection.send(http1.whole(status, failure(asked.api, status, text)))
             return True
-        events, ending = play.events, "end"
+        events = play.events
+        ending = "end"
         if fault is not None:
             events, ending = spoil(fault, events, error_event(asked.api, fault.message))
         if not self._pace or not play.seconds:
             body = http1.chunk(b"".join(events))
-            await connection.send(http1.EVENT_STREAM + body + (http1.LAST_CHUNK if ending == "end" else b""))
+            await connection.send(
+                http1.EVENT_STREAM + body + (http1.LAST_CHUNK if ending == "end" else b"")
+            )
         else:
             await self._send_slowly(connection, events, play, ending)
         if ending == "silence":
             await connection.wait_closed()
         return ending == "end"
 
-    async def _send_slowly(self, connection: http1.Connection, events: list[bytes], play: _Play, ending: str) -> None:
+    async def _send_slowly(
+        self, connection: http1.Connection, events: list[bytes], play: _Play, ending: str
+    ) -> None:
         start = trio.current_time() + play.first * self._pace
-        # What says that the answer is whole comes at once with its last piece, as from real servers.
+        # What says that the answer is whole comes at once with its last piece, as from real
+        # servers.
         last = max(1, len(events) - LAST_EVENTS)
         step = max(0.0, play.seconds - play.first) * self._pace / last
         await connection.send(http1.EVENT_STREAM)
         for index, each in enumerate(events):
             await trio.sleep_until(start + min(index, last) * step)
-            if data := http1.chunk(each):
+            data = http1.chunk(each)
+            if data:
                 await connection.send(data)
         if ending == "end":
             await connection.send(http1.LAST_CHUNK)
@@ -184,16 +207,23 @@ class CassetteServer:
     async def _play(self, asked: WireRequest, bad: bool) -> _Play:
         """Find the answer to a request, as events."""
         if self._parse and not asked.stream:
-            raise ModelError("Only streams are served.", kind="request", status=400, hint="Ask with `stream` on.")
+            raise ModelError(
+                "Only streams are served.", kind="request", status=400, hint="Ask with `stream` on."
+            )
         if self._script is not None:
             given = self._script(asked)
             answer = _answer_of(await given if inspect.isawaitable(given) else given)
             if bad:
                 answer = attrs.evolve(answer, message=with_bad_arguments(answer.message))
-            events = render(asked.api, answer.message, answer.usage, self._model(asked), asked.number, not bad)
+            events = render(
+                asked.api, answer.message, answer.usage, self._model(asked), asked.number, not bad
+            )
             return _Play(events, answer.first, answer.seconds)
         assert self.playback is not None
-        index = self.playback.take(asked.asked) if self._parse else self.playback.take_next()
+        if self._parse:
+            index = self.playback.take(asked.asked)
+        else:
+            index = self.playback.take_next()
         key = (index, asked.api, self._model(asked), bad)
         known = self._rendered.get(key)
         if known is None:
@@ -210,7 +240,10 @@ class CassetteServer:
         names = [name.rpartition("/")[2] for name in self._models] or ["model"]
         if "/v1beta/" in path:
             return msgspec.json.encode({"models": [{"name": f"models/{name}"} for name in names]})
-        entries = [{"id": name, "object": "model", "created": 0, "owned_by": "hilum-replay"} for name in names]
+        entries = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "hilum-replay"}
+            for name in names
+        ]
         return msgspec.json.encode({"object": "list", "data": entries})
 
 
@@ -243,11 +276,12 @@ async def serve(
     """Serve a cassette, or a function, on the loopback interface.
 
     Args:
-        source: A cassette; or a function that takes a ``WireRequest`` and gives an ``AssistantMessage``, an ``Answer`` or
-            a text (``async`` or not).
+        source: A cassette; or a function that takes a ``WireRequest`` and gives an
+            ``AssistantMessage``, an ``Answer`` or a text (``async`` or not).
         pace: Seconds that pass: 0 none, ``"recorded"`` or 1 as recorded, 0.5 half of that.
         faults: What goes wrong, by the number of the request.
-        parse: Whether requests are read and checked; without it answers come in their order, whatever is asked.
+        parse: Whether requests are read and checked; without it answers come in their order,
+            whatever is asked.
         keep: How many requests are kept.
         workspace: Where the workspace is now; the current folder by default.
         mode: How strictly requests are compared: ``strict``, ``text`` or ``shape``.
@@ -260,7 +294,9 @@ async def serve(
     """
     playback = None
     if isinstance(source, Cassette):
-        playback = Playback(source, places=Places.here(workspace), mode=mode, redactor=redactor, rules=rules)
+        playback = Playback(
+            source, places=Places.here(workspace), mode=mode, redactor=redactor, rules=rules
+        )
     factor = 1.0 if pace == "recorded" else float(pace)
     server = CassetteServer(source, playback, factor, faults, parse, keep)
     error: Exception | None = None

@@ -1,4 +1,5 @@
-"""The rules of a user and a project: found, read, shown to the model, reloaded when they change, and enforced.
+"""The rules of a user and a project: found, read, shown to the model, reloaded when they change,
+and enforced.
 
 What stands here loads at first use: importing the package loads neither a parser nor a pattern.
 """
@@ -21,9 +22,18 @@ if TYPE_CHECKING:
     from hilum_rules.rule import Bundle, Enforce, Mode, Problem, Rule, RulesFile, RuleType
 
 __all__ = [
-    "Bundle", "Enforce", "Mode", "Problem", "Rule", "RuleType", "Rules", "RulesFile", "RulesSettings", "load_rules",
+    "Bundle",
+    "Enforce",
+    "Mode",
+    "Problem",
+    "Rule",
+    "RuleType",
+    "Rules",
+    "RulesFile",
+    "RulesSettings",
+    "load_rules",
     "open_session",
-]  # fmt: skip
+]
 
 # What the instance of a session implements: without it no call runs.
 gates = ("check_answer", "on_tool_call")

@@ -1,8 +1,8 @@
 """Markdown into blocks: headings, list items, rows of tables, paragraphs, code; each with its line.
 
-Only the structure of lines matters here, and no line may get lost, whatever it looks like: each one that is not blank ends up
-in exactly one block. (A parser for the whole of Markdown drops what is nested too deep, and takes longer to import than this
-takes for a hundred files.)
+Only the structure of lines matters here, and no line may get lost, whatever it looks like: each one
+that is not blank ends up in exactly one block. (A parser for the whole of Markdown drops what is
+nested too deep, and takes longer to import than this takes for a hundred files.)
 """
 
 from __future__ import annotations
@@ -16,19 +16,36 @@ from hilum_rules.comments import Fences
 
 Kind = Literal["heading", "item", "row", "text", "code", "tag", "line"]
 
-# No expression here looks at a part of a line twice (``*+`` gives nothing back): a line may be as long as the whole file.
+# No expression here looks at a part of a line twice (``*+`` gives nothing back): a line may be as
+# long as the whole file.
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:(?=[ \t]|$)|(?<=##)(?=[^#\s!])|(?=[\u3000-\U0010ffff]))")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _LINE = re.compile(r"[ \t]*+(?:([-*_])(?:[ \t]*+\1){2,}+|=+)[ \t]*+$")
 _ITEM = re.compile(
-    r"([ \t]*)((?:[-*+•‣◦·–]|\d{1,9}[.)]|[a-zA-Z][)])(?=[ \t]|$)|\d{1,3}(?:[、．）]|，(?!\d))|[（(]\d{1,3}[）)])([ \t]*)(.*)$"
+    r"([ \t]*)((?:[-*+•‣◦·–]|\d{1,9}[.)]|[a-zA-Z][)])(?=[ \t]|$)|\d{1,3}(?:[、．）]|，"
+    r"(?!\d))|[（(]\d{1,3}[）)])([ \t]*)(.*)$"
 )
 _ROW = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
 _TAG = re.compile(r"[ \t]*<(/?)([A-Za-z][\w.:-]*)(?:\s[^<>]*)?(/?)>[ \t]*$")
 _QUOTE = re.compile(r" {0,3}>[ ]?")
 _LABEL = re.compile(r"(\*\*|__)[^*_\n]{1,60}(?:[:：]\1|\1[ \t]*[:：])")
 _VOID = frozenset(
-    {"br", "hr", "img", "p", "div", "center", "summary", "details", "a", "b", "i", "picture", "source", "sub"}
+    {
+        "br",
+        "hr",
+        "img",
+        "p",
+        "div",
+        "center",
+        "summary",
+        "details",
+        "a",
+        "b",
+        "i",
+        "picture",
+        "source",
+        "sub",
+    }
 )
 SHORT_HEADING = 80
 
@@ -36,8 +53,9 @@ SHORT_HEADING = 80
 class Block(NamedTuple):
     """A piece of a text.
 
-    ``level`` is the depth of a heading (1 to 6) or of a list item (from 0); with a tag 1 for one that opens and -1 for one
-    that closes. ``text`` has no list marks, and of a row the cells, named by the head of the table.
+    ``level`` is the depth of a heading (1 to 6) or of a list item (from 0); with a tag 1 for one
+    that opens and -1 for one that closes. ``text`` has no list marks, and of a row the cells, named
+    by the head of the table.
     """
 
     kind: Kind
@@ -60,7 +78,10 @@ def blocks(lines: Sequence[str]) -> list[Block]:
 
 
 class _Reader:
-    """One pass over the lines. What is open is ``part``: the lines of a paragraph or of a list item."""
+    """One pass over the lines.
+
+    What is open is ``part``: the lines of a paragraph or of a list item.
+    """
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -80,7 +101,10 @@ class _Reader:
         for number, given in enumerate(self.lines, 1):
             line = _unquoted(given, self.quoted if self.fences.mark else 99)
             if self.fences.code(line):
-                self.quoted = self.quoted if self.code else given[: len(given) - len(line)].count(">")
+                if self.code:
+                    self.quoted = self.quoted
+                else:
+                    self.quoted = given[: len(given) - len(line)].count(">")
                 yield from self.fence(number, line)
             elif not line.strip():
                 yield from self.end_table()
@@ -98,9 +122,12 @@ class _Reader:
     def close(self) -> Iterator[Block]:
         """End the open paragraph or list item."""
         if self.part:
-            first, rest = self.part[0].strip(), dedent("\n".join(self.part[1:]))
+            first = self.part[0].strip()
+            rest = dedent("\n".join(self.part[1:]))
             kind: Kind = "item" if self.indents else "text"
-            yield Block(kind, self.part_at, f"{first}\n{rest}".strip(), max(len(self.indents) - 1, 0))
+            yield Block(
+                kind, self.part_at, f"{first}\n{rest}".strip(), max(len(self.indents) - 1, 0)
+            )
         self.part = []
 
     def end_table(self) -> Iterator[Block]:
@@ -136,19 +163,26 @@ class _Reader:
         following = _unquoted(self.lines[number]) if number < len(self.lines) else ""
         if self.head:
             if "|" in line:
-                if not (_ROW.match(line) and "-" in line) and (row := _named(self.head, _cells(line))):
+                if not (_ROW.match(line) and "-" in line) and (
+                    row := _named(self.head, _cells(line))
+                ):
                     self.head_at = 0
                     yield Block("row", number, row)
                 return
             yield from self.end_table()
         if "|" in line and "|" in following and _ROW.match(following) and not _ITEM.match(line):
             yield from self.leave()
-            self.head, self.head_at = _cells(line), number
+            self.head = _cells(line)
+            self.head_at = number
             yield Block("line", number, line.strip())
         elif match := _HEADING.match(line):
             yield from self.leave()
             title = _title(line[match.end() :])
-            yield Block("heading", number, title, len(match[1])) if title else Block("line", number, line.strip())
+            yield (
+                Block("heading", number, title, len(match[1]))
+                if title
+                else Block("line", number, line.strip())
+            )
         elif self.underlined(line):
             yield Block("heading", self.part_at, self.part[0].strip(), 1 if "=" in line else 2)
             self.part = []
@@ -164,21 +198,24 @@ class _Reader:
             yield from self.text(number, line)
 
     def underlined(self, line: str) -> bool:
-        """Whether this line makes a heading of the paragraph above it."""
+        """Return whether this line makes a heading of the paragraph above it."""
         alone = len(self.part) == 1 and not self.indents and not self.blank
         return alone and bool(_UNDERLINE.match(line)) and len(self.part[0]) <= SHORT_HEADING
 
     def item(self, number: int, match: re.Match[str]) -> Iterator[Block]:
         """A list item begins."""
         indent = _width(match[1])
-        if not self.indents and indent >= 4 and self.part and not self.blank:  # the wrapped line of a paragraph
+        if (
+            not self.indents and indent >= 4 and self.part and not self.blank
+        ):  # the wrapped line of a paragraph
             self.part.append(match[0].rstrip())
             return
         yield from self.close()
         while self.indents and indent < self.indents[-1] + 2:
             self.indents.pop()
         self.indents.append(indent)
-        self.part, self.part_at = [match[4]], number
+        self.part = [match[4]]
+        self.part_at = number
 
     def text(self, number: int, line: str) -> Iterator[Block]:
         """A line of a paragraph, of its own or of a list item."""
@@ -187,8 +224,10 @@ class _Reader:
             while self.indents and _width(line) <= self.indents[-1]:
                 self.indents.pop()
             if self.indents:
-                # It goes on with an item further out, whose text is given already: an item of its own at that depth.
-                self.part, self.part_at = [line], number
+                # It goes on with an item further out, whose text is given already: an item of its
+                # own at that depth.
+                self.part = [line]
+                self.part_at = number
                 return
         if not self.part:
             self.part_at = number
@@ -204,13 +243,16 @@ def _title(text: str) -> str:
     """The text of a heading, without the marks that may close it: ``## Title ##``."""
     text = text.strip()
     open_end = text.rstrip("#")
-    return open_end.rstrip() if not open_end or open_end[-1] in " \t" else text
+    if not open_end or open_end[-1] in " \t":
+        return open_end.rstrip()
+    return text
 
 
 def _unquoted(line: str, most: int = 99) -> str:
     """A line without the marks of ``most`` quotations."""
     while most and (match := _QUOTE.match(line)):
-        line, most = line[match.end() :], most - 1
+        line = line[match.end() :]
+        most = most - 1
     return line
 
 
@@ -223,7 +265,9 @@ def _width(line: str) -> int:
 def _dedent(lines: Sequence[str]) -> str:
     """Code without the indentation of its fence."""
     indent = len(lines[0]) - len(lines[0].lstrip(" \t"))
-    return "\n".join(line[indent:] if not line[:indent].strip() else line.lstrip() for line in lines)
+    return "\n".join(
+        line[indent:] if not line[:indent].strip() else line.lstrip() for line in lines
+    )
 
 
 def _cells(line: str) -> list[str]:
@@ -236,4 +280,8 @@ def _cells(line: str) -> list[str]:
 def _named(head: list[str], cells: list[str]) -> str:
     """Write a row with the names of its columns."""
     names = [*head, *[""] * (len(cells) - len(head))]
-    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=False) if cell)
+    return "; ".join(
+        f"{name}: {cell}" if name else cell
+        for name, cell in zip(names, cells, strict=False)
+        if cell
+    )

@@ -1,4 +1,5 @@
-"""HTML comments: a person who looks at the page does not see them, so a model does not read them either.
+"""HTML comments: a person who looks at the page does not see them, so a model does not read them
+either.
 
 They are taken out, and that is told; one that begins with ``enforce:`` is a line for hilum.
 """
@@ -20,7 +21,7 @@ class Fences:
         """What the fence was opened with, empty outside of code."""
 
     def code(self, line: str) -> bool:
-        """Whether this line is in fenced code, or opens or closes it."""
+        """Return whether this line is in fenced code, or opens or closes it."""
         found = _FENCE.match(line)
         if not self.mark:
             if found:
@@ -32,7 +33,9 @@ class Fences:
 
 
 def spans(line: str) -> Iterator[tuple[int, int]]:
-    """Give where spans of code begin and end: from a run of backticks to the next one of the same length."""
+    """Yield where spans of code begin and end: from a run of backticks to the next one of the same
+    length.
+    """
     runs = [match.span() for match in re.finditer("`+", line)]
     partners: dict[int, int] = {}
     closing = [0] * len(runs)
@@ -49,14 +52,18 @@ def spans(line: str) -> Iterator[tuple[int, int]]:
 
 def without_spans(line: str) -> str:
     """Put spaces in the place of spans of code."""
-    kept, at = "", 0
+    kept = ""
+    at = 0
     for begins, ends in spans(line) if "`" in line else ():
-        kept, at = f"{kept}{line[at:begins]}{' ' * (ends - begins)}", ends
+        kept = f"{kept}{line[at:begins]}{' ' * (ends - begins)}"
+        at = ends
     return kept + line[at:]
 
 
 class Comment(NamedTuple):
-    """A comment: where it begins, from 1, how many lines it has, its text, and whether it ends at all."""
+    """A comment: where it begins, from 1, how many lines it has, its text, and whether it ends at
+    all.
+    """
 
     line: int
     lines: int
@@ -67,9 +74,13 @@ class Comment(NamedTuple):
 def without_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
     """Take the HTML comments out of a text; there are as many lines as before.
 
-    What stands in code stays, and so does what is opened and never closed: it would take everything below it along.
+    What stands in code stays, and so does what is opened and never closed: it would take everything
+    below it along.
     """
-    lines, found, fences, number = list(given), list[Comment](), Fences(), 0
+    lines = list(given)
+    found = list[Comment]()
+    fences = Fences()
+    number = 0
     while number < len(lines):
         if fences.code(lines[number]) or "<!--" not in lines[number]:
             number += 1
@@ -93,9 +104,13 @@ def without_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
 
 
 def _inline(line: str, number: int, found: list[Comment]) -> tuple[str, int]:
-    """Take out the comments that end on their line; gives what is left, and where one begins that goes on, or -1."""
+    """Take out the comments that end on their line.
+
+    Gives what is left, and where one begins that goes on, or -1.
+    """
     plain = without_spans(line)
-    kept, at = "", 0
+    kept = ""
+    at = 0
     while (start := plain.find("<!--", at)) >= 0:
         kept += line[at:start]
         end = line.find("-->", start + 4)

@@ -1,4 +1,6 @@
-"""The rules that hold now: what was found, what of it is in play, and whether any of it changed on disk."""
+"""The rules that hold now: what was found, what of it is in play, and whether any of it changed on
+disk.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ if TYPE_CHECKING:
 MOST_LISTED = 200
 """Files that one pattern of the setting ``rules.files`` may give."""
 MOST_FOLDERS = 400
-"""Nested folders without rules that are watched for some: the last that were used. Those with rules are kept, all of them."""
+"""Nested folders without rules that are watched for some: the last that were used.
+
+Those with rules are kept, all of them.
+"""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -47,7 +52,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     numbers: dict[str, int] = msgspec.field(default_factory=dict)
 
     def numbered(self) -> Iterator[tuple[str, RulesFile, Rule]]:
-        """Give all rules with their numbers: ``2.5`` is the fifth of the second file."""
+        """Yield all rules with their numbers: ``2.5`` is the fifth of the second file."""
         for file in self.files:
             for index, rule in enumerate(file.rules, 1):
                 yield f"{self.numbers[file.path]}.{index}", file, rule
@@ -63,7 +68,9 @@ class Current:
     """
 
     def __init__(self, where: Where, settings: RulesSettings, kind: str = "main") -> None:
-        self.where, self.settings, self.kind = where, settings, kind
+        self.where = where
+        self.settings = settings
+        self.kind = kind
         self.nested: dict[PurePosixPath, bool] = {}  # whether there are rules in it
         self.playing: set[str] = set()
         self.touched: dict[str, None] = {}
@@ -87,7 +94,7 @@ class Current:
         return self.snapshot.bundle.source_hash != before
 
     def _moved(self) -> bool:
-        """Whether a folder that may hold rules has other names in it than before."""
+        """Return whether a folder that may hold rules has other names in it than before."""
         return any(stamp(folder) != before for folder, before in self._stamps.items())
 
     def _load(self) -> None:
@@ -95,12 +102,18 @@ class Current:
         found = [one for one in self._found(looking) if not self._skipped(one)]
         # Taken before the files are read: what changes meanwhile is seen at the next look.
         self._stamps = {folder: stamp(folder) for folder in looking.watched}
-        files, kept_out = self._read(found) if found or self.settings.text or self.snapshot.files else ([], [])
+        files, kept_out = (
+            self._read(found) if found or self.settings.text or self.snapshot.files else ([], [])
+        )
         numbers = self.snapshot.numbers
         for file in files:
             if file.rules:
                 numbers.setdefault(file.path, len(numbers) + 1)
-        problems = [*looking.problems, *kept_out, *(problem for file in files for problem in file.problems)]
+        problems = [
+            *looking.problems,
+            *kept_out,
+            *(problem for file in files for problem in file.problems),
+        ]
         # Set once and whole: a call may be judged by it while this thread is at work.
         new = Snapshot(tuple(files), (), Bundle(), tuple(dict.fromkeys(problems)), numbers)
         self._play(new.files, self.touched)
@@ -128,7 +141,9 @@ class Current:
         """The files that the user's settings name."""
         for pattern in self.settings.files:
             full = os.path.join(self.where.workspace, os.path.expanduser(pattern))
-            paths = sorted(islice(glob.iglob(full, recursive=True, include_hidden=True), MOST_LISTED))
+            paths = sorted(
+                islice(glob.iglob(full, recursive=True, include_hidden=True), MOST_LISTED)
+            )
             if not paths:
                 why = "Not read: the setting rules.files names it, and there is no such file."
                 looking.problems.append(Problem(pattern, 0, why, fatal=True))
@@ -148,18 +163,28 @@ class Current:
     def _skipped(self, found: Found) -> bool:
         if not self.settings.skip:
             return False
-        return bool(self._matcher(tuple(self.settings.skip)).match_file(re.sub(r"^(?:~/|(?:\.\./)+)", "", found.shown)))
+        return bool(
+            self._matcher(tuple(self.settings.skip)).match_file(
+                re.sub(r"^(?:~/|(?:\.\./)+)", "", found.shown)
+            )
+        )
 
     def _kept_out(self, files: list[RulesFile]) -> tuple[list[RulesFile], list[Problem]]:
-        """Take out the files that rules keep out of this kind of session: those of the user only by the user's own rules."""
-        rules = [(file.origin, rule) for file in files for rule in file.rules if rule.check is not None]
+        """Take out the files that rules keep out of this kind of session: those of the user only by
+        the user's own rules.
+        """
+        rules = [
+            (file.origin, rule) for file in files for rule in file.rules if rule.check is not None
+        ]
         if not rules:
             return files, []
         from hilum_rules import checks
 
-        every, own = [rule for _, rule in rules], [rule for origin, rule in rules if origin != "project"]
+        every = [rule for _, rule in rules]
+        own = [rule for origin, rule in rules if origin != "project"]
         against = {"settings": [], "user": own, "project": every}
-        kept, problems = [], list[Problem]()
+        kept = []
+        problems = list[Problem]()
         for file in files:
             why = checks.may_load(against[file.origin], file.path, self.kind)
             if why:
@@ -169,14 +194,16 @@ class Current:
         return kept, problems
 
     def sources(self) -> Iterator[Path]:
-        """Give the files that rules which are enforced now stand in, links followed, and what would take a file's place."""
+        """Yield the files that rules which are enforced now stand in, links followed, and what
+        would take a file's place.
+        """
         for file in self.snapshot.active:
             if any(rule.check is not None for rule in file.rules):
                 yield from (Path(os.path.realpath(path)) for path in file.sources)
                 if file.real is not None and file.dialect == "agents":
                     yield file.real.with_name(OVERRIDE)
 
-    # --- what is in play ----------------------------------------------------------------------------------------------
+    # --- what is in play --------------------------------------------------------------------------
 
     def touch(self, paths: Iterable[str]) -> bool:
         """Note files that a tool or the user has in hand; says whether rules came into play by it.
@@ -212,7 +239,9 @@ class Current:
         return found
 
     def _folders(self, path: str) -> Iterator[PurePosixPath]:
-        """The nested folders that a path lies in, itself if it is one, that are new and may hold files of a project."""
+        """The nested folders that a path lies in, itself if it is one, that are new and may hold
+        files of a project.
+        """
         inner = PurePosixPath(path)
         for folder in (*reversed(inner.parents), inner):
             if not folder.parts or folder.parts[0] == ".git" or folder in self.nested:
@@ -221,17 +250,30 @@ class Current:
                 yield folder
 
     def _play(self, files: Iterable[RulesFile], paths: Iterable[str]) -> bool:
-        """Put files into play whose globs match, or that are in hand themselves; says whether any came into play."""
-        waiting = [file for file in files if file.mode is not Mode.ALWAYS and file.path not in self.playing]
+        """Put files into play whose globs match, or that are in hand themselves.
+
+        Says whether any came into play.
+        """
+        waiting = [
+            file for file in files if file.mode is not Mode.ALWAYS and file.path not in self.playing
+        ]
         before = len(self.playing)
         for path in paths if waiting else ():
-            self.playing |= {file.path for file in waiting if path == file.path or self._matches(file, path)}
+            self.playing |= {
+                file.path for file in waiting if path == file.path or self._matches(file, path)
+            }
         return len(self.playing) > before
 
     def name(self, text: str) -> bool:
         """Put files into play that a text names, ``@name``; says whether any came into play."""
-        words = {word.rstrip(".,:;!?)") for word in re.findall(r"(?<![\w@])@([\w./\-]+)", text[:50_000])}
-        named = {file.path for file in self.snapshot.files if file.mode is not Mode.ALWAYS and words & _names(file)}
+        words = {
+            word.rstrip(".,:;!?)") for word in re.findall(r"(?<![\w@])@([\w./\-]+)", text[:50_000])
+        }
+        named = {
+            file.path
+            for file in self.snapshot.files
+            if file.mode is not Mode.ALWAYS and words & _names(file)
+        }
         named -= self.playing
         self.playing |= named
         if named:
@@ -246,7 +288,11 @@ class Current:
             return False
         from hilum_rules.fields import patterns_of
 
-        return bool(self._matcher(tuple(patterns_of(file.globs))).match_file(full.relative_to(file.base).as_posix()))
+        return bool(
+            self._matcher(tuple(patterns_of(file.globs))).match_file(
+                full.relative_to(file.base).as_posix()
+            )
+        )
 
     def _matcher(self, patterns: tuple[str, ...]) -> Any:
         if patterns not in self._matchers:
@@ -256,11 +302,17 @@ class Current:
         return self._matchers[patterns]
 
     def _settled(self, snapshot: Snapshot) -> Snapshot:
-        """Give a snapshot with the bundle of what is in play."""
-        active = tuple(file for file in snapshot.files if file.mode is Mode.ALWAYS or file.path in self.playing)
-        digest = hashlib.sha256("\n".join(f"{file.path} {file.source_hash}" for file in active).encode()).hexdigest()
+        """Return a snapshot with the bundle of what is in play."""
+        active = tuple(
+            file for file in snapshot.files if file.mode is Mode.ALWAYS or file.path in self.playing
+        )
+        digest = hashlib.sha256(
+            "\n".join(f"{file.path} {file.source_hash}" for file in active).encode()
+        ).hexdigest()
         rules = tuple(rule for file in active for rule in file.rules)
-        return msgspec.structs.replace(snapshot, active=active, bundle=Bundle(rules, digest, snapshot.problems))
+        return msgspec.structs.replace(
+            snapshot, active=active, bundle=Bundle(rules, digest, snapshot.problems)
+        )
 
 
 def _names(file: RulesFile) -> set[str]:

@@ -1,8 +1,9 @@
 """Characters that a person does not see and a model reads: made visible, and told.
 
-Text can be hidden in tags, in runs of variation selectors and in zero-width characters, and be shown in another order than it
-stands by bidirectional controls. What is at home in ordinary writing stays: joiners inside of emoji and of scripts that need
-them, and a variation selector behind the character that it styles.
+Text can be hidden in tags, in runs of variation selectors and in zero-width characters, and be
+shown in another order than it stands by bidirectional controls. What is at home in ordinary writing
+stays: joiners inside of emoji and of scripts that need them, and a variation selector behind the
+character that it styles.
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ _JOINERS = r"\u200c\u200d"
 
 @cache
 def _hidden() -> re.Pattern[str]:
-    stands_alone = rf"(?<![\u00a9\u00ae\u0023\u002a0-9\u2000-\uffff\U00010000-\U0010ffff])[{_VARIATION}]"
+    stands_alone = (
+        rf"(?<![\u00a9\u00ae\u0023\u002a0-9\u2000-\uffff\U00010000-\U0010ffff])[{_VARIATION}]"
+    )
     in_a_run = rf"(?<=[{_VARIATION}])[{_VARIATION}]"
-    outside_of_scripts = rf"(?<![\u0300-\U0010ffff])[{_JOINERS}]|[{_JOINERS}](?![\u0300-\U0010ffff])"
+    outside_of_scripts = (
+        rf"(?<![\u0300-\U0010ffff])[{_JOINERS}]|[{_JOINERS}](?![\u0300-\U0010ffff])"
+    )
     return re.compile(rf"[{_ALWAYS}]|{in_a_run}|{stands_alone}|{outside_of_scripts}")
 
 
@@ -34,7 +39,8 @@ def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
         text: With line ends ``\\n``.
 
     Returns:
-        The text with as many lines as before, and for each line with hidden characters its number, from 1, and how many.
+        The text with as many lines as before, and for each line with hidden characters its number,
+        from 1, and how many.
     """
     if text.isascii() and text.isprintable():
         return text, []

@@ -1,4 +1,7 @@
-"""Imports, ``@docs/style.md``: followed to a depth, ended at cycles, kept inside; and the same text only once."""
+"""Imports, ``@docs/style.md``: followed to a depth, ended at cycles, kept inside.
+
+And the same text only once.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,16 @@ MOST_NAMES = 1_000
 """Names of all files together that are looked at: a file may hold tens of thousands."""
 _ENDINGS = (".md", ".mdc", ".markdown", ".txt", ".rst", "")
 _IMPORTING = frozenset(
-    {"agents", "claude", "claude-rules", "gemini", "copilot", "markdown", "cursorrules", "instructions"}
+    {
+        "agents",
+        "claude",
+        "claude-rules",
+        "gemini",
+        "copilot",
+        "markdown",
+        "cursorrules",
+        "instructions",
+    }
 )
 
 Flat = tuple[Draft, str, tuple[str, ...]]
@@ -49,9 +61,14 @@ class Importing:
     """
 
     def __init__(
-        self, where: Where, allowed: list[Path], parse: Callable[[Path, str, Workspace], Parsed | str]
+        self,
+        where: Where,
+        allowed: list[Path],
+        parse: Callable[[Path, str, Workspace], Parsed | str],
     ) -> None:
-        self.where, self.allowed, self.parse = where, allowed, parse
+        self.where = where
+        self.allowed = allowed
+        self.parse = parse
         self._given: dict[tuple[str, Path | str], list[tuple[PurePosixPath, str]]] = {}
         self._problems: list[Problem] = []
         self._sources: list[tuple[Path, str]] = []
@@ -60,14 +77,21 @@ class Importing:
         self._always = True
 
     def taken(self) -> tuple[list[Problem], list[tuple[Path, str]]]:
-        """Give the problems and the files read since the last time."""
+        """Return the problems and the files read since the last time."""
         given = self._problems, self._sources
-        self._problems, self._sources = [], []
+        self._problems = []
+        self._sources = []
         return given
 
     def twin(self, parsed: Parsed, found: Found, always: bool) -> str:
-        """Give the file that has brought this text already, for the same folder or one above; notes it if none has."""
-        keys: list[tuple[str, Path | str]] = [("file", parsed.source.real), ("text", parsed.text_hash)]
+        """Return the file that has brought this text already, for the same folder or one above.
+
+        Notes it if none has.
+        """
+        keys: list[tuple[str, Path | str]] = [
+            ("file", parsed.source.real),
+            ("text", parsed.text_hash),
+        ]
         for key in keys:
             for folder, shown in self._given.get(key, ()):
                 if found.folder.is_relative_to(folder) and parsed.drafts:
@@ -78,12 +102,13 @@ class Importing:
         return ""
 
     def flat(self, parsed: Parsed, found: Found, always: bool = True) -> Iterator[Flat]:
-        """Give the drafts of a file, and in their places those of the files that it imports.
+        """Yield the drafts of a file, and in their places those of the files that it imports.
 
         Args:
             parsed: The file.
             found: Where it was found.
-            always: Whether its rules are in play at all times: only then is what it imports given once and for all.
+            always: Whether its rules are in play at all times: only then is what it imports given
+                once and for all.
         """
         self._always = always
         yield from self._flat(parsed, found, [_Step(parsed.source.real, found.shown, ())])
@@ -91,18 +116,27 @@ class Importing:
     def _flat(self, parsed: Parsed, found: Found, trail: list[_Step]) -> Iterator[Flat]:
         here = trail[-1]
         for draft in parsed.drafts:
-            named = list(dict.fromkeys(imports(draft.content))) if found.dialect in _IMPORTING else []
+            if found.dialect in _IMPORTING:
+                named = list(dict.fromkeys(imports(draft.content)))
+            else:
+                named = []
             followed = [(name, self._one(name, draft, found, trail)) for name in named]
             inner = [(name, list(flat)) for name, flat in followed if flat is not None]
             names = {f"@{name}" for name, _ in inner}
-            lines = [line for line in draft.content.split("\n") if not (names and {*line.split()} <= names)]
+            lines = [
+                line
+                for line in draft.content.split("\n")
+                if not (names and {*line.split()} <= names)
+            ]
             if any(lines):
                 kept = attrs.evolve(draft, content="\n".join(lines)) if inner else draft
                 yield kept, here.shown, here.titles
             for _, drafts in inner:
                 yield from drafts
 
-    def _one(self, name: str, draft: Draft, found: Found, trail: list[_Step]) -> Iterator[Flat] | None:
+    def _one(
+        self, name: str, draft: Draft, found: Found, trail: list[_Step]
+    ) -> Iterator[Flat] | None:
         """Follow an import, ``None`` if it is none or is not followed."""
         here = trail[-1]
 
@@ -113,17 +147,21 @@ class Importing:
         if self._names > MOST_NAMES:
             if self._names == MOST_NAMES + 1:
                 told(
-                    f"is not imported, nor is what is named after it: more than {MOST_NAMES:,} names are not looked at."
+                    f"is not imported, nor is what is named after it: more than {MOST_NAMES:,}"
+                    " names are not looked at."
                 )
             return None
         path = self._path(name, here.real)
-        looks_so = name.startswith(("./", "../", "~/", "/")) or Path(name).suffix.lower() in _ENDINGS[:-1]
+        looks_so = (
+            name.startswith(("./", "../", "~/", "/")) or Path(name).suffix.lower() in _ENDINGS[:-1]
+        )
         real = Path(os.path.realpath(path))
         fence = self._fence(real, found)
         if fence is None:
             if looks_so:
                 told(
-                    "is not imported: it is outside of the project. The setting rules.import_from may allow its folder."
+                    "is not imported: it is outside of the project. The setting rules.import_from"
+                    " may allow its folder."
                 )
             return None
         if not os.path.lexists(path) or os.path.isdir(real):
@@ -138,7 +176,10 @@ class Importing:
             told("is named and not imported: it is no Markdown and no text.")
             return None
         if real in {step.real for step in trail}:
-            told(f"is not imported again: {' imports '.join(step.shown for step in trail)} imports it.")
+            told(
+                f"is not imported again: {' imports '.join(step.shown for step in trail)}"
+                " imports it."
+            )
             return None
         if len(trail) > DEEPEST or self._count >= MOST_IMPORTS:
             told(
@@ -154,7 +195,8 @@ class Importing:
             return None
         shown = self.where.shown(real)
         inner = found._replace(shown=shown, path=real)
-        if twin := self.twin(parsed, inner, self._always):
+        twin = self.twin(parsed, inner, self._always)
+        if twin:
             told(f"is not imported: its text is that of {twin}, which is read already.")
             return iter(())
         self._sources.append((real, parsed.hash))
@@ -164,13 +206,16 @@ class Importing:
 
     def _path(self, name: str, importer: Path) -> Path:
         plain = name.replace("\\", "/")
-        return self.where.home / plain[2:] if plain.startswith("~/") else importer.parent / plain
+        if plain.startswith("~/"):
+            return self.where.home / plain[2:]
+        return importer.parent / plain
 
     def _fence(self, real: Path, found: Found) -> Workspace | None:
-        """Give the folder that an imported file may be in, if it is in one."""
+        """Return the folder that an imported file may be in, if it is in one."""
         folders = [self.where.top]
         if found.origin == "user":
-            # Below the folder of the user's own file: ~/.claude/CLAUDE.md may import from ~/.claude.
+            # Below the folder of the user's own file: ~/.claude/CLAUDE.md may import from
+            # ~/.claude.
             folders += [self.where.config, *self._homes()]
         folders += self.allowed
         for folder in folders:

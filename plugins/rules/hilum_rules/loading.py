@@ -1,4 +1,6 @@
-"""Files of rules as they hold together: imports followed, the same text once, each rule with its type, its id and its check."""
+"""Files of rules as they hold together: imports followed, the same text once, each rule with its
+type, its id and its check.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class Parsed:
 
 
 class Loader:
-    """Reads files and remembers what it read, so that only what changed is read again. Blocks; one thread at a time.
+    """Reads files and remembers what it read, so that only what changed is read again.
+
+    Blocks; one thread at a time.
 
     Args:
         where: The places of the workspace.
@@ -58,14 +62,15 @@ class Loader:
     """
 
     def __init__(self, where: Where, limit: int = 100_000, import_from: Iterable[str] = ()) -> None:
-        self.where, self.limit = where, limit
+        self.where = where
+        self.limit = limit
         self.allowed = [Path(folder).expanduser() for folder in import_from]
         self._parsed: dict[tuple[Path, str], Parsed | str] = {}
         self._stamps: dict[Path, Stamp | None] = {}
         self._made_rules: dict[tuple[object, ...], tuple[tuple[Rule, ...], list[Problem]]] = {}
         self._compiled: dict[tuple[object, ...], Judged] = {}
 
-    # --- files by themselves ------------------------------------------------------------------------------------------
+    # --- files by themselves ----------------------------------------------------------------------
 
     def parse(self, path: Path, dialect: str, fence: Workspace) -> Parsed | str:
         """Read and take apart a file, or say why it cannot be read."""
@@ -82,11 +87,14 @@ class Loader:
         except Unread as error:
             self._parsed[path, dialect] = str(error)
             return str(error)
-        if why := self._secret(source.real):
+        why = self._secret(source.real)
+        if why:
             self._parsed[path, dialect] = why
             return why
         digest = hashlib.sha256(source.data).hexdigest()
-        if not (isinstance(known, Parsed) and known.hash == digest and known.source.size == source.size):
+        if not (
+            isinstance(known, Parsed) and known.hash == digest and known.source.size == source.size
+        ):
             known = _parse(source, dialect, digest)
         known = attrs.evolve(known, source=source, read_at=time.time_ns())
         self._stamps[path] = source.stamp
@@ -94,15 +102,22 @@ class Loader:
         return known
 
     def _secret(self, real: Path) -> str:
-        """Say why the text of a file gets to no model, though a repository imports it, or has a link to it."""
+        """Return why the text of a file gets to no model, though a repository imports it, or has a
+        link to it.
+        """
         from hilum_guard import secret_file
 
         top = self.where.top
-        why = secret_file(real.relative_to(top).as_posix() if real.is_relative_to(top) else real.name)
+        why = secret_file(
+            real.relative_to(top).as_posix() if real.is_relative_to(top) else real.name
+        )
         return f"It is kept from models: {why}." if why else ""
 
     def changed(self) -> bool:
-        """Whether a file that was read before, or was missing, is another one now. Cheap: a look at each."""
+        """Return whether a file that was read before, or was missing, is another one now.
+
+        Cheap: a look at each.
+        """
         for path, before in self._stamps.items():
             if stamp(path) != before:
                 return True
@@ -111,10 +126,12 @@ class Loader:
             and known.read_at - known.source.stamp.modified <= RACY
             and self._differs(path, known)
             for (path, _), known in self._parsed.items()
-        )  # fmt: skip
+        )
 
     def _differs(self, path: Path, known: Parsed) -> bool:
-        """Whether a file that was written just before it was read has another content by now."""
+        """Return whether a file that was written just before it was read has another content by
+        now.
+        """
         try:
             source = read(path, Workspace("/"), self.limit)
         except Unread:
@@ -133,9 +150,11 @@ class Loader:
 
     def end(self) -> None:
         """Forget the files that were not read again."""
-        self._parsed = {key: parsed for key, parsed in self._parsed.items() if key[0] in self._stamps}
+        self._parsed = {
+            key: parsed for key, parsed in self._parsed.items() if key[0] in self._stamps
+        }
 
-    # --- files together -----------------------------------------------------------------------------------------------
+    # --- files together ---------------------------------------------------------------------------
 
     def load(self, found: Iterable[Found]) -> list[RulesFile]:
         """Read files in their order; what was there before is not given again."""
@@ -149,24 +168,39 @@ class Loader:
             shown = f"settings: rules.text {number}"
             found = Found(Path(), shown, "agents", Workspace(self.where.workspace), "settings")
             parsed = _parse(
-                Source(Path(), text.encode(), len(text), Stamp(0, 0, 0, 0, 0)), "settings", _digest(text.encode())
+                Source(Path(), text.encode(), len(text), Stamp(0, 0, 0, 0, 0)),
+                "settings",
+                _digest(text.encode()),
             )
-            made.append(self._made(found, parsed, [(draft, shown, ()) for draft in parsed.drafts], (), real=None))
+            made.append(
+                self._made(
+                    found, parsed, [(draft, shown, ()) for draft in parsed.drafts], (), real=None
+                )
+            )
         return made
 
     def _file(self, found: Found, importing: Importing) -> RulesFile:
         parsed = self.parse(found.path, found.dialect, found.fence)
         empty = RulesFile(
-            found.shown, found.path, found.dialect, found.origin, found.folder, name=found.name, base=found.base
-        )  # fmt: skip
+            found.shown,
+            found.path,
+            found.dialect,
+            found.origin,
+            found.folder,
+            name=found.name,
+            base=found.base,
+        )
         if isinstance(parsed, str):
             return msgspec.structs.replace(
                 empty, problems=(Problem(found.shown, 0, f"Not read: {parsed}", fatal=True),)
             )
         always = parsed.fields.mode is Mode.ALWAYS
-        if twin := importing.twin(parsed, found, always):
+        twin = importing.twin(parsed, found, always)
+        if twin:
             why = f"Its text is that of {twin}, which is read already: it stands once."
-            return msgspec.structs.replace(empty, problems=(Problem(found.shown, 0, why),), source_hash=parsed.hash)
+            return msgspec.structs.replace(
+                empty, problems=(Problem(found.shown, 0, why),), source_hash=parsed.hash
+            )
         flat = list(importing.flat(parsed, found, always))
         return self._made(found, parsed, flat, importing.taken(), real=found.path)
 
@@ -181,22 +215,35 @@ class Loader:
         problems = [Problem(found.shown, line, message) for line, message in parsed.problems]
         more, sources = imported or ([], [])
         digest = _digest(
-            "\n".join([found.shown, parsed.hash, *(f"{path} {hash_}" for path, hash_ in sources)]).encode(
-                errors="replace"
-            )
+            "\n".join(
+                [found.shown, parsed.hash, *(f"{path} {hash_}" for path, hash_ in sources)]
+            ).encode(errors="replace")
         )
         rules, wrong = self._kept(found, flat, digest)
         problems += wrong
         if not rules and not problems and not more:
             problems.append(Problem(found.shown, 0, "There are no rules in it."))
         return RulesFile(
-            found.shown, real, found.dialect, found.origin, found.folder, parsed.fields.mode, parsed.fields.globs,
-            parsed.fields.description, found.name, rules, _bounded([*problems, *more]), digest,
-            (*([real] if real else []), *(path for path, _ in sources)), found.base,
-        )  # fmt: skip
+            found.shown,
+            real,
+            found.dialect,
+            found.origin,
+            found.folder,
+            parsed.fields.mode,
+            parsed.fields.globs,
+            parsed.fields.description,
+            found.name,
+            rules,
+            _bounded([*problems, *more]),
+            digest,
+            (*([real] if real else []), *(path for path, _ in sources)),
+            found.base,
+        )
 
-    def _kept(self, found: Found, flat: list[Flat], digest: str) -> tuple[tuple[Rule, ...], list[Problem]]:
-        """Give the rules of a file, made anew only if it or what it imports is not as it was."""
+    def _kept(
+        self, found: Found, flat: list[Flat], digest: str
+    ) -> tuple[tuple[Rule, ...], list[Problem]]:
+        """Return the rules of a file, made anew only if it or what it imports is not as it was."""
         key = digest, found.folder, tuple((draft.line, path) for draft, path, _ in flat)
         if key not in self._made_rules:
             while len(self._made_rules) >= MOST_KEPT:
@@ -209,9 +256,14 @@ class Loader:
         seen: dict[str, int] = {}
         for draft, path, above in flat:
             titles = (*above, *draft.titles)
-            kind = RuleType.HARD_CONSTRAINT if draft.enforce else type_of([*titles, *_short(draft.lead)])
+            if draft.enforce:
+                kind = RuleType.HARD_CONSTRAINT
+            else:
+                kind = type_of([*titles, *_short(draft.lead)])
             section = " > ".join(titles)
-            identity = _digest("\0".join([path, section, draft.lead, " ".join(draft.content.split())]).encode())[:10]
+            identity = _digest(
+                "\0".join([path, section, draft.lead, " ".join(draft.content.split())]).encode()
+            )[:10]
             seen[identity] = seen.get(identity, 0) + 1
             if seen[identity] > 1:
                 identity = f"{identity}-{seen[identity]}"
@@ -228,7 +280,9 @@ class Loader:
                 draft.enforce,
             )
             check, why, wrong = self._compile(rule)
-            problems += [Problem(path, rule.enforce[index].line, message) for index, message in wrong]
+            problems += [
+                Problem(path, rule.enforce[index].line, message) for index, message in wrong
+            ]
             yield msgspec.structs.replace(rule, check=check, why=why)
 
     def _compile(self, rule: Rule) -> Judged:
@@ -240,13 +294,21 @@ class Loader:
 
             if rule.enforce:
                 texts = [line.text for line in rule.enforce]
-                compiled, wrong = checks.compile_lines(texts, folder=rule.folder, sentence=rule.sentence)
+                compiled, wrong = checks.compile_lines(
+                    texts, folder=rule.folder, sentence=rule.sentence
+                )
             else:
                 meanings = completed(rule.sentence, title)
-                made = [checks.compile_rule(text, hard=rule.hard, folder=rule.folder) for text in meanings]
+                made = [
+                    checks.compile_rule(text, hard=rule.hard, folder=rule.folder)
+                    for text in meanings
+                ]
                 compiled = next((one for one in made if one.check), made[0])
                 if compiled.check and bounding:
-                    why = f"advice: it stands under {in_one_line(bounding)[:60]!r}, which may bound it"
+                    why = (
+                        f"advice: it stands under {in_one_line(bounding)[:60]!r}, which may"
+                        " bound it"
+                    )
                     compiled = checks.Compiled(None, why)
                 wrong = []
             self._compiled[key] = compiled.check, compiled.why, wrong
@@ -254,11 +316,15 @@ class Loader:
 
 
 def _parse(source: Source, dialect: str, digest: str) -> Parsed:
-    data, cut = source.data, ""
+    data = source.data
+    cut = ""
     if source.size > len(data):
         whole = data[: data.rfind(b"\n") + 1] or data
         lines = whole.count(b"\n") + 1
-        cut = f"What follows is not read: the file has {source.size:,} bytes, of which {len(whole):,} are."
+        cut = (
+            f"What follows is not read: the file has {source.size:,} bytes, of which {len(whole):,}"
+            " are."
+        )
         data = whole
     fields = read_fields(data, dialect)
     found, problems = drafts(fields.body, fields.line)
@@ -301,7 +367,8 @@ def load_rules(path: str | Path) -> RulesFile:
         path: The file.
 
     Returns:
-        Its rules and every problem. A file that cannot be read gives no rules and a fatal problem; nothing is raised.
+        Its rules and every problem. A file that cannot be read gives no rules and a fatal problem;
+        nothing is raised.
     """
     from hilum import config_folder
 

@@ -1,4 +1,6 @@
-"""The text of a rules file into drafts of rules: what stands in the file, before imports and types."""
+"""The text of a rules file into drafts of rules: what stands in the file, before imports and
+types.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from hilum_rules.comments import Comment, Fences, without_comments, without_span
 from hilum_rules.hidden import reveal
 from hilum_rules.rule import Enforce
 
-_ENFORCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+)?`?enforce[ \t]*[:：][ \t]*(.*?)`?[ \t]*$", re.IGNORECASE)
+_ENFORCE = re.compile(
+    r"[ \t>]*(?:[-*+][ \t]+)?`?enforce[ \t]*[:：][ \t]*(.*?)`?[ \t]*$", re.IGNORECASE
+)
 _BOLD = re.compile(r"(\*\*|__)(?!\s)([^\n]*?)\1[ \t]*[:：]?$")
 MOST_WORDS = 6
 """Words of a bold line, or of a line before a list, that is taken for a title."""
@@ -63,7 +67,10 @@ def drafts(text: str, first: int = 1) -> tuple[list[Draft], list[tuple[int, str]
     problems = [
         (
             line,
-            f"{count} hidden character{'s' * (count > 1)}, which you would not see and a model would read; shown as <U+…>.",
+            (
+                f"{count} hidden character{'s' * (count > 1)}, which you would not see and a model"
+                " would read; shown as <U+…>."
+            ),
         )
         for line, count in hidden
     ]
@@ -85,10 +92,12 @@ def drafts(text: str, first: int = 1) -> tuple[list[Draft], list[tuple[int, str]
     shift = first - 1
     return [
         attrs.evolve(
-            draft, line=draft.line + shift, enforce=tuple(Enforce(e.line + shift, e.text) for e in draft.enforce)
+            draft,
+            line=draft.line + shift,
+            enforce=tuple(Enforce(e.line + shift, e.text) for e in draft.enforce),
         )
         for draft in attached
-    ], [(line + shift, sentence) for line, sentence in problems]  # fmt: skip
+    ], [(line + shift, sentence) for line, sentence in problems]
 
 
 def _told(comment: Comment) -> str:
@@ -102,7 +111,8 @@ def _told(comment: Comment) -> str:
 
 def _checks(lines: list[str], comments: Sequence[Comment]) -> list[Enforce]:
     """Take the ``enforce:`` lines out of a text, those in comments too."""
-    found, fences = [], Fences()
+    found = []
+    fences = Fences()
     for number, line in enumerate(lines):
         if not fences.code(line) and (match := _ENFORCE.match(line)):
             found.append(Enforce(number + 1, match[1].strip()))
@@ -110,16 +120,22 @@ def _checks(lines: list[str], comments: Sequence[Comment]) -> list[Enforce]:
     for comment in comments:
         inner = comment.text.strip()
         if comment.closed and _ENFORCE.match(inner.split("\n")[0]):
-            start = comment.line + comment.text[: len(comment.text) - len(comment.text.lstrip())].count("\n")
+            start = comment.line + comment.text[
+                : len(comment.text) - len(comment.text.lstrip())
+            ].count("\n")
             for offset, line in enumerate(inner.split("\n")):
                 match = _ENFORCE.match(line)
-                if (rest := (match[1] if match else line).strip()):  # fmt: skip
+                rest = (match[1] if match else line).strip()
+                if rest:
                     found.append(Enforce(start + offset, rest))
     return sorted(found, key=lambda check: check.line)
 
 
 def _attach(found: list[Draft], sections: list[int], checks: list[Enforce]) -> list[Draft]:
-    """Give each ``enforce:`` line to the rule above it in its section; without one it is a rule of its own."""
+    """Return each ``enforce:`` line to the rule above it in its section.
+
+    Without one it is a rule of its own.
+    """
     from bisect import bisect_right
 
     for check in checks:
@@ -134,7 +150,9 @@ def _attach(found: list[Draft], sections: list[int], checks: list[Enforce]) -> l
                 if index + 1 < len(found) and not _between(sections, check, found[index + 1])
                 else ()
             )
-            found.insert(index + 1, Draft(f"enforce: {check.text}", check.line, titles, enforce=(check,)))
+            found.insert(
+                index + 1, Draft(f"enforce: {check.text}", check.line, titles, enforce=(check,))
+            )
     return found
 
 
@@ -159,7 +177,8 @@ class _Builder:
         """Take the next block; ``following`` is the one behind it."""
         if block.kind in ("heading", "tag"):
             self.sections.append(block.line)
-            self.lead, self.joins = "", False
+            self.lead = ""
+            self.joins = False
             if block.level <= (self.open.level if self.open and block.kind == "heading" else 0):
                 self.bare()
             self.heading(block.level, block.text) if block.kind == "heading" else self.tag(block)
@@ -173,10 +192,13 @@ class _Builder:
             self.words(block, following)
 
     def bare(self) -> None:
-        """A heading with nothing under it: it is a rule itself (``# Never push to main``), or else it is told."""
+        """A heading with nothing under it: it is a rule itself (``# Never push to main``), or else
+        it is told.
+        """
         if self.open is None:
             return
-        block, self.open = self.open, None
+        block = self.open
+        self.open = None
         if (
             block.level == BOLD
             or len(block.text.split()) >= SENTENCE
@@ -185,7 +207,9 @@ class _Builder:
             titles = tuple(text for level, text in self.titles if level < block.level)
             self.drafts.append(Draft(block.text, block.line, titles))
         else:
-            self.problems.append((block.line, f"Nothing stands under the heading {block.text[:60]!r}."))
+            self.problems.append(
+                (block.line, f"Nothing stands under the heading {block.text[:60]!r}.")
+            )
 
     def heading(self, level: int, title: str) -> None:
         while self.titles and self.titles[-1][0] >= level:
@@ -203,7 +227,10 @@ class _Builder:
     def code(self, block: Block) -> None:
         if block.level < 0:
             self.problems.append(
-                (block.line, "A block of code is opened here and never closed: all that follows is code.")
+                (
+                    block.line,
+                    "A block of code is opened here and never closed: all that follows is code.",
+                )
             )
         if self.joins:
             last = self.drafts[-1]
@@ -215,9 +242,11 @@ class _Builder:
         """A paragraph, a list item, or a row of a table."""
         listed = following is not None and following.kind in ("item", "row")
         if block.kind == "text":
-            self.lead, self.leads = "", []
+            self.lead = ""
+            self.leads = []
+            title = _title(block.text)
             if (
-                (title := _title(block.text))
+                title
                 and following is not None
                 and following.kind in ("item", "row", "text", "code")
             ):
@@ -225,7 +254,8 @@ class _Builder:
                 if self.open and self.open.level == BOLD:
                     self.bare()
                 self.heading(BOLD, title)
-                self.open, self.joins = block._replace(level=BOLD), False
+                self.open = block._replace(level=BOLD)
+                self.joins = False
                 return
             if listed and block.text.rstrip("*_").endswith((":", "：")):
                 self.lead = block.text
@@ -233,7 +263,9 @@ class _Builder:
         else:
             while self.leads and self.leads[-1][0] >= block.level:
                 self.leads.pop()
-            deeper = following is not None and following.kind == "item" and following.level > block.level
+            deeper = (
+                following is not None and following.kind == "item" and following.level > block.level
+            )
             if (
                 block.kind == "item"
                 and deeper
@@ -246,32 +278,41 @@ class _Builder:
 
     def add(self, block: Block) -> None:
         self.open = None
-        lead = (
-            "\n".join([*([self.lead] if self.lead else []), *(text for _, text in self.leads)])
-            if block.kind != "text"
-            else ""
-        )
+        if block.kind != "text":
+            lead = "\n".join(
+                [*([self.lead] if self.lead else []), *(text for _, text in self.leads)]
+            )
+        else:
+            lead = ""
         depth = block.level if block.kind == "item" else 0
-        self.drafts.append(Draft(block.text, block.line, tuple(text for _, text in self.titles), lead, depth))
+        self.drafts.append(
+            Draft(block.text, block.line, tuple(text for _, text in self.titles), lead, depth)
+        )
 
 
 def _title(text: str) -> str:
-    """Give a line that is bold as a whole and short as the title it stands for."""
+    """Return a line that is bold as a whole and short as the title it stands for."""
     match = _BOLD.match(text.strip())
     if not match or "**" in match[2] or "\n" in text.strip():
         return ""
     inner = match[2].strip()
     ends = inner.endswith((":", "：")) or text.rstrip().endswith((":", "："))
-    short = len(inner.split()) <= MOST_WORDS and len(inner) <= 60 and not inner.endswith((".", "!", "。", "！", ";"))
+    short = (
+        len(inner.split()) <= MOST_WORDS
+        and len(inner) <= 60
+        and not inner.endswith((".", "!", "。", "！", ";"))
+    )
     return inner.rstrip(":：") if ends or short else ""
 
 
 def imports(content: str) -> Iterator[str]:
-    """Give the paths that a text imports, ``@docs/style.md``, outside of code."""
+    """Yield the paths that a text imports, ``@docs/style.md``, outside of code."""
     if "@" not in content:
         return
     fences = Fences()
     for line in content.split("\n"):
         if not fences.code(line):
-            for match in re.finditer(r"(?<![\w@/.\\])@([\w.~/\\\-][^\s`'\"<>()\[\]{}|*,;]*)", without_spans(line)):
+            for match in re.finditer(
+                r"(?<![\w@/.\\])@([\w.~/\\\-][^\s`'\"<>()\[\]{}|*,;]*)", without_spans(line)
+            ):
                 yield match[1].rstrip(".:!?。，：；！？、）")

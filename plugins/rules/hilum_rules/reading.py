@@ -1,4 +1,6 @@
-"""Reads files that may be anything: links out of the project, pipes, devices, too long, changing while they are read."""
+"""Reads files that may be anything: links out of the project, pipes, devices, too long, changing
+while they are read.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ class Unread(Exception):
 
 
 def stamp(path: str | os.PathLike[str]) -> Stamp | None:
-    """Give the stamp of a path, links followed; ``None`` if there is nothing that can be looked at."""
+    """Return the stamp of a path, links followed.
+
+    ``None`` if there is nothing that can be looked at.
+    """
     try:
         return _stamp(os.stat(path))
     except (OSError, ValueError):
@@ -65,7 +70,8 @@ def read(path: Path, fence: Workspace, limit: int) -> Source:
         limit: Most bytes that are read.
 
     Raises:
-        Unread: It is no plain file, leads out of the fence, is binary, cannot be opened, or does not stop changing.
+        Unread: It is no plain file, leads out of the fence, is binary, cannot be opened, or does
+            not stop changing.
     """
     try:
         with fence.at(path) as place:
@@ -78,11 +84,15 @@ def read(path: Path, fence: Workspace, limit: int) -> Source:
                     data = file.read(limit + 1)
                     after = _stamp(os.fstat(file.fileno()))
                 if before == after:
-                    return _checked(Source(place.path, data[:limit], max(after.size, len(data)), after))
+                    return _checked(
+                        Source(place.path, data[:limit], max(after.size, len(data)), after)
+                    )
     except HilumError as error:
         if error.code == "E_PATH_TRAVERSAL":
             raise Unread("It is a link that leads out of the project.") from None
-        raise Unread("There is no such file." if error.code == "E_FILE_NOT_FOUND" else error.message) from None
+        raise Unread(
+            "There is no such file." if error.code == "E_FILE_NOT_FOUND" else error.message
+        ) from None
     except OSError as error:
         raise Unread(f"It cannot be read: {error.strerror or error}.") from None
     raise Unread("It changes while it is read; it is read again at the next turn.")

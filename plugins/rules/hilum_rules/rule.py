@@ -51,7 +51,9 @@ class Problem(msgspec.Struct, frozen=True):
     fatal: bool = False
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.message}" if self.line else f"{self.path}: {self.message}"
+        if self.line:
+            return f"{self.path}:{self.line}: {self.message}"
+        return f"{self.path}: {self.message}"
 
 
 class Enforce(msgspec.Struct, frozen=True):
@@ -70,7 +72,8 @@ class Rule(msgspec.Struct, frozen=True):
     """One rule.
 
     Attributes:
-        id: Stays the same while file, section and sentence do, whatever changes elsewhere in the file.
+        id: Stays the same while file, section and sentence do, whatever changes elsewhere in the
+            file.
         type: Hard constraint, soft guideline, or identity.
         section: The headings it stands under, outermost first, joined by `` > ``; empty for none.
         content: Its text, in Markdown, with the code blocks that belong to it.
@@ -104,7 +107,9 @@ class Rule(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Its text in one line, with what introduces it and without code blocks: what a denial quotes."""
+        """Its text in one line, with what introduces it and without code blocks: what a denial
+        quotes.
+        """
         plain = f"{self.lead} {self.content}".split("\n```", 1)[0].split("\n~~~", 1)[0]
         return " ".join(plain.split())
 

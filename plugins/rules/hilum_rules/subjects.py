@@ -1,4 +1,6 @@
-"""What a sentence leaves to the title above it: the verb (``## Never``: ``- push to main``), or the file it is about."""
+"""What a sentence leaves to the title above it: the verb (``## Never``: ``- push to main``), or the
+file it is about.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from functools import cache
 def _frames() -> re.Pattern[str]:
     """Titles that the items below them complete."""
     return re.compile(
-        r"(?:always )?ask (?:me |the user )?first|never|do not|don't|must not|must never|forbidden|禁止|严禁|不要|绝不|不得",
+        r"(?:always )?ask (?:me |the user )?first|never|do not|don't|must not|must"
+        r" never|forbidden|禁止|严禁|不要|绝不|不得",
         re.IGNORECASE,
     )
 
@@ -20,12 +23,14 @@ def _frames() -> re.Pattern[str]:
 def _open() -> re.Pattern[str]:
     """The beginning of a sentence that says when something is loaded, and not what."""
     return re.compile(
-        r"^(\W*(?:only|do not|don't|never)\s+(?:load|read|include|inject))(?=\s+(?:in|into|during)\s)", re.IGNORECASE
+        r"^(\W*(?:only|do"
+        r" not|don't|never)\s+(?:load|read|include|inject))(?=\s+(?:in|into|during)\s)",
+        re.IGNORECASE,
     )
 
 
 def completed(sentence: str, title: str) -> Iterator[str]:
-    """Give what a sentence may mean under a title, as it stands first.
+    """Yield what a sentence may mean under a title, as it stands first.
 
     Args:
         sentence: The rule, in one line.

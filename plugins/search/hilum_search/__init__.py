@@ -1,4 +1,6 @@
-"""Searches what stands in files and what files are called, with ripgrep where there is one and without it elsewhere."""
+"""Searches what stands in files and what files are called, with ripgrep where there is one and
+without it elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,20 @@ if TYPE_CHECKING:
     from hilum_search.mentions import Mention, find_mentions
 
 __all__ = [
-    "Mention", "SearchSettings", "find_mentions", "find_paths", "glob_search", "open_session", "provide_tools", "ripgrep",
+    "Mention",
+    "SearchSettings",
+    "find_mentions",
+    "find_paths",
+    "glob_search",
+    "open_session",
+    "provide_tools",
+    "ripgrep",
     "search_files",
-]  # fmt: skip
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Give what is public in ``hilum_search.mentions``, which is loaded when it is asked for."""
+    """Return what is public in ``hilum_search.mentions``, which is loaded when it is asked for."""
     if name in ("Mention", "find_mentions"):
         from hilum_search import mentions
 
@@ -35,14 +44,17 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 def provide_tools(session: Session) -> Sequence[Tool]:
-    """Give both tools, with the time limit of this session's settings."""
+    """Return both tools, with the time limit of this session's settings."""
     limit = session.settings(SearchSettings).timeout + SLACK
     return (attrs.evolve(search_files, timeout=limit), attrs.evolve(glob_search, timeout=limit))
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Paths]:
-    """Keep the paths of the workspace for ``find_paths``; nothing is listed before it is asked for."""
+    """Keep the paths of the workspace for ``find_paths``.
+
+    Nothing is listed before it is asked for.
+    """
     async with trio.open_nursery() as nursery:
         yield Paths(session, nursery)
         nursery.cancel_scope.cancel()

@@ -23,8 +23,12 @@ LINE = 300
 TEXT = 40_000
 """Characters of all lines together."""
 SLACK = 10.0
-"""Seconds the kernel waits longer than the tools, so that what was found so far gets back to the model."""
-IGNORED = "Not searched: what .gitignore and .ignore files name, version control folders, binary files"
+"""Seconds the kernel waits longer than the tools, so that what was found so far gets back to the
+model.
+"""
+IGNORED = (
+    "Not searched: what .gitignore and .ignore files name, version control folders, binary files"
+)
 
 
 @section("search")
@@ -32,8 +36,12 @@ class SearchSettings:
     """How long a search may take, how much it gives, and what does it."""
 
     timeout: float = setting(default=15.0, minimum=0.1, help="Seconds a search may take.")
-    limit: int = setting(default=50, minimum=1, project="lower", help="Most matching lines of one search_files.")
-    path_limit: int = setting(default=100, minimum=1, project="lower", help="Most paths of one glob_search.")
+    limit: int = setting(
+        default=50, minimum=1, project="lower", help="Most matching lines of one search_files."
+    )
+    path_limit: int = setting(
+        default=100, minimum=1, project="lower", help="Most paths of one glob_search."
+    )
     max_file_size: int = setting(
         default=10_000_000,
         minimum=0,
@@ -45,11 +53,13 @@ class SearchSettings:
     )
 
     def rg(self) -> str:
-        """Give the path of the ripgrep to use; empty for the engine in Python."""
+        """Return the path of the ripgrep to use; empty for the engine in Python."""
         found = "" if self.engine == "python" else ripgrep()
         if self.engine == "rg" and not found:
             hint = 'Install hilum-search[rg], or set search.engine to "auto".'
-            raise ToolError("The setting search.engine wants ripgrep (rg), which is not there.", hint=hint)
+            raise ToolError(
+                "The setting search.engine wants ripgrep (rg), which is not there.", hint=hint
+            )
         return found
 
 
@@ -64,7 +74,9 @@ async def search_files(
     context: Annotated[int, msgspec.Meta(ge=0, le=20)] = 2,
     include_ignored: bool = False,
 ) -> Output:
-    """Search the content of files. Shows matching lines ("12:text") and the lines around them ("13-text").
+    """Search the content of files.
+
+    Shows matching lines ("12:text") and the lines around them ("13-text").
 
     Args:
         pattern: Regular expression (Python or ripgrep); \\n matches across lines.
@@ -80,11 +92,17 @@ async def search_files(
     rg = settings.rg()
 
     def prepare() -> tuple[Aim, Scope, Callable[[str], bool] | None]:
-        place = aim(call.workspace, path, glob, ignored=include_ignored, max_size=settings.max_file_size)
+        place = aim(
+            call.workspace, path, glob, ignored=include_ignored, max_size=settings.max_file_size
+        )
         named = call.workspace.resolve(path or ".")
         if named.is_file():
             scope = place.scope._replace(revealed=revealing(call.session, str(named)))
-            return place._replace(scope=scope), scope, withheld_files(call.session, call.workspace.relative(named))
+            return (
+                place._replace(scope=scope),
+                scope,
+                withheld_files(call.session, call.workspace.relative(named)),
+            )
         listed = place.scope._replace(revealed=revealing(call.session))
         return place, listed, withheld_files(call.session, call.workspace.relative(named))
 
@@ -94,20 +112,30 @@ async def search_files(
     def is_shown(file: str) -> bool:
         return place.wanted(file) and not (withheld is not None and withheld(file))
 
-    began, late = trio.current_time(), True
+    began = trio.current_time()
+    late = True
     found = Search(is_shown, lambda file: call.emit(_brief(file)), max(COUNTED, settings.limit))
-    engine, shown = "", found
+    engine = ""
+    shown = found
     failed: ToolError | None = None
     with trio.move_on_after(settings.timeout):
         async with trio.open_nursery() as nursery:
             if withheld is not None:
-                # All files are counted, not those with a match: else the count would tell what is in them.
+                # All files are counted, not those with a match: else the count would tell what is
+                # in them.
                 nursery.start_soon(_count, call, rg, listed, left_out)
             try:
                 engine = await search(call.processes, rg, place.scope, wanted, context, found)
                 if found.matches > found.most:  # which of them come first is known only in order
                     shown = Search(is_shown, lambda file: None, settings.limit, sorted=True)
-                    await search(call.processes, rg if engine == "rg" else "", place.scope, wanted, context, shown)
+                    await search(
+                        call.processes,
+                        rg if engine == "rg" else "",
+                        place.scope,
+                        wanted,
+                        context,
+                        shown,
+                    )
             except ToolError as error:
                 failed = error
                 nursery.cancel_scope.cancel()
@@ -121,14 +149,20 @@ async def search_files(
     text, data = _told(shown, found, settings, place, wanted, late)
     if withheld is not None and (left_out.count or not left_out.complete):
         text += f"\n{left_out.described()}"
-    data |= {"engine": engine, "seconds": round(trio.current_time() - began, 3), "left_out": left_out.count}
+    data |= {
+        "engine": engine,
+        "seconds": round(trio.current_time() - began, 3),
+        "left_out": left_out.count,
+    }
     return Output(text, data=data, code=errors.E_TIMEOUT if late else "")
 
 
 def _pattern(pattern: str, literal: bool, ignore_case: bool) -> Pattern:
     if not pattern or len(pattern) > 10_000 or "\0" in pattern:
         problem = "The pattern is empty, has a null byte, or more than 10,000 characters."
-        raise ToolError(problem, code=errors.E_BAD_ARGS, hint="Give a short regular expression or text.")
+        raise ToolError(
+            problem, code=errors.E_BAD_ARGS, hint="Give a short regular expression or text."
+        )
     from hilum_search.engine.patterns import Pattern, PatternError
 
     try:
@@ -136,9 +170,13 @@ def _pattern(pattern: str, literal: bool, ignore_case: bool) -> Pattern:
     except PatternError as error:
         place = f"{pattern[: error.position][-40:]}⟨here⟩{pattern[error.position :][:40]}"
         raise ToolError(
-            f"The pattern is no regular expression: {error.problem}, at character {error.position + 1}: {place}",
+            f"The pattern is no regular expression: {error.problem}, at character"
+            f" {error.position + 1}: {place}",
             code=errors.E_BAD_ARGS,
-            hint="Escape special characters with a backslash, or set literal to find the text as it is.",
+            hint=(
+                "Escape special characters with a backslash, or set literal to find the text as"
+                " it is."
+            ),
         ) from None
 
 
@@ -151,7 +189,7 @@ async def _count(call: Call, rg: str, scope: Scope, left_out: LeftOut) -> None:
     left_out.complete = True
 
 
-# --- what is told ----------------------------------------------------------------------------------------------------
+# --- what is told ---------------------------------------------------------------------------------
 
 
 def _told(
@@ -159,13 +197,24 @@ def _told(
 ) -> tuple[str, dict[str, Any]]:
     """Write what the model reads, and what faces get."""
     files = sorted(
-        shown.files, key=lambda file: [part.encode("utf-8", "surrogateescape") for part in file.path.split("/")]
+        shown.files,
+        key=lambda file: [part.encode("utf-8", "surrogateescape") for part in file.path.split("/")],
     )
     text, places = _written(files, settings.limit)
-    data = {"matches": found.matches, "shown": len(places), "places": places, "searched": found.searched}
+    data = {
+        "matches": found.matches,
+        "shown": len(places),
+        "places": places,
+        "searched": found.searched,
+    }
     if late:
-        advice = "Search a folder of it (path), fewer files (glob), or for something simpler (literal)."
-        begin = f"The search took longer than {settings.timeout:g} s and was ended; this is not all. {advice}\n"
+        advice = (
+            "Search a folder of it (path), fewer files (glob), or for something simpler (literal)."
+        )
+        begin = (
+            f"The search took longer than {settings.timeout:g} s and was ended; this is not all."
+            f" {advice}\n"
+        )
         return begin + (f"Found so far:\n{text}" if text else "Nothing was found so far."), data
     if not found.matches:
         return _nothing(found.searched or 0, place, pattern), data
@@ -174,22 +223,43 @@ def _told(
     lines = "1 matching line" if found.matches == 1 else f"{count} matching lines"
     if len(places) == found.matches:
         return f"{lines} in {len(files)} file{'s' * (len(files) > 1)}\n{text}", data
-    cut = f"[The first {len(places)} of {count} matching lines are shown, in the order of the paths."
-    return f"{lines}\n{text}\n{cut} For the others narrow path or glob, or make the pattern more special.]", data
+    cut = (
+        f"[The first {len(places)} of {count} matching lines are shown, in the order of the paths."
+    )
+    return (
+        (
+            f"{lines}\n{text}\n{cut} For the others narrow path or glob, or make the pattern more"
+            " special.]"
+        ),
+        data,
+    )
 
 
 def _nothing(searched: int, place: Aim, pattern: Pattern) -> str:
     if not searched:
-        return f"No file was searched: in {place.name} there is none that path and glob mean. {_ways(place, pattern)}"
+        return (
+            f"No file was searched: in {place.name} there is none that path and glob mean."
+            f" {_ways(place, pattern)}"
+        )
     files = "1 file" if searched == 1 else f"{searched:,} files"
     return f"No match in {files} of {place.name}. {_ways(place, pattern)}"
 
 
 def _ways(place: Aim, pattern: Pattern) -> str:
-    ignored = "Version control folders and binary files are not searched" if place.scope.ignored else IGNORED
-    size = f", files over {place.scope.max_size / 1e6:g} MB" if place.scope.max_size else ""
+    if place.scope.ignored:
+        ignored = "Version control folders and binary files are not searched"
+    else:
+        ignored = IGNORED
+    if place.scope.max_size:
+        size = f", files over {place.scope.max_size / 1e6:g} MB"
+    else:
+        size = ""
     tries = [] if pattern.ignore_case else ["ignore_case"]
-    tries += ["a wider path or glob"] if place.filters or place.scope.names or place.scope.base != "." else []
+    tries += (
+        ["a wider path or glob"]
+        if place.filters or place.scope.names or place.scope.base != "."
+        else []
+    )
     tries += [] if place.scope.ignored else ["include_ignored"]
     if "\\|" in pattern.source:
         tries.insert(0, "a|b for one of two (\\| is the character itself)")
@@ -204,7 +274,8 @@ def _written(files: list[FoundFile], limit: int) -> tuple[str, list[tuple[str, i
     for file in files:
         if len(places) >= limit or room <= 0:
             break
-        name, last = show(file.path), 0
+        name = show(file.path)
+        last = 0
         out.append(f"\n{name}" if out else name)
         for line in file.lines:
             if line.column >= 0:
@@ -214,19 +285,22 @@ def _written(files: list[FoundFile], limit: int) -> tuple[str, list[tuple[str, i
             if last and line.number > last + 1:
                 out.append("--")
             out.append(f"{line.number}{':' if line.column >= 0 else '-'}{cut(line)}")
-            last, room = line.number, room - len(out[-1])
+            last = line.number
+            room = room - len(out[-1])
     return "\n".join(out), places
 
 
 def cut(line: FoundLine) -> str:
-    """Give the text of a line, or of a long one the part around the match."""
-    raw, first = line.text, max(line.column, 0)
+    """Return the text of a line, or of a long one the part around the match."""
+    raw = line.text
+    first = max(line.column, 0)
     begin = max(first - LINE, 0)  # bytes, before anything long is decoded
     text = raw[begin : first + 4 * LINE].decode(errors="replace").rstrip("\r")
     column = len(raw[begin:first].decode(errors="replace"))
     start = max(column - LINE // 3, 0) if begin or len(text) > LINE else 0
     piece = text[start : start + LINE]
-    left, right = begin + start > 0, start + LINE < len(text) or first + 4 * LINE < len(raw)
+    left = begin + start > 0
+    right = start + LINE < len(text) or first + 4 * LINE < len(raw)
     return f"{'[…] ' * left}{piece}{f' [… {len(raw):,} bytes in all]' * right}"
 
 

@@ -1,4 +1,6 @@
-"""``find_mentions``: the files in which some words stand, best first, for plugins that show a model where to look."""
+"""``find_mentions``: the files in which some words stand, best first, for plugins that show a model
+where to look.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ COUNTED = 2_000
 """Matches that are looked at."""
 LARGEST = 1_000_000
 """Bytes of a file above which it is not searched."""
-DEFINES = re.compile(rb"\b(?:class|def|func|fn|function|interface|struct|enum|trait|type|const|let|var)\s+$")
+DEFINES = re.compile(
+    rb"\b(?:class|def|func|fn|function|interface|struct|enum|trait|type|const|let|var)\s+$"
+)
 
 
 class Mention(NamedTuple):
@@ -31,7 +35,8 @@ class Mention(NamedTuple):
 
     Attributes:
         path: The file, relative to the workspace.
-        lines: Number and text of each line with one of the words, long ones cut, in the file's order.
+        lines: Number and text of each line with one of the words, long ones cut, in the file's
+            order.
         words: Those of the words that stand in it.
     """
 
@@ -52,7 +57,8 @@ async def find_mentions(
         seconds: How long it may take; after that it gives the best of what was found until then.
 
     Returns:
-        Files, best first: a word that few files have counts more, and so does a line that defines it.
+        Files, best first: a word that few files have counts more, and so does a line that defines
+        it.
 
     Raises:
         ToolError: The search cannot be done.
@@ -66,17 +72,22 @@ async def find_mentions(
         repository = await trio.to_thread.run_sync(in_repository, str(root), abandon_on_cancel=True)
         pattern = Pattern(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
         scope = Scope(root, repository=repository, max_size=LARGEST)
-        await search(session.processes, session.settings(SearchSettings).rg(), scope, pattern, 0, found)
+        await search(
+            session.processes, session.settings(SearchSettings).rg(), scope, pattern, 0, found
+        )
     return await trio.to_thread.run_sync(_best, found.files, list(words), limit)
 
 
 def _best(files: list[FoundFile], words: list[str], limit: int) -> list[Mention]:
     """Order files by the words in them."""
-    word = re.compile(rb"(?<!\w)(?:" + b"|".join(re.escape(each.encode()) for each in words) + rb")(?!\w)")
+    word = re.compile(
+        rb"(?<!\w)(?:" + b"|".join(re.escape(each.encode()) for each in words) + rb")(?!\w)"
+    )
     had: dict[str, Counter[str]] = {}
     defined: dict[str, set[str]] = {}
     for file in files:
-        counts, defines = had.setdefault(file.path, Counter()), defined.setdefault(file.path, set())
+        counts = had.setdefault(file.path, Counter())
+        defines = defined.setdefault(file.path, set())
         for line in file.lines:
             for match in word.finditer(line.text[:10_000]):
                 name = match[0].decode()
@@ -88,11 +99,16 @@ def _best(files: list[FoundFile], words: list[str], limit: int) -> list[Mention]
     def worth(file: FoundFile) -> float:
         counts = had[file.path]
         return sum(
-            (1 + 2 * (name in defined[file.path]) + 0.1 * min(counts[name], 5)) / spread[name] for name in counts
+            (1 + 2 * (name in defined[file.path]) + 0.1 * min(counts[name], 5)) / spread[name]
+            for name in counts
         )
 
     ordered = sorted(files, key=lambda file: (-worth(file), len(file.path), file.path))[:limit]
     return [
-        Mention(show(f.path), tuple((line.number, cut(line)) for line in f.lines), frozenset(had[f.path]))
+        Mention(
+            show(f.path),
+            tuple((line.number, cut(line)) for line in f.lines),
+            frozenset(had[f.path]),
+        )
         for f in ordered
     ]

@@ -25,7 +25,9 @@ FRESH = 2.0
 
 
 @tool(risk="read", effect="pure", reads="path")
-async def glob_search(call: Call, pattern: str, path: str = ".", include_ignored: bool = False) -> Output:
+async def glob_search(
+    call: Call, pattern: str, path: str = ".", include_ignored: bool = False
+) -> Output:
     """Find files by name, most recently changed first.
 
     Args:
@@ -35,10 +37,13 @@ async def glob_search(call: Call, pattern: str, path: str = ".", include_ignored
     """
     settings = call.session.settings(SearchSettings)
     if not pattern.strip():
-        raise ToolError("The glob is empty.", code=errors.E_BAD_ARGS, hint="Use **/* for all files.")
+        raise ToolError(
+            "The glob is empty.", code=errors.E_BAD_ARGS, hint="Use **/* for all files."
+        )
     rg = settings.rg()
     place = await trio.to_thread.run_sync(
-        lambda: aim(call.workspace, path, pattern, ignored=include_ignored, max_size=0), abandon_on_cancel=True
+        lambda: aim(call.workspace, path, pattern, ignored=include_ignored, max_size=0),
+        abandon_on_cancel=True,
     )
     found: list[str] = []
     looked = 0
@@ -55,7 +60,9 @@ async def glob_search(call: Call, pattern: str, path: str = ".", include_ignored
 
     with trio.move_on_after(settings.timeout) as scope:
         await list_files(call.processes, rg, place.scope, take)
-        ordered = await trio.to_thread.run_sync(_newest_first, place.scope.root, found, abandon_on_cancel=True)
+        ordered = await trio.to_thread.run_sync(
+            _newest_first, place.scope.root, found, abandon_on_cancel=True
+        )
     if scope.cancelled_caught:
         raise ToolError(
             f"The search took longer than {settings.timeout:g} s.",
@@ -65,12 +72,19 @@ async def glob_search(call: Call, pattern: str, path: str = ".", include_ignored
     shown = ordered[: settings.path_limit]
     data = {"count": len(found), "paths": [show(path) for path in shown]}
     if not found:
-        hidden = "" if include_ignored else " What ignore files name was left out (include_ignored)."
-        return Output(f"No file of {place.name} matches {pattern!r}.{hidden} A name anywhere: **/NAME.", data=data)
+        if include_ignored:
+            hidden = ""
+        else:
+            hidden = " What ignore files name was left out (include_ignored)."
+        return Output(
+            f"No file of {place.name} matches {pattern!r}.{hidden} A name anywhere: **/NAME.",
+            data=data,
+        )
     text = "\n".join(map(show, shown))
     if len(shown) < len(found):
         text += (
-            f"\n[The {len(shown)} changed last of {len(found):,} files are shown; narrow the glob or path for others.]"
+            f"\n[The {len(shown)} changed last of {len(found):,} files are shown; narrow the glob"
+            " or path for others.]"
         )
     return Output(text, data=data)
 
@@ -80,9 +94,14 @@ def _newest_first(root: os.PathLike[str], paths: list[str]) -> list[str]:
 
     def age(path: str) -> tuple[int, str]:
         try:
-            return -os.stat(
-                path if folder is not None else os.path.join(root, path), dir_fd=folder, follow_symlinks=False
-            ).st_mtime_ns, path
+            return (
+                -os.stat(
+                    path if folder is not None else os.path.join(root, path),
+                    dir_fd=folder,
+                    follow_symlinks=False,
+                ).st_mtime_ns,
+                path,
+            )
         except OSError:  # it has just gone
             return 0, path
 
@@ -94,7 +113,8 @@ def _newest_first(root: os.PathLike[str], paths: list[str]) -> list[str]:
 
 
 class Paths:
-    """A session's half: the paths of its workspace, listed when first asked for and again when the list is old.
+    """A session's half: the paths of its workspace, listed when first asked for and again when the
+    list is old.
 
     Args:
         session: Whose workspace.
@@ -102,13 +122,14 @@ class Paths:
     """
 
     def __init__(self, session: Session, nursery: trio.Nursery) -> None:
-        self._session, self._nursery = session, nursery
+        self._session = session
+        self._nursery = nursery
         self._paths: list[tuple[str, str]] = []  # in lower case, and as they are
         self._listed = -1e9
         self._lock = trio.Lock()
 
     async def find(self, query: str, limit: int) -> list[str]:
-        """Give the best paths for a query, as ``find_paths`` does."""
+        """Return the best paths for a query, as ``find_paths`` does."""
         if not self._paths:
             await self._list()
         elif trio.current_time() - self._listed > FRESH and not self._lock.locked():
@@ -135,7 +156,8 @@ class Paths:
             repository = await trio.to_thread.run_sync(in_repository, str(root))
             rg = self._session.settings(SearchSettings).rg()
             await list_files(self._session.processes, rg, Scope(root, repository=repository), take)
-            self._paths, self._listed = new, trio.current_time()
+            self._paths = new
+            self._listed = trio.current_time()
 
 
 async def find_paths(session: Session, query: str, limit: int = 20) -> list[str]:
@@ -143,24 +165,29 @@ async def find_paths(session: Session, query: str, limit: int = 20) -> list[str]
 
     Args:
         session: Whose workspace. Ignore files hold, as for the tools.
-        query: Characters of the path, in their order; case does not count. Empty for the files nearest to the top.
+        query: Characters of the path, in their order; case does not count. Empty for the files
+            nearest to the top.
         limit: Most paths to give.
 
     Returns:
-        Paths relative to the workspace, best first: the name begins with the query, has it, the path has it, the path
-        has its characters with others between; of equals, the shorter path. New files are found after some seconds.
+        Paths relative to the workspace, best first: the name begins with the query, has it, the
+        path has it, the path has its characters with others between; of equals, the shorter path.
+        New files are found after some seconds.
 
     Raises:
         ToolError: The files cannot be listed, or the plugin is off in this session.
     """
     half = session.half(Paths)
     if half is None:
-        raise ToolError("The plugin search is off in this session.", hint="Switch it on to find files by name.")
+        raise ToolError(
+            "The plugin search is off in this session.", hint="Switch it on to find files by name."
+        )
     return await half.find(query, limit)
 
 
 async def _best(paths: list[tuple[str, str]], query: str, limit: int) -> list[str]:
-    # Up to each next character whatever is not it: there is one way only to match, so nothing to try again.
+    # Up to each next character whatever is not it: there is one way only to match, so nothing to
+    # try again.
     scattered = re.compile("".join(f"[^{char}]*{char}" for char in map(re.escape, query))).match
     ranked: list[tuple[int, int, str]] = []
     for at in range(0, len(paths), SLICE):

@@ -1,4 +1,6 @@
-"""What a search's ``path`` and ``glob`` mean: checked, and made into the files an engine is asked for."""
+"""What a search's ``path`` and ``glob`` mean: checked, and made into the files an engine is asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from hilum_search.running import Scope
 
 
 def show(name: str) -> str:
-    """Write a file name so that it stays on one line and can be encoded: odd characters become escapes."""
+    """Write a file name so that it stays on one line and can be encoded: odd characters become
+    escapes.
+    """
     return name if name.isprintable() else repr(name)
 
 
@@ -35,7 +39,9 @@ class Aim(NamedTuple):
     @property
     def name(self) -> str:
         """The folder or file searched, as it is shown."""
-        return "the workspace" if self.scope.base == "." else show(self.scope.base)
+        if self.scope.base == ".":
+            return "the workspace"
+        return show(self.scope.base)
 
 
 def aim(workspace: Workspace, path: str, glob: str, *, ignored: bool, max_size: int) -> Aim:
@@ -57,9 +63,15 @@ def aim(workspace: Workspace, path: str, glob: str, *, ignored: bool, max_size: 
         accepts = matcher(globs) if globs else None
     except ValueError as error:
         hint = "Use *, ?, **, {a,b} and [abc], for example src/**/*.{ts,tsx}."
-        raise ToolError(f"{glob!r} is not a glob: {error}.", code=errors.E_BAD_ARGS, hint=hint) from None
+        raise ToolError(
+            f"{glob!r} is not a glob: {error}.", code=errors.E_BAD_ARGS, hint=hint
+        ) from None
     start = base if base.is_dir() else base.parent
-    if len(globs) == 1 and (below := fixed_folders(globs[0]).strip("/")) and not globs[0].startswith("!"):
+    if (
+        len(globs) == 1
+        and (below := fixed_folders(globs[0]).strip("/"))
+        and not globs[0].startswith("!")
+    ):
         inner = start / below
         if base.is_dir() and inner.is_dir():  # ignored or not: who names a folder means it
             base = workspace.resolve(inner) if not inner.is_symlink() else base
@@ -89,21 +101,26 @@ def _existing(workspace: Workspace, path: str) -> Path:
 
 
 def _near(workspace: Workspace, path: str) -> list[str]:
-    """Give up to three existing paths like a missing one: those of its nearest folder that is there, first."""
+    """Give up to three existing paths like a missing one: those of its nearest folder that is
+    there, first.
+    """
     from difflib import get_close_matches  # 2 ms, only where something is missing
 
     missing = workspace.resolve(path)
     folder = missing.parent
     while not folder.is_dir():
-        missing, folder = folder, folder.parent
+        missing = folder
+        folder = folder.parent
     with os.scandir(folder) as scan:
         names = [entry.name for entry, _ in zip(scan, range(5000), strict=False)]
-    close = get_close_matches(missing.name, names, n=3) or [n for n in names if n.lower() == missing.name.lower()]
+    close = get_close_matches(missing.name, names, n=3) or [
+        n for n in names if n.lower() == missing.name.lower()
+    ]
     return [show(workspace.relative(folder / name)) for name in close]
 
 
 def _relative(workspace: Workspace, start: Path, glob: str) -> str:
-    """Make a glob relative to the folder searched; refuse one that leads out of the workspace."""
+    """Create a glob relative to the folder searched; refuse one that leads out of the workspace."""
     mark = "!" if glob.startswith("!") else ""
     glob = glob.removeprefix("!").removeprefix("./")
     if ".." in glob.split("/"):
@@ -119,7 +136,11 @@ def _relative(workspace: Workspace, start: Path, glob: str) -> str:
         below = real.relative_to(inside).as_posix() if real.is_relative_to(inside) else ""
         if not below:
             hint = "Give a glob relative to path."
-            raise ToolError(f"The glob {glob!r} is not below the path searched.", code=errors.E_BAD_ARGS, hint=hint)
+            raise ToolError(
+                f"The glob {glob!r} is not below the path searched.",
+                code=errors.E_BAD_ARGS,
+                hint=hint,
+            )
         rest = glob[len(fixed) :].lstrip("/")
         glob = rest if below == "." else f"{below}/{rest}"
         if "/" not in glob:

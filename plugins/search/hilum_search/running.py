@@ -34,11 +34,13 @@ class Scope(NamedTuple):
     Args:
         root: The workspace's folder.
         base: Folder or file in it, relative; ``.`` for all.
-        names: Globs for the name of a file, one of which must match; empty for all. They only spare work.
+        names: Globs for the name of a file, one of which must match; empty for all. They only spare
+            work.
         ignored: Whether files that ignore files name are wanted too.
         repository: Whether ``base`` is in a repository: then the ignore files above it hold too.
         max_size: Bytes of a file above which it is not searched; 0 for any.
-        revealed: Opens a block in which a process, given by its words, may read the file that was named and approved.
+        revealed: Opens a block in which a process, given by its words, may read the file that was
+            named and approved.
     """
 
     root: Path
@@ -88,7 +90,10 @@ _decode = msgspec.json.Decoder(_Message).decode
 
 
 class FoundLine(msgspec.Struct):
-    """A line of a file. ``column`` is the byte in it at which the match begins; below zero there is none."""
+    """A line of a file.
+
+    ``column`` is the byte in it at which the match begins; below zero there is none.
+    """
 
     number: int
     text: bytes
@@ -110,7 +115,8 @@ class Search(msgspec.Struct):
         wanted: Whether a file of this path counts.
         show: Called with each file when it is done.
         most: Matches after which the rest is not wanted.
-        sorted: Whether the files must come in order, which keeps an engine from working on several at once.
+        sorted: Whether the files must come in order, which keeps an engine from working on several
+            at once.
     """
 
     wanted: Callable[[str], bool]
@@ -137,7 +143,8 @@ class Search(msgspec.Struct):
                 else:
                     self._close()
             elif message.type == "summary" and data.stats:
-                self.searched, self.complete = (self.searched or 0) + data.stats.searches, True
+                self.searched = (self.searched or 0) + data.stats.searches
+                self.complete = True
             elif self.open and data.lines and data.line_number:
                 _add(self.open, data.line_number, data.lines.raw(), data)
                 if self.open.matches > self.most:
@@ -148,7 +155,10 @@ class Search(msgspec.Struct):
 
     def clear(self) -> None:
         """Forget all of it."""
-        self.files, self.matches, self.searched, self.open = [], 0, None, None
+        self.files = []
+        self.matches = 0
+        self.searched = None
+        self.open = None
 
     def _close(self) -> None:
         if self.open:
@@ -170,14 +180,19 @@ def _add(file: FoundFile, number: int, raw: bytes, data: _Data) -> None:
 
 @functools.cache
 def ripgrep() -> str:
-    """Find ripgrep: that of this environment, which need not be on the path, else the one on it; empty if none."""
+    """Find ripgrep: that of this environment, which need not be on the path, else the one on it.
+
+    Empty if none.
+    """
     import sysconfig  # 3 ms, once
 
     own = shutil.which("rg", path=sysconfig.get_path("scripts"))
     return own or shutil.which("rg") or ""
 
 
-async def search(processes: Processes, rg: str, scope: Scope, pattern: Pattern, context: int, found: Search) -> str:
+async def search(
+    processes: Processes, rg: str, scope: Scope, pattern: Pattern, context: int, found: Search
+) -> str:
     """Search the content of files.
 
     Args:
@@ -201,14 +216,22 @@ async def search(processes: Processes, rg: str, scope: Scope, pattern: Pattern, 
             return "rg"
         found.clear()
     request = _request(scope) | {
-        "for_bytes": pattern.for_bytes(), "for_text": pattern.for_text(), "run": pattern.run(), "flags": pattern.flags,
-        "multiline": pattern.multiline, "context": context, "most": found.most + 1, "sorted": found.sorted,
-    }  # fmt: skip
+        "for_bytes": pattern.for_bytes(),
+        "for_text": pattern.for_text(),
+        "run": pattern.run(),
+        "flags": pattern.flags,
+        "multiline": pattern.multiline,
+        "context": context,
+        "most": found.most + 1,
+        "sorted": found.sorted,
+    }
     await _work(processes, request, scope, b"\n", found.take)
     return "python"
 
 
-async def list_files(processes: Processes, rg: str, scope: Scope, take: Callable[[list[bytes]], bool]) -> None:
+async def list_files(
+    processes: Processes, rg: str, scope: Scope, take: Callable[[list[bytes]], bool]
+) -> None:
     """List the files that a search would look at.
 
     Args:
@@ -237,36 +260,59 @@ def _rg_base(scope: Scope) -> str:
 
 
 def _rg_scope(scope: Scope) -> list[str]:
-    """Give the options that make ripgrep see exactly the files that the engine in Python sees."""
+    """Return the options that make ripgrep see exactly the files that the engine in Python sees."""
     options = ["--no-config", "--hidden", "--no-ignore-global"]
-    options += [f"--glob=!{name}/" for name in sorted(VCS)]  # plain names: faster than one glob with braces
-    options += ["--no-ignore"] * scope.ignored + ["--no-require-git", "--no-ignore-parent"] * (not scope.repository)
+    options += [
+        f"--glob=!{name}/" for name in sorted(VCS)
+    ]  # plain names: faster than one glob with braces
+    options += ["--no-ignore"] * scope.ignored + ["--no-require-git", "--no-ignore-parent"] * (
+        not scope.repository
+    )
     options += [f"--max-filesize={scope.max_size}"] * bool(scope.max_size)
-    options += [f"--type-add=hilum:{name}" for name in scope.names] + ["--type=hilum"] * bool(scope.names)
+    options += [f"--type-add=hilum:{name}" for name in scope.names] + ["--type=hilum"] * bool(
+        scope.names
+    )
     return options
 
 
 def _request(scope: Scope) -> dict[str, object]:
     return {
-        "base": scope.base, "ignore": not scope.ignored, "repository": scope.repository, "names": scope.names,
+        "base": scope.base,
+        "ignore": not scope.ignored,
+        "repository": scope.repository,
+        "names": scope.names,
         "max_size": scope.max_size,
-    }  # fmt: skip
+    }
 
 
 async def _work(
-    processes: Processes, request: dict[str, object], scope: Scope, end: bytes, take: Callable[[list[bytes]], bool]
+    processes: Processes,
+    request: dict[str, object],
+    scope: Scope,
+    end: bytes,
+    take: Callable[[list[bytes]], bool],
 ) -> None:
     """Run the worker: no site packages, no environment, only the folder of the engine."""
-    start = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); from engine.worker import main; main()"
+    start = (
+        f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); from engine.worker import"
+        " main; main()"
+    )
     argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", start, json.dumps(request)]
     code, said = await _read(processes, argv, scope, end, take)
     if code:
         reason = said.strip().rpartition("\n")[2] or f"exit code {code}"
-        raise ToolError(f"The search broke off: {reason}.", hint="Search a smaller part, or for something simpler.")
+        raise ToolError(
+            f"The search broke off: {reason}.",
+            hint="Search a smaller part, or for something simpler.",
+        )
 
 
 async def _read(
-    processes: Processes, argv: list[str], scope: Scope, end: bytes, take: Callable[[list[bytes]], bool]
+    processes: Processes,
+    argv: list[str],
+    scope: Scope,
+    end: bytes,
+    take: Callable[[list[bytes]], bool],
 ) -> tuple[int, str]:
     """Start a process and hand on what it writes, piece by piece; end it when that is enough.
 
@@ -278,7 +324,11 @@ async def _read(
 
 
 async def _receive(
-    processes: Processes, argv: list[str], scope: Scope, end: bytes, take: Callable[[list[bytes]], bool]
+    processes: Processes,
+    argv: list[str],
+    scope: Scope,
+    end: bytes,
+    take: Callable[[list[bytes]], bool],
 ) -> tuple[int, str]:
     rest: list[bytes] = []
     size = 0
@@ -294,7 +344,8 @@ async def _receive(
             lines = b"".join((*rest, head)).split(end)
             if size > LONGEST:
                 del lines[0]
-            rest, size = [tail], len(tail)
+            rest = [tail]
+            size = len(tail)
             if take(lines):
                 return 0, ""
         said = b"" if process.stderr is None else await process.stderr.receive_some(CHUNK)

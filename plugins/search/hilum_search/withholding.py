@@ -16,7 +16,9 @@ MAX_NAMED = 3
 
 
 def withheld_files(session: Session, base: str) -> Callable[[str], bool] | None:
-    """Return what tells whether a file is left out; None where no guard judges this session. Blocks.
+    """Return what tells whether a file is left out; None where no guard judges this session.
+
+    Blocks.
 
     Args:
         session: The session.
@@ -28,13 +30,16 @@ def withheld_files(session: Session, base: str) -> Callable[[str], bool] | None:
     return policy.withheld(base)
 
 
-def revealing(session: Session, file: str = "") -> Callable[[list[str]], AbstractContextManager[None]] | None:
+def revealing(
+    session: Session, file: str = ""
+) -> Callable[[list[str]], AbstractContextManager[None]] | None:
     """Return what lets a process see files that the sandbox hides. Blocks.
 
     Args:
         session: The session.
-        file: A file that the call names, resolved: it was judged, and approved where need be. Without one, what rules keep from
-            being read: only for a process that lists names, to count what is left out.
+        file: A file that the call names, resolved: it was judged, and approved where need be.
+            Without one, what rules keep from being read: only for a process that lists names, to
+            count what is left out.
     """
     policy = session.half(ReadingPolicy)  # type: ignore[type-abstract]
     if policy is None:
@@ -57,7 +62,9 @@ class LeftOut:
         complete: Whether all files were counted.
     """
 
-    def __init__(self, wanted: Callable[[str], bool], withheld: Callable[[str], bool] | None) -> None:
+    def __init__(
+        self, wanted: Callable[[str], bool], withheld: Callable[[str], bool] | None
+    ) -> None:
         self._wanted = wanted
         self._withheld = withheld
         self.searched = 0
@@ -85,6 +92,11 @@ class LeftOut:
         if not self.count:
             return ""
         files = "1 file was" if self.count == 1 else f"{self.count:,} files were"
-        names = ", ".join(path if path.isprintable() else repr(path) for path in sorted(self.names)[:MAX_NAMED])
+        names = ", ".join(
+            path if path.isprintable() else repr(path) for path in sorted(self.names)[:MAX_NAMED]
+        )
         more = ", …" if self.count > MAX_NAMED else ""
-        return f"[{files} left out: reading needs approval or is denied. To search, name one in path: {names}{more}]"
+        return (
+            f"[{files} left out: reading needs approval or is denied. To search, name one in path:"
+            f" {names}{more}]"
+        )

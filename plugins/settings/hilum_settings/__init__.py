@@ -1,7 +1,8 @@
-"""Layered TOML settings in typed classes: every mistake reported at once, every value with its source.
+"""Layered TOML settings in typed classes: every mistake reported at once, every value with its
+source.
 
-Weakest to strongest: defaults, the user's file, the project's file, environment, command line. Tables merge key by key,
-lists replace. Settings are declared as classes, one for each table::
+Weakest to strongest: defaults, the user's file, the project's file, environment, command line.
+Tables merge key by key, lists replace. Settings are declared as classes, one for each table::
 
     @section("shell")
     class ShellSettings:
@@ -9,8 +10,9 @@ lists replace. Settings are declared as classes, one for each table::
 
     settings = App("hilum").load([ShellSettings]).get(ShellSettings)
 
-It is then ``[shell] timeout = 5`` in a file, ``HILUM_SHELL_TIMEOUT=5`` in the environment and ``shell.timeout=5`` on the
-command line. Names are loaded at first use: who only declares settings loads no reader.
+It is then ``[shell] timeout = 5`` in a file, ``HILUM_SHELL_TIMEOUT=5`` in the environment and
+``shell.timeout=5`` on the command line. Names are loaded at first use: who only declares settings
+loads no reader.
 """
 
 TYPE_CHECKING = False
@@ -40,6 +42,19 @@ else:
 
 
 __all__ = [
-    "FILE", "App", "ChangeError", "DeclarationError", "Explained", "Info", "Raw", "Settings", "SettingsError", "alone",
-    "change", "members", "section", "sections_of", "setting",
-]  # fmt: skip
+    "FILE",
+    "App",
+    "ChangeError",
+    "DeclarationError",
+    "Explained",
+    "Info",
+    "Raw",
+    "Settings",
+    "SettingsError",
+    "alone",
+    "change",
+    "members",
+    "section",
+    "sections_of",
+    "setting",
+]

@@ -11,13 +11,23 @@ import attrs
 
 from hilum_settings.declare import Info, members, required
 from hilum_settings.errors import DeclarationError, SettingsError
-from hilum_settings.sources import FILE, Raw, Source, environment, file, single, split_key, split_pair
+from hilum_settings.sources import (
+    FILE,
+    Raw,
+    Source,
+    environment,
+    file,
+    single,
+    split_key,
+    split_pair,
+)
 
 T = TypeVar("T")
 
 
 class Explained(NamedTuple):
-    """One effective value and where it came from: ``default``, a file, a variable, or ``command line``.
+    """One effective value and where it came from: ``default``, a file, a variable, or
+    ``command line``.
 
     The value of a secret is ``set`` or ``not set``.
     """
@@ -53,14 +63,16 @@ class Settings:
         self._app = app
 
     def get(self, kind: type[T]) -> T:
-        """Give a section by its class.
+        """Return a section by its class.
 
         Raises:
             DeclarationError: The class was not among those that were loaded.
         """
         name = getattr(kind, "__section__", kind.__name__)
         if not isinstance(found := self._sections.get(name), kind):
-            raise self._app.misuse(f"No settings were loaded for {kind.__name__}.", hint=self._app.unloaded)
+            raise self._app.misuse(
+                f"No settings were loaded for {kind.__name__}.", hint=self._app.unloaded
+            )
         return found
 
 
@@ -68,9 +80,12 @@ class App(NamedTuple):
     """An application that has settings: what is its own in them.
 
     Args:
-        name: ``hilum`` has its files in ``~/.config/hilum`` and in a project's ``.hilum``, and variables ``HILUM_…``.
-        error: Makes the error for mistakes in settings, of all of them and a hint: ``error(problems, hint="…")``.
-        misuse: Makes the error for mistakes in the program, of a message and a hint: ``misuse(message, hint="…")``.
+        name: ``hilum`` has its files in ``~/.config/hilum`` and in a project's ``.hilum``, and
+            variables ``HILUM_…``.
+        error: Makes the error for mistakes in settings, of all of them and a hint:
+            ``error(problems, hint="…")``.
+        misuse: Makes the error for mistakes in the program, of a message and a hint:
+            ``misuse(message, hint="…")``.
         hint: What to do about mistakes in settings.
         unloaded: What to do when a section is asked for that was not loaded.
     """
@@ -87,25 +102,34 @@ class App(NamedTuple):
         return f"{self.name}_".replace("-", "_").upper()
 
     def config_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
-        """The user's configuration: variable ``…_CONFIG``, else ``$XDG_CONFIG_HOME/NAME``, else ``~/.config/NAME``."""
+        """The user's configuration: variable ``…_CONFIG``, else ``$XDG_CONFIG_HOME/NAME``, else
+        ``~/.config/NAME``.
+        """
         return self._folder("CONFIG", ".config", environ)
 
     def data_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
-        """The user's data: variable ``…_DATA``, else ``$XDG_DATA_HOME/NAME``, else ``~/.local/share/NAME``."""
+        """The user's data: variable ``…_DATA``, else ``$XDG_DATA_HOME/NAME``, else
+        ``~/.local/share/NAME``.
+        """
         return self._folder("DATA", ".local/share", environ)
 
     def cache_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
-        """What can be made again: variable ``…_CACHE``, else ``$XDG_CACHE_HOME/NAME``, else ``~/.cache/NAME``."""
+        """What can be made again: variable ``…_CACHE``, else ``$XDG_CACHE_HOME/NAME``, else
+        ``~/.cache/NAME``.
+        """
         return self._folder("CACHE", ".cache", environ)
 
     def _folder(self, what: str, home: str, environ: Mapping[str, str]) -> Path:
-        if given := environ.get(self.prefix + what):
+        given = environ.get(self.prefix + what)
+        if given:
             path = Path(given)
             if path.parts[:1] == ("~",) and environ.get("HOME"):
                 path = Path(environ["HOME"], *path.parts[1:])
             return path.expanduser().absolute()
         base = environ.get(f"XDG_{what}_HOME", "")
-        return (Path(base) if os.path.isabs(base) else Path(environ.get("HOME") or Path.home()) / home) / self.name
+        return (
+            Path(base) if os.path.isabs(base) else Path(environ.get("HOME") or Path.home()) / home
+        ) / self.name
 
     def parse_pair(self, text: str) -> tuple[str, Raw]:
         """Split ``key=value`` of the command line for ``load(overrides=…)``.
@@ -115,7 +139,9 @@ class App(NamedTuple):
         """
         key, value = split_pair(text)
         if not key:
-            raise self.error([f"command line: {text!r} is not of the form key=value, as in shell.timeout=5"])
+            raise self.error(
+                [f"command line: {text!r} is not of the form key=value, as in shell.timeout=5"]
+            )
         try:
             split_key(key)
         except ValueError as error:
@@ -140,8 +166,10 @@ class App(NamedTuple):
             workspace: The project: a folder whose ``.NAME/settings.toml`` counts.
             overrides: What the command line says, by dotted key; ``Raw`` values are parsed.
             environ: The environment.
-            known: Sections that are not among these; they pass unchecked. ``None`` lets every other section pass.
-            strict: Whether mistakes are raised; else they stand in ``problems``, and what is wrong counts as not set.
+            known: Sections that are not among these; they pass unchecked. ``None`` lets every other
+                section pass.
+            strict: Whether mistakes are raised; else they stand in ``problems``, and what is wrong
+                counts as not set.
 
         Raises:
             SettingsError: With every mistake in every source.
@@ -165,9 +193,13 @@ class App(NamedTuple):
             return attrs.asdict(by_name[""]()) if "" in by_name else {}
 
         tree, origin = _checked(sources, root, known, problems, ignored, top_defaults)
-        values, rows = {}, []
+        values = {}
+        rows = []
         for name, cls in by_name.items():
-            given = tree.get(name, {}) if name else {key: tree[key] for key in top if key in tree}
+            if name:
+                given = tree.get(name, {})
+            else:
+                given = {key: tree[key] for key in top if key in tree}
             values[name], explained = _settled(cls, given, origin, problems)
             rows += explained
         if problems and strict:
@@ -183,15 +215,33 @@ def _checked(
     ignored: list[str],
     defaults: Callable[[], dict[str, Any]],
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Give what the sources say together, as far as it is right, and by dotted key which of them said it."""
-    from hilum_settings.reader import Reader  # not needed to declare settings, which is what most do at start
+    """Return what the sources say together, as far as it is right, and by dotted key which of them
+    said it.
+    """
+    from hilum_settings.reader import (
+        Reader,
+    )  # not needed to declare settings, which is what most do at start
 
     tree: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for source in sources:
-        before = _leaves(_merge(defaults() | _defaults(root), tree)) if source.project and source.data else {}
-        reader = Reader(source.kind + source.name, problems, {}, project=source.project, before=before, ignored=ignored)
-        data = {n: v for n, v in source.data.items() if n in root or (known is not None and n not in known)}
+        if source.project and source.data:
+            before = _leaves(_merge(defaults() | _defaults(root), tree))
+        else:
+            before = {}
+        reader = Reader(
+            source.kind + source.name,
+            problems,
+            {},
+            project=source.project,
+            before=before,
+            ignored=ignored,
+        )
+        data = {
+            n: v
+            for n, v in source.data.items()
+            if n in root or (known is not None and n not in known)
+        }
         tree = _merge(tree, reader.read((root, Info()), data))
         origin |= dict.fromkeys(reader.leaves, source.name)
     return tree, origin
@@ -220,10 +270,11 @@ def _leaves(tree: Mapping[str, Any], key: str = "") -> dict[str, Any]:
 def _settled(
     cls: Any, given: dict[str, Any], origin: dict[str, str], problems: list[str]
 ) -> tuple[Any, list[Explained]]:
-    """Make a section of its defaults and what the sources say, and explain its values."""
+    """Create a section of its defaults and what the sources say, and explain its values."""
     from hilum_settings.reader import Reader
 
-    name, defaults = cls.__section__, cls()
+    name = cls.__section__
+    defaults = cls()
     where = ", ".join(dict.fromkeys(s for key, s in origin.items() if key.startswith(f"{name}.")))
     reader = Reader(where, problems, {}, whole=True)
     made = reader.read((cls, Info()), _merge(attrs.asdict(defaults), given), name)

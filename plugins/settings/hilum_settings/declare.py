@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, TypeVar, Union, dataclass_transform, get_args, get_origin
+from typing import (
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
 import attrs
 
@@ -17,7 +26,10 @@ _INFO = "hilum_settings"
 
 
 class Info(NamedTuple):
-    """What ``setting`` says beside name, type and default; for a nested table it holds for everything in it."""
+    """What ``setting`` says beside name, type and default.
+
+    For a nested table it holds for everything in it.
+    """
 
     help: str = ""
     project: Project = True
@@ -42,28 +54,30 @@ def setting(
 ) -> Any:
     """Declare one setting of a section, or of a table nested in it.
 
-    Its annotation may be ``bool``, ``int``, ``float``, ``str``, ``Literal``, ``Any``, ``list[…]``, ``dict[str, …]``, an
-    attrs class, or one of these ``| None``. Types are strict: ``true`` is no number and ``"5"`` is none either.
+    Its annotation may be ``bool``, ``int``, ``float``, ``str``, ``Literal``, ``Any``, ``list[…]``,
+    ``dict[str, …]``, an attrs class, or one of these ``| None``. Types are strict: ``true`` is no
+    number and ``"5"`` is none either.
 
     Args:
         default: Value without any source. With neither this nor ``factory`` it is required.
         factory: Makes the default, for lists, tables and nested classes.
         help: One sentence that says what it does, with the unit.
-        project: What a project's file may do with it. ``True``: set it. ``"lower"`` and ``"higher"``: only lower, or raise,
-            what the user has (no value is no limit, ``false`` is below ``true``); for what costs money or time. ``"user"``:
-            nothing; what it says is ignored, and reported. ``False``: nothing; its attempt is a mistake, as for whatever
+        project: What a project's file may do with it. ``True``: set it. ``"lower"`` and
+            ``"higher"``: only lower, or raise, what the user has (no value is no limit, ``false``
+            is below ``true``); for what costs money or time. ``"user"``: nothing; what it says is
+            ignored, and reported. ``False``: nothing; its attempt is a mistake, as for whatever
             widens what the program may do.
         secret: Whether it is a key or token: never shown, and never taken from a project's file.
         minimum: The smallest number it may be.
-        names: Of a table with names of the user's choice: how they are written, with a slash between the parts, for
-            example ``provider/name``. A name with fewer parts is a mistake.
+        names: Of a table with names of the user's choice: how they are written, with a slash
+            between the parts, for example ``provider/name``. A name with fewer parts is a mistake.
     """
     start = default if factory is None else attrs.Factory(factory)
     return attrs.field(default=start, metadata={_INFO: Info(help, project, secret, minimum, names)})
 
 
 def required(cls: Any) -> list[str]:
-    """Give the names of the settings without a default."""
+    """Return the names of the settings without a default."""
     return [field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING]
 
 
@@ -71,11 +85,11 @@ def required(cls: Any) -> list[str]:
 def section(
     name: str | None = None, *, error: Callable[[str], Exception] = DeclarationError
 ) -> Callable[[type[T]], type[T]]:
-    """Make a frozen attrs class of a class of settings, and name the table they stand in.
+    """Create a frozen attrs class of a class of settings, and name the table they stand in.
 
     Args:
-        name: Name of the table; ``""`` is the top level. ``None`` is for a table nested in another one, which is the type
-            of a setting there.
+        name: Name of the table; ``""`` is the top level. ``None`` is for a table nested in another
+            one, which is the type of a setting there.
         error: Makes the error to raise.
 
     Raises:
@@ -83,12 +97,15 @@ def section(
     """
 
     def make(cls: type[T]) -> type[T]:
-        # A repr would show secrets. What attrs would generate for each class anew costs half of what declaring them takes.
+        # A repr would show secrets. What attrs would generate for each class anew costs half of
+        # what declaring them takes.
         made: Any = attrs.frozen(kw_only=True, repr=False, eq=False, slots=False)(cls)
-        made.__eq__, made.__hash__ = _same, _hash
+        made.__eq__ = _same
+        made.__hash__ = _hash
         if name is not None:
             made.__section__ = name
-            if missing := required(made):
+            missing = required(made)
+            if missing:
                 raise error(f"Settings [{name}]: {', '.join(missing)} needs a default.")
         return made  # type: ignore[no-any-return]
 
@@ -104,19 +121,24 @@ def _hash(one: Any) -> int:
 
 
 def sections_of(module: object) -> list[type]:
-    """Give the sections among the attributes of a module (or of any other object), each once."""
+    """Return the sections among the attributes of a module (or of any other object), each once."""
     found = getattr(module, "__dict__", {}).values()
     return list(dict.fromkeys(v for v in found if isinstance(v, type) and "__section__" in vars(v)))
 
 
 def plain(kind: Any) -> Any:
-    """Give the type without ``| None``."""
-    rest = [k for k in get_args(kind) if k is not NoneType] if get_origin(kind) in (Union, UnionType) else []
+    """Return the type without ``| None``."""
+    if get_origin(kind) in (Union, UnionType):
+        rest = [k for k in get_args(kind) if k is not NoneType]
+    else:
+        rest = []
     return rest[0] if len(rest) == 1 else kind
 
 
 def members(kind: Any, names: Iterable[str], info: Info) -> Members | None:
-    """Give the settings in a table by name: type, and what was declared. ``None`` for a type that is no table.
+    """Return the settings in a table by name: type, and what was declared.
+
+    ``None`` for a type that is no table.
 
     Args:
         kind: The table's type; the root is such a dict itself.
@@ -133,7 +155,8 @@ def members(kind: Any, names: Iterable[str], info: Info) -> Members | None:
     for field in attrs.fields(attrs.resolve_types(kind)):
         own = field.metadata.get(_INFO, Info())
         own = own._replace(
-            project=own.project if info.project is True else info.project, secret=own.secret or info.secret
+            project=own.project if info.project is True else info.project,
+            secret=own.secret or info.secret,
         )
         found[field.name] = field.type, own
     return found

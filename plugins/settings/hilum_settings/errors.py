@@ -15,8 +15,11 @@ class SettingsError(Exception):
     """
 
     def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
-        self.problems, self.hint = list(problems), hint
-        super().__init__("\n".join(["The settings have mistakes:", *(f"  {p}" for p in problems), hint]).rstrip())
+        self.problems = list(problems)
+        self.hint = hint
+        super().__init__(
+            "\n".join(["The settings have mistakes:", *(f"  {p}" for p in problems), hint]).rstrip()
+        )
 
 
 class DeclarationError(Exception):
@@ -40,15 +43,17 @@ class ChangeError(Exception):
     """
 
     def __init__(self, path: Path, reason: str) -> None:
-        self.path, self.reason = path, reason
+        self.path = path
+        self.reason = reason
         super().__init__(f"{path} cannot be changed safely: {reason}.")
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Give the sentence about a name that is not known: near ones, or all there are."""
+    """Return the sentence about a name that is not known: near ones, or all there are."""
     from difflib import get_close_matches  # 2 ms, only where something went wrong
 
     names = sorted(known)
-    if found := get_close_matches(name, names, n=2):
+    found = get_close_matches(name, names, n=2)
+    if found:
         return f"Did you mean {' or '.join(found)}?"
     return f"Known: {', '.join(names[:20])}." if names else ""

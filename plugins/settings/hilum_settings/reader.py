@@ -1,4 +1,6 @@
-"""The one recursive reader that checks every source, and makes the sections of what they say together."""
+"""The one recursive reader that checks every source, and makes the sections of what they say
+together.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,18 @@ def _expected(kind: Any, info: Info) -> str:
         return f"one of {', '.join(map(repr, get_args(kind)))}"
     if get_origin(kind) is list:
         each = _expected(get_args(kind)[0], Info())
-        return f"a list of {each[2:]}s" if each.startswith("a ") else f"a list, each {each}"
-    return _EXPECTED.get(kind, "a table") + ("" if info.minimum is None else f" of at least {info.minimum:g}")
+        if each.startswith("a "):
+            return f"a list of {each[2:]}s"
+        return f"a list, each {each}"
+    return _EXPECTED.get(kind, "a table") + (
+        "" if info.minimum is None else f" of at least {info.minimum:g}"
+    )
 
 
 def _is_named(name: str, pattern: str) -> bool:
-    """Return whether a name has as many parts as a pattern such as ``provider/name``, none of them empty."""
+    """Return whether a name has as many parts as a pattern such as ``provider/name``, none of them
+    empty.
+    """
     parts = name.split("/", pattern.count("/"))
     return len(parts) == pattern.count("/") + 1 and all(parts)
 
@@ -65,7 +73,8 @@ class Reader(NamedTuple):
         problems: Takes what is wrong, one line for each place.
         leaves: Takes the right single values by dotted key.
         project: Whether it is a project's file.
-        before: Of a project's file: what holds without it, by dotted key. ``None`` within a list, which counts as a whole.
+        before: Of a project's file: what holds without it, by dotted key. ``None`` within a list,
+            which counts as a whole.
         ignored: Takes what a project's file says and may not, one sentence for each.
         whole: Whether this is what all sources say together, ready to make the classes of.
     """
@@ -79,7 +88,7 @@ class Reader(NamedTuple):
     ignored: list[str] | None = None
 
     def read(self, declared: Member, value: Any, key: str = "") -> Any:
-        """Give what is right in a value; ``NOTHING`` if there is nothing."""
+        """Return what is right in a value; ``NOTHING`` if there is nothing."""
         kind, info = declared
         kind = Any if value is None and NoneType in get_args(kind) else plain(kind)
         if isinstance(value, Raw):
@@ -88,15 +97,22 @@ class Reader(NamedTuple):
         if known and value:
             return self._table(declared, value, key, known)
         if self.project and (info.secret or info.project is False):
-            return self._wrong(key, "only the user may set this, in a file of their own and not in a project")
+            return self._wrong(
+                key, "only the user may set this, in a file of their own and not in a project"
+            )
         if known is not None:
             value = self._table(declared, value, key, known)
         elif get_origin(kind) is list and isinstance(value, list):
             within = self._replace(leaves={}, ignored=None, before=None)
-            value = [within.read((get_args(kind)[0], info), each, f"{key}[{n}]") for n, each in enumerate(value)]
+            value = [
+                within.read((get_args(kind)[0], info), each, f"{key}[{n}]")
+                for n, each in enumerate(value)
+            ]
             if any(each is attrs.NOTHING for each in value):
                 return attrs.NOTHING
-            info = info._replace(secret=info.secret or any(each.secret for _, each in within.leaves.values()))
+            info = info._replace(
+                secret=info.secret or any(each.secret for _, each in within.leaves.values())
+            )
         elif not _fits(kind, value, info):
             found = "a value that is not shown" if info.secret else reprlib.repr(value)
             return self._wrong(key, f"found {found}, expected {_expected(kind, info)}")
@@ -106,13 +122,16 @@ class Reader(NamedTuple):
         return float(value) if kind is float else value
 
     def _table(self, declared: Member, value: Mapping[str, Any], key: str, known: Members) -> Any:
-        kind, info = plain(declared[0]), declared[1]
+        kind = plain(declared[0])
+        info = declared[1]
         right = {}
         for name, inner in value.items():
             at = f"{key}.{name}" if key else name
             if info.names and not _is_named(name, info.names):
                 self._wrong(
-                    at, f"the names here are written {info.names}, as in {info.names.rpartition('/')[0]}/{name}"
+                    at,
+                    f"the names here are written {info.names}, as in"
+                    f" {info.names.rpartition('/')[0]}/{name}",
                 )
                 continue
             if name not in known:
@@ -138,14 +157,23 @@ class Reader(NamedTuple):
             limit = "only the user chooses this"
         else:
             lower = info.project == "lower"
-            one, other = _limit(value), _limit(own)
+            one = _limit(value)
+            other = _limit(own)
             if one < other if lower else one > other:
                 return True
             shown = "not set" if own is None else _written(own)
-            limit = f"a project may only {'lower' if lower else 'raise'} it, and without the project it is {shown}"
+            limit = (
+                f"a project may only {'lower' if lower else 'raise'} it, and without the project it"
+                f" is {shown}"
+            )
         if self.ignored is not None:
-            take = f"To use it all the same, put `{key} = {_written(value)}` into your own settings file"
-            self.ignored.append(f"{self.where}: {key} = {_written(value)} is ignored: {limit}. {take}.")
+            take = (
+                f"To use it all the same, put `{key} = {_written(value)}` into your own settings"
+                " file"
+            )
+            self.ignored.append(
+                f"{self.where}: {key} = {_written(value)} is ignored: {limit}. {take}."
+            )
         return False
 
     def _wrong(self, key: str, what: str) -> Any:

@@ -1,4 +1,6 @@
-"""Where settings stand: files, environment, command line, each as plain data before it is checked."""
+"""Where settings stand: files, environment, command line, each as plain data before it is
+checked.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,20 @@ FILE = "settings.toml"
 
 
 class Raw(str):
-    """A value as text, from the environment or ``--set``: a TOML value where it is one, else the string itself."""
+    """A value as text, from the environment or ``--set``: a TOML value where it is one, else the
+    string itself.
+    """
 
     def parse(self, kind: Any) -> object:
-        """Give the value for a setting of this type; where that is text, all but a quoted string stays as it is."""
+        """Return the value for a setting of this type.
+
+        Where that is text, all but a quoted string stays as it is.
+        """
         import tomllib  # 7 ms, only when there is something to read
 
-        textual = kind is str or (get_origin(kind) is Literal and isinstance(get_args(kind)[0], str))
+        textual = kind is str or (
+            get_origin(kind) is Literal and isinstance(get_args(kind)[0], str)
+        )
         with suppress(tomllib.TOMLDecodeError, RecursionError):
             document = tomllib.loads(f"value = {self}")
             if len(document) == 1 and (isinstance(document["value"], str) or not textual):
@@ -46,7 +55,9 @@ class Source(NamedTuple):
 
 
 def split_key(key: str) -> list[str]:
-    """Return the parts of a dotted key. A part with a dot in it is quoted, as in TOML: ``roles."openai/gpt-4.1"``.
+    """Return the parts of a dotted key.
+
+    A part with a dot in it is quoted, as in TOML: ``roles."openai/gpt-4.1"``.
 
     Raises:
         ValueError: The quotes are wrong.
@@ -69,7 +80,10 @@ def split_key(key: str) -> list[str]:
 
 
 def split_pair(text: str) -> tuple[str, str]:
-    """Split ``key=value`` at the first ``=`` that is not in quotes; the key is empty where there is none."""
+    """Split ``key=value`` at the first ``=`` that is not in quotes.
+
+    The key is empty where there is none.
+    """
     quote = ""
     for index, char in enumerate(text):
         if char == "=" and not quote:
@@ -91,7 +105,9 @@ class Unreadable(ValueError):
 
 
 def read(path: Path) -> tuple[str, dict[str, Any]]:
-    """Give text and data of a TOML file; nothing of one that does not exist. A byte order mark is no part of the data.
+    """Return text and data of a TOML file; nothing of one that does not exist.
+
+    A byte order mark is no part of the data.
 
     Raises:
         Unreadable: It cannot be read, or is not TOML.
@@ -115,7 +131,7 @@ def read(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def file(path: Path, project: bool, problems: list[str]) -> Iterator[Source]:
-    """Give what a file says; why it cannot be read goes to the problems."""
+    """Yield what a file says; why it cannot be read goes to the problems."""
     try:
         yield Source(str(path), read(path)[1], project=project)
     except Unreadable as error:
@@ -123,9 +139,15 @@ def file(path: Path, project: bool, problems: list[str]) -> Iterator[Source]:
 
 
 def environment(
-    prefix: str, root: Any, environ: Mapping[str, str], known: Collection[str] | None, problems: list[str]
+    prefix: str,
+    root: Any,
+    environ: Mapping[str, str],
+    known: Collection[str] | None,
+    problems: list[str],
 ) -> Iterator[Source]:
-    """Give what each variable says. Empty ones count as not set; ``CONFIG`` and ``DATA`` name folders.
+    """Yield what each variable says.
+
+    Empty ones count as not set; ``CONFIG`` and ``DATA`` name folders.
 
     Args:
         prefix: What the variables begin with.
@@ -140,7 +162,9 @@ def environment(
     for name, text in sorted(given.items()):
         if name in variables:
             yield single(name, variables[name], Raw(text), "environment ")
-        elif known is not None and not any(name.startswith(f"{prefix}{_variable(section)}_") for section in known):
+        elif known is not None and not any(
+            name.startswith(f"{prefix}{_variable(section)}_") for section in known
+        ):
             problems.append(f"environment {name}: unknown variable. {near(name, variables)}")
 
 
@@ -149,6 +173,8 @@ def _variable(key: str) -> str:
 
 
 def _keys(kind: Any, key: str = "") -> list[str]:
-    """Give the dotted keys of all settings there are."""
+    """Return the dotted keys of all settings there are."""
     inside = members(plain(kind), (), Info()) or {}
-    return [k for name, (inner, _) in inside.items() for k in _keys(inner, f"{key}.{name}".strip("."))] or [key]
+    return [
+        k for name, (inner, _) in inside.items() for k in _keys(inner, f"{key}.{name}".strip("."))
+    ] or [key]

@@ -1,7 +1,9 @@
-"""Runs commands: output bounded and streamed, nothing left running; long ones in the background, where they can be read.
+"""Runs commands: output bounded and streamed, nothing left running.
 
-The model reads the exit code first, then standard output, then standard error under a heading of its own. Faces get both as
-they come, with their escapes.
+Long ones in the background, where they can be read.
+
+The model reads the exit code first, then standard output, then standard error under a heading of
+its own. Faces get both as they come, with their escapes.
 """
 
 from __future__ import annotations

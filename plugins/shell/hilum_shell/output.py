@@ -1,4 +1,6 @@
-"""What a command wrote, as a model gets it: plain text, the head and the tail of it, or what came since an offset."""
+"""What a command wrote, as a model gets it: plain text, the head and the tail of it, or what came
+since an offset.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ _RETURNS = re.compile(r"(?<!\r)\r+(?=\n|\Z)")  # looking back keeps it linear
 
 
 def clean(text: str) -> str:
-    """Take out terminal escapes and other control characters; of a line written over and over keep the last version."""
+    """Take out terminal escapes and other control characters.
+
+    Of a line written over and over keep the last version.
+    """
     if text.replace("\n", "").replace("\t", "").isprintable():  # as most is: twenty times as fast
         return text
     text = _RETURNS.sub("", _ESCAPES.sub("", text))
@@ -39,7 +44,8 @@ class Kept:
     """The head and the tail of a stream of bytes of any length.
 
     Args:
-        limit: Characters wanted of it later. A character may take four bytes, and escapes come on top, so more is kept.
+        limit: Characters wanted of it later. A character may take four bytes, and escapes come on
+            top, so more is kept.
     """
 
     def __init__(self, limit: int) -> None:
@@ -50,7 +56,10 @@ class Kept:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def add(self, chunk: bytes) -> str:
-        """Take the next bytes; give their text, to be shown as it comes, with a character cut in two left for later."""
+        """Take the next bytes.
+
+        Give their text, to be shown as it comes, with a character cut in two left for later.
+        """
         free = max(self._room - len(self._head), 0)
         self._head += chunk[:free]
         self._tail += chunk[free:]
@@ -60,7 +69,7 @@ class Kept:
         return self._decoder.decode(chunk)
 
     def text(self) -> tuple[str, str, int]:
-        """Give the text of the head, that of the tail, and how many bytes are missing in between.
+        """Return the text of the head, that of the tail, and how many bytes are missing in between.
 
         Where nothing is missing all of it is head.
         """
@@ -86,7 +95,8 @@ def cut(parts: tuple[str, str, int], limit: int) -> tuple[str, int]:
     head, tail, missing = parts
     if not missing and len(head) <= limit:
         return head, 0
-    first, last = head[: limit - limit // 2], (tail or head)[max(len(tail or head) - limit // 2, 0) :]
+    first = head[: limit - limit // 2]
+    last = (tail or head)[max(len(tail or head) - limit // 2, 0) :]
     left_out = missing + len(head) + len(tail) - len(first) - len(last)
     return f"{first}\n[… {left_out:,} characters left out …]\n{last}", left_out
 
@@ -117,17 +127,23 @@ class Spool:
             del self._bytes[: len(self._bytes) - self._limit]
 
     def read(self, offset: int, size: int | None = None) -> bytes:
-        """Give what is kept from an offset on, at most ``size`` bytes; a character cut in two at its end is left out."""
+        """Return what is kept from an offset on, at most ``size`` bytes.
+
+        A character cut in two at its end is left out.
+        """
         at = max(offset - self.start, 0)
         data = bytes(self._bytes[at : None if size is None else at + size])
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         decoder.decode(data[-4:])
         unfinished = len(decoder.getstate()[0])
-        return data[:-unfinished] if 0 < unfinished < len(data) else data
+        if 0 < unfinished < len(data):
+            return data[:-unfinished]
+        return data
 
 
 class Finder:
-    """Searches for a pattern in a spool, from an offset on, and goes on where it stopped when more has come.
+    """Searches for a pattern in a spool, from an offset on, and goes on where it stopped when more
+    has come.
 
     Args:
         pattern: A regular expression; ``^`` and ``$`` match at the ends of lines.
@@ -139,13 +155,16 @@ class Finder:
     """
 
     def __init__(self, pattern: str, spool: Spool, offset: int) -> None:
-        self._pattern, self._spool, self._at = _compiled(pattern), spool, offset
+        self._pattern = _compiled(pattern)
+        self._spool = spool
+        self._at = offset
 
     def step(self) -> tuple[str, bool]:
         """Search one page.
 
         Returns:
-            The line with the match, empty if there is none, and whether more is there to be searched.
+            The line with the match, empty if there is none, and whether more is there to be
+            searched.
 
         Raises:
             ToolError: The search takes too long.
@@ -157,13 +176,18 @@ class Finder:
             found = self._pattern.search(text, timeout=PATTERN_SECONDS)
         except TimeoutError:
             problem = "The search for this pattern takes too long."
-            raise ToolError(problem, code=errors.E_BAD_ARGS, hint="Give a simpler pattern.") from None
+            raise ToolError(
+                problem, code=errors.E_BAD_ARGS, hint="Give a simpler pattern."
+            ) from None
         if found:
-            begin, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
+            begin = text.rfind("\n", 0, found.start()) + 1
+            end = text.find("\n", found.end())
             return text[begin : end if end >= 0 else None].strip() or "an empty line", False
         more = self._at + len(data) < self._spool.end and len(data) >= PAGE - 4
         done = data.rfind(b"\n") + 1
-        self._at += max(done, len(data) - _LONG_LINE if more or len(data) - done > _LONG_LINE else 0)
+        self._at += max(
+            done, len(data) - _LONG_LINE if more or len(data) - done > _LONG_LINE else 0
+        )
         return "", more
 
 

@@ -1,4 +1,5 @@
-"""What a command line runs, as far as it can be seen at a glance: for repeated failures, and for exit codes that are answers.
+"""What a command line runs, as far as it can be seen at a glance: for repeated failures, and for
+exit codes that are answers.
 
 It decides nothing about safety: that is the guard's, which reads commands in earnest.
 """
@@ -11,7 +12,9 @@ import shlex
 from typing import Any
 
 # Programs that answer a question with exit code 1: nothing found, different, not so.
-ANSWERING = frozenset("grep egrep fgrep zgrep rg ag ack test [ [[ diff cmp pgrep which type".split())
+ANSWERING = frozenset(
+    "grep egrep fgrep zgrep rg ag ack test [ [[ diff cmp pgrep which type".split()
+)
 MAX_LENGTH = 10_000  # characters; a longer command is a script, and splitting it would take long
 _GIT_ANSWERING = frozenset({"grep", "diff"})
 _OPERATOR = re.compile(r"[|&;()<>\n]+")
@@ -21,7 +24,9 @@ _WRAPPERS = frozenset("sudo env nohup time nice command exec uv run poetry pipen
 
 
 def aim(arguments: dict[str, Any]) -> str:
-    """Return what a command is about: the program that it runs, without folders that it goes to first."""
+    """Return what a command is about: the program that it runs, without folders that it goes to
+    first.
+    """
     commands = _commands(arguments["command"])
     for _, words in commands or ():
         words = [word for word in words if not _ASSIGNMENT.match(word) and not word.startswith("-")]
@@ -33,7 +38,8 @@ def aim(arguments: dict[str, Any]) -> str:
 
 
 def is_answer(command: str, code: int) -> bool:
-    """Whether an exit code answers a question: that of ``grep``, ``test`` or ``diff`` is 1 where nothing is wrong.
+    """Return whether an exit code answers a question: that of ``grep``, ``test`` or ``diff`` is 1
+    where nothing is wrong.
 
     Args:
         command: The command line.
@@ -42,7 +48,8 @@ def is_answer(command: str, code: int) -> bool:
     commands = _commands(command)
     if code != 1 or not commands:
         return False
-    # After `&&` it may be any of the commands that ended with 1; after a pipe, `;` or a new line it is the last one.
+    # After `&&` it may be any of the commands that ended with 1; after a pipe, `;` or a new line it
+    # is the last one.
     for number, (operator, words) in enumerate(reversed(commands)):
         if not _answers(words) and not (number and words[:1] == ["cd"]):
             return False
@@ -58,7 +65,10 @@ def _answers(words: list[str]) -> bool:
 
 
 def _commands(command: str) -> list[tuple[str, list[str]]] | None:
-    """Split a command line into its commands, each with the operator before it; ``None`` where that needs a real shell."""
+    """Split a command line into its commands, each with the operator before it.
+
+    ``None`` where that needs a real shell.
+    """
     if len(command) > MAX_LENGTH:
         return None
     lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;()<>\n")

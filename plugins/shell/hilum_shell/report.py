@@ -10,8 +10,8 @@ from hilum_shell.output import Kept, cut
 from hilum_shell.service import Service, ending
 
 LEFT = (
-    "[It left something running in the background, which was ended with it. To keep a command running, give that command"
-    " alone, with background=true.]"
+    "[It left something running in the background, which was ended with it. To keep a command"
+    " running, give that command alone, with background=true.]"
 )
 
 
@@ -24,8 +24,8 @@ def kept(service: Service, *, beyond: bool) -> str:
     """
     name = service.id
     return (
-        f"[What it left running in the background goes on as {name}: read_service({name!r}) gives what it prints, stop_service"
-        f" ends it. {lifetime(beyond=beyond)}]"
+        f"[What it left running in the background goes on as {name}: read_service({name!r}) gives"
+        f" what it prints, stop_service ends it. {lifetime(beyond=beyond)}]"
     )
 
 
@@ -36,14 +36,17 @@ def lifetime(*, beyond: bool) -> str:
     return "It ends with this session: tell the user so if you name its address."
 
 
-def finished(service: Service, text: str, data: dict[str, Any], is_answer: bool, note: str = "") -> Output:
+def finished(
+    service: Service, text: str, data: dict[str, Any], is_answer: bool, note: str = ""
+) -> Output:
     """Tell of the end of a command in the foreground.
 
     Args:
         service: The command.
         text: Its output, as ``written`` gives it.
         data: Plain data for faces, to be completed.
-        is_answer: Whether its exit code answers a question, as that of ``grep`` does, and is no failure.
+        is_answer: Whether its exit code answers a question, as that of ``grep`` does, and is no
+            failure.
         note: What became of what it left running.
     """
     assert service.code is not None
@@ -65,9 +68,10 @@ def late(limit: float, most: float, text: str) -> str:
         text: Its output so far.
     """
     return (
-        f"The command took longer than {limit:g} s; it was ended, with everything it had started. Give it a longer timeout"
-        f" (at most {most:g} s), or let it do less at once. A server or a watcher never ends by itself: start it with"
-        f" background=true. A command that asks for input cannot get any.\nIts output so far:\n{text}"
+        f"The command took longer than {limit:g} s; it was ended, with everything it had started."
+        f" Give it a longer timeout (at most {most:g} s), or let it do less at once. A server or a"
+        " watcher never ends by itself: start it with background=true. A command that asks for"
+        f" input cannot get any.\nIts output so far:\n{text}"
     )
 
 
@@ -82,14 +86,17 @@ def moved(service: Service, seconds: float, rest: float, text: str) -> str:
     """
     name = service.id
     return (
-        f"The command has not ended after {seconds:.0f} s. It still runs, now in the background as {name}: do not start it"
-        f" again. read_service({name!r}, timeout=…) waits for its end and gives what it prints; stop_service ends it, and"
-        f" so do {rest:g} s more. It gets no input.\nIts output so far:\n{text}"
+        f"The command has not ended after {seconds:.0f} s. It still runs, now in the background as"
+        f" {name}: do not start it again. read_service({name!r}, timeout=…) waits for its end and"
+        f" gives what it prints; stop_service ends it, and so do {rest:g} s more. It gets no"
+        f" input.\nIts output so far:\n{text}"
     )
 
 
 def written(kept: dict[str, Kept], limit: int) -> tuple[str, int]:
-    """Put both streams together. Standard error gets up to half the room, and what standard output leaves.
+    """Put both streams together.
+
+    Standard error gets up to half the room, and what standard output leaves.
 
     Args:
         kept: Head and tail of ``stdout`` and ``stderr``.
@@ -98,7 +105,8 @@ def written(kept: dict[str, Kept], limit: int) -> tuple[str, int]:
     Returns:
         The text, and how many characters were left out.
     """
-    out, err = kept["stdout"].text(), kept["stderr"].text()
+    out = kept["stdout"].text()
+    err = kept["stderr"].text()
     length = sum(len(part) for part in out[:2])
     stderr, lost = cut(err, max(limit // 2, limit - length))
     stdout, more = cut(out, limit - min(len(stderr), limit // 2))
@@ -108,18 +116,23 @@ def written(kept: dict[str, Kept], limit: int) -> tuple[str, int]:
     return text or "[no output]", lost + more
 
 
-def read(service: Service, agent: str, start: int, limit: int, *, paged: bool = False, said: str = "") -> Output:
-    """Give a service's state and its output from an offset on, and note that this agent has read it.
+def read(
+    service: Service, agent: str, start: int, limit: int, *, paged: bool = False, said: str = ""
+) -> Output:
+    """Return a service's state and its output from an offset on, and note that this agent has read
+    it.
 
     Args:
         service: The service.
         agent: Who reads. A failure is told to each reader once.
         start: Offset in bytes.
         limit: Most characters.
-        paged: Whether to give one page; otherwise all that is there, without its middle if it is too long.
+        paged: Whether to give one page; otherwise all that is there, without its middle if it is
+            too long.
         said: What to say first.
     """
-    spool, start = service.spool, max(start, 0)
+    spool = service.spool
+    start = max(start, 0)
     begin = min(max(start, spool.start), spool.end)
     data = spool.read(begin, limit if paged else None)
     end = begin + len(data)
@@ -130,7 +143,9 @@ def read(service: Service, agent: str, start: int, limit: int, *, paged: bool = 
     if begin > start:
         lines.append(f"[bytes {start} to {begin} of its output are kept no longer]")
     if left_out:
-        lines.append(f"[bytes {begin} to {end} of its output; offset={begin} gives them page by page]")
+        lines.append(
+            f"[bytes {begin} to {end} of its output; offset={begin} gives them page by page]"
+        )
     if service.state != "lost":
         lines.append(text.rstrip("\n") or ("[nothing new]" if spool.end else "[no output]"))
     if end < spool.end:
@@ -144,7 +159,7 @@ def read(service: Service, agent: str, start: int, limit: int, *, paged: bool = 
 
 
 def _failure(service: Service, agent: str) -> str:
-    """Give the code of a service's failure, to an agent that did not get it before."""
+    """Return the code of a service's failure, to an agent that did not get it before."""
     if not service.over.is_set():
         return ""
     service.knowing.discard(agent)
@@ -153,4 +168,6 @@ def _failure(service: Service, agent: str) -> str:
     service.told.add(agent)
     if service.late:
         return errors.E_TIMEOUT
-    return errors.E_CMD_FAIL if service.state == "exited" and service.code else ""
+    if service.state == "exited" and service.code:
+        return errors.E_CMD_FAIL
+    return ""

@@ -1,4 +1,6 @@
-"""One command while it runs, in the foreground or as a service: its process, its output, its end."""
+"""One command while it runs, in the foreground or as a service: its process, its output, its
+end.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ class Service:
         knowing: Names of the agents that were told of it, and not yet of its end.
         told: Names of the agents that were told whether it failed.
         cursors: Up to where each agent was shown its output.
-        searched: From where each agent waits for a pattern: what the answer to the start showed is searched as well.
+        searched: From where each agent waits for a pattern: what the answer to the start showed is
+            searched as well.
     """
 
     command: str
@@ -72,7 +75,9 @@ class Service:
     _process: Process | None = None
     _news: trio.Event = attrs.Factory(trio.Event)
 
-    async def live(self, opened: AbstractAsyncContextManager[Process], task_status: trio.TaskStatus[None]) -> None:
+    async def live(
+        self, opened: AbstractAsyncContextManager[Process], task_status: trio.TaskStatus[None]
+    ) -> None:
         """Be the task of this command, from its start until nothing of it is left.
 
         Raises:
@@ -81,7 +86,10 @@ class Service:
         try:
             async with opened as self._process, trio.open_nursery() as nursery:
                 task_status.started()
-                for name, stream in (("stdout", self._process.stdout), ("stderr", self._process.stderr)):
+                for name, stream in (
+                    ("stdout", self._process.stdout),
+                    ("stderr", self._process.stderr),
+                ):
                     if stream is not None:
                         nursery.start_soon(self._pump, name, stream)
                 try:
@@ -96,7 +104,8 @@ class Service:
                 self.left = self._process.left
                 if not self.remains:
                     self.seconds = trio.current_time() - self.began
-                # Nobody is left to write, unless a descriptor was given away to a process from elsewhere.
+                # Nobody is left to write, unless a descriptor was given away to a process from
+                # elsewhere.
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN
         finally:
             self.state = "stopped" if self.reason else "exited"
@@ -108,7 +117,11 @@ class Service:
         while chunk := bytes(await stream.receive_some(65536)):
             self.spool.add(chunk)
             self.heard = trio.current_time()
-            if self.kept is not None and (text := self.kept[name].add(chunk)) and self.show is not None:
+            if (
+                self.kept is not None
+                and (text := self.kept[name].add(chunk))
+                and self.show is not None
+            ):
                 self.show(text)
             self._news.set()
             self._news = trio.Event()
@@ -118,7 +131,9 @@ class Service:
         await (self.over if self.over.is_set() else self._news).wait()
 
     async def stop(self, reason: str, grace: float) -> None:
-        """End it with all it started, and wait until nothing is left. Nothing happens if it has ended already.
+        """End it with all it started, and wait until nothing is left.
+
+        Nothing happens if it has ended already.
 
         Args:
             reason: Why, for who asks later.
@@ -135,7 +150,9 @@ class Service:
     @property
     def takes_input(self) -> bool:
         """Whether it can be written to."""
-        return self._process is not None and self._process.stdin is not None and not self.over.is_set()
+        return (
+            self._process is not None and self._process.stdin is not None and not self.over.is_set()
+        )
 
     async def write(self, data: bytes, close: bool) -> None:
         """Write to its standard input, one writer after another.
@@ -156,13 +173,19 @@ class Service:
                 self._process.stdin.close()
 
     def describe(self) -> str:
-        """Say how it is, for example ``running for 12 s, quiet for 3 s``."""
+        """Return how it is, for example ``running for 12 s, quiet for 3 s``."""
         now = trio.current_time()
         if self.state == "lost":
-            return "gone: it ended with hilum, when this session was closed or cut off. Start it again if it is needed"
+            return (
+                "gone: it ended with hilum, when this session was closed or cut off. Start it again"
+                " if it is needed"
+            )
         if self.state == "running" and self.remains:
             how = "" if self.code is None else f" ({ending(self.code)})"
-            return f"its command has ended{how}; what that started runs on, quiet for {now - self.heard:.0f} s"
+            return (
+                f"its command has ended{how}; what that started runs on, quiet for"
+                f" {now - self.heard:.0f} s"
+            )
         if self.state == "running":
             return f"running for {now - self.began:.0f} s, quiet for {now - self.heard:.0f} s"
         if self.failure is not None:

@@ -1,4 +1,6 @@
-"""The commands of a session that are in the background: found, counted, told of, and ended with what they belong to."""
+"""The commands of a session that are in the background: found, counted, told of, and ended with
+what they belong to.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ GRACE = 0.15
 """Seconds between SIGTERM and SIGKILL when a run was stopped: that must be quick."""
 ENDED = 20
 """How many services that have ended can still be read."""
-STARTED, OVER = "shell.service_started", "shell.service_ended"
+STARTED = "shell.service_started"
+OVER = "shell.service_ended"
 
 
 class Printed(NamedTuple):
@@ -43,7 +46,7 @@ class Printed(NamedTuple):
 
 
 def _end(data: bytes, limit: int) -> str:
-    """Give the last characters of an output."""
+    """Return the last characters of an output."""
     return clean(data.decode(errors="replace")).strip("\n")[-limit:]
 
 
@@ -51,7 +54,8 @@ def _end(data: bytes, limit: int) -> str:
 class Services:
     """The services of a session, and the hooks that tell agents of them.
 
-    What they say is the services' state and never their output: that is data, and comes as a tool's result only.
+    What they say is the services' state and never their output: that is data, and comes as a tool's
+    result only.
 
     Args:
         session: The session.
@@ -69,7 +73,7 @@ class Services:
     _remembered: bool = False
     _watching: bool = False
 
-    # --- one command ----------------------------------------------------------------------------------------------------
+    # --- one command ------------------------------------------------------------------------------
 
     async def start(self, service: Service, opened: AbstractAsyncContextManager[Process]) -> None:
         """Start a command in a task of the session's.
@@ -80,15 +84,15 @@ class Services:
         await self.nursery.start(service.live, opened, name=f"command {service.command[:40]}")
 
     def full(self) -> bool:
-        """Whether no more may go to the background."""
+        """Return whether no more may go to the background."""
         return sum(1 for _ in self.running()) >= self.settings.services
 
     def running(self) -> Iterator[Service]:
-        """Give those that run."""
+        """Return those that run."""
         return (service for service in self._all.values() if service.state == "running")
 
     def all(self) -> list[Service]:
-        """Give all that can be read, oldest first."""
+        """Return all that can be read, oldest first."""
         self._remember()
         return list(self._all.values())
 
@@ -106,7 +110,9 @@ class Services:
         self._count += 1
         name = f"s{self._count}"
         self.session.note(STARTED, id=name, command=service.command, agent=service.agent)
-        service.id, service.kept, service.show = name, None, None
+        service.id = name
+        service.kept = None
+        service.show = None
         service.knowing.add(service.agent)
         self._all[name] = service
         self.nursery.start_soon(self._see_off, service, limit)
@@ -118,47 +124,69 @@ class Services:
             del self._all[other.id]
 
     def find(self, name: str, agent: str) -> Service:
-        """Give a service by its id, to an agent that is told of its end from now on.
+        """Return a service by its id, to an agent that is told of its end from now on.
 
         Raises:
             ToolError: There is none of that id.
         """
         self._remember()
         if name not in self._all:
-            error = errors.unknown("service", name, self._all, hint="" if self._all else "None was started.")
+            error = errors.unknown(
+                "service", name, self._all, hint="" if self._all else "None was started."
+            )
             raise ToolError(error.message, code=errors.E_UNKNOWN, hint=error.hint)
         if self._all[name].state == "running":
             self._all[name].knowing.add(agent)
         return self._all[name]
 
     def printed(self, agent: str, limit: int) -> list[Printed]:
-        """Give the ends of what commands have printed: of services what an agent has not read, and of the last other command.
+        """Return the ends of what commands have printed: of services what an agent has not read,
+        and of the last other command.
 
         Args:
             agent: Name of the agent.
             limit: Most characters of each.
 
         Returns:
-            Those that printed something; the one that printed last is the last. An agent's reading goes on where it was.
+            Those that printed something; the one that printed last is the last. An agent's reading
+            goes on where it was.
         """
         found = []
         for service in self._all.values():
-            new = max(service.cursors.get(agent, 0), service.spool.end - 4 * limit)  # a character has up to four bytes
-            if text := _end(service.spool.read(new), limit):
+            new = max(
+                service.cursors.get(agent, 0), service.spool.end - 4 * limit
+            )  # a character has up to four bytes
+            text = _end(service.spool.read(new), limit)
+            if text:
                 found.append(Printed(service.title, service.state, text, service.heard))
-        if self.last and (text := _end(self.last[0].spool.read(self.last[0].spool.end - 4 * limit), limit)):
+        if self.last and (
+            text := _end(self.last[0].spool.read(self.last[0].spool.end - 4 * limit), limit)
+        ):
             service, call = self.last
-            found.append(Printed(" ".join(service.command.split())[:80], service.state, text, service.heard, call))
+            found.append(
+                Printed(
+                    " ".join(service.command.split())[:80], service.state, text, service.heard, call
+                )
+            )
         return sorted(found, key=lambda each: each.heard)
 
     async def _see_off(self, service: Service, limit: float | None) -> None:
-        """Wait for a service's end, and bring it about when its time is over; then write it down."""
+        """Wait for a service's end, and bring it about when its time is over.
+
+        Then write it down.
+        """
         with trio.move_on_after(float("inf") if limit is None else limit):
             await service.over.wait()
         service.late = not service.over.is_set()
-        await service.stop(f"it had run for {trio.current_time() - service.began:.0f} s, its time limit", GRACE)
-        with suppress(StoreError):  # the session can take no more: it has other troubles, and the service is over
-            self.session.note(OVER, id=service.id, state=service.state, code=service.code, reason=service.reason)
+        await service.stop(
+            f"it had run for {trio.current_time() - service.began:.0f} s, its time limit", GRACE
+        )
+        with suppress(
+            StoreError
+        ):  # the session can take no more: it has other troubles, and the service is over
+            self.session.note(
+                OVER, id=service.id, state=service.state, code=service.code, reason=service.reason
+            )
 
     async def _watch_runs(self, after: int) -> None:
         """End what a run started when that run is stopped."""
@@ -167,26 +195,40 @@ class Services:
             late = isinstance(event, events.RunEnded) and event.state in ("stopped", "timed_out")
             for service in list(self.running()) if stop or late else ():
                 if event.run in service.runs:
-                    self.nursery.start_soon(service.stop, "the run that started it was stopped", GRACE)
+                    self.nursery.start_soon(
+                        service.stop, "the run that started it was stopped", GRACE
+                    )
 
     def _remember(self) -> None:
-        """Read in the log which services there were when this session was last open. Done once, when it first matters."""
+        """Read in the log which services there were when this session was last open.
+
+        Done once, when it first matters.
+        """
         if self._remembered:
             return
-        self._remembered, after = True, 0
+        self._remembered = True
+        after = 0
         while page := self.session.journal.since(after):
             after = page[-1].seq
             for event in page:
                 if isinstance(event, events.PluginEvent) and event.name == STARTED:
-                    data, self._count = event.data, self._count + 1
-                    lost = Service(data["command"], data["agent"], frozenset(), Spool(0), id=data["id"], state="lost")
+                    data = event.data
+                    self._count = self._count + 1
+                    lost = Service(
+                        data["command"],
+                        data["agent"],
+                        frozenset(),
+                        Spool(0),
+                        id=data["id"],
+                        state="lost",
+                    )
                     lost.knowing.add(data["agent"])
                     lost.over.set()
                     self._all[lost.id] = lost
                 elif isinstance(event, events.PluginEvent) and event.name == OVER:
                     self._all.pop(event.data["id"], None)
 
-    # --- what agents are told -------------------------------------------------------------------------------------------
+    # --- what agents are told ---------------------------------------------------------------------
 
     @hookimpl
     def gather_context(self, agent: Agent) -> Block | None:
@@ -195,7 +237,9 @@ class Services:
         for service in self.running():
             service.knowing.add(agent.name)
             lines.append(f"{service.title}: {service.describe()}")
-        return Block("services", "\n".join(lines), priority=5) if lines else None
+        if lines:
+            return Block("services", "\n".join(lines), priority=5)
+        return None
 
     @hookimpl
     def remind(self, agent: Agent) -> str | None:
@@ -203,7 +247,9 @@ class Services:
         lines = [*self._news(agent.name)]
         if not lines:
             return None
-        return "\n".join(["Background commands have ended; read_service gives what they printed.", *lines])
+        return "\n".join(
+            ["Background commands have ended; read_service gives what they printed.", *lines]
+        )
 
     def _news(self, agent: str) -> Iterator[str]:
         self._remember()
@@ -211,5 +257,7 @@ class Services:
             if service.over.is_set() and agent in service.knowing:
                 service.knowing.discard(agent)
                 if service.state == "lost":
-                    self.session.note(OVER, id=service.id, state="lost", code=None, reason="hilum ended")
+                    self.session.note(
+                        OVER, id=service.id, state="lost", code=None, reason="hilum ended"
+                    )
                 yield f"{service.title}: {service.describe()}."

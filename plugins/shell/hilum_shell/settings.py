@@ -9,7 +9,9 @@ from hilum import section, setting
 
 @section("shell")
 class ShellSettings:
-    """How long commands may take, what happens to those that take longer, and how much of their output is kept."""
+    """How long commands may take, what happens to those that take longer, and how much of their
+    output is kept.
+    """
 
     timeout: float = setting(
         default=120.0,
@@ -24,7 +26,8 @@ class ShellSettings:
         help="Seconds without output after which such a command counts as late; 0 for never.",
     )
     when_late: Literal["background", "end"] = setting(
-        default="background", help="What happens to such a command when it is late: it goes on, or is ended."
+        default="background",
+        help="What happens to such a command when it is late: it goes on, or is ended.",
     )
     max_timeout: float = setting(
         default=3600.0,
@@ -39,7 +42,10 @@ class ShellSettings:
         help="Characters of a command's output that the model gets at once.",
     )
     services: int = setting(
-        default=8, minimum=0, project="lower", help="Most commands in the background at once, per session."
+        default=8,
+        minimum=0,
+        project="lower",
+        help="Most commands in the background at once, per session.",
     )
     keep_services: bool = setting(
         default=False,

@@ -18,7 +18,8 @@ from hilum_shell.output import Finder, Kept, Spool
 from hilum_shell.service import Service
 from hilum_shell.services import GRACE, Services
 
-# Added to what the user's shell gave hilum: nothing may wait for a key, page, paint or hold output back.
+# Added to what the user's shell gave hilum: nothing may wait for a key, page, paint or hold output
+# back.
 ENVIRONMENT = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
@@ -47,7 +48,9 @@ SERVICE = "service {service}"
 
 
 def _reads_everything(arguments: dict[str, Any]) -> list[str]:
-    """Say what a command reads: it may use any file, so it waits for the changes before it, and those after wait for it."""
+    """Return what a command reads: it may use any file, so it waits for the changes before it, and
+    those after wait for it.
+    """
     return [EVERYTHING]
 
 
@@ -56,7 +59,7 @@ class Shell(Services):
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
-        """Give the tools, with the time limits of this session's settings."""
+        """Return the tools, with the time limits of this session's settings."""
 
         def run(arguments: dict[str, Any]) -> float:
             return self._limit(arguments["timeout"]) + SLACK
@@ -78,7 +81,7 @@ class Shell(Services):
             *(attrs.evolve(each, deferred=without_services) for each in of_services),
         )
 
-    # --- running --------------------------------------------------------------------------------------------------------
+    # --- running ----------------------------------------------------------------------------------
 
     @tool(risk="execute", effect="once", reads=_reads_everything, aim=programs.aim)
     async def run_terminal_cmd(
@@ -89,9 +92,12 @@ class Shell(Services):
         timeout: float | None = None,
         background: bool = False,
     ) -> Output:
-        """Run a command in a fresh shell, without a terminal or input. Returns exit code and output; long output is cut.
+        """Run a command in a fresh shell, without a terminal or input.
 
-        Start servers and watchers with background=true, not with "&", nohup or setsid: they become services.
+        Returns exit code and output; long output is cut.
+
+        Start servers and watchers with background=true, not with "&", nohup or setsid: they become
+        services.
 
         Args:
             command: The command line for bash (PowerShell on Windows).
@@ -100,12 +106,22 @@ class Shell(Services):
             background: Return at once and leave it running as a service.
         """
         if "\0" in command or not command.strip():
-            raise ToolError("This is no command.", code=errors.E_BAD_ARGS, hint="Give a command line.")
+            raise ToolError(
+                "This is no command.", code=errors.E_BAD_ARGS, hint="Give a command line."
+            )
         folder = call.workspace.resolve(working_directory, must_exist=True)
         if not await trio.Path(folder).is_dir():
-            raise ToolError(f"{working_directory!r} is not a folder.", code=errors.E_BAD_ARGS, hint="Name a folder.")
+            raise ToolError(
+                f"{working_directory!r} is not a folder.",
+                code=errors.E_BAD_ARGS,
+                hint="Name a folder.",
+            )
         if background and self.full():
-            raise ToolError(self._too_many(), code=errors.E_BUSY, hint="Stop one first; list_services lists them.")
+            raise ToolError(
+                self._too_many(),
+                code=errors.E_BUSY,
+                hint="Stop one first; list_services lists them.",
+            )
         service = Service(command, call.agent.name, _runs(call.agent), Spool(self.settings.spool))
         if not background:
             service.kept = {name: Kept(self.settings.output_limit) for name in ("stdout", "stderr")}
@@ -116,7 +132,9 @@ class Shell(Services):
         )
         try:
             await self.start(service, opened)
-            return await (self._first_look(service, timeout) if background else self._wait(service, timeout))
+            return await (
+                self._first_look(service, timeout) if background else self._wait(service, timeout)
+            )
         finally:
             if not service.id:  # it ends with the call, however that ends
                 with trio.CancelScope(shield=True):
@@ -124,24 +142,35 @@ class Shell(Services):
                 self.last = service, call.id
 
     async def _first_look(self, service: Service, timeout: float | None) -> Output:
-        """Make a service of a command that has just started, and tell if it ends at once."""
+        """Create a service of a command that has just started, and tell if it ends at once."""
         limit = self._limit(timeout) if timeout else None
         self.adopt(service, limit)
         with trio.move_on_after(FIRST_LOOK):
             await service.over.wait()
         until = "until it is stopped" if limit is None else f"for {limit:g} s at most"
         said = (
-            f"The command runs in the background as {service.id}, {until}. read_service gives its output and can wait for a"
-            f" pattern in it; stop_service ends it. {report.lifetime(beyond=self.settings.keep_services)}\n"
+            f"The command runs in the background as {service.id}, {until}. read_service gives its"
+            " output and can wait for a pattern in it; stop_service ends it."
+            f" {report.lifetime(beyond=self.settings.keep_services)}\n"
         )
         return report.read(
-            service, service.agent, 0, self.settings.output_limit, said="" if service.over.is_set() else said
+            service,
+            service.agent,
+            0,
+            self.settings.output_limit,
+            said="" if service.over.is_set() else said,
         )
 
     async def _wait(self, service: Service, timeout: float | None) -> Output:
-        """Wait for a command in the foreground, and tell what came of it: its end, that it goes on, or was ended late."""
-        limit, may_move = self._limit(timeout), timeout is None and self.settings.when_late == "background"
-        quiet = self.settings.quiet if may_move and self.settings.quiet and not self.full() else inf
+        """Wait for a command in the foreground, and tell what came of it: its end, that it goes on,
+        or was ended late.
+        """
+        limit = self._limit(timeout)
+        may_move = timeout is None and self.settings.when_late == "background"
+        if may_move and self.settings.quiet and not self.full():
+            quiet = self.settings.quiet
+        else:
+            quiet = inf
         while not service.exited.is_set():
             due = min(service.began + limit, service.heard + quiet)
             if trio.current_time() >= due:
@@ -159,19 +188,32 @@ class Shell(Services):
         assert service.kept is not None
         text, left_out = report.written(service.kept, self.settings.output_limit)
         seconds = trio.current_time() - service.began
-        data: dict[str, Any] = {"left_out": left_out, "seconds": round(seconds, 3), "exit_code": None}
+        data: dict[str, Any] = {
+            "left_out": left_out,
+            "seconds": round(seconds, 3),
+            "exit_code": None,
+        }
         if moves:
             rest = round(max(self.settings.max_timeout - seconds, 0))
             self.adopt(service, rest)
             service.cursors[service.agent] = service.spool.end
-            return Output(report.moved(service, seconds, rest, text), data={**data, "service": service.id})
+            return Output(
+                report.moved(service, seconds, rest, text), data={**data, "service": service.id}
+            )
         if is_late:
             text = report.late(limit, self.settings.max_timeout, text)
-            return Output(f"{self._too_many()} {text}" if may_move else text, data=data, code=errors.E_TIMEOUT)
-        return report.finished(service, text, data, programs.is_answer(service.command, service.code or 0))
+            return Output(
+                f"{self._too_many()} {text}" if may_move else text, data=data, code=errors.E_TIMEOUT
+            )
+        return report.finished(
+            service, text, data, programs.is_answer(service.command, service.code or 0)
+        )
 
     async def _keep(self, service: Service) -> Output:
-        """Make a service of what a command left running; end it where there are too many. Tell either."""
+        """Create a service of what a command left running; end it where there are too many.
+
+        Tell either.
+        """
         assert service.kept is not None
         note = report.LEFT
         if self.full():
@@ -184,25 +226,35 @@ class Shell(Services):
             service.cursors[service.agent] = service.spool.end
             data["service"] = service.id
             note = report.kept(service, beyond=self.settings.keep_services)
-        return report.finished(service, text, data, programs.is_answer(service.command, service.code or 0), note)
+        return report.finished(
+            service, text, data, programs.is_answer(service.command, service.code or 0), note
+        )
 
     def _limit(self, timeout: float | None) -> float:
-        return min(timeout if timeout and timeout > 0 else self.settings.timeout, self.settings.max_timeout)
+        return min(
+            timeout if timeout and timeout > 0 else self.settings.timeout, self.settings.max_timeout
+        )
 
     def _patience(self, timeout: float | None, otherwise: float) -> float:
         return max(0.0, min(otherwise if timeout is None else timeout, self.settings.max_timeout))
 
     def _too_many(self) -> str:
-        return f"{self.settings.services} commands are in the background already, and more are not allowed."
+        return (
+            f"{self.settings.services} commands are in the background already, and more are not"
+            " allowed."
+        )
 
-    # --- services -------------------------------------------------------------------------------------------------------
+    # --- services ---------------------------------------------------------------------------------
 
     @tool(risk="read", effect="pure")
     def list_services(self, call: Call) -> Output:
         """List the services: id, command line, state, size of their output."""
-        lines, listed = [], []
+        lines = []
+        listed = []
         for service in self.all():
-            lines.append(f"{service.title}: {service.describe()}; {service.spool.end:,} bytes of output")
+            lines.append(
+                f"{service.title}: {service.describe()}; {service.spool.end:,} bytes of output"
+            )
             state = {"state": service.state, "exit_code": service.code}
             listed.append({"id": service.id, "command": service.command, **state})
             if service.state == "running":
@@ -211,21 +263,30 @@ class Shell(Services):
 
     @tool(risk="read", effect="idempotent", queues=SERVICE)
     async def read_service(
-        self, call: Call, service: str, wait_for: str = "", timeout: float | None = None, offset: int | None = None
+        self,
+        call: Call,
+        service: str,
+        wait_for: str = "",
+        timeout: float | None = None,
+        offset: int | None = None,
     ) -> Output:
         """Read what a service has printed since you last read it, and its state.
 
         Args:
             service: Its id, such as s1.
-            wait_for: Regular expression to wait for in a line of its output, such as "listening on".
+            wait_for: Regular expression to wait for in a line of its output, such as "listening
+                on".
             timeout: Seconds to wait: for the pattern (30 by default), or without one for its end.
             offset: Read from this byte of its output instead.
         """
-        found, agent = self.find(service, call.agent.name), call.agent.name
+        found = self.find(service, call.agent.name)
+        agent = call.agent.name
         said = ""
         if wait_for:
             since = found.searched.get(agent, 0) if offset is None else offset
-            said = await _wait_for(found, Finder(wait_for, found.spool, since), self._patience(timeout, PATIENCE))
+            said = await _wait_for(
+                found, Finder(wait_for, found.spool, since), self._patience(timeout, PATIENCE)
+            )
         elif not found.over.is_set():
             with trio.move_on_after(self._patience(timeout, 0)):
                 await found.over.wait()
@@ -252,9 +313,13 @@ class Shell(Services):
             wait_for: Regular expression to wait for, such as a prompt.
             timeout: Seconds to wait: for the pattern (30 by default), or until it pauses (5).
         """
-        found, agent = self.find(service, call.agent.name), call.agent.name
+        found = self.find(service, call.agent.name)
+        agent = call.agent.name
         if not found.takes_input:
-            hint = "It has ended." if found.over.is_set() else "Only what was started with background=true has input."
+            if found.over.is_set():
+                hint = "It has ended."
+            else:
+                hint = "Only what was started with background=true has input."
             raise ToolError(f"{service} takes no input.", code=errors.E_BAD_ARGS, hint=hint)
         printed = found.spool.end
         finder = Finder(wait_for, found.spool, printed) if wait_for else None
@@ -263,8 +328,13 @@ class Shell(Services):
             with trio.move_on_after(max(patience, 1.0)) as writing:
                 await found.write((text + "\n" * enter).encode(errors="replace"), end_input)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise ToolError(f"{service} reads no more input.", hint="Read what it printed.") from None
-        said = "It has not read all of this yet; what it did not read is lost.\n" if writing.cancelled_caught else ""
+            raise ToolError(
+                f"{service} reads no more input.", hint="Read what it printed."
+            ) from None
+        if writing.cancelled_caught:
+            said = "It has not read all of this yet; what it did not read is lost.\n"
+        else:
+            said = ""
         if finder is not None:
             said += await _wait_for(found, finder, patience)
         elif not said:
@@ -278,14 +348,19 @@ class Shell(Services):
         Args:
             service: Its id, such as s1.
         """
-        found, agent = self.find(service, call.agent.name), call.agent.name
+        found = self.find(service, call.agent.name)
+        agent = call.agent.name
         await found.stop("it was asked to stop", FAREWELL)
         return self._read(found, agent)
 
-    def _read(self, service: Service, agent: str, said: str = "", offset: int | None = None) -> Output:
-        """Give what is new to an agent, or a page from an offset on."""
+    def _read(
+        self, service: Service, agent: str, said: str = "", offset: int | None = None
+    ) -> Output:
+        """Return what is new to an agent, or a page from an offset on."""
         start = service.cursors.get(agent, 0) if offset is None else offset
-        output = report.read(service, agent, start, self.settings.output_limit, paged=offset is not None, said=said)
+        output = report.read(
+            service, agent, start, self.settings.output_limit, paged=offset is not None, said=said
+        )
         service.searched[agent] = service.cursors[agent]
         return output
 
@@ -320,8 +395,11 @@ async def _wait_for_pause(service: Service, printed: int, seconds: float) -> Non
 
 
 def _runs(agent: Agent) -> frozenset[str]:
-    """Give the ids of the runs that a call belongs to: its agent's, and those of the agents above."""
-    runs, above = set(), agent.session.agents
+    """Return the ids of the runs that a call belongs to: its agent's, and those of the agents
+    above.
+    """
+    runs = set()
+    above = agent.session.agents
     while agent.conversation.run is not None:
         runs.add(agent.conversation.run.id)
         if agent.parent not in above:
@@ -334,5 +412,11 @@ def _runs(agent: Agent) -> frozenset[str]:
 def _shell() -> tuple[str, ...]:
     """Find the shell: the arguments before the command line."""
     if sys.platform == "win32":
-        return (shutil.which("pwsh") or "powershell", "-NoLogo", "-NoProfile", "-NonInteractive", "-Command")
+        return (
+            shutil.which("pwsh") or "powershell",
+            "-NoLogo",
+            "-NoProfile",
+            "-NonInteractive",
+            "-Command",
+        )
     return (shutil.which("bash") or "sh", "-c", "--")

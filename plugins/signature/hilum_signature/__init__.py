@@ -16,7 +16,8 @@ import msgspec
 __all__ = ["Signature", "SignatureError", "nesting", "read", "split_docstring"]
 
 MAX_UNQUOTED_DEPTH = 100
-# A string without an end reaches to the end of the text, as it does for a decoder; so the search stays linear.
+# A string without an end reaches to the end of the text, as it does for a decoder; so the search
+# stays linear.
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
@@ -41,7 +42,9 @@ class Signature(msgspec.Struct, frozen=True):
     def takes(self) -> str:
         """The names of the parameters, for a message."""
         required = self.schema.get("required", ())
-        names = [name if name in required else f"{name} (optional)" for name in self.schema["properties"]]
+        names = [
+            name if name in required else f"{name} (optional)" for name in self.schema["properties"]
+        ]
         return ", ".join(names) or "none"
 
     def convert(self, raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,27 +77,37 @@ def read(
         error: Makes what to raise of a message.
 
     Raises:
-        SignatureError: A parameter has no annotation, is ``*args`` or ``**kwargs``, or only the docstring knows it.
+        SignatureError: A parameter has no annotation, is ``*args`` or ``**kwargs``, or only the
+            docstring knows it.
     """
     inner = function.func if isinstance(function, functools.partial) else function
-    name, wanted = name or inner.__name__, dict[Any, Any](injected or {})
+    name = name or inner.__name__
+    wanted = dict[Any, Any](injected or {})
     hints = typing.get_type_hints(inner, include_extras=True)
     described = split_docstring(inspect.getdoc(inner) or "")[1]
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     inject: dict[str, Any] = {}
     for parameter in inspect.signature(inner).parameters.values():
-        key, hint = parameter.name, hints.get(parameter.name)
+        key = parameter.name
+        hint = hints.get(parameter.name)
         if key == "self" and inner is not function:
             continue
         if hint in wanted:
             inject[key] = wanted[hint]
             continue
         if hint is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise error(f"{name}: parameter {key!r} needs a type annotation and must not be *args or **kwargs.")
-        if text := described.pop(key, ""):
+            raise error(
+                f"{name}: parameter {key!r} needs a type annotation and must not be *args or"
+                " **kwargs."
+            )
+        text = described.pop(key, "")
+        if text:
             hint = typing.Annotated[hint, msgspec.Meta(description=text)]
-        fields.append((key, hint) if parameter.default is parameter.empty else (key, hint, parameter.default))
-    if unknown := ", ".join(key for key in described if key not in inject):
+        fields.append(
+            (key, hint) if parameter.default is parameter.empty else (key, hint, parameter.default)
+        )
+    unknown = ", ".join(key for key in described if key not in inject)
+    if unknown:
         raise error(f"{name}: the docstring describes {unknown}, which the function does not take.")
     struct = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
     (top,), types = msgspec.json.schema_components([struct])
@@ -112,8 +125,9 @@ _EMPTY_DEFAULTS: tuple[Any, ...] = (None, False, "", [], {})
 def _shorten(schema: Any) -> Any:
     """Return a schema without what costs tokens in every request and tells a model nothing.
 
-    Titles repeat names. ``null`` as an alternative and empty defaults repeat that a parameter is optional, which follows
-    from ``required``. What a function accepts does not change: its struct decides that.
+    Titles repeat names. ``null`` as an alternative and empty defaults repeat that a parameter is
+    optional, which follows from ``required``. What a function accepts does not change: its struct
+    decides that.
     """
     if isinstance(schema, list):
         return [_shorten(item) for item in schema]
@@ -126,7 +140,10 @@ def _shorten(schema: Any) -> Any:
         elif key == "title":
             continue
         elif key == "default":
-            if not any(value is empty or (value == empty and type(value) is type(empty)) for empty in _EMPTY_DEFAULTS):
+            if not any(
+                value is empty or (value == empty and type(value) is type(empty))
+                for empty in _EMPTY_DEFAULTS
+            ):
                 shortened[key] = value
         elif key == "enum":
             shortened[key] = value
@@ -141,10 +158,16 @@ def _shorten(schema: Any) -> Any:
 
 
 def _unquote(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse arguments that a model wrote as JSON inside a string where a list or an object was expected."""
+    """Parse arguments that a model wrote as JSON inside a string where a list or an object was
+    expected.
+    """
 
     def parse(value: Any) -> Any:
-        if isinstance(value, str) and value[:1] in ("[", "{") and nesting(value) <= MAX_UNQUOTED_DEPTH:
+        if (
+            isinstance(value, str)
+            and value[:1] in ("[", "{")
+            and nesting(value) <= MAX_UNQUOTED_DEPTH
+        ):
             with suppress(msgspec.DecodeError):
                 return msgspec.json.decode(value)
         return value
@@ -153,7 +176,8 @@ def _unquote(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def nesting(text: str) -> int:
-    """Return how deep lists and objects of a JSON text are nested, without decoding it: decoders recurse.
+    """Return how deep lists and objects of a JSON text are nested, without decoding it: decoders
+    recurse.
 
     Text that is not valid JSON is measured up to where a decoder would stop at least.
     """
@@ -173,7 +197,11 @@ def nesting(text: str) -> int:
 
 def split_docstring(doc: str) -> tuple[str, dict[str, str]]:
     """Split a Google-style docstring into the description and what it says of each parameter."""
-    sections = re.split(r"^(Args|Arguments|Returns|Raises|Yields|Example|Examples|Note):\s*$", doc, flags=re.MULTILINE)
+    sections = re.split(
+        r"^(Args|Arguments|Returns|Raises|Yields|Example|Examples|Note):\s*$",
+        doc,
+        flags=re.MULTILINE,
+    )
     bodies = dict(zip(sections[1::2], sections[2::2], strict=True))
     entries = textwrap.dedent(bodies.get("Args") or bodies.get("Arguments", ""))
     found = re.findall(r"^(\w+)[^:\n]*:(.*(?:\n(?!\S).*)*)", entries, re.MULTILINE)

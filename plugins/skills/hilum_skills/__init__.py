@@ -1,4 +1,5 @@
-"""Skills: instructions for special tasks, from git repositories and folders, which the model reads when it needs them.
+"""Skills: instructions for special tasks, from git repositories and folders, which the model reads
+when it needs them.
 
 Importing the package reads no file and loads neither YAML nor git.
 """
@@ -24,15 +25,27 @@ if TYPE_CHECKING:
     from hilum_skills.strict import validate
 
 __all__ = [
-    "Skill", "Skills", "SkillsSettings", "Source", "limit_skills", "load_skill", "open_kernel", "open_session",
-    "parse_source", "validate",
-]  # fmt: skip
+    "Skill",
+    "Skills",
+    "SkillsSettings",
+    "Source",
+    "limit_skills",
+    "load_skill",
+    "open_kernel",
+    "open_session",
+    "parse_source",
+    "validate",
+]
 
 # Where what is public stands, loaded at first use.
 _HOMES = {
-    "Skill": "skill", "load_skill": "skill", "Skills": "half", "Source": "source", "parse_source": "source",
+    "Skill": "skill",
+    "load_skill": "skill",
+    "Skills": "half",
+    "Source": "source",
+    "parse_source": "source",
     "validate": "strict",
-}  # fmt: skip
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -44,7 +57,10 @@ def __getattr__(name: str) -> Any:
 
 @hookspec(shape="gather", deadline=5.0, fault="left out", gives=str, many=True)
 async def limit_skills(agent: Agent) -> Sequence[str] | None:
-    """Give names, or patterns of names, of the only skills that an agent is shown; ``None`` for all. Every answer narrows."""
+    """Return names, or patterns of names, of the only skills that an agent is shown.
+
+    ``None`` for all. Every answer narrows.
+    """
 
 
 @hookimpl
@@ -66,8 +82,15 @@ async def open_session(session: Session) -> AsyncIterator[Skills]:
     settings = session.settings(SkillsSettings)
     fetching = session.kernel.half(Fetching)
     if fetching is not None:
-        with trio.move_on_after(min(settings.wait, 25.0)):  # the session's start has a deadline of its own
+        with trio.move_on_after(
+            min(settings.wait, 25.0)
+        ):  # the session's start has a deadline of its own
             await fetching.over.wait()
-    half = Skills(session, settings, fetching.clones if fetching else Clones(), fetching.failed if fetching else {})
+    half = Skills(
+        session,
+        settings,
+        fetching.clones if fetching else Clones(),
+        fetching.failed if fetching else {},
+    )
     await half.refresh(first=True)
     yield half

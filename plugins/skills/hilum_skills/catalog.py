@@ -28,10 +28,11 @@ class Entry(msgspec.Struct, frozen=True):
         skill: The skill.
         source: Where it comes from, in words that stay the same.
         kind: ``project``, ``user`` or ``source``.
-        state: ``on``; ``off`` (disabled), ``untrusted`` (of a project that the user does not trust), ``hidden`` (another of
-            that name comes first), ``broken`` (does not load).
+        state: ``on``; ``off`` (disabled), ``untrusted`` (of a project that the user does not
+            trust), ``hidden`` (another of that name comes first), ``broken`` (does not load).
         reason: Why it is not on.
-        same: It is hidden by one that says the same, as where one folder is a link to another: nothing to complain of.
+        same: It is hidden by one that says the same, as where one folder is a link to another:
+            nothing to complain of.
     """
 
     skill: Skill
@@ -51,7 +52,8 @@ class Catalog(msgspec.Struct, frozen=True):
         complaints: What is wrong with sources and folders.
         stamp: What the disk looked like.
         watched: The files and folders that the stamp is made of.
-        distrust: Why skills of the project are off, and what to do, where the user does not trust it.
+        distrust: Why skills of the project are off, and what to do, where the user does not trust
+            it.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -66,7 +68,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return [entry for entry in self.entries if entry.state == "on"]
 
     def get(self, name: str) -> Entry | None:
-        """Give the first entry of a name; one that is on comes first."""
+        """Return the first entry of a name; one that is on comes first."""
         named = [entry for entry in self.entries if entry.skill.name == name]
         return next((entry for entry in named if entry.state == "on"), named[0] if named else None)
 
@@ -109,7 +111,10 @@ def look(settings: SkillsSettings, workspace: Path | None, clones: Clones) -> Ca
         entries += [Entry(skill, name, kind) for skill in place.skills]
     judged = tuple(_judge(entries, off, bool(trusts)))
     paths = tuple(dict.fromkeys(watched))
-    why = _distrust(workspace) if any(entry.state == "untrusted" for entry in judged) else ""
+    if any(entry.state == "untrusted" for entry in judged):
+        why = _distrust(workspace)
+    else:
+        why = ""
     return Catalog(judged, tuple(missing), tuple(complaints), stamp(paths, trusts), paths, why)
 
 
@@ -119,14 +124,14 @@ def stamp(watched: Sequence[Path], trusts: bool | None) -> tuple[object, ...]:
 
 
 def changed(catalog: Catalog, workspace: Path | None) -> bool:
-    """Whether the disk looks other than when a catalog was made. Blocks."""
+    """Return whether the disk looks other than when a catalog was made. Blocks."""
     before = catalog.stamp[0] if catalog.stamp else None
     trusts = None if before is None else _trusted(workspace)
     return stamp(catalog.watched, trusts) != catalog.stamp
 
 
 def sources(settings: SkillsSettings, chosen: Chosen, complaints: list[str]) -> Iterator[Source]:
-    """Give the sources of the user, each once; what cannot be read becomes a complaint."""
+    """Yield the sources of the user, each once; what cannot be read becomes a complaint."""
     for text in dict.fromkeys((*chosen.sources, *settings.sources)):
         try:
             yield parse_source(text)
@@ -134,7 +139,9 @@ def sources(settings: SkillsSettings, chosen: Chosen, complaints: list[str]) -> 
             complaints.append(error.message)
 
 
-def _folders(workspace: Path | None) -> Iterator[tuple[str, Literal["project", "user", "source"], Found]]:
+def _folders(
+    workspace: Path | None,
+) -> Iterator[tuple[str, Literal["project", "user", "source"], Found]]:
     home = home_folder()
     if workspace is not None:
         for name in FOLDERS:
@@ -150,29 +157,42 @@ def _source(source: Source, clones: Clones) -> tuple[Found | None, list[Path]]:
     if source.kind == "folder":
         found = find_skills(Path(source.where), None, whole=True)
         if not os.path.lexists(source.where):
-            found = msgspec.structs.replace(found, complaints=(f"There is no folder {source.where}.",))
+            found = msgspec.structs.replace(
+                found, complaints=(f"There is no folder {source.where}.",)
+            )
         return found, []
-    clone, watched = clones.find(source), [clones.watched(source)]
+    clone = clones.find(source)
+    watched = [clones.watched(source)]
     if clone is None:
         return None, watched
     found = find_skills(clone.folder / source.path, clone.folder, whole=True)
     complaints = [*found.complaints, *(f"{source.text}: {left}" for left in clone.left_out)]
     if not found.skills:
-        complaints.append(f"{source.text} has no skill{f' in {source.path}' if source.path else ''}.")
+        complaints.append(
+            f"{source.text} has no skill{f' in {source.path}' if source.path else ''}."
+        )
     name = (source.path or source.where.removesuffix("/").removesuffix(".git")).rpartition("/")[2]
     skills = tuple(
-        msgspec.structs.replace(skill, name=name) if skill.name == clone.folder.name else _forgiven(skill, clone.folder)
+        msgspec.structs.replace(skill, name=name)
+        if skill.name == clone.folder.name
+        else _forgiven(skill, clone.folder)
         for skill in found.skills
     )
-    return msgspec.structs.replace(found, skills=skills, complaints=tuple(complaints), watched=()), watched
+    return msgspec.structs.replace(
+        found, skills=skills, complaints=tuple(complaints), watched=()
+    ), watched
 
 
 def _forgiven(skill: Skill, root: Path) -> Skill:
-    """A skill at the top of a repository lies in a folder that is called after a commit; that says nothing."""
+    """A skill at the top of a repository lies in a folder that is called after a commit.
+
+    That says nothing.
+    """
     if skill.folder != root:
         return skill
     return msgspec.structs.replace(
-        skill, problems=tuple(p for p in skill.problems if "differs from the folder's" not in p.message)
+        skill,
+        problems=tuple(p for p in skill.problems if "differs from the folder's" not in p.message),
     )
 
 
@@ -185,9 +205,12 @@ def _judge(entries: Iterable[Entry], off: set[str], trusts: bool) -> Iterator[En
         elif name in off:
             yield msgspec.structs.replace(entry, state="off", reason="disabled")
         elif entry.kind == "project" and not trusts:
-            yield msgspec.structs.replace(entry, state="untrusted", reason="the project is not trusted")
+            yield msgspec.structs.replace(
+                entry, state="untrusted", reason="the project is not trusted"
+            )
         elif name in taken:
-            first, mine = taken[name].skill, entry.skill
+            first = taken[name].skill
+            mine = entry.skill
             same = (first.description, first.body) == (mine.description, mine.body)
             reason = f"{name} of {taken[name].source} comes first"
             yield msgspec.structs.replace(entry, state="hidden", reason=reason, same=same)

@@ -1,4 +1,6 @@
-"""What the user has chosen with ``hilum skills``: sources, and skills that are off, in ``skills.toml`` beside the settings."""
+"""What the user has chosen with ``hilum skills``: sources, and skills that are off, in
+``skills.toml`` beside the settings.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def read_chosen() -> Chosen:
             raise ValueError("it is too long")
         table = tomllib.loads(data.decode())
         lists = [table.get(key, []) for key in ("sources", "disabled")]
-        if not all(isinstance(each, list) and all(isinstance(item, str) for item in each) for each in lists):
+        if not all(
+            isinstance(each, list) and all(isinstance(item, str) for item in each) for each in lists
+        ):
             raise ValueError("sources and disabled must be lists of texts")
     except FileNotFoundError:
         return Chosen()

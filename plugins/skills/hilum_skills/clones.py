@@ -1,4 +1,5 @@
-"""Repositories that were fetched: one folder for each address in the user's cache, whole or not there.
+"""Repositories that were fetched: one folder for each address in the user's cache, whole or not
+there.
 
 ::
 
@@ -7,7 +8,8 @@
         COMMIT/                          its files, never changed once they are there
     skills/HOST-OWNER-NAME-DIGEST.lock   held while something is fetched or removed
 
-Everything is made under a name that nobody looks at, and renamed when it is whole: a kill leaves nothing that counts.
+Everything is made under a name that nobody looks at, and renamed when it is whole: a kill leaves
+nothing that counts.
 """
 
 from __future__ import annotations
@@ -63,7 +65,10 @@ class Clones(msgspec.Struct, frozen=True):
     root: Path = msgspec.field(default_factory=lambda: cache_folder() / "skills")
 
     def find(self, source: Source) -> Clone | None:
-        """Give what was fetched for a source, from the disk alone; nothing if it was not. Blocks."""
+        """Return what was fetched for a source, from the disk alone; nothing if it was not.
+
+        Blocks.
+        """
         home = self.root / source.key
         entry = _heads(home).get(source.ref)
         if entry is None or not (home / entry["commit"]).is_dir():
@@ -77,7 +82,8 @@ class Clones(msgspec.Struct, frozen=True):
     async def fetch(
         self, source: Source, git: Git, *, update: bool = False, progress: Progress = lambda _: None
     ) -> Clone:
-        """Fetch a source if it is not there, or, with ``update``, if the server has something newer.
+        """Fetch a source if it is not there, or, with ``update``, if the server has something
+        newer.
 
         Several processes may do this at once: one fetches, the others take what it has fetched.
 
@@ -89,7 +95,8 @@ class Clones(msgspec.Struct, frozen=True):
 
         Raises:
             FetchError: It cannot be fetched; what was there is still there.
-            HilumError: Another process has been fetching it for minutes, or the disk cannot be written.
+            HilumError: Another process has been fetching it for minutes, or the disk cannot be
+                written.
         """
         from hilum_skills.git import FetchError
 
@@ -100,7 +107,9 @@ class Clones(msgspec.Struct, frozen=True):
                 if known is not None and (not update or known.at >= begun):
                     return known
                 if known is not None and await git.newest(source, self.root) == known.commit:
-                    await trio.to_thread.run_sync(self._note, source, msgspec.structs.replace(known, at=time.time()))
+                    await trio.to_thread.run_sync(
+                        self._note, source, msgspec.structs.replace(known, at=time.time())
+                    )
                     return known
                 return await self._fetch(source, git, progress)
         except OSError as error:
@@ -129,7 +138,9 @@ class Clones(msgspec.Struct, frozen=True):
             commit = await git.fetch(source, bare, progress)
             chosen = plan(read_listing(await git.tree(bare)))
             progress(f"writing {len(chosen.entries)} files")
-            contents = await git.contents(bare, [entry.object for entry in chosen.entries], MOST_BYTES + 1_000_000)
+            contents = await git.contents(
+                bare, [entry.object for entry in chosen.entries], MOST_BYTES + 1_000_000
+            )
             await trio.to_thread.run_sync(write, chosen.entries, contents, made / "tree")
             clone = Clone(home / commit, commit, time.time(), tuple(chosen.left_out[:50]), new=True)
             if not clone.folder.exists():
@@ -162,9 +173,14 @@ class Clones(msgspec.Struct, frozen=True):
     async def _alone(self, source: Source, progress: Progress) -> AsyncIterator[None]:
         """Hold the lock of a repository. Where a system or disk has no such locks, it is none."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = os.open(self.root / f"{source.key}.lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        file = os.open(
+            self.root / f"{source.key}.lock",
+            os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0),
+            0o600,
+        )
         try:
-            until, told = trio.current_time() + _PATIENCE, False
+            until = trio.current_time() + _PATIENCE
+            told = False
             while not _locked(file):
                 if not told:
                     progress("another hilum is fetching it; waiting")
@@ -198,14 +214,19 @@ def _sweep(home: Path) -> None:
 
 
 def _heads(home: Path) -> dict[str, dict[str, Any]]:
-    """Read what the refs stand for; what cannot be read counts as not there, and is fetched again."""
+    """Read what the refs stand for.
+
+    What cannot be read counts as not there, and is fetched again.
+    """
     try:
         found = json.loads((home / "heads.json").read_bytes())
         return {
             ref: entry
             for ref, entry in found.items()
-            if isinstance(entry["commit"], str) and entry["commit"].isalnum() and isinstance(entry["at"], int | float)
+            if isinstance(entry["commit"], str)
+            and entry["commit"].isalnum()
+            and isinstance(entry["at"], int | float)
             and isinstance(entry["left_out"], list)
-        }  # fmt: skip
+        }
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}

@@ -1,4 +1,7 @@
-"""``hilum skills``: add, list, show, switch, update, remove and check skills. No model and no key is needed."""
+"""``hilum skills``: add, list, show, switch, update, remove and check skills.
+
+No model and no key is needed.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,13 @@ from hilum_skills.source import Source, parse_source
 from hilum_skills.strict import validate
 
 TAKES = {
-    "add": "a repository or a folder", "show": "the name of a skill", "enable": "names of skills", "disable": "names of skills",
-    "remove": "a source, as the list shows it", "validate": "the folder of a skill",
-}  # fmt: skip
+    "add": "a repository or a folder",
+    "show": "the name of a skill",
+    "enable": "names of skills",
+    "disable": "names of skills",
+    "remove": "a source, as the list shows it",
+    "validate": "the folder of a skill",
+}
 ABOUT = """\
 Skills are instructions for special tasks. They come from git repositories, from folders, and from .hilum/skills,
 .agents/skills and .claude/skills of a project (once you trust it) and of your home.
@@ -51,7 +58,12 @@ def main(argv: Sequence[str]) -> int:
     """
     parser = Parser("hilum skills", ABOUT)
     parser.add_argument(
-        "action", nargs="?", default="list", choices=tuple(ACTIONS), metavar="ACTION", help=", ".join(ACTIONS)
+        "action",
+        nargs="?",
+        default="list",
+        choices=tuple(ACTIONS),
+        metavar="ACTION",
+        help=", ".join(ACTIONS),
     )
     parser.add_argument("what", nargs="*", metavar="WHAT", help="a source, a name, or a folder")
     parser.add_argument("--workspace", "-C", default=".", metavar="DIR", help="another folder")
@@ -61,21 +73,31 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit as error:  # --help
         return int(error.code or 0)
     if options.action in TAKES and not options.what:
-        raise UsageError(f"hilum skills {options.action} takes {TAKES[options.action]}.", code=E_BAD_ARGS)
+        raise UsageError(
+            f"hilum skills {options.action} takes {TAKES[options.action]}.", code=E_BAD_ARGS
+        )
     if options.action == "list" and options.what:
-        raise UsageError("hilum skills list takes nothing.", code=E_BAD_ARGS, hint="hilum skills show NAME shows one.")
+        raise UsageError(
+            "hilum skills list takes nothing.",
+            code=E_BAD_ARGS,
+            hint="hilum skills show NAME shows one.",
+        )
     code = ACTIONS[options.action](options)
     sys.stdout.flush()
     return code
 
 
-# --- looking ------------------------------------------------------------------------------------------------------------
+# --- looking --------------------------------------------------------------------------------------
 
 
 def _settings(options: argparse.Namespace) -> SkillsSettings:
     from hilum_settings import App
 
-    app = App("hilum", error=SettingsError, hint="hilum config shows all settings and where they come from.")
+    app = App(
+        "hilum",
+        error=SettingsError,
+        hint="hilum config shows all settings and where they come from.",
+    )
     return app.load([SkillsSettings], workspace=_folder(options), known=None).get(SkillsSettings)
 
 
@@ -86,12 +108,15 @@ def _catalog(options: argparse.Namespace) -> Catalog:
 def _folder(options: argparse.Namespace) -> Path:
     folder = Path(os.path.realpath(os.path.expanduser(options.workspace)))
     if not folder.is_dir():
-        raise UsageError(f"There is no folder {options.workspace}.", hint="Name an existing folder.")
+        raise UsageError(
+            f"There is no folder {options.workspace}.", hint="Name an existing folder."
+        )
     return folder
 
 
 def _list(options: argparse.Namespace) -> int:
-    catalog, settings = _catalog(options), _settings(options)
+    catalog = _catalog(options)
+    settings = _settings(options)
     complaints: list[str] = []
     known = list(sources(settings, read_chosen(), complaints))
     if options.json:
@@ -132,13 +157,16 @@ def _validate(options: argparse.Namespace) -> int:
         if not options.json:
             say(f"{path}: {'not valid' if broken else 'valid'}")
             for problem in problems:
-                say(f"  {'error' if problem.fatal else 'advice'}  line {problem.line}: {problem.message}")
+                say(
+                    f"  {'error' if problem.fatal else 'advice'}  line {problem.line}:"
+                    f" {problem.message}"
+                )
     if options.json:
         say_json(results)
     return 1 if failed else 0
 
 
-# --- changing -----------------------------------------------------------------------------------------------------------
+# --- changing -------------------------------------------------------------------------------------
 
 
 def _enable(options: argparse.Namespace) -> int:
@@ -150,12 +178,17 @@ def _disable(options: argparse.Namespace) -> int:
 
 
 def _switch(options: argparse.Namespace, *, on: bool) -> int:
-    catalog, settings = _catalog(options), _settings(options)
+    catalog = _catalog(options)
+    settings = _settings(options)
     for name in options.what:
-        if not on or name not in read_chosen().disabled:  # what is gone can still be taken from the list
+        if (
+            not on or name not in read_chosen().disabled
+        ):  # what is gone can still be taken from the list
             _named(catalog, name)
         if on and name in settings.disabled:
-            hint = "Take it out of the setting skills.disabled; hilum config says where that stands."
+            hint = (
+                "Take it out of the setting skills.disabled; hilum config says where that stands."
+            )
             raise UsageError(f"{name} is disabled in the settings.", hint=hint)
         changed = keep("disabled", name, present=not on)
         say(f"{name} is {'enabled' if on else 'disabled'}{'' if changed else ' already'}.")
@@ -166,7 +199,10 @@ def _add(options: argparse.Namespace) -> int:
     for text in options.what:
         source = parse_source(text)
         _check_place(source)
-        clone = trio.run(_fetch, options, [source], False)[0] if source.kind == "git" else None
+        if source.kind == "git":
+            clone = trio.run(_fetch, options, [source], False)[0]
+        else:
+            clone = None
         if isinstance(clone, HilumError):
             raise clone
         _check_skills(options, source, clone)
@@ -183,10 +219,12 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _check_place(source: Source) -> None:
-    """Refuse what is probably not what the user means, before anything is fetched or looked through.
+    """Refuse what is probably not what the user means, before anything is fetched or looked
+    through.
 
     Raises:
-        UsageError: The folder is not there, holds the user's whole home, or has the name of a repository.
+        UsageError: The folder is not there, holds the user's whole home, or has the name of a
+            repository.
     """
     if source.kind == "git":
         if os.path.lexists(source.text):
@@ -194,7 +232,10 @@ def _check_place(source: Source) -> None:
             hint = f"Write ./{source.text} for what is here, or {source.where} for the repository."
             raise UsageError(message, code=E_BAD_ARGS, hint=hint)
     elif not os.path.exists(source.where):
-        raise UsageError(f"There is no {source.where}.", hint="owner/name without ./ means a repository at GitHub.")
+        raise UsageError(
+            f"There is no {source.where}.",
+            hint="owner/name without ./ means a repository at GitHub.",
+        )
     elif Path.home().resolve().is_relative_to(os.path.realpath(source.where)):
         message = f"{source.where} holds your whole home; skills of any project in it would count."
         raise UsageError(message, code=E_BAD_ARGS, hint="Name the folder that the skills are in.")
@@ -207,30 +248,48 @@ def _check_skills(options: argparse.Namespace, source: Source, clone: Clone | No
         UsageError: It says what was looked for.
     """
     if clone is None:
-        root, shown_as = Path(source.where), source.where
+        root = Path(source.where)
+        shown_as = source.where
         found = find_skills(root, None, whole=True)
     else:
-        root, shown_as = clone.folder / source.path, source.text
+        root = clone.folder / source.path
+        shown_as = source.text
         found = find_skills(root, clone.folder, whole=True)
     if any(not skill.error for skill in found.skills):
         return
     others = list(sources(_settings(options), read_chosen(), []))
     if clone is not None and all(other.key != source.key for other in others):
         trio.run(Clones().remove, source)
-    why = [*(f"{os.path.relpath(skill.file, root.parent)}: {skill.error}" for skill in found.skills), *found.complaints]
-    hint = "A skill is a folder with a SKILL.md that has a name and a description at its top, or a Markdown file."
+    why = [
+        *(f"{os.path.relpath(skill.file, root.parent)}: {skill.error}" for skill in found.skills),
+        *found.complaints,
+    ]
+    hint = (
+        "A skill is a folder with a SKILL.md that has a name and a description at its top, or a"
+        " Markdown file."
+    )
     if root.is_dir() and not why:
         why = ["no SKILL.md in it or in the folders below, and no README.md"]
-    raise UsageError(f"There is no skill in {shown_as}: {'; '.join(why[:3])}".rstrip(".") + ".", hint=hint)
+    raise UsageError(
+        f"There is no skill in {shown_as}: {'; '.join(why[:3])}".rstrip(".") + ".", hint=hint
+    )
 
 
 def _update(options: argparse.Namespace) -> int:
-    if mistake := read_chosen().mistake:
+    mistake = read_chosen().mistake
+    if mistake:
         raise UsageError(mistake, hint="Mend or remove the file.")
-    known = [source for source in sources(_settings(options), read_chosen(), []) if source.kind == "git"]
+    known = [
+        source for source in sources(_settings(options), read_chosen(), []) if source.kind == "git"
+    ]
     for text in options.what:
         if text not in {source.text for source in known}:
-            raise unknown("repository", text, {source.text for source in known}, hint="hilum skills lists them.")
+            raise unknown(
+                "repository",
+                text,
+                {source.text for source in known},
+                hint="hilum skills lists them.",
+            )
     chosen = [source for source in known if not options.what or source.text in options.what]
     if not chosen:
         say("There are no repositories to update.")
@@ -251,13 +310,16 @@ def _update(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-async def _fetch(options: argparse.Namespace, wanted: list[Source], update: bool) -> list[Clone | HilumError]:
+async def _fetch(
+    options: argparse.Namespace, wanted: list[Source], update: bool
+) -> list[Clone | HilumError]:
     """Fetch sources one after another; what fails stands in the place of what was fetched."""
     from hilum_warden import Warden
 
     from hilum_skills.git import Git
 
-    settings, results = _settings(options), list[Clone | HilumError]()
+    settings = _settings(options)
+    results = list[Clone | HilumError]()
     async with Warden() as warden:
         git = Git(warden, settings.timeout, settings.megabytes * 1_000_000)
         for source in wanted:
@@ -276,9 +338,10 @@ def _remove(options: argparse.Namespace) -> int:
         found = next((name for name in names if name in chosen.sources), None)
         if found is None:
             settings = _settings(options)
-            hint = (
-                "It stands in the setting skills.sources." if text in settings.sources else "hilum skills lists them."
-            )
+            if text in settings.sources:
+                hint = "It stands in the setting skills.sources."
+            else:
+                hint = "hilum skills lists them."
             raise unknown("source", text, chosen.sources, hint=hint)
         keep("sources", found, present=False)
         source = parse_source(found)
@@ -290,6 +353,12 @@ def _remove(options: argparse.Namespace) -> int:
 
 
 ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "list": _list, "add": _add, "show": _show, "enable": _enable, "disable": _disable, "update": _update,
-    "remove": _remove, "validate": _validate,
-}  # fmt: skip
+    "list": _list,
+    "add": _add,
+    "show": _show,
+    "enable": _enable,
+    "disable": _disable,
+    "update": _update,
+    "remove": _remove,
+    "validate": _validate,
+}

@@ -1,4 +1,7 @@
-"""The half of a kernel: fetches repositories that the user has chosen and that are not there yet. No session takes part."""
+"""The half of a kernel: fetches repositories that the user has chosen and that are not there yet.
+
+No session takes part.
+"""
 
 from __future__ import annotations
 

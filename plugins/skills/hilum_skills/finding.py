@@ -10,7 +10,9 @@ import msgspec
 
 from hilum_skills.skill import FILE, Skill, find_file, load_skill
 
-DEEPEST, MOST_FOLDERS, MOST_SKILLS = 6, 2_000, 500
+DEEPEST = 6
+MOST_FOLDERS = 2_000
+MOST_SKILLS = 500
 _SKIPPED = {".git", "node_modules", "__pycache__", ".venv"}
 _MARKDOWN = (".md", ".markdown")
 _README = ("readme.md", "readme.markdown", "readme.txt", "readme")
@@ -43,7 +45,9 @@ def find_skills(root: Path, inside: Path | None, *, whole: bool = False) -> Foun
     if not _may(root, inside):
         return Found(watched=(root,), complaints=(f"{root} leads out of {inside}.",))
     if root.is_file() and root.suffix.casefold() not in _MARKDOWN:
-        return Found(watched=(root,), complaints=(f"{root} is no skill: it is no Markdown file (.md).",))
+        return Found(
+            watched=(root,), complaints=(f"{root} is no skill: it is no Markdown file (.md).",)
+        )
     if root.is_file():
         skill = load_skill(root, described=root.name.casefold() == FILE.casefold())
         return Found((skill,), (root,))
@@ -58,16 +62,21 @@ def find_skills(root: Path, inside: Path | None, *, whole: bool = False) -> Foun
             watched.append(file)
             skills.append(load_skill(file))
             if len(skills) == MOST_SKILLS:
-                complaints.append(f"{root} has more than {MOST_SKILLS} skills; the first ones are used.")
+                complaints.append(
+                    f"{root} has more than {MOST_SKILLS} skills; the first ones are used."
+                )
                 break
     if not skills and whole and (readme := _readme(root)) is not None and _may(readme, inside):
-        skills, watched = [_named(load_skill(readme, described=False), root)], [*watched, readme]
+        skills = [_named(load_skill(readme, described=False), root)]
+        watched = [*watched, readme]
     return Found(tuple(skills), tuple(watched), tuple(complaints))
 
 
 def _walk(root: Path, inside: Path | None) -> Iterator[tuple[Path, Path | None, str]]:
-    """Give each folder, the skill's file in it if there is one, and what is wrong."""
-    waiting, seen, count = [(root, 0)], set[str](), 0
+    """Yield each folder, the skill's file in it if there is one, and what is wrong."""
+    waiting = [(root, 0)]
+    seen = set[str]()
+    count = 0
     while waiting:
         folder, depth = waiting.pop(0)
         real = os.path.realpath(folder)
@@ -76,7 +85,11 @@ def _walk(root: Path, inside: Path | None) -> Iterator[tuple[Path, Path | None, 
         seen.add(real)
         count += 1
         if count > MOST_FOLDERS or len(seen) > MOST_FOLDERS:
-            yield root, None, f"{root} has more than {MOST_FOLDERS:,} folders; not all were looked at."
+            yield (
+                root,
+                None,
+                f"{root} has more than {MOST_FOLDERS:,} folders; not all were looked at.",
+            )
             return
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -86,7 +99,11 @@ def _walk(root: Path, inside: Path | None) -> Iterator[tuple[Path, Path | None, 
         file = find_file(folder)
         if file is not None:
             allowed = _may(file, inside)
-            yield folder, file if allowed else None, "" if allowed else f"{file} leads out of {inside}."
+            yield (
+                folder,
+                file if allowed else None,
+                "" if allowed else f"{file} leads out of {inside}.",
+            )
             if allowed:
                 continue  # what is below belongs to the skill
         else:
@@ -110,9 +127,16 @@ def _readme(root: Path) -> Path | None:
         names = sorted(os.listdir(root))
     except OSError:
         return None
-    return next((root / name for wanted in _README for name in names if name.casefold() == wanted), None)
+    return next(
+        (root / name for wanted in _README for name in names if name.casefold() == wanted), None
+    )
 
 
 def _named(skill: Skill, root: Path) -> Skill:
-    """A README is called like its folder; that of a fetched commit, like nothing: the caller names it."""
-    return msgspec.structs.replace(skill, name=root.name) if not skill.fields.get("name") else skill
+    """A README is called like its folder.
+
+    That of a fetched commit, like nothing: the caller names it.
+    """
+    if not skill.fields.get("name"):
+        return msgspec.structs.replace(skill, name=root.name)
+    return skill

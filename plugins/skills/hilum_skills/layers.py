@@ -25,26 +25,37 @@ description. Files that it names are read with use_skill."""
 
 
 def whole(catalog: Catalog, settings: SkillsSettings) -> bool:
-    """Whether skills go into the prompt with all their text."""
+    """Return whether skills go into the prompt with all their text."""
     if settings.inject != "auto":
         return settings.inject == "full"
     return sum(estimate(entry.skill.body) for entry in _shown(catalog)) <= settings.budget
 
 
-def layers(catalog: Catalog, settings: SkillsSettings, *, usable: bool, limits: Limits = ()) -> list[Layer]:
-    """Make the layers of the prompt: one for each skill, or one for each source, so that a change of one leaves the others.
+def layers(
+    catalog: Catalog, settings: SkillsSettings, *, usable: bool, limits: Limits = ()
+) -> list[Layer]:
+    """Create the layers of the prompt: one for each skill, or one for each source, so that a change
+    of one leaves the others.
 
     Args:
         catalog: What there is.
         settings: How it is shown.
         usable: Whether the agent has the tool ``use_skill``; an index is of no use without.
-        limits: Names or patterns of the only skills that are shown; a skill must be in each of them.
+        limits: Names or patterns of the only skills that are shown; a skill must be in each of
+            them.
     """
-    shown = [entry for entry in _shown(catalog) if all(_is_in(entry.skill.name, names) for names in limits)]
+    shown = [
+        entry
+        for entry in _shown(catalog)
+        if all(_is_in(entry.skill.name, names) for names in limits)
+    ]
     if not shown:
         return []
     if whole(catalog, settings):
-        return [Layer(RANK, "skills", _FULL), *(Layer(RANK, f"skill {e.skill.name}", write(e.skill)) for e in shown)]
+        return [
+            Layer(RANK, "skills", _FULL),
+            *(Layer(RANK, f"skill {e.skill.name}", write(e.skill)) for e in shown),
+        ]
     if not usable:
         return []
     listed: dict[str, list[str]] = {}
@@ -59,19 +70,25 @@ def layers(catalog: Catalog, settings: SkillsSettings, *, usable: bool, limits: 
 def write(skill: Skill) -> str:
     """Write a skill's instructions; nothing in them can end the element."""
     body = re.sub(r"<(?=\s*(?:/\s*)?skill\b)", r"<\\", skill.body[:MOST_BODY], flags=re.IGNORECASE)
-    cut = f'\n[Cut here; read on with resource="{skill.file.name}".]' if len(skill.body) > MOST_BODY else ""
+    if len(skill.body) > MOST_BODY:
+        cut = f'\n[Cut here; read on with resource="{skill.file.name}".]'
+    else:
+        cut = ""
     folder = _attribute(str(skill.folder))
     head = f'<skill name="{_attribute(skill.name)}" version="{skill.version}" folder="{folder}">'
     return f"{head}\n{body}{cut}\n</skill>"
 
 
 def list_resources(names: Sequence[str], skill: Skill) -> str:
-    """Say which other files a skill has; empty where it has none."""
+    """Return which other files a skill has; empty where it has none."""
     if not names:
         return ""
     more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
     shown = "\n".join(f"- {_plain(name)}" for name in names[:MOST_LISTED])
-    return f'Files of this skill, read with use_skill(name="{skill.name}", resource="…"):\n{shown}{more}'
+    return (
+        f'Files of this skill, read with use_skill(name="{skill.name}",'
+        f' resource="…"):\n{shown}{more}'
+    )
 
 
 def _shown(catalog: Catalog) -> list[Entry]:
@@ -99,7 +116,9 @@ def names_in(texts: Iterable[str], known: Iterable[str]) -> list[str]:
 
 
 def _attribute(text: str) -> str:
-    return _plain(text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", " "))
+    return _plain(
+        text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", " ")
+    )
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,6 @@
-"""Which files of a fetched repository are written to the disk, and writing them: by name, without git and without links."""
+"""Which files of a fetched repository are written to the disk, and writing them: by name, without
+git and without links.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ import attrs
 from hilum_skills.git import FetchError
 from hilum_skills.skill import FILE
 
-MOST_FILES, MOST_BYTES, MOST_OF_ONE, MOST_OF_TEXT = 5_000, 50_000_000, 5_000_000, 300_000
+MOST_FILES = 5_000
+MOST_BYTES = 50_000_000
+MOST_OF_ONE = 5_000_000
+MOST_OF_TEXT = 300_000
 DEEPEST = 12
 
 
@@ -42,7 +47,8 @@ def read_listing(data: bytes) -> list[Entry]:
     """Read what ``git ls-tree -r -l -z`` wrote.
 
     Raises:
-        FetchError: A path in it leads out of the repository, or into what git keeps of itself: it was made to do harm.
+        FetchError: A path in it leads out of the repository, or into what git keeps of itself: it
+            was made to do harm.
     """
     entries = []
     for row in data.split(b"\0"):
@@ -53,8 +59,13 @@ def read_listing(data: bytes) -> list[Entry]:
         path = raw.decode("utf-8", "surrogateescape")
         for part in path.split("/"):
             if part in ("", ".", "..") or _folded(part) in (".git", "git~1"):
-                message = f"The repository has the path {path[:200]!a}, which leads out of it or into git's own files."
-                raise FetchError(message, hint="It was made to do harm, and nothing of it was kept.")
+                message = (
+                    f"The repository has the path {path[:200]!a}, which leads out of it or into"
+                    " git's own files."
+                )
+                raise FetchError(
+                    message, hint="It was made to do harm, and nothing of it was kept."
+                )
         entries.append(Entry(path, mode, name, int(size) if size.isdigit() else 0))
     return entries
 
@@ -68,7 +79,10 @@ def _folded(name: str) -> str:
 
 
 def plan(listing: Iterable[Entry]) -> Plan:
-    """Choose: all files of folders with a skill, and Markdown elsewhere; no links out, no submodules, nothing huge."""
+    """Choose: all files of folders with a skill, and Markdown elsewhere.
+
+    No links out, no submodules, nothing huge.
+    """
     found = {entry.path: entry for entry in listing}
     roots = {str(PurePosixPath(path).parent) for path in found if _is_skill(path)}
     chosen: list[Entry] = []
@@ -77,13 +91,18 @@ def plan(listing: Iterable[Entry]) -> Plan:
     total = 0
     # Skills first, so that a repository that is too big loses other things.
     for entry in sorted(
-        found.values(), key=lambda entry: (not _in(entry.path, roots), not _is_skill(entry.path), entry.path)
+        found.values(),
+        key=lambda entry: (not _in(entry.path, roots), not _is_skill(entry.path), entry.path),
     ):
         in_skill = _in(entry.path, roots)
-        if not in_skill and (not entry.path.casefold().endswith(".md") or entry.size > MOST_OF_TEXT):
+        if not in_skill and (
+            not entry.path.casefold().endswith(".md") or entry.size > MOST_OF_TEXT
+        ):
             continue
         why = _doubt(entry) or (
-            "it differs from another only in the case of letters" if _folded(entry.path) in names else ""
+            "it differs from another only in the case of letters"
+            if _folded(entry.path) in names
+            else ""
         )
         why = why or ("there are too many files" if len(chosen) >= MOST_FILES else "")
         why = why or ("the repository is too big" if total + entry.size > MOST_BYTES else "")
@@ -116,7 +135,10 @@ def _doubt(entry: Entry) -> str:
         why = "it is no plain file"
     elif entry.size > MOST_OF_ONE:
         why = f"it has {entry.size:,} bytes"
-    elif len(PurePosixPath(entry.path).parts) > DEEPEST or len(entry.path.encode(errors="surrogateescape")) > 500:
+    elif (
+        len(PurePosixPath(entry.path).parts) > DEEPEST
+        or len(entry.path.encode(errors="surrogateescape")) > 500
+    ):
         why = "its path is too long"
     elif not entry.path.isprintable() or "\\" in entry.path:
         why = "its name has characters that are not taken"
@@ -142,7 +164,9 @@ def write(chosen: list[Entry], contents: bytes, folder: Path) -> None:
         path = folder / entry.path
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = 0o755 if entry.executable else 0o644
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), mode)
+        descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), mode
+        )
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
 
@@ -152,7 +176,14 @@ def _blobs(contents: bytes, chosen: list[Entry]) -> Iterator[bytes]:
     for entry in chosen:
         end = contents.find(b"\n", at)
         head = contents[at:end].decode("ascii", "replace").split()
-        if end < 0 or head != [entry.object, "blob", str(entry.size)] or end + 1 + entry.size > len(contents):
-            raise FetchError(f"The file {entry.path!a} could not be taken out of the repository.", hint="Try again.")
+        if (
+            end < 0
+            or head != [entry.object, "blob", str(entry.size)]
+            or end + 1 + entry.size > len(contents)
+        ):
+            raise FetchError(
+                f"The file {entry.path!a} could not be taken out of the repository.",
+                hint="Try again.",
+            )
         yield contents[end + 1 : end + 1 + entry.size]
         at = end + 2 + entry.size

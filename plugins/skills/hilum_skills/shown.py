@@ -1,4 +1,6 @@
-"""Skills for the terminal and as data: what files say is written so that a terminal obeys none of it."""
+"""Skills for the terminal and as data: what files say is written so that a terminal obeys none of
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from hilum_skills.catalog import Catalog, Entry
 from hilum_skills.clones import Clones
 from hilum_skills.source import Source
 
-_STATES = {"on": "on", "off": "off", "untrusted": "NOT TRUSTED", "hidden": "hidden", "broken": "BROKEN"}
+_STATES = {
+    "on": "on",
+    "off": "off",
+    "untrusted": "NOT TRUSTED",
+    "hidden": "hidden",
+    "broken": "BROKEN",
+}
 MOST_DESCRIPTION = 150
 
 
@@ -35,15 +43,31 @@ def row(entry: Entry) -> str:
 def rows(catalog: Catalog, known: Sequence[Source], clones: Clones) -> Iterator[str]:
     """All skills by source, then what is wrong."""
     if not catalog.entries and not known:
-        yield "There are no skills. hilum skills add owner/name fetches some; hilum skills --help tells more."
-    names = list(dict.fromkeys([*(entry.source for entry in catalog.entries), *(source.text for source in known)]))
+        yield (
+            "There are no skills. hilum skills add owner/name fetches some; hilum skills --help"
+            " tells more."
+        )
+    names = list(
+        dict.fromkeys(
+            [*(entry.source for entry in catalog.entries), *(source.text for source in known)]
+        )
+    )
     by_name = {source.text: source for source in known}
     for name in names:
-        clone = clones.find(by_name[name]) if name in by_name and by_name[name].kind == "git" else None
-        fetched = f"  ({clone.commit[:10]}, {time.strftime('%Y-%m-%d', time.localtime(clone.at))})" if clone else ""
-        missing = (
-            "  (not fetched yet: hilum skills update)" if name in {source.text for source in catalog.missing} else ""
-        )
+        if name in by_name and by_name[name].kind == "git":
+            clone = clones.find(by_name[name])
+        else:
+            clone = None
+        if clone:
+            fetched = (
+                f"  ({clone.commit[:10]}, {time.strftime('%Y-%m-%d', time.localtime(clone.at))})"
+            )
+        else:
+            fetched = ""
+        if name in {source.text for source in catalog.missing}:
+            missing = "  (not fetched yet: hilum skills update)"
+        else:
+            missing = ""
         yield f"{name}{fetched}{missing}"
         yield from (row(entry) for entry in catalog.entries if entry.source == name)
     for complaint in catalog.complaints:
@@ -55,13 +79,30 @@ def rows(catalog: Catalog, known: Sequence[Source], clones: Clones) -> Iterator[
 def page(entry: Entry) -> str:
     """Everything about one skill."""
     skill = entry.skill
-    facts = [("from", entry.source), ("file", str(skill.file)), ("state", _STATES[entry.state]), ("reason", entry.reason),
-             ("tools", f"{', '.join(skill.allowed_tools)} (named by the skill; no approval of anything)"
-              if skill.allowed_tools else "")]  # fmt: skip
-    facts += [
-        (key, str(value)) for key, value in skill.fields.items() if key not in ("name", "description", "allowed-tools")
+    facts = [
+        ("from", entry.source),
+        ("file", str(skill.file)),
+        ("state", _STATES[entry.state]),
+        ("reason", entry.reason),
+        (
+            "tools",
+            (
+                f"{', '.join(skill.allowed_tools)} (named by the skill; no approval of anything)"
+                if skill.allowed_tools
+                else ""
+            ),
+        ),
     ]
-    lines = [skill.name, f"  {skill.description}", *(f"  {key}: {value}" for key, value in facts if value)]
+    facts += [
+        (key, str(value))
+        for key, value in skill.fields.items()
+        if key not in ("name", "description", "allowed-tools")
+    ]
+    lines = [
+        skill.name,
+        f"  {skill.description}",
+        *(f"  {key}: {value}" for key, value in facts if value),
+    ]
     lines += [f"  ! line {problem.line}: {problem.message}" for problem in skill.problems]
     files = skill.resources()
     lines += ["  files:", *(f"    {name}" for name in files[:100])] if files else []
@@ -72,12 +113,21 @@ def about(entry: Entry, *, body: bool = False) -> dict[str, Any]:
     """One skill as plain data."""
     skill = entry.skill
     found = {
-        "name": skill.name, "description": skill.description, "source": entry.source, "kind": entry.kind,
-        "state": entry.state, "reason": entry.reason, "file": str(skill.file), "tokens": estimate(skill.body),
-        "allowed_tools": list(skill.allowed_tools), "by_model": skill.by_model,
+        "name": skill.name,
+        "description": skill.description,
+        "source": entry.source,
+        "kind": entry.kind,
+        "state": entry.state,
+        "reason": entry.reason,
+        "file": str(skill.file),
+        "tokens": estimate(skill.body),
+        "allowed_tools": list(skill.allowed_tools),
+        "by_model": skill.by_model,
         "problems": [problem._asdict() for problem in skill.problems],
-    }  # fmt: skip
-    return found | {"fields": skill.fields, "files": skill.resources(), "body": skill.body} if body else found
+    }
+    if body:
+        return found | {"fields": skill.fields, "files": skill.resources(), "body": skill.body}
+    return found
 
 
 def listed(catalog: Catalog, known: Sequence[Source], clones: Clones) -> dict[str, Any]:
@@ -86,17 +136,28 @@ def listed(catalog: Catalog, known: Sequence[Source], clones: Clones) -> dict[st
     for source in known:
         clone = clones.find(source) if source.kind == "git" else None
         repositories.append(
-            {"source": source.text, "kind": source.kind, "where": source.where, "ref": source.ref, "path": source.path,
-             "commit": clone.commit if clone else "", "fetched": clone.at if clone else None}
-        )  # fmt: skip
+            {
+                "source": source.text,
+                "kind": source.kind,
+                "where": source.where,
+                "ref": source.ref,
+                "path": source.path,
+                "commit": clone.commit if clone else "",
+                "fetched": clone.at if clone else None,
+            }
+        )
     skills = [about(entry) for entry in catalog.entries]
     return {"skills": skills, "sources": repositories, "problems": list(catalog.complaints)}
 
 
 @contextmanager
 def progress(name: str) -> Iterator[Callable[[str], None]]:
-    """Show how far something is, on standard error: in place on a terminal, else one line for each thing begun."""
-    terminal, last, width = sys.stderr.isatty(), "", 0
+    """Show how far something is, on standard error: in place on a terminal, else one line for each
+    thing begun.
+    """
+    terminal = sys.stderr.isatty()
+    last = ""
+    width = 0
 
     def step(words: str) -> None:
         nonlocal last, width

@@ -14,7 +14,9 @@ from hilum_frontmatter import Document, Problem, flag, names, read, text
 FILE = "SKILL.md"
 MOST_BYTES = 1_000_000
 MOST_RESOURCES = 2_000
-LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_COMPATIBILITY = 64, 1024, 500
+LONGEST_NAME = 64
+LONGEST_DESCRIPTION = 1024
+LONGEST_COMPATIBILITY = 500
 _SKIPPED = {".git", "node_modules", "__pycache__"}
 
 
@@ -29,8 +31,10 @@ class Skill(msgspec.Struct, frozen=True):
         fields: Everything that stands in its front matter.
         problems: What is not as it should be, with lines.
         error: Why it does not load; empty if it does.
-        allowed_tools: Tools that it names as its own; shown to the user, and no approval of anything.
-        by_model: Whether the model may come to it by itself (``disable-model-invocation`` is not set).
+        allowed_tools: Tools that it names as its own; shown to the user, and no approval of
+            anything.
+        by_model: Whether the model may come to it by itself (``disable-model-invocation`` is not
+            set).
     """
 
     name: str
@@ -54,7 +58,10 @@ class Skill(msgspec.Struct, frozen=True):
         return hashlib.sha256(self.body.encode(errors="replace")).hexdigest()[:8]
 
     def resources(self) -> list[str]:
-        """List the other files of the skill, by path relative to its folder; hidden ones and links are left out. Blocks."""
+        """List the other files of the skill, by path relative to its folder.
+
+        Hidden ones and links are left out. Blocks.
+        """
         return sorted(_files(self.folder, self.file))
 
 
@@ -63,19 +70,25 @@ def load_skill(path: str | os.PathLike[str], *, described: bool = True) -> Skill
 
     Args:
         path: Its folder, or its file.
-        described: Whether it must say what it does. A file that was not written as a skill (``README.md``) is described by
-            its first words.
+        described: Whether it must say what it does. A file that was not written as a skill
+            (``README.md``) is described by its first words.
 
     Returns:
-        The skill. What is wrong with it stands in ``problems``; where ``error`` is not empty, it does not load.
+        The skill. What is wrong with it stands in ``problems``; where ``error`` is not empty, it
+        does not load.
     """
     given = Path(path)
     file = find_file(given) if given.is_dir() else given
     if file is None:
         return Skill(given.name, "", given / FILE, error=f"There is no {FILE} in {given}.")
-    named = file.parent if file.name.casefold() == FILE.casefold() else file.with_suffix("")
+    if file.name.casefold() == FILE.casefold():
+        named = file.parent
+    else:
+        named = file.with_suffix("")
     # In one line, and writable: a folder may be called anything.
-    fallback = " ".join(os.fsencode(os.path.basename(os.path.realpath(named))).decode(errors="replace").split())
+    fallback = " ".join(
+        os.fsencode(os.path.basename(os.path.realpath(named))).decode(errors="replace").split()
+    )
     try:
         data = _read(file)
     except OSError as error:
@@ -84,12 +97,16 @@ def load_skill(path: str | os.PathLike[str], *, described: bool = True) -> Skill
 
 
 def find_file(folder: Path) -> Path | None:
-    """Give the file of a skill in a folder: ``SKILL.md``, or the same name in other letters."""
+    """Return the file of a skill in a folder: ``SKILL.md``, or the same name in other letters."""
     try:
-        names = {entry.name for entry in os.scandir(folder) if entry.name.casefold() == FILE.casefold()}
+        names = {
+            entry.name for entry in os.scandir(folder) if entry.name.casefold() == FILE.casefold()
+        }
     except OSError:
         return None
-    return folder / (FILE if FILE in names else min(names)) if names else None
+    if names:
+        return folder / (FILE if FILE in names else min(names))
+    return None
 
 
 def _read(file: Path) -> bytes:
@@ -110,8 +127,10 @@ def _read(file: Path) -> bytes:
 
 
 def _of(file: Path, fallback: str, document: Document, described: bool) -> Skill:
-    problems, error = list(document.problems), ""
-    name, description = _line(text(document, "name")), _line(text(document, "description"))
+    problems = list(document.problems)
+    error = ""
+    name = _line(text(document, "name"))
+    description = _line(text(document, "description"))
     if file.name != FILE and file.name.casefold() == FILE.casefold():
         problems.append(Problem(1, f"The file should be called {FILE}."))
     if not name:
@@ -119,9 +138,13 @@ def _of(file: Path, fallback: str, document: Document, described: bool) -> Skill
             problems.append(Problem(1, f"The name is missing; {fallback!r} is taken."))
         name = fallback
     elif described and name != fallback:
-        problems.append(document.problem("name", f"The name {name!r} differs from the folder's, {fallback!r}."))
+        problems.append(
+            document.problem("name", f"The name {name!r} differs from the folder's, {fallback!r}.")
+        )
     if len(name) > LONGEST_NAME:
-        problems.append(document.problem("name", f"The name has more than {LONGEST_NAME} characters."))
+        problems.append(
+            document.problem("name", f"The name has more than {LONGEST_NAME} characters.")
+        )
     if not description and described:
         error = "It has no description" + ("." if document.present else ": it has no front matter.")
     elif not description and not document.body.strip():
@@ -129,7 +152,9 @@ def _of(file: Path, fallback: str, document: Document, described: bool) -> Skill
     elif not description:
         description = _first_words(document.body) or name
     if len(description) > LONGEST_DESCRIPTION:
-        where = document.problem("description", f"The description has more than {LONGEST_DESCRIPTION} characters.")
+        where = document.problem(
+            "description", f"The description has more than {LONGEST_DESCRIPTION} characters."
+        )
         problems.append(where)
     if "hooks" in document.fields:
         problems.append(document.problem("hooks", "Hooks of a skill are not run."))
@@ -138,21 +163,31 @@ def _of(file: Path, fallback: str, document: Document, described: bool) -> Skill
     if error:
         problems.append(Problem(1, error, fatal=True))
     return Skill(
-        name, description, file, document.body.strip("\n"), document.fields,
-        tuple(sorted(problems, key=lambda problem: problem.line)), error,
-        names(document, "allowed-tools") or (), not flag(document, "disable-model-invocation", False),
-    )  # fmt: skip
+        name,
+        description,
+        file,
+        document.body.strip("\n"),
+        document.fields,
+        tuple(sorted(problems, key=lambda problem: problem.line)),
+        error,
+        names(document, "allowed-tools") or (),
+        not flag(document, "disable-model-invocation", False),
+    )
 
 
 def _line(text: str) -> str:
     """A text on one line, without characters that do something instead of being shown."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split()))
+    return "".join(
+        letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split())
+    )
 
 
 def _first_words(body: str) -> str:
     for block in body.split("\n\n"):
         words = " ".join(
-            line for line in block.split("\n") if not line.lstrip().startswith(("#", "[!", "![", "<", "```"))
+            line
+            for line in block.split("\n")
+            if not line.lstrip().startswith(("#", "[!", "![", "<", "```"))
         )
         if words.strip():
             return _line(words)[:300]
@@ -162,7 +197,9 @@ def _first_words(body: str) -> str:
 def _files(folder: Path, but: Path) -> Iterator[str]:
     found = 0
     for here, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
+        folders[:] = sorted(
+            name for name in folders if name not in _SKIPPED and not name.startswith(".")
+        )
         for name in files:
             path = Path(here, name)
             if name.startswith(".") or path == but or not path.is_file() or path.is_symlink():

@@ -1,4 +1,6 @@
-"""Where skills come from, as the user writes it: ``owner/name``, addresses of repositories, folders."""
+"""Where skills come from, as the user writes it: ``owner/name``, addresses of repositories,
+folders.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from hilum.errors import E_BAD_ARGS
 _OWNER = r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?!\.{1,2}(?:[/@]|$))[\w.][\w.-]{0,99}"
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9a-fA-F:.]{2,45}\]"
 _LOOPBACK = r"localhost|127(\.\d{1,3}){3}|\[::1\]"
-_HINT = "For example: owner/name, owner/name/path@v1, https://host/name.git@main#path, or a folder such as ./skills."
+_HINT = (
+    "For example: owner/name, owner/name/path@v1, https://host/name.git@main#path, or a folder such"
+    " as ./skills."
+)
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -38,7 +43,9 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Name of the folder where the repository is kept: the same for all sources with one address."""
+        """Name of the folder where the repository is kept: the same for all sources with one
+        address.
+        """
         plain = self.where.removesuffix("/").removesuffix(".git")
         slug = re.sub(r"[^A-Za-z0-9]+", "-", plain.partition("://")[2] or plain).strip("-")[-60:]
         return f"{slug}-{hashlib.sha256(plain.encode()).hexdigest()[:12]}"
@@ -48,12 +55,14 @@ def parse_source(text: str) -> Source:
     """Read what a user writes for a source.
 
     Args:
-        text: ``owner/name`` (at GitHub), ``https://``, ``ssh://`` or ``file://`` addresses, ``user@host:path``, each with
-            ``@ref`` behind and a path (``owner/name/path``, or ``#path`` behind an address); or a folder that begins with
-            ``/``, ``./``, ``../`` or ``~``. An ``http://`` address is taken on this machine only.
+        text: ``owner/name`` (at GitHub), ``https://``, ``ssh://`` or ``file://`` addresses,
+            ``user@host:path``, each with ``@ref`` behind and a path (``owner/name/path``, or
+            ``#path`` behind an address); or a folder that begins with ``/``, ``./``, ``../`` or
+            ``~``. An ``http://`` address is taken on this machine only.
 
     Raises:
-        UsageError: It is none of these, or asks for what is refused: options, other protocols, ``..``, passwords.
+        UsageError: It is none of these, or asks for what is refused: options, other protocols,
+            ``..``, passwords.
     """
     text = text.strip()
     if not text or not text.isprintable() or len(text) > 1000:
@@ -74,7 +83,9 @@ def parse_source(text: str) -> Source:
     if match is None:
         _refuse(text, "it is neither a repository nor a folder")
     where = f"https://github.com/{match[1].removesuffix('.git')}.git"
-    return Source(text, "git", where, _ref(text, (match[3] or "")[1:]), _path(text, (match[2] or "")[1:]))
+    return Source(
+        text, "git", where, _ref(text, (match[3] or "")[1:]), _path(text, (match[2] or "")[1:])
+    )
 
 
 def _address(text: str) -> Source:
@@ -84,21 +95,32 @@ def _address(text: str) -> Source:
         port = parts.port
     except ValueError:
         _refuse(text, "it is no address")
-    scheme, host = parts.scheme.lower(), parts.netloc.rpartition("@")[2]
+    scheme = parts.scheme.lower()
+    host = parts.netloc.rpartition("@")[2]
     host = host[: -len(f":{port}")] if port is not None else host.removesuffix(":")
     if scheme not in ("https", "ssh", "file", "http"):
         _refuse(text, f"{scheme}:// is not taken; https, ssh and file are")
     if scheme == "http" and not re.fullmatch(_LOOPBACK, host):
         _refuse(text, "http:// can be changed on the way; use https://")
     if parts.password is not None or (parts.username and scheme != "ssh"):
-        _refuse(text, "keys and passwords do not belong in an address; git's credential helpers keep them")
+        _refuse(
+            text,
+            "keys and passwords do not belong in an address; git's credential helpers keep them",
+        )
     if parts.username and not re.fullmatch(r"[A-Za-z0-9_][\w.-]*", parts.username):
         _refuse(text, "the user in it is no plain name")
-    if parts.query or (scheme == "file") != (host == "") or (host and not re.fullmatch(_HOST, host)):
+    if (
+        parts.query
+        or (scheme == "file") != (host == "")
+        or (host and not re.fullmatch(_HOST, host))
+    ):
         _refuse(text, "it is no address of a repository")
     inner, _, ref = parts.path.partition("@")
-    if web := re.fullmatch(rf"/({_OWNER})(?:/-)?/(?:tree|blob)/([^/]+)(?:/(.*))?", inner):
-        inner, ref, path = f"/{web[1]}", ref or web[2], path or web[3] or ""
+    web = re.fullmatch(rf"/({_OWNER})(?:/-)?/(?:tree|blob)/([^/]+)(?:/(.*))?", inner)
+    if web:
+        inner = f"/{web[1]}"
+        ref = ref or web[2]
+        path = path or web[3] or ""
     names = unquote(inner).strip("/").split("/")
     if not names[0] or any(name in (".", "..", "") or name.startswith("-") for name in names):
         _refuse(text, "its path has '..', an empty name, or one that looks like an option")
@@ -132,4 +154,6 @@ def _path(text: str, path: str) -> str:
 def _refuse(text: str, why: str) -> NoReturn:
     # What is refused is shown on terminals and in logs: a password, a token or a key in it is not.
     shown = re.sub(r"(?<=://)[^/@]*@|(?<=\?)[^#]*", "***", text)
-    raise UsageError(f"{shown[:200]!r} cannot be a source of skills: {why}.", code=E_BAD_ARGS, hint=_HINT)
+    raise UsageError(
+        f"{shown[:200]!r} cannot be a source of skills: {why}.", code=E_BAD_ARGS, hint=_HINT
+    )

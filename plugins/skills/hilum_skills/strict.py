@@ -1,4 +1,6 @@
-"""Whether a skill is valid by the letter of the Agent Skills specification: stricter than what loads."""
+"""Whether a skill is valid by the letter of the Agent Skills specification: stricter than what
+loads.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,18 @@ from pathlib import Path
 
 from hilum_frontmatter import Document, Problem, read
 
-from hilum_skills.skill import FILE, LONGEST_COMPATIBILITY, LONGEST_DESCRIPTION, LONGEST_NAME, find_file, load_skill
+from hilum_skills.skill import (
+    FILE,
+    LONGEST_COMPATIBILITY,
+    LONGEST_DESCRIPTION,
+    LONGEST_NAME,
+    find_file,
+    load_skill,
+)
 
 FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
-MOST_LINES, MOST_TOKENS = 500, 5_000
+MOST_LINES = 500
+MOST_TOKENS = 5_000
 
 
 def validate(path: str | os.PathLike[str]) -> list[Problem]:
@@ -43,7 +53,8 @@ def validate(path: str | os.PathLike[str]) -> list[Problem]:
     lines = document.body.count("\n")
     if lines > MOST_LINES or len(document.body) // 4 > MOST_TOKENS:
         advice = (
-            f"Instructions should stay below {MOST_LINES} lines and {MOST_TOKENS:,} tokens; move parts to other files."
+            f"Instructions should stay below {MOST_LINES} lines and {MOST_TOKENS:,} tokens; move"
+            " parts to other files."
         )
         found.append(Problem(document.line, advice))
     return sorted(found, key=lambda problem: (problem.line, not problem.fatal))
@@ -53,7 +64,8 @@ def _name(document: Document, folder: str) -> list[Problem]:
     value = document.fields.get("name")
     if not isinstance(value, str) or not value.strip():
         return [document.problem("name", "The name is missing.", fatal=True)]
-    name, wrong = unicodedata.normalize("NFKC", value.strip()), []
+    name = unicodedata.normalize("NFKC", value.strip())
+    wrong = []
     if len(name) > LONGEST_NAME:
         wrong.append(f"The name has {len(name)} characters, more than {LONGEST_NAME}.")
     if name != name.lower():
@@ -73,7 +85,9 @@ def _lengths(document: Document) -> list[Problem]:
     if not isinstance(description, str) or not description.strip():
         found.append(document.problem("description", "The description is missing.", fatal=True))
     elif len(description) > LONGEST_DESCRIPTION:
-        message = f"The description has {len(description)} characters, more than {LONGEST_DESCRIPTION}."
+        message = (
+            f"The description has {len(description)} characters, more than {LONGEST_DESCRIPTION}."
+        )
         found.append(document.problem("description", message, fatal=True))
     if "compatibility" in document.fields:
         value = document.fields["compatibility"]
@@ -90,14 +104,22 @@ def _others(document: Document) -> list[Problem]:
         if key not in FIELDS
     ]
     metadata = document.fields.get("metadata", {})
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+    if not isinstance(metadata, dict) or not all(
+        isinstance(value, str) for value in metadata.values()
+    ):
         found.append(document.problem("metadata", "metadata must map texts to texts.", fatal=True))
     if "allowed-tools" in document.fields:
         tools = document.fields["allowed-tools"]
         if not isinstance(tools, str):
             found.append(
-                document.problem("allowed-tools", "allowed-tools must be one text, split by spaces.", fatal=True)
+                document.problem(
+                    "allowed-tools", "allowed-tools must be one text, split by spaces.", fatal=True
+                )
             )
         elif "," in tools:
-            found.append(document.problem("allowed-tools", "allowed-tools should be split by spaces, not commas."))
+            found.append(
+                document.problem(
+                    "allowed-tools", "allowed-tools should be split by spaces, not commas."
+                )
+            )
     return found

@@ -1,7 +1,7 @@
 """Keeps sessions in one SQLite file: an append-only event log that survives a crash at any instant.
 
-The plugin gives the kernel its store (``provide_store``). Nothing is opened, and SQLite is not even imported, before
-the first session is made, listed or read.
+The plugin gives the kernel its store (``provide_store``). Nothing is opened, and SQLite is not even
+imported, before the first session is made, listed or read.
 """
 
 from __future__ import annotations
@@ -23,19 +23,25 @@ __all__ = ["SqliteStore", "StoreSettings", "database_path", "provide_store"]
 class StoreSettings:
     """Where sessions are kept, and what they survive. A project cannot set these."""
 
-    path: str = setting("", help="The session file; empty means sessions.db in the data folder.", project=False)
+    path: str = setting(
+        "", help="The session file; empty means sessions.db in the data folder.", project=False
+    )
     durability: Literal["process", "power"] = setting(
         "process",
-        help="What an event survives once it is written: the death of the process, or also a loss of power (slower).",
+        help=(
+            "What an event survives once it is written: the death of the process, or also a loss of"
+            " power (slower)."
+        ),
         project=False,
     )
 
 
 def database_path(path: str = "") -> Path:
-    """Give the absolute path of the session file.
+    """Return the absolute path of the session file.
 
     Args:
-        path: The setting ``store.path``: ``~`` is the home folder, and a relative path begins at the data folder.
+        path: The setting ``store.path``: ``~`` is the home folder, and a relative path begins at
+            the data folder.
 
     Raises:
         StoreError: There is no home folder to begin with.
@@ -43,11 +49,13 @@ def database_path(path: str = "") -> Path:
     try:
         return data_folder() / Path(path or "sessions.db").expanduser()
     except RuntimeError:
-        raise StoreError("There is no home folder to keep sessions in.", hint="Set HILUM_DATA to a folder.") from None
+        raise StoreError(
+            "There is no home folder to keep sessions in.", hint="Set HILUM_DATA to a folder."
+        ) from None
 
 
 @hookimpl
 async def provide_store(kernel: Kernel) -> SqliteStore:
-    """Give the store of the user's sessions. It opens its file at first use."""
+    """Return the store of the user's sessions. It opens its file at first use."""
     settings = kernel.settings(StoreSettings)
     return SqliteStore(database_path(settings.path), settings.durability)

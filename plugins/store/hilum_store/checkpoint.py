@@ -1,6 +1,8 @@
-"""Checkpoints: moving what was committed from the log beside the file into the file, in a thread of the store's own.
+"""Checkpoints: moving what was committed from the log beside the file into the file, in a thread of
+the store's own.
 
-They may take milliseconds (the disk is waited for), so none happens inside a commit: SQLite's automatic ones are off.
+They may take milliseconds (the disk is waited for), so none happens inside a commit: SQLite's
+automatic ones are off.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ from hilum import StoreError
 
 from hilum_store.database import Database
 
-# Up to SQLite 3.51.2 a checkpoint that begins while somebody else's commit starts the log anew can lose pages for good
-# (the "WAL-reset bug") and leave a damaged file. It cannot happen while nobody can write: there the write lock is held.
+# Up to SQLite 3.51.2 a checkpoint that begins while somebody else's commit starts the log anew can
+# lose pages for good (the "WAL-reset bug") and leave a damaged file. It cannot happen while nobody
+# can write: there the write lock is held.
 SAFE_ALONGSIDE_WRITERS = sqlite3.sqlite_version_info >= (3, 51, 3)
 
 
@@ -26,8 +29,11 @@ class Checkpointer:
         self._database = database
         self._wanted = threading.Event()
         self._ended = False
-        # daemon: a store that was never closed must not keep the process alive; a checkpoint may break off anywhere.
-        self._thread = threading.Thread(target=self._run, name="hilum-store-checkpoint", daemon=True)
+        # daemon: a store that was never closed must not keep the process alive; a checkpoint may
+        # break off anywhere.
+        self._thread = threading.Thread(
+            target=self._run, name="hilum-store-checkpoint", daemon=True
+        )
         self._thread.start()
 
     def request(self) -> None:
@@ -49,13 +55,16 @@ class Checkpointer:
             try:
                 checkpoint(self._database)
             except StoreError:
-                # Nothing is lost: what was committed stays in the log beside the file, and the next one tries again. A
-                # full disk or a broken file is told by the next append or read: they know what it means for a session.
+                # Nothing is lost: what was committed stays in the log beside the file, and the next
+                # one tries again. A full disk or a broken file is told by the next append or read:
+                # they know what it means for a session.
                 continue
 
 
 def checkpoint(database: Database) -> None:
-    """Move everything committed into the file, as far as no reader still needs the state before. Blocks.
+    """Move everything committed into the file, as far as no reader still needs the state before.
+
+    Blocks.
 
     Raises:
         StoreError: The file cannot be written.
@@ -76,7 +85,8 @@ def checkpoint(database: Database) -> None:
 
 def _sync_log(database: Database) -> None:
     """Send the log to the disk beforehand: that is half of the waiting, and needs no lock."""
-    # Only this file may be opened beside SQLite: closing the session file would drop the locks SQLite has on it.
+    # Only this file may be opened beside SQLite: closing the session file would drop the locks
+    # SQLite has on it.
     with suppress(OSError):
         fd = os.open(f"{database.path}-wal", os.O_RDWR)
         try:

@@ -1,7 +1,9 @@
-"""The file: its schema, how it is opened, and how it is known for ours before anything is written to it.
+"""The file: its schema, how it is opened, and how it is known for ours before anything is written
+to it.
 
-One row per session, one row per event. The key of an event is the number of its session and its ``seq`` in one integer,
-so that a log lies together in a single tree and appending to it touches no index.
+One row per session, one row per event. The key of an event is the number of its session and its
+``seq`` in one integer, so that a log lies together in a single tree and appending to it touches no
+index.
 """
 
 from __future__ import annotations
@@ -27,13 +29,15 @@ Durability = Literal["process", "power"]
 
 APPLICATION = 0x68696C75  # "hilu" in the header of the file
 VERSION = 1
-FIELDS = "id, workspace, kind, title, created, updated, events, state, forked"  # in the order of SessionInfo
+# In the order of SessionInfo
+FIELDS = "id, workspace, kind, title, created, updated, events, state, forked"
 SEQ_BITS = 32
 SEQ_MASK = (1 << SEQ_BITS) - 1
 WAIT = 5.0  # seconds to wait for another process that writes at this moment
 SWEEPING_SECONDS = 0.01  # in which another process has removed the lease of one that was killed
 
-# AUTOINCREMENT: the number of a deleted session is never given again, so nothing can append to the wrong one.
+# AUTOINCREMENT: the number of a deleted session is never given again, so nothing can append to the
+# wrong one.
 SCHEMA = f"""
 CREATE TABLE sessions (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -60,15 +64,17 @@ PRAGMA user_version = {VERSION};
 class Database:
     """An open session file. Opening it may block: make it in a thread.
 
-    ``writer`` belongs to the thread of the event loop (appending and reading of open logs). Everything else runs in
-    threads and goes through ``side``, one at a time.
+    ``writer`` belongs to the thread of the event loop (appending and reading of open logs).
+    Everything else runs in threads and goes through ``side``, one at a time.
 
     Args:
         path: The file; it and its folder are made where they do not exist.
-        durability: ``process``: what is committed survives the death of the process; ``power``: also a loss of power.
+        durability: ``process``: what is committed survives the death of the process; ``power``:
+            also a loss of power.
 
     Raises:
-        StoreError: The file is not ours, is damaged, comes from a newer version or may not be used. It was not changed.
+        StoreError: The file is not ours, is damaged, comes from a newer version or may not be used.
+            It was not changed.
     """
 
     def __init__(self, path: Path, durability: Durability = "process") -> None:
@@ -90,7 +96,9 @@ class Database:
         """Open one more connection. Nothing is written by this."""
         # mode=rw: SQLite must never make the file, which would have the wrong permissions.
         uri = f"{self.path.as_uri()}?mode=rw"
-        connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False
+        )
         try:
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoint.py
@@ -111,19 +119,26 @@ class Database:
             raise foreign(self.path, "another program made it")
         if version > VERSION:
             raise StoreError(
-                f"The session file {self.path} was made by a newer hilum (format {version}, this one knows {VERSION}).",
+                f"The session file {self.path} was made by a newer hilum (format {version}, this"
+                f" one knows {VERSION}).",
                 hint=f"Update hilum, {ELSEWHERE}.",
             )
         if version != VERSION:
             raise damaged(self.path, f"it has no known format ({version})")
         if self._side.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            self._create()  # a crash between the two steps of making it, or somebody changed the mode
+            # A crash between the two steps of making it, or somebody changed the mode
+            self._create()
 
     def _stamp(self) -> tuple[int, int, int]:
         ask = self._side.execute
-        # A file shorter than a page is empty to SQLite, which would write over it: its size counts as well.
+        # A file shorter than a page is empty to SQLite, which would write over it: its size counts
+        # as well.
         pages = ask("PRAGMA page_count").fetchone()[0] or os.stat(self.path).st_size
-        return ask("PRAGMA application_id").fetchone()[0], ask("PRAGMA user_version").fetchone()[0], pages
+        return (
+            ask("PRAGMA application_id").fetchone()[0],
+            ask("PRAGMA user_version").fetchone()[0],
+            pages,
+        )
 
     def _create(self) -> None:
         """Write the schema into an empty file; processes that start at the same time take turns."""
@@ -132,7 +147,8 @@ class Database:
         try:
             if self._stamp() == (0, 0, 0):
                 self._side.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
-            # Only now: in this order the stamp is in the file itself before anything can be in the log beside it.
+            # Only now: in this order the stamp is in the file itself before anything can be in the
+            # log beside it.
             self._side.execute("PRAGMA journal_mode = WAL")
         finally:
             lease.release()
@@ -146,16 +162,22 @@ class Database:
         try:
             self.leases.mkdir(mode=0o700, exist_ok=True)
             lease = Lease.take(self.leases / name, wait=wait)
-            if lease is None:  # another process may be removing what a killed one left, which takes microseconds
+            if (
+                lease is None
+            ):  # another process may be removing what a killed one left, which takes microseconds
                 time.sleep(SWEEPING_SECONDS)
                 lease = Lease.take(self.leases / name, wait=wait)
             return lease
         except OSError as error:
-            raise unusable(self.path, f"no lock can be taken in {self.leases.name} ({error.strerror})") from None
+            raise unusable(
+                self.path, f"no lock can be taken in {self.leases.name} ({error.strerror})"
+            ) from None
 
     @property
     def moved(self) -> bool:
-        """Whether the file is no longer where it was opened: what is written now would be lost with it."""
+        """Whether the file is no longer where it was opened: what is written now would be lost with
+        it.
+        """
         try:
             return not os.path.samestat(os.stat(self.path), self._identity)
         except OSError:
@@ -170,7 +192,7 @@ class Database:
             raise self.explain(error) from error
 
     def explain(self, error: sqlite3.Error) -> StoreError:
-        """Say what an error of SQLite means for this file."""
+        """Return what an error of SQLite means for this file."""
         return explain(error, self.path)
 
     @contextmanager
@@ -193,17 +215,21 @@ class Database:
                 raise
 
     def holder(self, number: int) -> str:
-        """Say what the process that writes a session signed it with; empty if there is no such session."""
+        """Return what the process that writes a session signed it with.
+
+        Empty if there is no such session.
+        """
         with self.side() as side:
             row = side.execute("SELECT holder FROM sessions WHERE number = ?", (number,)).fetchone()
         return row[0] if row else ""
 
     def last(self, number: int, connection: sqlite3.Connection | None = None) -> int:
-        """Give the ``seq`` of the last event of a session, 0 without any.
+        """Return the ``seq`` of the last event of a session, 0 without any.
 
         Args:
             number: The session's number.
-            connection: Where to ask, for the thread of the event loop; else the connection of the threads.
+            connection: Where to ask, for the thread of the event loop; else the connection of the
+                threads.
         """
         first = number << SEQ_BITS
         query = "SELECT max(key) FROM events WHERE key > ? AND key <= ?"
@@ -213,14 +239,21 @@ class Database:
         return (connection.execute(query, (first, first | SEQ_MASK)).fetchone()[0] or 0) & SEQ_MASK
 
     def close(self) -> None:
-        """Close what is left; the last connection in the system moves the log beside the file into the file."""
+        """Close what is left.
+
+        The last connection in the system moves the log beside the file into the file.
+        """
         with self.side() as side:
             side.close()
 
 
 def _prepare(path: Path) -> Path:
-    """Make folder and empty file where they do not exist, private to the user; say what is wrong with those that do."""
-    # The real path, because leases lie beside it: two names of one file must lead to the same leases.
+    """Make folder and empty file where they do not exist, private to the user.
+
+    Say what is wrong with those that do.
+    """
+    # The real path, because leases lie beside it: two names of one file must lead to the same
+    # leases.
     path = path.expanduser().resolve()
     try:
         if not path.parent.exists():
@@ -278,10 +311,16 @@ def read_events(
             if event.seq != key & SEQ_MASK:
                 raise ValueError(f"it calls itself {event.seq}")
             events.append(event)
-        except (ValueError, TypeError) as error:  # what msgspec raises is a ValueError; a row may hold a number
+        except (
+            ValueError,
+            TypeError,
+        ) as error:  # what msgspec raises is a ValueError; a row may hold a number
             raise StoreError(
                 f"Event {expected & SEQ_MASK} of session {session} in {path} is damaged: {error}.",
-                hint="Other sessions are not affected; fork this one before that event, or delete it.",
+                hint=(
+                    "Other sessions are not affected; fork this one before that event, or"
+                    " delete it."
+                ),
             ) from None
     return events
 

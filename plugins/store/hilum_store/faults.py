@@ -32,16 +32,28 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
         return StoreError(
             f"Another program keeps the session file {path} locked.",
             code=errors.E_BUSY,
-            hint="Close the program that has it open (a database browser, a backup), then try again.",
+            hint=(
+                "Close the program that has it open (a database browser, a backup), then try again."
+            ),
         )
-    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+    if primary in (
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_AUTH,
+    ):
         return unusable(path, str(error))
     if primary == sqlite3.SQLITE_IOERR:
         return StoreError(
             f"The session file {path} could not be read or written ({name}); nothing was written.",
-            hint="Check that its disk is there, has free space and is within its quota, then try again.",
+            hint=(
+                "Check that its disk is there, has free space and is within its quota, then try"
+                " again."
+            ),
         )
-    return StoreError(f"The session file {path} failed: {error} ({name}).", hint=f"Try again, {ELSEWHERE}.")
+    return StoreError(
+        f"The session file {path} failed: {error} ({name}).", hint=f"Try again, {ELSEWHERE}."
+    )
 
 
 def foreign(path: Path, why: str) -> StoreError:
@@ -56,8 +68,10 @@ def damaged(path: Path, why: str) -> StoreError:
     """Build the error for a session file that is broken."""
     return StoreError(
         f"The session file {path} is damaged: {why}.",
-        hint=f"It was not changed. Move it away together with {path.name}-wal and begin a new one, {ELSEWHERE}; "
-        f"what can still be read is saved by: sqlite3 {path.name} .recover",
+        hint=(
+            f"It was not changed. Move it away together with {path.name}-wal and begin a new one,"
+            f" {ELSEWHERE}; what can still be read is saved by: sqlite3 {path.name} .recover"
+        ),
     )
 
 

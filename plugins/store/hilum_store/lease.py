@@ -1,8 +1,8 @@
 """A lease on a file: one holder at a time, free the instant its holder dies.
 
-The lock belongs to the open file (``flock``), not to the process, so that two kernels in one process exclude each other
-as well, and the system drops it when the process ends, however it ends. No file that a crash left behind can keep a
-session closed.
+The lock belongs to the open file (``flock``), not to the process, so that two kernels in one
+process exclude each other as well, and the system drops it when the process ends, however it ends.
+No file that a crash left behind can keep a session closed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class Lease:
             except BaseException:
                 os.close(fd)
                 raise
-            os.close(fd)  # its holder removed the file just before we had the lock: this one guards nothing any more
+            os.close(
+                fd
+            )  # its holder removed the file just before we had the lock: this one guards nothing any more
 
     @property
     def held(self) -> bool:
@@ -112,7 +114,8 @@ _held: weakref.WeakSet[Lease] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # A forked child shares the open file, and with it the lock: it must not keep a session closed when its parent dies.
+    # A forked child shares the open file, and with it the lock: it must not keep a session closed
+    # when its parent dies.
     for lease in list(_held):
         lease._drop()
 

@@ -1,9 +1,9 @@
 """The log of one session, open for writing by this process.
 
-Appending and reading are synchronous, on the thread of the event loop. That is on purpose: a fact must be on record
-before anything acts on it, without a moment in between at which the run could be cancelled; and an event costs some
-tens of microseconds, less than handing it to a thread. Only while somebody else writes at the same instant does it wait,
-for about a millisecond.
+Appending and reading are synchronous, on the thread of the event loop. That is on purpose: a fact
+must be on record before anything acts on it, without a moment in between at which the run could be
+cancelled; and an event costs some tens of microseconds, less than handing it to a thread. Only
+while somebody else writes at the same instant does it wait, for about a millisecond.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from msgspec.structs import replace
 from hilum_store.database import SEQ_BITS, Database, read_events
 from hilum_store.lease import Lease
 
-CHECKPOINT_EVERY = 4 << 20  # bytes appended after which a checkpoint is asked for in the midst of a run
+CHECKPOINT_EVERY = (
+    4 << 20
+)  # bytes appended after which a checkpoint is asked for in the midst of a run
 
-# The fence: whoever opened the session last has signed it, and nobody else can write. A title is never overwritten.
+# The fence: whoever opened the session last has signed it, and nobody else can write. A title is
+# never overwritten.
 CLAIM = """
 UPDATE sessions SET title = iif(title = '', ?, title), state = ?, updated = ?, events = ?
 WHERE number = ? AND holder = ?
@@ -59,7 +62,9 @@ class SqliteLog:
         self._checkpoint = checkpoint
         self._number = number
         self._holder = holder
-        self._info = replace(info, title="")  # the title is the file's: another process may rename the session
+        self._info = replace(
+            info, title=""
+        )  # the title is the file's: another process may rename the session
         self._last = last
         self._size = 0
         self._cursor = database.writer.cursor()
@@ -78,7 +83,8 @@ class SqliteLog:
         """Write events in one transaction. Their ``seq`` continue ``last`` without a gap.
 
         Raises:
-            StoreError: Nothing was written: the disk is full, the file is damaged, or the lease was lost.
+            StoreError: Nothing was written: the disk is full, the file is damaged, or the lease was
+                lost.
         """
         if not events:
             return
@@ -92,14 +98,17 @@ class SqliteLog:
             self._write(claim, rows)
             self._accept(info, last)
         except BaseException as error:
-            # Also for an interrupt, which may come just before or just after the commit: the file says what holds.
+            # Also for an interrupt, which may come just before or just after the commit: the file
+            # says what holds.
             if self._undo() == last and not isinstance(error, StoreError):
                 self._accept(info, last)
             if isinstance(error, sqlite3.Error):
                 raise self._database.explain(error) from error
             raise
         self._size += sum(len(data) for _, data in rows)
-        if self._size > CHECKPOINT_EVERY or any(type(e) is RunEnded and e.agent == "main" for e in events):
+        if self._size > CHECKPOINT_EVERY or any(
+            type(e) is RunEnded and e.agent == "main" for e in events
+        ):
             self._size = 0
             self._checkpoint()
 
@@ -107,11 +116,14 @@ class SqliteLog:
         """Read at most ``limit`` events with a ``seq`` greater than ``after``, in order.
 
         Raises:
-            StoreError: An event is damaged or missing (the message names it), or the file cannot be read.
+            StoreError: An event is damaged or missing (the message names it), or the file cannot be
+                read.
         """
         database = self._database
         try:
-            return read_events(database.writer, database.path, self._info.id, self._number, after, limit)
+            return read_events(
+                database.writer, database.path, self._info.id, self._number, after, limit
+            )
         except sqlite3.ProgrammingError:  # the connection is closed, and the store with it
             raise self._given_up() from None
         except sqlite3.Error as error:
@@ -138,7 +150,8 @@ class SqliteLog:
         for expected, event in enumerate(events, self._last + 1):
             if event.seq != expected:
                 raise StoreError(
-                    f"Event {event.seq} was given to the log of session {self._info.id} where {expected} is next.",
+                    f"Event {event.seq} was given to the log of session {self._info.id} where"
+                    f" {expected} is next.",
                     code=errors.E_INTERNAL,
                     hint="Nothing was written; this is a fault of the program that appends.",
                 )
@@ -168,7 +181,9 @@ class SqliteLog:
             return self._last  # the error that led here says more
 
     def _lost(self) -> StoreError:
-        row = self._cursor.execute("SELECT id, holder FROM sessions WHERE number = ?", (self._number,)).fetchone()
+        row = self._cursor.execute(
+            "SELECT id, holder FROM sessions WHERE number = ?", (self._number,)
+        ).fetchone()
         what = busy(*row).message.rstrip(".") if row else "it was deleted"
         return StoreError(
             f"Session {self._info.id} can no longer be written by this process: {what}.",
@@ -178,7 +193,9 @@ class SqliteLog:
 
     def _given_up(self) -> StoreError:
         return StoreError(
-            f"The log of session {self._info.id} is closed.", code=errors.E_BUSY, hint="Open the session again."
+            f"The log of session {self._info.id} is closed.",
+            code=errors.E_BUSY,
+            hint="Open the session again.",
         )
 
 
@@ -194,7 +211,12 @@ def busy(session: str, holder: str) -> StoreError:
     if process == str(os.getpid()) and host == socket.gethostname():
         who = f"in this process ({process})"
     else:
-        who = f"by process {process} on {host}" if process and host else "by another process"
+        if process and host:
+            who = f"by process {process} on {host}"
+        else:
+            who = "by another process"
     return StoreError(
-        f"Session {session} is in use {who}.", code=errors.E_BUSY, hint="Close it there first, or fork it."
+        f"Session {session} is in use {who}.",
+        code=errors.E_BUSY,
+        hint="Close it there first, or fork it.",
     )

@@ -1,4 +1,7 @@
-"""What can be done with the sessions in a file. Everything here may block and is called in threads."""
+"""What can be done with the sessions in a file.
+
+Everything here may block and is called in threads.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,15 @@ from hilum.events import AnyEvent
 from hilum.store import SessionInfo, spell_folder
 
 from hilum_store.checkpoint import Checkpointer
-from hilum_store.database import FIELDS, SEQ_BITS, SEQ_MASK, Database, Durability, read_events, session_info
+from hilum_store.database import (
+    FIELDS,
+    SEQ_BITS,
+    SEQ_MASK,
+    Database,
+    Durability,
+    read_events,
+    session_info,
+)
 from hilum_store.lease import Lease, sweep
 from hilum_store.log import SqliteLog, busy
 
@@ -51,16 +62,24 @@ class Sessions:
             return rows[0][0], session_info(rows[0][1:])
         if not rows:
             raise StoreError(
-                f"There is no session {session!r}.", code=errors.E_UNKNOWN, hint="hilum sessions list shows all."
+                f"There is no session {session!r}.",
+                code=errors.E_UNKNOWN,
+                hint="hilum sessions list shows all.",
             )
-        names = ", ".join(row[1] for row in rows[:CANDIDATES]) + (", …" if len(rows) > CANDIDATES else "")
+        names = ", ".join(row[1] for row in rows[:CANDIDATES]) + (
+            ", …" if len(rows) > CANDIDATES else ""
+        )
         raise StoreError(
-            f"More than one session begins with {session!r}.", code=errors.E_UNKNOWN, hint=f"Say more of it: {names}."
+            f"More than one session begins with {session!r}.",
+            code=errors.E_UNKNOWN,
+            hint=f"Say more of it: {names}.",
         )
 
     def list(self, workspace: str) -> Sequence[SessionInfo]:
         """Describe all sessions, or those of a workspace, last used first."""
-        where, values = ("WHERE workspace = ?", (spell_folder(workspace),)) if workspace else ("", ())
+        where, values = (
+            ("WHERE workspace = ?", (spell_folder(workspace),)) if workspace else ("", ())
+        )
         query = f"SELECT {FIELDS} FROM sessions {where} ORDER BY updated DESC, number DESC"
         with self._database.side() as side:
             rows = side.execute(query, values).fetchall()
@@ -73,17 +92,26 @@ class Sessions:
             return read_events(side, self._database.path, info.id, number, after, limit)
 
     def create(self, info: SessionInfo) -> SqliteLog:
-        """Make a session and take its lease."""
+        """Create a session and take its lease."""
         names = SessionInfo.__struct_fields__
-        insert = f"INSERT OR IGNORE INTO sessions ({FIELDS}, holder) VALUES ({', '.join('?' * (len(names) + 1))})"
-        holder, lease = _signature(), None
+        insert = (
+            f"INSERT OR IGNORE INTO sessions ({FIELDS}, holder) VALUES"
+            f" ({', '.join('?' * (len(names) + 1))})"
+        )
+        holder = _signature()
+        lease = None
         try:
             with self._database.writing() as side:
                 added = side.execute(insert, (*(getattr(info, name) for name in names), holder))
                 if added.rowcount != 1:
-                    raise StoreError(f"There is already a session {info.id}.", hint="Give the new one another id.")
+                    raise StoreError(
+                        f"There is already a session {info.id}.",
+                        hint="Give the new one another id.",
+                    )
                 number = added.lastrowid or 0
-                lease = self._take(number, info.id)  # before the commit: who sees the session finds it held
+                lease = self._take(
+                    number, info.id
+                )  # before the commit: who sees the session finds it held
             return self._log(lease, number, holder, info, 0)
         except BaseException:
             if lease:
@@ -111,20 +139,27 @@ class Sessions:
             side.execute("UPDATE sessions SET title = ? WHERE number = ?", (title, number))
 
     def delete(self, session: str) -> None:
-        """Delete a session, its log, and every trace of it in the file that costs nothing to remove."""
+        """Delete a session, its log, and every trace of it in the file that costs nothing to
+        remove.
+        """
         number, info = self.find(session)
         lease = self._take(number, info.id)
         try:
             with self._database.writing() as side:
                 first = number << SEQ_BITS
-                side.execute("DELETE FROM events WHERE key BETWEEN ? AND ?", (first, first | SEQ_MASK))
+                side.execute(
+                    "DELETE FROM events WHERE key BETWEEN ? AND ?", (first, first | SEQ_MASK)
+                )
                 side.execute("DELETE FROM sessions WHERE number = ?", (number,))
         finally:
             lease.release()
         self._checkpointer.request()
 
     def release(self) -> None:
-        """Give up all leases, so that nothing more is written. Called by the thread that appends; does not block."""
+        """Give up all leases, so that nothing more is written.
+
+        Called by the thread that appends; does not block.
+        """
         for log in self._logs:
             log.release()
         self._database.writer.close()
@@ -141,13 +176,20 @@ class Sessions:
             raise busy(session, self._database.holder(number))
         return lease
 
-    def _log(self, lease: Lease, number: int, holder: str, info: SessionInfo, last: int) -> SqliteLog:
+    def _log(
+        self, lease: Lease, number: int, holder: str, info: SessionInfo, last: int
+    ) -> SqliteLog:
         with self._database.explained():  # it may have been closed meanwhile
-            log = SqliteLog(self._database, lease, self._checkpointer.request, number, holder, info, last)
+            log = SqliteLog(
+                self._database, lease, self._checkpointer.request, number, holder, info, last
+            )
         self._logs = {known for known in self._logs if known.open} | {log}
         return log
 
 
 def _signature() -> str:
-    """Name this process and this opening. Written into the session, it fences off whoever wrote it before."""
+    """Name this process and this opening.
+
+    Written into the session, it fences off whoever wrote it before.
+    """
     return f"{os.getpid()}@{socket.gethostname()}/{os.urandom(6).hex()}"

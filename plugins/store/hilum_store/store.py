@@ -1,7 +1,9 @@
-"""The store: sessions in one SQLite file. Everything that may wait for a disk or another process runs in a thread.
+"""The store: sessions in one SQLite file.
 
-Only appending to and reading from an open log are synchronous (see ``log.py``). This module imports neither SQLite nor
-anything that does: that happens at first use, in the thread.
+Everything that may wait for a disk or another process runs in a thread.
+
+Only appending to and reading from an open log are synchronous (see ``log.py``). This module imports
+neither SQLite nor anything that does: that happens at first use, in the thread.
 """
 
 from __future__ import annotations
@@ -29,8 +31,10 @@ class SqliteStore:
     """Sessions in one SQLite file. Implements ``Store``.
 
     Args:
-        path: The file. It is opened at first use, and made where it does not exist, for the user alone.
-        durability: ``process``: an appended event survives the death of the process; ``power``: also a loss of power.
+        path: The file. It is opened at first use, and made where it does not exist, for the user
+            alone.
+        durability: ``process``: an appended event survives the death of the process; ``power``:
+            also a loss of power.
     """
 
     def __init__(self, path: Path, durability: Literal["process", "power"] = "process") -> None:
@@ -41,7 +45,7 @@ class SqliteStore:
         self._closed = False
 
     async def create(self, info: SessionInfo) -> SqliteLog:
-        """Make a session with an empty log and take its lease.
+        """Create a session with an empty log and take its lease.
 
         Raises:
             StoreError: The id is taken, or the file cannot be written.
@@ -52,7 +56,8 @@ class SqliteStore:
         """Take the lease of a session.
 
         Raises:
-            StoreError: ``E_UNKNOWN`` no such session, or more than one; ``E_BUSY`` somebody writes it (it says who).
+            StoreError: ``E_UNKNOWN`` no such session, or more than one; ``E_BUSY`` somebody writes
+                it (it says who).
         """
         return await self._in_thread(lambda sessions: sessions.open(session))
 
@@ -86,14 +91,19 @@ class SqliteStore:
         if self._sessions:
             # Here and not in the thread: appending happens on this one, so none can be under way.
             self._sessions.release()
-        with trio.CancelScope(shield=True):  # milliseconds; a half-closed store would hold on to its file
+        with trio.CancelScope(
+            shield=True
+        ):  # milliseconds; a half-closed store would hold on to its file
             await trio.to_thread.run_sync(self._close)
 
     async def _in_thread(self, work: Callable[[Sessions], T]) -> T:
         return await trio.to_thread.run_sync(lambda: work(self._ready()))
 
     def _ready(self) -> Sessions:
-        """Open the file at first use. Where that fails the next use tries again: the cause may be gone by then."""
+        """Open the file at first use.
+
+        Where that fails the next use tries again: the cause may be gone by then.
+        """
         with self._opening:
             if self._closed:
                 raise StoreError("The session store is closed.", hint="Open a new kernel.")
@@ -105,7 +115,8 @@ class SqliteStore:
 
     def _close(self) -> None:
         with self._opening:
-            sessions, self._sessions = self._sessions, None
+            sessions = self._sessions
+            self._sessions = None
             if sessions:
                 sessions.close()
 

@@ -1,7 +1,9 @@
-"""How many tokens a request takes: estimated from its bytes, corrected for each model by what its provider counts.
+"""How many tokens a request takes: estimated from its bytes, corrected for each model by what its
+provider counts.
 
-No tokenizer runs: what is asked for here is asked for every piece of every conversation. The base figures lie between those of
-the tokenizers of OpenAI, Anthropic, Google, Qwen and DeepSeek; a model's own figures are learnt from its counts.
+No tokenizer runs: what is asked for here is asked for every piece of every conversation. The base
+figures lie between those of the tokenizers of OpenAI, Anthropic, Google, Qwen and DeepSeek; a
+model's own figures are learnt from its counts.
 """
 
 from __future__ import annotations
@@ -10,18 +12,22 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-# Tokens of one image, and characters of encrypted reasoning to a token, where nothing better is known.
-IMAGE, OPAQUE = 1_200, 5
+# Tokens of one image, and characters of encrypted reasoning to a token, where nothing better is
+# known.
+IMAGE = 1_200
+OPAQUE = 5
 # What a vendor adds to a part is an id or a name up to this length.
 NAME = 100
-DENSE, WIDE = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", bytes(range(128, 256))
+DENSE = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+WIDE = bytes(range(128, 256))
 
 Size = tuple[int, int, int, int]
 NOTHING: Size = (0, 0, 0, 0)
 
 
 def weigh(text: str | bytes, images: Iterable[bytes] = (), sealed: Iterable[bytes] = ()) -> Size:
-    """Estimate the tokens of a text by kind: plain, wide (all outside ASCII), images, opaque reasoning.
+    """Estimate the tokens of a text by kind: plain, wide (all outside ASCII), images, opaque
+    reasoning.
 
     Args:
         text: The text.
@@ -29,7 +35,8 @@ def weigh(text: str | bytes, images: Iterable[bytes] = (), sealed: Iterable[byte
         sealed: Signatures and encrypted reasoning as they stand in it.
     """
     data = text.encode(errors="replace") if isinstance(text, str) else text
-    whole, shown = data, 0
+    whole = data
+    shown = 0
     for image in images:
         data, shown = (data.replace(image, b"", 1), shown + 1) if image in data else (data, shown)
     pictures = len(whole) - len(data)
@@ -44,8 +51,14 @@ def weigh(text: str | bytes, images: Iterable[bytes] = (), sealed: Iterable[byte
 
 
 def opaque(vendor: Mapping[str, object]) -> list[bytes]:
-    """Find signatures and encrypted reasoning in what a vendor adds to a part: no vendor counts them by their length."""
-    fields = [v for field in vendor.values() for v in (field.values() if isinstance(field, Mapping) else (field,))]
+    """Find signatures and encrypted reasoning in what a vendor adds to a part: no vendor counts
+    them by their length.
+    """
+    fields = [
+        v
+        for field in vendor.values()
+        for v in (field.values() if isinstance(field, Mapping) else (field,))
+    ]
     return [field.encode() for field in fields if isinstance(field, str) and len(field) > NAME]
 
 
@@ -75,7 +88,9 @@ class Gauge(msgspec.Struct, frozen=True):
     @property
     def factor(self) -> float:
         """Tokens for each estimated one, over all kinds as they were mixed up to now."""
-        return min(max(self.counted / sum(self.size), 0.3), 4.0) if self.counted else 1.0
+        if self.counted:
+            return min(max(self.counted / sum(self.size), 0.3), 4.0)
+        return 1.0
 
     def tokens(self, size: Size) -> int:
         """Correct the estimate of a part of a request."""
@@ -87,21 +102,26 @@ class Gauge(msgspec.Struct, frozen=True):
 
     def total(self, size: Size) -> int:
         """Correct the estimate of a whole request: the last count, and what came or went since."""
-        least, most = 3 * sum(size) // 10, 4 * sum(size)
+        least = 3 * sum(size) // 10
+        most = 4 * sum(size)
         return min(max(self.counted + self.tokens(size) - self.tokens(self.size), least), most)
 
     def learn(self, size: Size, counted: int) -> Gauge:
         """Take in a count.
 
-        The factors move by the shortest way to where they would have foretold it (normalized least mean squares). A small step
-        in a big conversation, which tells little, moves them little.
+        The factors move by the shortest way to where they would have foretold it (normalized least
+        mean squares). A small step in a big conversation, which tells little, moves them little.
 
         Args:
             size: The estimate of the request.
             counted: Tokens that it had by the provider's count.
         """
         step = [new - old for new, old in zip(size, self.size, strict=True)]
-        missed = counted - self.counted - sum(f * n for f, n in zip(self.factors, step, strict=True))
+        missed = (
+            counted - self.counted - sum(f * n for f, n in zip(self.factors, step, strict=True))
+        )
         weight = missed / (sum(n * n for n in step) + (sum(size) / 20) ** 2 + 1)
-        one, two, three, four = (min(max(f + weight * n, 0.2), 4.0) for f, n in zip(self.factors, step, strict=True))
+        one, two, three, four = (
+            min(max(f + weight * n, 0.2), 4.0) for f, n in zip(self.factors, step, strict=True)
+        )
         return Gauge(size, counted, (one, two, three, four))

@@ -1,6 +1,7 @@
 """Child processes that end with their owner: whole trees of them, however it dies.
 
-Names are loaded at first use, so that the script ``hilum-warden``, which needs nothing but ``warden``, starts fast.
+Names are loaded at first use, so that the script ``hilum-warden``, which needs nothing but
+``warden``, starts fast.
 """
 
 TYPE_CHECKING = False
@@ -20,4 +21,13 @@ else:
         return value
 
 
-__all__ = ["GRACE", "Command", "Completed", "Process", "ProcessError", "Processes", "Warden", "contained"]
+__all__ = [
+    "GRACE",
+    "Command",
+    "Completed",
+    "Process",
+    "ProcessError",
+    "Processes",
+    "Warden",
+    "contained",
+]

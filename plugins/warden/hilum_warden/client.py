@@ -1,7 +1,7 @@
 """The client of the warden: start commands with trio, talk to them, and end them.
 
-Every command runs under the warden (see ``warden``): when it exits, is stopped or cancelled, and when the process that
-asked for it dies in whatever way, nothing that it started is left running.
+Every command runs under the warden (see ``warden``): when it exits, is stopped or cancelled, and
+when the process that asked for it dies in whatever way, nothing that it started is left running.
 """
 
 from __future__ import annotations
@@ -22,13 +22,20 @@ import attrs
 import trio
 
 GRACE = 0.15
-"""Seconds between SIGTERM and SIGKILL where a caller names none: stopping the most stubborn command stays below 0.2."""
+"""Seconds between SIGTERM and SIGKILL where a caller names none: stopping the most stubborn command
+stays below 0.2.
+"""
 
 _PATIENCE = 4.5  # seconds for the keeper to end a tree, beyond the grace given to it
 _DRAIN = 2.0  # seconds to read what an ended command has left in its pipes
-_LOST = "The process that watches over this command was ended from outside, and the command with it."
+_LOST = (
+    "The process that watches over this command was ended from outside, and the command with it."
+)
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-_START = "import sys; sys.path.append(sys.argv[1]); import warden; warden.serve(int(sys.argv[2]), int(sys.argv[3]))"
+_START = (
+    "import sys; sys.path.append(sys.argv[1]); import warden; warden.serve(int(sys.argv[2]),"
+    " int(sys.argv[3]))"
+)
 
 
 class ProcessError(Exception):
@@ -56,7 +63,8 @@ class Command:
         argv: Program and arguments; no shell is involved.
         cwd: Absolute path of the working directory; that of this process by default.
         env: The whole environment of the child; that of this process by default.
-        reports: Whether it is a sandbox that writes to descriptor 9 when its command has exited and left something running.
+        reports: Whether it is a sandbox that writes to descriptor 9 when its command has exited and
+            left something running.
     """
 
     argv: tuple[str, ...]
@@ -70,7 +78,8 @@ class Completed(NamedTuple):
 
     Args:
         returncode: Exit code; below zero, the number of the signal that ended the command.
-        stdout: What was written to standard output. Where the limit cut something out, a line in its place says so.
+        stdout: What was written to standard output. Where the limit cut something out, a line in
+            its place says so.
         stderr: The same for standard error.
         seconds: How long the command took.
         dropped: Bytes cut out of the middle of both together.
@@ -86,8 +95,8 @@ class Completed(NamedTuple):
 class Warden:
     """The process that holds all child processes of its owner.
 
-    It starts with the first command, and again with the next one if it was killed. An async context manager: leaving it
-    ends every process that is still there, and waits for that.
+    It starts with the first command, and again with the next one if it was killed. An async context
+    manager: leaving it ends every process that is still there, and waits for that.
     """
 
     error: ClassVar[type[ProcessError]] = ProcessError
@@ -105,7 +114,10 @@ class Warden:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End every process, and wait until they and the warden are gone. A later command would start a new warden."""
+        """End every process, and wait until they and the warden are gone.
+
+        A later command would start a new warden.
+        """
         if self._socket is not None:
             self._socket.close()
         if self._process is not None:
@@ -122,12 +134,15 @@ class Warden:
         limit: int = 1_000_000,
         grace: float = GRACE,
     ) -> Completed:
-        """Run a command to its end. If this is cancelled, the whole tree is ended before the cancellation goes on.
+        """Run a command to its end.
+
+        If this is cancelled, the whole tree is ended before the cancellation goes on.
 
         Args:
             command: What to run.
             input: What the command reads on standard input; without it, standard input is empty.
-            on_output: Called with ``"stdout"`` or ``"stderr"`` and each chunk as it comes. What it raises ends the command.
+            on_output: Called with ``"stdout"`` or ``"stderr"`` and each chunk as it comes. What it
+                raises ends the command.
             limit: Bytes to keep of each stream: its head and its tail.
             grace: Seconds between SIGTERM and SIGKILL when this is cancelled.
 
@@ -135,7 +150,9 @@ class Warden:
             ProcessError: The command could not be started, or its keeper was killed.
         """
         begun = time.perf_counter()
-        stdout, stderr, code = _Window(limit), _Window(limit), 0
+        stdout = _Window(limit)
+        stderr = _Window(limit)
+        code = 0
         faults: list[Exception] = []
 
         async def pump(name: str, stream: trio.lowlevel.FdStream, window: _Window) -> None:
@@ -166,25 +183,36 @@ class Warden:
                 code = await process.wait()
             except ProcessError as error:
                 faults.append(error)
-            # Nobody is left to write, unless a descriptor was given away to a process from elsewhere.
+            # Nobody is left to write, unless a descriptor was given away to a process from
+            # elsewhere.
             nursery.cancel_scope.deadline = trio.current_time() + _DRAIN
         if faults:
             raise faults[0]
         seconds = time.perf_counter() - begun
-        return Completed(code, stdout.value(), stderr.value(), seconds, stdout.dropped + stderr.dropped)
+        return Completed(
+            code, stdout.value(), stderr.value(), seconds, stdout.dropped + stderr.dropped
+        )
 
     @asynccontextmanager
     async def open(
-        self, command: Command, *, stdin: bool = False, merge: bool = False, grace: float = GRACE, hold: bool = False
+        self,
+        command: Command,
+        *,
+        stdin: bool = False,
+        merge: bool = False,
+        grace: float = GRACE,
+        hold: bool = False,
     ) -> AsyncIterator[Process]:
         """Start a command and talk to it; leaving the block ends its whole tree.
 
         Args:
             command: What to start.
-            stdin: Whether the command gets a pipe to read from; otherwise its standard input is empty.
+            stdin: Whether the command gets a pipe to read from; otherwise its standard input is
+                empty.
             merge: Whether standard error goes where standard output goes.
             grace: Seconds between SIGTERM and SIGKILL when the block is left.
-            hold: Whether what the command leaves running when it exits goes on, until it ends or is stopped. (Linux.)
+            hold: Whether what the command leaves running when it exits goes on, until it ends or is
+                stopped. (Linux.)
 
         Raises:
             ProcessError: The command could not be started.
@@ -199,7 +227,8 @@ class Warden:
             given.append(ends[1 - kept])
             return trio.lowlevel.FdStream(ends[kept])
 
-        stdout, stderr = pipe(0), None if merge else pipe(0)
+        stdout = pipe(0)
+        stderr = None if merge else pipe(0)
         if merge:
             given.append(os.dup(given[1]))
         channel = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
@@ -216,7 +245,10 @@ class Warden:
             await process._finish(grace)
 
     async def _admit(self, descriptors: Sequence[int]) -> None:
-        """Hand over a command's channel, standard output, error and, if there is one, input; the caller closes its own."""
+        """Hand over a command's channel, standard output, error and, if there is one, input.
+
+        The caller closes its own.
+        """
         message = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
         async with self._lock:
             if self._process is not None and self._process.returncode is not None:
@@ -236,7 +268,12 @@ class Warden:
             fd = theirs.fileno()
             argv = [sys.executable, "-I", "-S", "-c", _START, _FOLDER, str(fd), str(os.getpid())]
             self._process = await trio.lowlevel.open_process(
-                argv, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, pass_fds=[fd], start_new_session=True
+                argv,
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                stderr=DEVNULL,
+                pass_fds=[fd],
+                start_new_session=True,
             )
         return self._socket
 
@@ -249,7 +286,8 @@ class Process:
         channel: The connection to the command's keeper.
         stdin: Where to write to the command, if that was asked for.
         stdout: What the command writes to standard output.
-        stderr: What it writes to standard error; ``None`` where that is merged into standard output.
+        stderr: What it writes to standard error; ``None`` where that is merged into standard
+            output.
         error: The class of what is raised.
         pid: The command's process id.
         left: Whether the command exited by itself and left something running, which was ended.
@@ -273,7 +311,8 @@ class Process:
             The exit code; below zero, the number of the signal that ended the command.
 
         Raises:
-            ProcessError: The warden or the keeper was killed from outside, and the command was ended with it.
+            ProcessError: The warden or the keeper was killed from outside, and the command was
+                ended with it.
         """
         async with self._lock:
             while not self._end or self._end[0] in ("started", "left"):
@@ -281,7 +320,9 @@ class Process:
         return self._code()
 
     async def wait_exit(self) -> int:
-        """Wait until the command has exited. Where ``hold`` was asked for, what it left may still run: see ``remains``.
+        """Wait until the command has exited.
+
+        Where ``hold`` was asked for, what it left may still run: see ``remains``.
 
         Returns:
             The exit code, as for ``wait``.
@@ -309,7 +350,8 @@ class Process:
         """End the command and its whole tree.
 
         Args:
-            grace: Seconds between SIGTERM, which the command's process group gets, and SIGKILL, which nothing survives.
+            grace: Seconds between SIGTERM, which the command's process group gets, and SIGKILL,
+                which nothing survives.
 
         Returns:
             The exit code, as for ``wait``.
@@ -319,7 +361,9 @@ class Process:
         """
         try:
             if not self.pid:
-                self._channel.socket.shutdown(socket.SHUT_WR)  # the request is half sent, or not started yet
+                self._channel.socket.shutdown(
+                    socket.SHUT_WR
+                )  # the request is half sent, or not started yet
             elif not self._end or self._end[0] == "left":
                 await self._channel.socket.send(b"%f\n" % max(grace, 0))
         except OSError:  # it has just ended
@@ -365,7 +409,8 @@ class Process:
         self._channel.socket.close()
 
     def _refused(self, command: Command, number: int, what: str) -> ProcessError:
-        program, reason = command.argv[0], os.strerror(number).lower()
+        program = command.argv[0]
+        reason = os.strerror(number).lower()
         if what == "folder":
             message = f"The working directory {command.cwd!r} cannot be used: {reason}."
             return self._error(message, hint="Name a folder that exists.")
@@ -374,7 +419,9 @@ class Process:
             return self._error(message, hint="Check the name, or install it.")
         message = f"The program {program!r} cannot be started: {reason}."
         hint = "Check its path, mode and arguments."
-        return self._error(message, hint="Put the long argument into a file." if number == E2BIG else hint)
+        return self._error(
+            message, hint="Put the long argument into a file." if number == E2BIG else hint
+        )
 
 
 class _Window:
@@ -382,7 +429,9 @@ class _Window:
 
     def __init__(self, limit: int) -> None:
         self._half = max(limit // 2, 1)
-        self._head, self._tail, self._total = bytearray(), bytearray(), 0
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._total = 0
 
     def add(self, chunk: bytes) -> None:
         free = self._half - len(self._head)

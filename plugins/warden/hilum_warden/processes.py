@@ -1,4 +1,6 @@
-"""Child processes for one place: where they start, with what environment, and what each command passes before."""
+"""Child processes for one place: where they start, with what environment, and what each command
+passes before.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ class Processes:
 
     Args:
         warden: Holds them.
-        wrap: What every command passes before it starts: it may change the command, or raise to refuse it.
-        cwd: The working directory where a caller names none, and the one that relative ones are relative to.
+        wrap: What every command passes before it starts: it may change the command, or raise to
+            refuse it.
+        cwd: The working directory where a caller names none, and the one that relative ones are
+            relative to.
         environ: The environment that commands inherit.
 
     Attributes:
@@ -32,7 +36,10 @@ class Processes:
         cwd: str,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        self._warden, self._wrap, self._cwd, self._environ = warden, wrap, cwd, environ
+        self._warden = warden
+        self._wrap = wrap
+        self._cwd = cwd
+        self._environ = environ
         self.alive = 0
         self.live: dict[Process, Command] = {}
 
@@ -52,7 +59,9 @@ class Processes:
         limit: int = 1_000_000,
         grace: float = GRACE,
     ) -> Completed:
-        """Run a command to its end. If this is cancelled, the whole tree is ended before the cancellation goes on.
+        """Run a command to its end.
+
+        If this is cancelled, the whole tree is ended before the cancellation goes on.
 
         Args:
             argv: Program and arguments; no shell is involved.
@@ -64,12 +73,15 @@ class Processes:
             grace: Seconds between SIGTERM and SIGKILL when this is cancelled.
 
         Raises:
-            ProcessError: The command could not be started, or its keeper was killed. What ``wrap`` raises comes as it is.
+            ProcessError: The command could not be started, or its keeper was killed. What ``wrap``
+                raises comes as it is.
         """
         self.alive += 1  # before it passes `wrap`, which may ask
         try:
             command = await self._wrapped(argv, cwd, env)
-            return await self._warden.run(command, input=input, on_output=on_output, limit=limit, grace=grace)
+            return await self._warden.run(
+                command, input=input, on_output=on_output, limit=limit, grace=grace
+            )
         finally:
             self.alive -= 1
 
@@ -91,10 +103,12 @@ class Processes:
             argv: Program and arguments; no shell is involved.
             cwd: Working directory; relative to ``cwd`` of this object.
             env: Variables to add to the environment that commands inherit.
-            stdin: Whether the command gets a pipe to read from; otherwise its standard input is empty.
+            stdin: Whether the command gets a pipe to read from; otherwise its standard input is
+                empty.
             merge: Whether standard error goes where standard output goes.
             grace: Seconds between SIGTERM and SIGKILL when the block is left.
-            hold: Whether what the command leaves running when it exits goes on, until it ends or is stopped. (Linux.)
+            hold: Whether what the command leaves running when it exits goes on, until it ends or is
+                stopped. (Linux.)
 
         Raises:
             ProcessError: The command could not be started. What ``wrap`` raises comes as it is.
@@ -102,7 +116,9 @@ class Processes:
         self.alive += 1
         try:
             command = await self._wrapped(argv, cwd, env)
-            async with self._warden.open(command, stdin=stdin, merge=merge, grace=grace, hold=hold) as process:
+            async with self._warden.open(
+                command, stdin=stdin, merge=merge, grace=grace, hold=hold
+            ) as process:
                 self.live[process] = command
                 try:
                     yield process
@@ -111,7 +127,9 @@ class Processes:
         finally:
             self.alive -= 1
 
-    async def _wrapped(self, argv: Sequence[str], cwd: str | Path | None, env: Mapping[str, str] | None) -> Command:
+    async def _wrapped(
+        self, argv: Sequence[str], cwd: str | Path | None, env: Mapping[str, str] | None
+    ) -> Command:
         if not argv:
             raise self._warden.error("There is no command to run.", hint="Name a program.")
         folder = os.path.join(self._cwd, cwd) if cwd else self._cwd

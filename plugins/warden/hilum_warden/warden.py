@@ -5,25 +5,29 @@
     owner ── socket ──► warden ── fork ──► keeper ── spawn ──► the command ──► its tree
       └────────────── channel ───────────────┘
 
-For each command the owner sends one byte, and with it the descriptors of a channel and of the command's stdio. An idle
-keeper takes them, reads the request from the channel, starts the command in a session of its own, and writes::
+For each command the owner sends one byte, and with it the descriptors of a channel and of the
+command's stdio. An idle keeper takes them, reads the request from the channel, starts the command
+in a session of its own, and writes::
 
     started PID      or      failed ERRNO folder|program      then      left CODE, if it may      then      ended CODE LEFT
 
-CODE is below zero for a signal; LEFT is 1 if the command exited and left something that had to be ended, else 0. ``left`` comes
-where the owner lets what a command leaves go on: the command has exited, and something of it still runs. In between
-the owner may write a time in seconds: ask the command to go with SIGTERM, and end the tree after that time. Warden and
-keepers are subreapers: a process that outlives its parent becomes their child, and neither ``setsid`` nor a double fork
+CODE is below zero for a signal; LEFT is 1 if the command exited and left something that had to be
+ended, else 0. ``left`` comes where the owner lets what a command leaves go on: the command has
+exited, and something of it still runs. In between the owner may write a time in seconds: ask the
+command to go with SIGTERM, and end the tree after that time. Warden and keepers are subreapers: a
+process that outlives its parent becomes their child, and neither ``setsid`` nor a double fork
 changes that.
 
-- The command exits: what it left gets ``LINGER`` to finish by itself, and is then ended, or reported as ``left``.
+- The command exits: what it left gets ``LINGER`` to finish by itself, and is then ended, or
+  reported as ``left``.
 - The channel ends: nobody wants the command any more; its tree is ended.
 - The warden dies: each keeper's lifeline ends, and with it the keeper's tree.
 - A keeper dies: its tree becomes the warden's children, and is ended.
 - The owner dies: its end of every socket closes, and all of the above happens.
 
-It runs outside the package, on nothing but the standard library's fast parts, so that start and fork stay cheap. Where
-there are no subreapers (not Linux) the same code ends the command's process group and no more.
+It runs outside the package, on nothing but the standard library's fast parts, so that start and
+fork stay cheap. Where there are no subreapers (not Linux) the same code ends the command's process
+group and no more.
 """
 
 from __future__ import annotations
@@ -41,7 +45,8 @@ TYPE_CHECKING = False  # typing takes long, too
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    # Arguments, working directory, environment; whether what it leaves goes on; whether it is a sandbox that reports that.
+    # Arguments, working directory, environment; whether what it leaves goes on; whether it is a
+    # sandbox that reports that.
     Request = tuple[list[bytes], bytes, Mapping[bytes, bytes], bool, bool]
 
 LINGER = 0.1
@@ -49,17 +54,21 @@ LINGER = 0.1
 ROUND = 0.01
 """Seconds between two rounds of killing, at most."""
 GIVE_UP = 4.0
-"""Seconds after which a tree that cannot be killed (another user's, or stuck in the system) is left to itself."""
+"""Seconds after which a tree that cannot be killed (another user's, or stuck in the system) is left
+to itself.
+"""
 SEATS = 3
 """Keepers that wait for another command when theirs has ended; those beyond end with it."""
 NOTICE = 9
-"""The descriptor on which a sandbox writes the exit code of its command when that has exited and left something running."""
+"""The descriptor on which a sandbox writes the exit code of its command when that has exited and
+left something running.
+"""
 FAREWELL = 2.0
 """Seconds that ``hilum-warden`` gives its command to go by itself when it is told to stop."""
 
 
 def contained() -> bool:
-    """Tell whether whole trees can be held on this system, or process groups only."""
+    """Return whether whole trees can be held on this system, or process groups only."""
     return sys.platform == "linux" and os.path.exists("/proc/self/stat")
 
 
@@ -70,13 +79,15 @@ def note_signals() -> None:
 
 
 def settle() -> int:
-    """Make this very process the parent of its orphaned descendants, and the noter of its own signals.
+    """Make this very process the parent of its orphaned descendants, and the noter of its own
+    signals.
 
     Returns:
         A descriptor that the numbers of signals can be read from.
     """
     if contained():
-        import ctypes  # a third of the warden's start; the owner may import this module and does not need it
+        # A third of the warden's start; the owner may import this module and does not need it
+        import ctypes
 
         ctypes.pythonapi.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     wake, noted = os.pipe()
@@ -94,7 +105,10 @@ def watch(*sources: int) -> select.poll:
 
 
 def watch_process(pid: int) -> list[int]:
-    """Give a descriptor that becomes readable when a process dies; none where the system has no such thing."""
+    """Return a descriptor that becomes readable when a process dies.
+
+    None where the system has no such thing.
+    """
     try:
         return [os.pidfd_open(pid)]
     except (AttributeError, OSError):
@@ -102,14 +116,18 @@ def watch_process(pid: int) -> list[int]:
 
 
 def children() -> list[int]:
-    """List the children of this process, the ones that exited included; none where the system does not tell."""
+    """List the children of this process, the ones that exited included.
+
+    None where the system does not tell.
+    """
     if not contained():
         return []
     try:
         with open("/proc/thread-self/children") as file:
             return [int(pid) for pid in file.read().split()]
     except OSError:  # a Linux built without it: look at every process
-        me, found = str(os.getpid()).encode(), []
+        me = str(os.getpid()).encode()
+        found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -145,10 +163,13 @@ def kill_group(group: int, number: int = 9) -> None:
 
 
 def kill_children(spare: Collection[int] = ()) -> bool:
-    """Kill the children of this process, each with its group, except those to spare; tell whether there was one.
+    """Kill the children of this process, each with its group, except those to spare.
 
-    Only children are named, never their children: nobody else can reap a child, so no pid can have become a stranger's.
-    The grandchildren become children as their parents die; the caller comes again until none is left.
+    Tell whether there was one.
+
+    Only children are named, never their children: nobody else can reap a child, so no pid can have
+    become a stranger's. The grandchildren become children as their parents die; the caller comes
+    again until none is left.
     """
     found = [pid for pid in children() if pid not in spare]
     for pid in found:
@@ -175,7 +196,8 @@ def fork(body: Callable[[], int]) -> int:
         The process id, or 0 if the system has no room for one.
     """
     try:
-        if pid := os.fork():
+        pid = os.fork()
+        if pid:
             return pid
     except OSError:
         return 0
@@ -186,19 +208,32 @@ def fork(body: Callable[[], int]) -> int:
         os._exit(code)
 
 
-def start(stdio: Sequence[int], argv: list[bytes], cwd: bytes, env: Mapping[bytes, bytes], notice: int = -1) -> int:
-    """Start the command in a session of its own, with default signals. All other descriptors close by themselves."""
+def start(
+    stdio: Sequence[int],
+    argv: list[bytes],
+    cwd: bytes,
+    env: Mapping[bytes, bytes],
+    notice: int = -1,
+) -> int:
+    """Start the command in a session of its own, with default signals.
+
+    All other descriptors close by themselves.
+    """
     os.chdir(cwd)
     try:
         if b"PATH" in env:
-            os.putenv(b"PATH", env[b"PATH"])  # the program is looked for where the command would look
+            os.putenv(
+                b"PATH", env[b"PATH"]
+            )  # the program is looked for where the command would look
         else:
             os.unsetenv(b"PATH")
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)]
         if notice >= 0:
             actions.append((os.POSIX_SPAWN_DUP2, notice, NOTICE))
         default = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-        return os.posix_spawnp(argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=default)
+        return os.posix_spawnp(
+            argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=default
+        )
     finally:
         os.chdir("/")
 
@@ -220,7 +255,9 @@ def hear(channel: int) -> bytes:
 
 
 def end_children(number: int) -> None:
-    """Send a signal to the children of this process, each with its group: what a command left that has exited."""
+    """Send a signal to the children of this process, each with its group: what a command left that
+    has exited.
+    """
     for pid in children():
         try:
             kill_group(os.getpgid(pid), number)
@@ -229,7 +266,15 @@ def end_children(number: int) -> None:
             pass
 
 
-def keep(channel: int, lifelines: Sequence[int], wake: int, main: int, notice: int = -1, *, hold: bool = False) -> int:
+def keep(
+    channel: int,
+    lifelines: Sequence[int],
+    wake: int,
+    main: int,
+    notice: int = -1,
+    *,
+    hold: bool = False,
+) -> int:
     """Be the keeper of a command that runs: end everything that came of it.
 
     Args:
@@ -237,7 +282,8 @@ def keep(channel: int, lifelines: Sequence[int], wake: int, main: int, notice: i
         lifelines: Descriptors that end when nobody wants the command any more.
         wake: Descriptor that tells of signals.
         main: Process id of the command.
-        notice: Where a sandbox reports that the command inside it has exited and left something running; -1 for none.
+        notice: Where a sandbox reports that the command inside it has exited and left something
+            running; -1 for none.
         hold: Whether what an exited command left may go on until the owner asks for its end.
 
     Returns:
@@ -246,15 +292,20 @@ def keep(channel: int, lifelines: Sequence[int], wake: int, main: int, notice: i
     poll = watch(channel, wake, *lifelines)
     if notice >= 0:
         poll.register(notice, select.POLLIN)
-    code, lost, kill_at = -signal.SIGKILL, False, float("inf")
-    running, by_itself, swept = True, False, False
+    code = -signal.SIGKILL
+    lost = False
+    kill_at = float("inf")
+    running = True
+    by_itself = False
+    swept = False
     report_at = float("inf")
     while True:
         codes, left = reap()
         now = time.monotonic()
         if main in codes:
             by_itself = kill_at == float("inf")
-            code, running = codes[main], False
+            code = codes[main]
+            running = False
             if hold and contained():
                 report_at = now + LINGER
             else:
@@ -277,7 +328,8 @@ def keep(channel: int, lifelines: Sequence[int], wake: int, main: int, notice: i
                 os.read(wake, 4096)
             elif fd == notice:
                 poll.unregister(fd)
-                if said := hear(fd):
+                said = hear(fd)
+                if said:
                     tell(channel, f"left {int(said)}")
             elif fd == channel and (said := hear(channel)):
                 kill_at = min(kill_at, time.monotonic() + float(said.split()[-1]))
@@ -287,7 +339,8 @@ def keep(channel: int, lifelines: Sequence[int], wake: int, main: int, notice: i
                     end_children(signal.SIGTERM)
             else:
                 poll.unregister(fd)
-                kill_at, lost = now, lost or fd != channel
+                kill_at = now
+                lost = lost or fd != channel
     if not lost:
         tell(channel, f"ended {code} {int(swept)}")
     if left:
@@ -295,7 +348,9 @@ def keep(channel: int, lifelines: Sequence[int], wake: int, main: int, notice: i
     return code if code >= 0 else 128 - code
 
 
-def run(channel: int, lifelines: Sequence[int], wake: int, stdio: Sequence[int], request: Request) -> int:
+def run(
+    channel: int, lifelines: Sequence[int], wake: int, stdio: Sequence[int], request: Request
+) -> int:
     """Start a command, and keep it."""
     argv, cwd, env, hold, reports = request
     notice, given = os.pipe() if hold and reports else (-1, -1)
@@ -318,9 +373,12 @@ def run(channel: int, lifelines: Sequence[int], wake: int, stdio: Sequence[int],
 
 
 def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> None:
-    """Wait for a request on the owner's socket, tell the warden of it, see to it, and wait again if there is a free seat."""
+    """Wait for a request on the owner's socket, tell the warden of it, see to it, and wait again if
+    there is a free seat.
+    """
     wake = settle()
-    poll, seat = watch(sock.fileno(), lifeline), b""
+    poll = watch(sock.fileno(), lifeline)
+    seat = b""
     while lifeline not in dict(poll.poll()):
         try:
             _, extra, _, _ = sock.recvmsg(1, _socket.CMSG_SPACE(16), _socket.MSG_DONTWAIT)
@@ -344,22 +402,27 @@ def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> Non
 
 
 def serve(fd: int, owner: int) -> None:
-    """Be the warden of the process ``owner``, whose requests come over the socket ``fd``, until either is gone.
+    """Be the warden of the process ``owner``, whose requests come over the socket ``fd``, until
+    either is gone.
 
-    An idle keeper is always there and takes the next request itself: this halves what a command costs.
+    An idle keeper is always there and takes the next request itself: this halves what a command
+    costs.
     """
     os.set_inheritable(fd, False)
     os.chdir("/")
     note_signals()
-    sock, wake = _socket.socket(fileno=fd), settle()
+    sock = _socket.socket(fileno=fd)
+    wake = settle()
     (lifeline, grip), (told, news), (seats, seat) = os.pipe(), os.pipe(), os.pipe()
     os.set_blocking(seats, False)
     os.write(seat, b"-" * SEATS)
-    # A process that the owner forked may hold a copy of the socket, so the owner itself is watched as well.
+    # A process that the owner forked may hold a copy of the socket, so the owner itself is watched
+    # as well.
     poll = watch(told, wake, *watch_process(owner))
     poll.register(fd, 0)  # its end only: what comes is for the keepers
     keepers: set[int] = set()
-    idle, sweep_until = 0, 0.0
+    idle = 0
+    sweep_until = 0.0
 
     def body() -> int:
         os.close(grip)
@@ -380,8 +443,11 @@ def serve(fd: int, owner: int) -> None:
             idle = max(idle + said.count(b"-") - said.count(b"+"), 0)
         codes, _ = reap()
         keepers -= codes.keys()
-        if any(codes.values()):  # a keeper that did not end as it should, maybe an idle one: what it kept is now here
-            idle, sweep_until = 0, time.monotonic() + GIVE_UP
+        if any(
+            codes.values()
+        ):  # a keeper that did not end as it should, maybe an idle one: what it kept is now here
+            idle = 0
+            sweep_until = time.monotonic() + GIVE_UP
         if sweep_until and (not kill_children(keepers) or time.monotonic() > sweep_until):
             sweep_until = 0.0
     os.close(grip)
@@ -389,26 +455,36 @@ def serve(fd: int, owner: int) -> None:
 
 
 def main() -> int:
-    """Run ``hilum-warden -- CMD ARGS…``: a command whose tree ends with it, with this process, or with its parent.
+    """Run ``hilum-warden -- CMD ARGS…``: a command whose tree ends with it, with this process, or
+    with its parent.
 
     Returns:
-        The command's exit code, 128 plus the signal that ended it, 127 if it could not be started, 2 for a wrong call.
+        The command's exit code, 128 plus the signal that ended it, 127 if it could not be started,
+        2 for a wrong call.
     """
     argv = [os.fsencode(arg) for arg in sys.argv[1:]]
     if argv[:1] != [b"--"] or not argv[1:]:
         print("usage: hilum-warden -- COMMAND [ARGUMENT …]", file=sys.stderr)
         return 2
     note_signals()
-    stdio, parent = [os.dup(number) for number in range(3)], watch_process(os.getppid())
+    stdio = [os.dup(number) for number in range(3)]
+    parent = watch_process(os.getppid())
     ours, theirs = (end.detach() for end in _socket.socketpair())
     (lifeline, grip), wake = os.pipe(), settle()
 
     def body() -> int:
         os.setsid()  # what is sent to the caller's group must not reach the keeper
         os.close(grip)
-        return run(theirs, [lifeline, *parent], settle(), stdio, (argv[1:], os.getcwdb(), os.environb, False, False))
+        return run(
+            theirs,
+            [lifeline, *parent],
+            settle(),
+            stdio,
+            (argv[1:], os.getcwdb(), os.environb, False, False),
+        )
 
-    keeper, null = fork(body), os.open(os.devnull, os.O_RDWR)
+    keeper = fork(body)
+    null = os.open(os.devnull, os.O_RDWR)
     for number in range(2):
         os.dup2(null, number)
         os.close(stdio[number])
@@ -418,4 +494,6 @@ def main() -> int:
             tell(ours, str(FAREWELL))
         codes |= reap()[0]
     end_all(())
-    return codes[keeper] if codes[keeper] >= 0 else 128 - codes[keeper]
+    if codes[keeper] >= 0:
+        return codes[keeper]
+    return 128 - codes[keeper]

@@ -1,10 +1,12 @@
 """Which addresses a program may be sent to by a text that it did not write itself.
 
-A model, a page and a redirect name addresses; none of them may name the user's own network. An address is refused unless it is
-known to be global: by an explicit table, after every IPv4 address inside an IPv6 one has been taken out and looked at as well.
+A model, a page and a redirect name addresses; none of them may name the user's own network. An
+address is refused unless it is known to be global: by an explicit table, after every IPv4 address
+inside an IPv6 one has been taken out and looked at as well.
 
-Sources: the IANA special-purpose registries for IPv4 and IPv6 (RFC 6890, as of 2026); RFC 6052 and 8215 (NAT64), 3056 (6to4),
-4380 (Teredo), 5214 (ISATAP), 4291 and 2765 (IPv4-compatible and -translated); the metadata services' own documentation.
+Sources: the IANA special-purpose registries for IPv4 and IPv6 (RFC 6890, as of 2026); RFC 6052 and
+8215 (NAT64), 3056 (6to4), 4380 (Teredo), 5214 (ISATAP), 4291 and 2765 (IPv4-compatible and
+-translated); the metadata services' own documentation.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ _V4 = {
     "224.0.0.0/4": "a multicast address",
     "240.0.0.0/4": "a reserved address",
 }
-# Of IPv6 only 2000::/3 is global unicast at all. These parts of it are not; those outside it are here for their names.
+# Of IPv6 only 2000::/3 is global unicast at all. These parts of it are not; those outside it are
+# here for their names.
 _V6 = {
     "2001::/23": "an address reserved for protocols",
     "2001:db8::/32": "an address for documentation",
@@ -50,8 +53,8 @@ _V6 = {
 }
 # Inside the reserved blocks, and global all the same.
 _GLOBAL = (
-    "192.0.0.9/32 192.0.0.10/32 2001:1::1/128 2001:1::2/128 2001:1::3/128 2001:3::/32 2001:4:112::/48 2001:20::/28"
-    " 2001:30::/28"
+    "192.0.0.9/32 192.0.0.10/32 2001:1::1/128 2001:1::2/128 2001:1::3/128 2001:3::/32"
+    " 2001:4:112::/48 2001:20::/28 2001:30::/28"
 ).split()
 # Of clouds: what runs there gets its keys from these. Azure's is in a public range.
 METADATA = frozenset(
@@ -70,8 +73,10 @@ class Reach(msgspec.Struct, frozen=True):
     """What beyond the public network may be reached. Metadata services never are.
 
     Args:
-        loopback: Whether this machine may be, by its address or as ``localhost``; another name that leads to it must be listed.
-        hosts: Names and addresses that the user lists, as ``host`` or ``host:port``; an IPv6 address with a port in brackets.
+        loopback: Whether this machine may be, by its address or as ``localhost``; another name that
+            leads to it must be listed.
+        hosts: Names and addresses that the user lists, as ``host`` or ``host:port``; an IPv6
+            address with a port in brackets.
     """
 
     loopback: bool = False
@@ -81,8 +86,11 @@ class Reach(msgspec.Struct, frozen=True):
         msgspec.structs.force_setattr(self, "hosts", frozenset(map(_plain, self.hosts)))
 
     def lists(self, host: str, port: int) -> bool:
-        """Whether the user lists a host."""
-        return host in self.hosts or (f"[{host}]:{port}" if ":" in host else f"{host}:{port}") in self.hosts
+        """Return whether the user lists a host."""
+        return (
+            host in self.hosts
+            or (f"[{host}]:{port}" if ":" in host else f"{host}:{port}") in self.hosts
+        )
 
 
 def _plain(entry: str) -> str:
@@ -115,9 +123,12 @@ def _table() -> tuple[dict[int, list[tuple[int, int, str]]], dict[int, list[tupl
 
 
 def embedded(address: IPv6Address) -> list[IPv4Address]:
-    """Give the IPv4 addresses that packets to an IPv6 address may end up at, wherever a standard says that one has them."""
+    """Return the IPv4 addresses that packets to an IPv6 address may end up at, wherever a standard
+    says that one has them.
+    """
     number = int(address)
-    low, head = number & 0xFFFFFFFF, number >> 32
+    low = number & 0xFFFFFFFF
+    head = number >> 32
     found = []
     if head in (0, 0xFFFF, 0xFFFF0000, 0x64FF9B << 64):  # compatible, mapped, translated, NAT64
         found.append(low)
@@ -127,7 +138,9 @@ def embedded(address: IPv6Address) -> list[IPv4Address]:
         found += [low, (number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF]
     elif number >> 112 == 0x2002:  # 6to4
         found.append(number >> 80 & 0xFFFFFFFF)
-    elif number >> 96 == 0x20010000:  # Teredo: the server, and the client with its bits turned round
+    elif (
+        number >> 96 == 0x20010000
+    ):  # Teredo: the server, and the client with its bits turned round
         found += [number >> 64 & 0xFFFFFFFF, low ^ 0xFFFFFFFF]
     if head & 0xFDFFFFFF == 0x5EFE:  # ISATAP, below any prefix
         found.append(low)
@@ -135,12 +148,13 @@ def embedded(address: IPv6Address) -> list[IPv4Address]:
 
 
 def refusal(address: Address, reach: Reach = PUBLIC, *, listed: bool = False) -> str:
-    """Say why an address may not be reached; empty where it may be.
+    """Return why an address may not be reached; empty where it may be.
 
     Args:
         address: The address.
         reach: What beyond the public network may be reached.
-        listed: Whether the user lists the host that it belongs to: only metadata services are refused then.
+        listed: Whether the user lists the host that it belongs to: only metadata services are
+            refused then.
     """
     inner = embedded(address) if isinstance(address, IPv6Address) else []
     if address in METADATA or any(each in METADATA for each in inner):
@@ -156,25 +170,31 @@ def refusal(address: Address, reach: Reach = PUBLIC, *, listed: bool = False) ->
 
 
 def _standing(address: Address) -> str:
-    """Say what an address is; empty when it is a global one."""
+    """Return what an address is; empty when it is a global one."""
     refused, exempt = _table()
     number = int(address)
     for first, last, why in refused[address.version]:
         if first <= number <= last:
-            return "" if any(low <= number <= high for low, high in exempt[address.version]) else why
+            if any(low <= number <= high for low, high in exempt[address.version]):
+                return ""
+            return why
     if address.version == 6 and number >> 125 != 1:
         return "an address outside the global range"
     return ""
 
 
 def is_own(address: Address) -> bool:
-    """Whether an address, global or not, is one of this machine: what listens on all of them answers there, too."""
+    """Return whether an address, global or not, is one of this machine: what listens on all of them
+    answers there, too.
+    """
     return _binds(str(address), address.version) and not _binds_all(address.version)
 
 
 def _binds(address: str, version: int) -> bool:
     try:
-        with socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+        with socket.socket(
+            socket.AF_INET if version == 4 else socket.AF_INET6, socket.SOCK_DGRAM
+        ) as probe:
             probe.bind((address, 0))
     except OSError:
         return False

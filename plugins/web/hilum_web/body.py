@@ -1,4 +1,6 @@
-"""The body of a response, within bounds: packed bytes are unpacked by ourselves, so that a bomb stops at the limit."""
+"""The body of a response, within bounds: packed bytes are unpacked by ourselves, so that a bomb
+stops at the limit.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
     import httpx
 
-# What we ask for, and all that we unpack: of other encodings a few bytes can become gigabytes in one step.
+# What we ask for, and all that we unpack: of other encodings a few bytes can become gigabytes in
+# one step.
 ENCODINGS = "gzip, deflate"
 STEP = 1 << 20
 
@@ -45,7 +48,8 @@ async def read_body(response: httpx.Response, url: str, limit: int, *, cut: bool
     if not cut and said.isdecimal() and (len(said) > 18 or int(said) > limit):
         raise _large(url, limit)
     unpacker = None if packed in ("", "identity") else _Unpacker(packed)
-    body, received = bytearray(), 0
+    body = bytearray()
+    received = 0
     source = cast("AsyncGenerator[bytes, None]", response.aiter_raw())
     try:
         async for chunk in source:
@@ -60,17 +64,27 @@ async def read_body(response: httpx.Response, url: str, limit: int, *, cut: bool
                     return bytes(body[:limit])
                 raise _large(url, limit)
     except zlib.error as error:
-        raise ToolError(f"{site(url)} sent a damaged {packed} body: {error}.", code=errors.E_CONTENT,
-                        hint="Use another source.") from None  # fmt: skip
+        raise ToolError(
+            f"{site(url)} sent a damaged {packed} body: {error}.",
+            code=errors.E_CONTENT,
+            hint="Use another source.",
+        ) from None
     finally:
         await _end(response, source)
     if unpacker and not unpacker.whole:
-        raise ToolError(f"{site(url)} sent a {packed} body that breaks off.", code=errors.E_CONTENT, hint="Try again.")
+        raise ToolError(
+            f"{site(url)} sent a {packed} body that breaks off.",
+            code=errors.E_CONTENT,
+            hint="Try again.",
+        )
     return bytes(body)
 
 
 async def _end(response: httpx.Response, source: AsyncGenerator[bytes, None]) -> None:
-    """End what is read in part. Below the source are more of its kind, which end when they find the connection closed."""
+    """End what is read in part.
+
+    Below the source are more of its kind, which end when they find the connection closed.
+    """
     if not response.is_closed:
         await response.aclose()
         with suppress(Exception):
@@ -85,9 +99,11 @@ class _Unpacker:
     """
 
     def __init__(self, packed: str) -> None:
-        self._packed, self._rest = packed, b""
+        self._packed = packed
+        self._rest = b""
         self._unpack: zlib._Decompress | None = None
-        self._parts, self._over = 0, False
+        self._parts = 0
+        self._over = False
 
     @property
     def whole(self) -> bool:
@@ -96,7 +112,8 @@ class _Unpacker:
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Unpack what came."""
-        data, full = self._rest + chunk, False
+        data = self._rest + chunk
+        full = False
         self._rest = b""
         while (data or full) and not self._over:
             if self._unpack is None:
@@ -109,18 +126,25 @@ class _Unpacker:
                 self._unpack = zlib.decompressobj(self._window(data))
             piece = self._unpack.decompress(data, STEP)
             yield piece
-            data, full = self._unpack.unconsumed_tail, len(piece) == STEP
+            data = self._unpack.unconsumed_tail
+            full = len(piece) == STEP
             if self._unpack.eof:
-                data, full = self._unpack.unused_data, False
-                self._unpack, self._parts = None, self._parts + 1
+                data = self._unpack.unused_data
+                full = False
+                self._unpack = None
+                self._parts = self._parts + 1
 
     def _window(self, data: bytes) -> int:
-        # zlib's 32 takes gzip and zlib; some servers call raw deflate "deflate", which has neither's first two bytes.
+        # zlib's 32 takes gzip and zlib; some servers call raw deflate "deflate", which has
+        # neither's first two bytes.
         zlibs = data[0] & 15 == 8 and (data[0] << 8 | data[1]) % 31 == 0
         raw = self._packed == "deflate" and not zlibs and data[:2] != b"\x1f\x8b"
         return -zlib.MAX_WBITS if raw else zlib.MAX_WBITS | 32
 
 
 def _large(url: str, limit: int) -> ToolError:
-    return ToolError(f"What {site(url)} sends is larger than {limit / 1e6:g} MB; it was not read to its end.",
-                     code=errors.E_TOO_LARGE, hint="Look for a smaller page on the same thing.")  # fmt: skip
+    return ToolError(
+        f"What {site(url)} sends is larger than {limit / 1e6:g} MB; it was not read to its end.",
+        code=errors.E_TOO_LARGE,
+        hint="Look for a smaller page on the same thing.",
+    )

@@ -1,4 +1,7 @@
-"""Looking up and checking where a URL leads, off the loop; and a client for HTTP that does so by itself."""
+"""Looking up and checking where a URL leads, off the loop.
+
+And a client for HTTP that does so by itself.
+"""
 
 from __future__ import annotations
 
@@ -86,27 +89,36 @@ async def located(url: str, reach: Reach = PUBLIC) -> tuple[Target, tuple[str, .
             raise found
         return found
 
-    if not (verdict := judge(target, reach, answer)):
+    verdict = judge(target, reach, answer)
+    if not verdict:
         if verdict.kind == "unknown":
             raise HostUnknown(verdict.reason)
         raise AddressRefused(verdict.reason, listable=verdict.kind == "refused")
     excused = reach.lists(target.host, target.port) or (reach.loopback and not named)
-    if not excused and (own := next((each for each in verdict.addresses if is_own(ip_address(each))), None)):
-        raise AddressRefused(f"{target.host} leads to {own}, an address of this machine.", listable=True)
+    if not excused and (
+        own := next((each for each in verdict.addresses if is_own(ip_address(each))), None)
+    ):
+        raise AddressRefused(
+            f"{target.host} leads to {own}, an address of this machine.", listable=True
+        )
     return target, verdict.addresses
 
 
 def open_client(reach: Reach = PUBLIC, **options: Any) -> httpx.AsyncClient:
-    """Open an HTTP client that reaches nothing but what ``reach`` allows: each connection, and so each redirect, is checked.
+    """Open an HTTP client that reaches nothing but what ``reach`` allows: each connection, and so
+    each redirect, is checked.
 
-    Neither proxies nor credentials of the environment are used. Redirects are not followed by themselves.
+    Neither proxies nor credentials of the environment are used. Redirects are not followed by
+    themselves.
 
     Args:
         reach: What beyond the public network may be reached.
-        options: For ``httpx.AsyncClient``: headers, timeout, and others that say nothing about how it connects.
+        options: For ``httpx.AsyncClient``: headers, timeout, and others that say nothing about how
+            it connects.
 
     Raises:
-        TypeError: An option would go round the check, or have no effect: a proxy, a transport, TLS settings.
+        TypeError: An option would go round the check, or have no effect: a proxy, a transport, TLS
+            settings.
     """
     from hilum_web.network import client
 

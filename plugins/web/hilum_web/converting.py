@@ -1,4 +1,6 @@
-"""Making a page readable in a process of its own: what it costs, and whether it ever ends, is up to whoever wrote the page."""
+"""Making a page readable in a process of its own: what it costs, and whether it ever ends, is up to
+whoever wrote the page.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 # Bytes that the pipe to the process holds: each time it is full, the two wait for each other.
 _PIPE = 1 << 20
 # Characters to look for a part of a page in; that a page may have in all.
-FIND, MOST = 2_000_000, 60_000_000
+FIND = 2_000_000
+MOST = 60_000_000
 # How many parts are made ready at once for whoever reads on: each time the page is parsed anew.
 AHEAD = 8
 
@@ -50,13 +53,15 @@ class Text(msgspec.Struct):
     whole: bool = False
 
     def reaches(self, start: int, limit: int, fragment: str) -> bool:
-        """Whether it is enough to show a part."""
+        """Return whether it is enough to show a part."""
         found = self.at >= 0 or not fragment or len(self.text) >= FIND
         return self.whole or (found and len(self.text) > (start or max(self.at, 0)) + limit)
 
 
 class Reader:
-    """A process that reads one page. It may be started while the page is still awaited: it takes a while to be ready.
+    """A process that reads one page.
+
+    It may be started while the page is still awaited: it takes a while to be ready.
 
     Args:
         processes: The session's.
@@ -65,8 +70,11 @@ class Reader:
     """
 
     def __init__(self, processes: Processes, nursery: trio.Nursery, kind: str) -> None:
-        self._processes, self._nursery, self._kind = processes, nursery, kind
-        self._begun, self._up = False, trio.Event()
+        self._processes = processes
+        self._nursery = nursery
+        self._kind = kind
+        self._begun = False
+        self._up = trio.Event()
         self._lines: _Lines | None = None
         self._failed: Exception | None = None
 
@@ -77,7 +85,18 @@ class Reader:
             self._nursery.start_soon(self._hold)
 
     async def _hold(self) -> None:
-        argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, self._kind, _FOLDER, *_packages()]
+        argv = [
+            sys.executable,
+            "-I",
+            "-S",
+            "-X",
+            "utf8",
+            "-c",
+            _START,
+            self._kind,
+            _FOLDER,
+            *_packages(),
+        ]
         try:
             async with self._processes.open(argv, stdin=True, grace=0) as process:
                 self._lines = _Lines(process)
@@ -103,22 +122,32 @@ class Reader:
             raise self._failed
         assert self._lines is not None
         self._nursery.start_soon(
-            _feed, self._lines.process, json.dumps({**request, "size": len(body)}).encode() + b"\n", body
+            _feed,
+            self._lines.process,
+            json.dumps({**request, "size": len(body)}).encode() + b"\n",
+            body,
         )
 
     async def read(self) -> dict[str, Any]:
-        """Give the next frame of its answer; the last one has ``end`` or ``error``."""
+        """Return the next frame of its answer; the last one has ``end`` or ``error``."""
         assert self._lines is not None
-        if line := await self._lines.next():
+        line = await self._lines.next()
+        if line:
             frame: dict[str, Any] = msgspec.json.decode(line)
             return frame
         code = await self._lines.process.wait()
-        return {"error": f"what reads it ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})"}
+        return {
+            "error": (
+                f"what reads it ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
+            )
+        }
 
 
 @asynccontextmanager
 async def open_reader(processes: Processes, kind: str = "html") -> AsyncIterator[Reader]:
-    """Give a reader whose process ends with the block; there is none before it is started, or given a page.
+    """Return a reader whose process ends with the block.
+
+    There is none before it is started, or given a page.
 
     Args:
         processes: The session's.
@@ -138,7 +167,7 @@ async def open_reader(processes: Processes, kind: str = "html") -> AsyncIterator
 async def readable(
     reader: Reader, page: Page, kind: str, fragment: str, start: int, limit: int, seconds: float
 ) -> Text:
-    """Make a page readable as far as it is wanted.
+    """Create a page readable as far as it is wanted.
 
     Args:
         reader: What has read nothing yet.
@@ -159,8 +188,11 @@ async def readable(
     with trio.move_on_after(seconds) as scope:
         await _convert(reader, page, kind, fragment, made, start, limit * AHEAD if start else limit)
     if scope.cancelled_caught:
-        raise ToolError(f"The page of {site(page.url)} could not be made readable within {seconds:g} s.",
-                        code=errors.E_TIMEOUT, hint="Use another source, or the browser.")  # fmt: skip
+        raise ToolError(
+            f"The page of {site(page.url)} could not be made readable within {seconds:g} s.",
+            code=errors.E_TIMEOUT,
+            hint="Use another source, or the browser.",
+        )
     page.read[fragment] = made
     return made
 
@@ -169,22 +201,29 @@ async def results(reader: Reader, body: bytes, content_type: str) -> dict[str, A
     """Read a search engine's page of results.
 
     Returns:
-        ``results``, rows of title, address and extract; ``robot``, whether it takes us for one; ``known``, whether it is a page
-        of results at all; or ``error``.
+        ``results``, rows of title, address and extract; ``robot``, whether it takes us for one;
+        ``known``, whether it is a page of results at all; or ``error``.
     """
     await reader.give({"kind": "results", "type": content_type}, body)
     return await reader.read()
 
 
-async def _convert(reader: Reader, page: Page, kind: str, fragment: str, made: Text, start: int, limit: int) -> None:
-    why, parts, size = "", [], 0
-    await reader.give({"kind": kind, "url": page.url, "type": page.content_type, "fragment": fragment}, page.body)
+async def _convert(
+    reader: Reader, page: Page, kind: str, fragment: str, made: Text, start: int, limit: int
+) -> None:
+    why = ""
+    parts = []
+    size = 0
+    await reader.give(
+        {"kind": kind, "url": page.url, "type": page.content_type, "fragment": fragment}, page.body
+    )
     while not (why or made.whole):
         frame = await reader.read()
         why = frame.get("error", "")
         made.title = frame.get("title", made.title)
         made.whole = frame.get("end", False)
-        if text := frame.get("text", ""):
+        text = frame.get("text", "")
+        if text:
             if frame["at"] >= 0 and made.at < 0:
                 made.at = size + frame["at"]
             parts.append(text)
@@ -194,18 +233,24 @@ async def _convert(reader: Reader, page: Page, kind: str, fragment: str, made: T
             break
     made.text = "".join(parts)
     if made.whole or size > MOST:
-        made.text, made.whole = made.text.rstrip() + "\n" if made.text.strip() else "", True
+        made.text = made.text.rstrip() + "\n" if made.text.strip() else ""
+        made.whole = True
     if why:
         what = "PDF" if kind == "pdf" else "page"
-        raise ToolError(f"The {what} of {site(page.url)} cannot be read: {why.rstrip('.')}.", code=errors.E_CONTENT,
-                        hint="Use another source.")  # fmt: skip
+        raise ToolError(
+            f"The {what} of {site(page.url)} cannot be read: {why.rstrip('.')}.",
+            code=errors.E_CONTENT,
+            hint="Use another source.",
+        )
 
 
 async def _feed(process: Process, *parts: bytes) -> None:
     assert process.stdin is not None
     with suppress(AttributeError, OSError):  # elsewhere than on Linux there is one size
         fcntl.fcntl(process.stdin.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
-    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # how it ended is told by what it said
+    with suppress(
+        trio.BrokenResourceError, trio.ClosedResourceError
+    ):  # how it ended is told by what it said
         for part in parts:
             await process.stdin.send_all(part)
         process.stdin.close()
@@ -215,14 +260,16 @@ class _Lines:
     """What a process writes, line by line."""
 
     def __init__(self, process: Process) -> None:
-        self.process, self._rest = process, bytearray()
+        self.process = process
+        self._rest = bytearray()
 
     async def next(self) -> bytes:
-        """Give the next line; nothing when there are no more."""
+        """Return the next line; nothing when there are no more."""
         searched = 0
         while (end := self._rest.find(b"\n", searched)) < 0:
             searched = len(self._rest)
-            if not (chunk := await self.process.stdout.receive_some(1 << 16)):
+            chunk = await self.process.stdout.receive_some(1 << 16)
+            if not chunk:
                 return b""
             self._rest += chunk
         line = bytes(self._rest[:end])
@@ -232,11 +279,14 @@ class _Lines:
 
 @cache
 def _packages() -> list[str]:
-    """Give the folders of the libraries: the process sees no others, and reads no site's own configuration."""
+    """Return the folders of the libraries: the process sees no others, and reads no site's own
+    configuration.
+    """
     found = []
     for name in ("selectolax", "html_to_markdown", "pypdf"):
         spec = find_spec(name)
         for folder in spec.submodule_search_locations or () if spec is not None else ():
-            if (parent := os.path.dirname(folder)) not in found:
+            parent = os.path.dirname(folder)
+            if parent not in found:
                 found.append(parent)
     return found

@@ -1,4 +1,6 @@
-"""Fetching a page: robots, redirects that are checked one by one, limits, and what was fetched before."""
+"""Fetching a page: robots, redirects that are checked one by one, limits, and what was fetched
+before.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,17 @@ if TYPE_CHECKING:
 AGENT = "hilum/0.1 (coding agent; fetches single pages on a user's behalf)"
 NAME = "hilum"
 ACCEPT = (
-    "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.5"
+    "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8,"
+    " application/json;q=0.8, */*;q=0.5"
 )
 MOST_HOPS = 10
-# Seconds for which a page is taken as it was: long enough to read on in it, short enough for documentation that changes.
+# Seconds for which a page is taken as it was: long enough to read on in it, short enough for
+# documentation that changes.
 FRESH = 300.0
-KEPT, KEPT_BYTES = 30, 60_000_000
-ROBOTS_BYTES, ROBOTS_HOPS = 500_000, 6
+KEPT = 30
+KEPT_BYTES = 60_000_000
+ROBOTS_BYTES = 500_000
+ROBOTS_HOPS = 6
 ROBOTS_FRESH = 3_600.0
 
 
@@ -51,7 +57,8 @@ class Page(msgspec.Struct):
         etag: What it is asked for again with; empty for nothing.
         modified: When it was changed, as the server says.
         at: ``time.monotonic`` when it was fetched or known to be the same.
-        read: What was made readable of it, by the part that was wanted; kept with it, so that reading on costs little.
+        read: What was made readable of it, by the part that was wanted; kept with it, so that
+            reading on costs little.
         changed: Whether it was something else when it was fetched before.
         kept: Whether the server lets it be taken as it was for a while.
     """
@@ -80,7 +87,8 @@ class Fetcher:
         self._client: httpx.AsyncClient | None = None
         self._pages: OrderedDict[str, Page] = OrderedDict()
         self._robots: OrderedDict[str, tuple[float, Protego | None]] = OrderedDict()
-        # What a page was when it was last fetched, also when it is kept no more: for whoever reads on in it.
+        # What a page was when it was last fetched, also when it is kept no more: for whoever reads
+        # on in it.
         self._before: OrderedDict[str, bytes] = OrderedDict()
 
     async def aclose(self) -> None:
@@ -93,16 +101,21 @@ class Fetcher:
             from hilum_web.network import client
 
             self._client = client(
-                self._reach, headers={"user-agent": AGENT, "accept-encoding": ENCODINGS}, timeout=None
+                self._reach,
+                headers={"user-agent": AGENT, "accept-encoding": ENCODINGS},
+                timeout=None,
             )
         return self._client
 
-    async def fetch(self, url: str, *, on: bool = False, asking: Callable[[], None] | None = None) -> Page:
+    async def fetch(
+        self, url: str, *, on: bool = False, asking: Callable[[], None] | None = None
+    ) -> Page:
         """Fetch a page, or give it as it was fetched a short while ago.
 
         Args:
             url: Its address.
-            on: Whether somebody reads on in it: what they have begun is given as long as it is known.
+            on: Whether somebody reads on in it: what they have begun is given as long as it is
+                known.
             asking: Called when a site is about to be asked for it.
 
         Raises:
@@ -121,21 +134,36 @@ class Fetcher:
                 page = await self._follow(url, known, seen, asking)
         except trio.TooSlowError:
             seconds = self._settings.timeout
-            raise ToolError(f"{site(seen[-1])} did not answer in full within {seconds:g} s.", code=errors.E_TIMEOUT,
-                            hint="Try a smaller page, another one, or later.") from None  # fmt: skip
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, AddressRefused, OSError) as error:
-            raise failure(error, seen[-1], self._settings.timeout, site(seen[0]) if len(seen) > 1 else "") from None
+            raise ToolError(
+                f"{site(seen[-1])} did not answer in full within {seconds:g} s.",
+                code=errors.E_TIMEOUT,
+                hint="Try a smaller page, another one, or later.",
+            ) from None
+        except (
+            httpx.HTTPError,
+            httpx.InvalidURL,
+            httpx.StreamError,
+            AddressRefused,
+            OSError,
+        ) as error:
+            raise failure(
+                error, seen[-1], self._settings.timeout, site(seen[0]) if len(seen) > 1 else ""
+            ) from None
         if page is not known:
             self._keep(url, page)
         return page
 
-    async def _follow(self, url: str, known: Page | None, seen: list[str], asking: Callable[[], None] | None) -> Page:
+    async def _follow(
+        self, url: str, known: Page | None, seen: list[str], asking: Callable[[], None] | None
+    ) -> Page:
         """Follow redirects; ``seen`` gets each address that is asked."""
         while True:
             if url in seen or len(seen) >= MOST_HOPS:
                 what = "in a circle" if url in seen else f"more than {MOST_HOPS} times"
                 raise ToolError(
-                    f"{site(seen[0])} redirects {what}.", code=errors.E_HTTP, hint="Try another address of the page."
+                    f"{site(seen[0])} redirects {what}.",
+                    code=errors.E_HTTP,
+                    hint="Try another address of the page.",
                 )
             seen.append(url)
             target = await checked(url, self._reach)
@@ -144,22 +172,29 @@ class Fetcher:
                 asking()
             client = self._open()
             headers = {"accept": ACCEPT}
-            # What is known is a page of this very address; what another site called its version says nothing here.
-            same = known if known is not None and known.url == target.url and (known.etag or known.modified) else None
+            # What is known is a page of this very address; what another site called its version
+            # says nothing here.
+            if known is not None and known.url == target.url and (known.etag or known.modified):
+                same = known
+            else:
+                same = None
             if same is not None:
                 headers |= {"if-none-match": same.etag} if same.etag else {}
                 headers |= {"if-modified-since": same.modified} if same.modified else {}
             async with client.stream("GET", target.url, headers=headers) as response:
                 if response.status_code == 304 and same is not None:
-                    same.at, same.changed = time.monotonic(), False
+                    same.at = time.monotonic()
+                    same.changed = False
                     return same
-                if (to := response.headers.get("location", "")) and response.is_redirect:
+                to = response.headers.get("location", "")
+                if to and response.is_redirect:
                     url = urljoin(target.url, to.strip())
                     continue
                 return await self._received(response, target)
 
     async def _received(self, response: httpx.Response, target: Target) -> Page:
-        head, url = response.headers, target.url
+        head = response.headers
+        url = target.url
         if response.status_code != 200:
             raise _refused(response.status_code, url, head.get("retry-after", ""))
         body = await read_body(response, url, self._settings.max_bytes)
@@ -187,14 +222,18 @@ class Fetcher:
         self._pages[url] = page
         self._pages.move_to_end(url)
         while len(self._pages) > KEPT or (
-            len(self._pages) > 1 and sum(len(each.body) for each in self._pages.values()) > KEPT_BYTES
+            len(self._pages) > 1
+            and sum(len(each.body) for each in self._pages.values()) > KEPT_BYTES
         ):
             self._pages.popitem(last=False)
 
-    # --- robots -------------------------------------------------------------------------------------------------------
+    # --- robots -----------------------------------------------------------------------------------
 
     async def _allowed(self, url: str) -> None:
-        """Ask the site whether programs may read the page (RFC 9309). A site that does not say lets them."""
+        """Ask the site whether programs may read the page (RFC 9309).
+
+        A site that does not say lets them.
+        """
         if not self._settings.robots or urlsplit(url).path == "/robots.txt":
             return
         parts = urlsplit(url)
@@ -206,26 +245,38 @@ class Fetcher:
             while len(self._robots) > 20 * KEPT:
                 self._robots.popitem(last=False)
         if rules is not None and not rules.can_fetch(url, NAME):
-            raise ToolError(f"{parts.netloc} keeps this page from programs (robots.txt).", code=errors.E_DENIED,
-                            hint="Use another source. The user may set web.robots to false.")  # fmt: skip
+            raise ToolError(
+                f"{parts.netloc} keeps this page from programs (robots.txt).",
+                code=errors.E_DENIED,
+                hint="Use another source. The user may set web.robots to false.",
+            )
 
     async def _rules(self, origin: str) -> Protego | None:
         import httpx
 
-        text, url = "", f"{origin}/robots.txt"
+        text = ""
+        url = f"{origin}/robots.txt"
         try:
             with trio.move_on_after(min(5.0, self._settings.timeout / 2)):
                 for _ in range(ROBOTS_HOPS):
                     target = await checked(url, self._reach)
                     async with self._open().stream("GET", target.url) as response:
-                        if (to := response.headers.get("location", "")) and response.is_redirect:
+                        to = response.headers.get("location", "")
+                        if to and response.is_redirect:
                             url = urljoin(target.url, to.strip())
                             continue
                         if response.status_code == 200:
                             body = await read_body(response, url, ROBOTS_BYTES, cut=True)
                             text = body.decode(errors="replace")
                         break
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ToolError, AddressRefused, OSError):
+        except (
+            httpx.HTTPError,
+            httpx.InvalidURL,
+            httpx.StreamError,
+            ToolError,
+            AddressRefused,
+            OSError,
+        ):
             pass
         if not text:
             return None
@@ -235,7 +286,7 @@ class Fetcher:
 
 
 def _refused(status: int, url: str, retry: str) -> ToolError:
-    """Say what a status means for whoever wanted to read the page."""
+    """Return what a status means for whoever wanted to read the page."""
     from http import HTTPStatus
 
     try:
@@ -251,5 +302,9 @@ def _refused(status: int, url: str, retry: str) -> ToolError:
         429: f"It is asked too often; try it again {later(retry)}, or another source.",
         503: f"Try it again {later(retry)}, or another source.",
     }
-    hint = hints.get(status, "Try again later, or another source." if status >= 500 else "Try another source.")
-    return ToolError(f"{site(url)} answered {words} for {url[:300]}.", code=errors.E_HTTP, hint=hint)
+    hint = hints.get(
+        status, "Try again later, or another source." if status >= 500 else "Try another source."
+    )
+    return ToolError(
+        f"{site(url)} answered {words} for {url[:300]}.", code=errors.E_HTTP, hint=hint
+    )

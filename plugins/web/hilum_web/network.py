@@ -1,7 +1,7 @@
 """HTTP that connects to checked addresses only.
 
-The check stands where the socket is opened, so that nothing can come between the two: no second look-up, no redirect.
-Imported at the first request: httpx takes 100 ms.
+The check stands where the socket is opened, so that nothing can come between the two: no second
+look-up, no redirect. Imported at the first request: httpx takes 100 ms.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import trio
 from hilum_web.addresses import Reach
 from hilum_web.connecting import AddressRefused, located
 
-# Seconds until the next address is tried beside the one that has not answered (RFC 8305, section 5).
+# Seconds until the next address is tried beside the one that has not answered (RFC 8305, section
+# 5).
 STAGGER = 0.25
 # These would connect past the check, or have no effect beside it.
 _NOT_OURS = "app cert http1 http2 limits mounts proxies proxy transport trust_env verify".split()
@@ -29,7 +30,8 @@ class Backend(httpcore.AsyncNetworkBackend):
     """Opens connections to addresses that were checked the moment before."""
 
     def __init__(self, reach: Reach) -> None:
-        self._reach, self._inner = reach, httpcore.TrioBackend()
+        self._reach = reach
+        self._inner = httpcore.TrioBackend()
 
     async def connect_tcp(
         self,
@@ -39,7 +41,9 @@ class Backend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to the address of a host that answers first; each is given a moment's start over the next.
+        """Connect to the address of a host that answers first.
+
+        Each is given a moment's start over the next.
 
         Raises:
             AddressRefused: The host may not be reached.
@@ -51,7 +55,11 @@ class Backend(httpcore.AsyncNetworkBackend):
 
         async def attempt(address: str, done: trio.Event, scope: trio.CancelScope) -> None:
             try:
-                opened.append(await self._inner.connect_tcp(address, port, None, local_address, socket_options))
+                opened.append(
+                    await self._inner.connect_tcp(
+                        address, port, None, local_address, socket_options
+                    )
+                )
             except httpcore.ConnectError as error:
                 failed.append(error)
                 done.set()
@@ -76,7 +84,9 @@ class Backend(httpcore.AsyncNetworkBackend):
         if opened:
             return opened[0]
         if limit.cancelled_caught:
-            raise httpcore.ConnectTimeout(f"{host} did not accept a connection within {timeout:g} s")
+            raise httpcore.ConnectTimeout(
+                f"{host} did not accept a connection within {timeout:g} s"
+            )
         raise failed[-1]
 
     async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
@@ -89,7 +99,9 @@ class Backend(httpcore.AsyncNetworkBackend):
 
 
 def _alternating(addresses: tuple[str, ...]) -> list[str]:
-    """Put the first address of the other family second: where one family is broken, all of its addresses are."""
+    """Put the first address of the other family second: where one family is broken, all of its
+    addresses are.
+    """
     order = list(addresses)
     other = next((each for each in order if (":" in each) != (":" in order[0])), None)
     if other is not None:
@@ -100,13 +112,16 @@ def _alternating(addresses: tuple[str, ...]) -> list[str]:
 
 def client(reach: Reach, **options: Any) -> httpx.AsyncClient:
     """Open a client; see ``hilum_web.open_client``."""
-    if wrong := sorted(options.keys() & _NOT_OURS):
+    wrong = sorted(options.keys() & _NOT_OURS)
+    if wrong:
         raise TypeError(f"open_client takes no {wrong[0]}: it connects by itself")
     context = _tls(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
     transport = httpx.AsyncHTTPTransport(verify=context, trust_env=False)
     # httpx has no argument for the network below it; its pool is a plain one of httpcore.
     if not isinstance(getattr(transport, "_pool", None), httpcore.AsyncConnectionPool):
-        raise RuntimeError(f"this version of httpx ({httpx.__version__}) does not connect through httpcore's pool")
+        raise RuntimeError(
+            f"this version of httpx ({httpx.__version__}) does not connect through httpcore's pool"
+        )
     transport._pool = httpcore.AsyncConnectionPool(
         ssl_context=context,
         network_backend=Backend(reach),
@@ -120,5 +135,6 @@ def client(reach: Reach, **options: Any) -> httpx.AsyncClient:
 
 @cache
 def _tls(file: str | None, folder: str | None) -> ssl.SSLContext:
-    # Reading the certificates takes 20 ms and more; a company's own are found where the environment says.
+    # Reading the certificates takes 20 ms and more; a company's own are found where the environment
+    # says.
     return httpx.create_ssl_context()

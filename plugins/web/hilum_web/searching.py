@@ -26,9 +26,12 @@ if TYPE_CHECKING:
 
     from hilum_web.settings import WebSettings
 
-RESULTS, SNIPPET, TITLE = 5, 300, 200
+RESULTS = 5
+SNIPPET = 300
+TITLE = 200
 EACH = 10.0
-KEPT, FRESH = 50, 600.0
+KEPT = 50
+FRESH = 600.0
 MOST_BYTES = 4_000_000
 Query = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
@@ -43,7 +46,9 @@ class Result(msgspec.Struct, frozen=True):
 
 @tool(risk="network", effect="pure", timeout=60)
 async def web_search(session: Session, query: Query) -> Output:
-    """Search the web for current documentation or the cause of an error. Returns titles, addresses and extracts.
+    """Search the web for current documentation or the cause of an error.
+
+    Returns titles, addresses and extracts.
 
     Args:
         query: Search words, with versions and the year where they matter.
@@ -55,13 +60,19 @@ async def web_search(session: Session, query: Query) -> Output:
         raise ToolError("The plugin hilum-web is not open in this session.", code=errors.E_PLUGIN)
     found, by = await web.searcher.search(session.processes, " ".join(query.split()))
     if not found:
-        return Output(f"{by} found nothing for {query!r}. Try fewer or other words.", data={"results": [], "by": by})
+        return Output(
+            f"{by} found nothing for {query!r}. Try fewer or other words.",
+            data={"results": [], "by": by},
+        )
     lines = [
-        f"{number}. {each.title}\n   {each.url}\n   {each.snippet}".rstrip() for number, each in enumerate(found, 1)
+        f"{number}. {each.title}\n   {each.url}\n   {each.snippet}".rstrip()
+        for number, each in enumerate(found, 1)
     ]
     data = {"results": [msgspec.to_builtins(each) for each in found], "by": by}
     return Output(
-        f"{len(found)} {'result' if len(found) == 1 else 'results'} of {by}:\n\n" + "\n".join(lines), data=data
+        f"{len(found)} {'result' if len(found) == 1 else 'results'} of {by}:\n\n"
+        + "\n".join(lines),
+        data=data,
     )
 
 
@@ -116,12 +127,20 @@ class Searcher:
         if empty:
             return [], empty
         if not failed:
-            raise ToolError("No provider of searches is set up.", code=errors.E_NOT_CONFIGURED,
-                            hint="The user can set web.searxng_url, or switch web.duckduckgo on.")  # fmt: skip
-        raise ToolError(f"No search was possible. {' '.join(failed)}", code=errors.E_UNREACHABLE,
-                        hint="Use web_fetch where you know an address, or go on with what you know.")  # fmt: skip
+            raise ToolError(
+                "No provider of searches is set up.",
+                code=errors.E_NOT_CONFIGURED,
+                hint="The user can set web.searxng_url, or switch web.duckduckgo on.",
+            )
+        raise ToolError(
+            f"No search was possible. {' '.join(failed)}",
+            code=errors.E_UNREACHABLE,
+            hint="Use web_fetch where you know an address, or go on with what you know.",
+        )
 
-    def _providers(self, processes: Processes) -> Iterable[tuple[str, Callable[[str], Awaitable[list[Result]]]]]:
+    def _providers(
+        self, processes: Processes
+    ) -> Iterable[tuple[str, Callable[[str], Awaitable[list[Result]]]]]:
         settings = self._settings
         if settings.searxng_url:
             yield "SearXNG", self._searxng
@@ -133,7 +152,9 @@ class Searcher:
 
     async def _searxng(self, query: str) -> list[Result]:
         url = f"{self._settings.searxng_url.rstrip('/')}/search"
-        data = await self._json(url, {"q": query, "format": "json"}, "its settings must allow the format json")
+        data = await self._json(
+            url, {"q": query, "format": "json"}, "its settings must allow the format json"
+        )
         return [_result(each, "title", "url", "content") for each in _list(data, "results")]
 
     async def _duckduckgo(self, processes: Processes, query: str) -> list[Result]:
@@ -144,16 +165,31 @@ class Searcher:
             reader.start()
             body, kind = await self._get("POST", url, data={"q": query, "kl": ""})
             read = await results(reader, body, kind)
-        if why := read.get("error"):
-            raise ToolError(f"the page of {site(url)} cannot be read: {why}.", code=errors.E_CONTENT)
+        why = read.get("error")
+        if why:
+            raise ToolError(
+                f"the page of {site(url)} cannot be read: {why}.", code=errors.E_CONTENT
+            )
         if read["robot"]:
-            raise ToolError(f"{site(url)} takes us for a robot just now; try it again later.", code=errors.E_DENIED)
+            raise ToolError(
+                f"{site(url)} takes us for a robot just now; try it again later.",
+                code=errors.E_DENIED,
+            )
         if not read["known"]:
-            raise ToolError(f"{site(url)} answered with a page that is none of its results.", code=errors.E_CONTENT)
+            raise ToolError(
+                f"{site(url)} answered with a page that is none of its results.",
+                code=errors.E_CONTENT,
+            )
         return [Result(*row) for row in read["results"]]
 
     async def _instant(self, query: str) -> list[Result]:
-        params = {"q": query, "format": "json", "no_html": "1", "no_redirect": "1", "skip_disambig": "1"}
+        params = {
+            "q": query,
+            "format": "json",
+            "no_html": "1",
+            "no_redirect": "1",
+            "skip_disambig": "1",
+        }
         data = await self._json(self._settings.instant_url, params)
         found = []
         if data.get("AbstractText"):
@@ -166,7 +202,12 @@ class Searcher:
         return found
 
     async def _google(self, query: str) -> list[Result]:
-        params = {"key": self._settings.google_api_key, "cx": self._settings.google_cx, "q": query, "num": str(RESULTS)}
+        params = {
+            "key": self._settings.google_api_key,
+            "cx": self._settings.google_cx,
+            "q": query,
+            "num": str(RESULTS),
+        }
         data = await self._json(self._settings.google_url, params)
         return [_result(each, "title", "link", "snippet") for each in _list(data, "items")]
 
@@ -176,16 +217,20 @@ class Searcher:
             data = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             raise ToolError(
-                f"{site(url)} did not answer with JSON{f': {hint}' if hint else ''}.", code=errors.E_CONTENT
+                f"{site(url)} did not answer with JSON{f': {hint}' if hint else ''}.",
+                code=errors.E_CONTENT,
             ) from None
         if not isinstance(data, dict):
             raise ToolError(
-                f"{site(url)} answered with JSON that holds no results; check its address.", code=errors.E_CONTENT
+                f"{site(url)} answered with JSON that holds no results; check its address.",
+                code=errors.E_CONTENT,
             )
         return data
 
     async def _get(self, method: str, url: str, **options: Any) -> tuple[bytes, str]:
-        """Ask a provider: an address that the user has set, so that it may be in their own network."""
+        """Ask a provider: an address that the user has set, so that it may be in their own
+        network.
+        """
         import httpx
         from hilum_models import proxy_for
 
@@ -200,11 +245,18 @@ class Searcher:
         try:
             async with self._client.stream(method, url, **options) as response:
                 body = await read_body(response, url, MOST_BYTES)
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, AddressRefused, OSError) as error:
+        except (
+            httpx.HTTPError,
+            httpx.InvalidURL,
+            httpx.StreamError,
+            AddressRefused,
+            OSError,
+        ) as error:
             raise failure(error, url, EACH) from None
         if response.status_code != 200:
             raise ToolError(
-                f"{site(url)} answered {response.status_code}{_reason(body)}; {_next(response)}.", code=errors.E_HTTP
+                f"{site(url)} answered {response.status_code}{_reason(body)}; {_next(response)}.",
+                code=errors.E_HTTP,
             )
         return body, response.headers.get("content-type", "")
 
@@ -220,24 +272,35 @@ def _reason(body: bytes) -> str:
 
 
 def _next(response: httpx.Response) -> str:
-    """Say what to do about a status."""
+    """Return what to do about a status."""
     status = response.status_code
     if response.is_redirect:
-        return f"it has moved to {site(response.headers.get('location', ''))}: the user must change its address in the settings"
+        return (
+            f"it has moved to {site(response.headers.get('location', ''))}: the user must change"
+            " its address in the settings"
+        )
     if status in (401, 402, 403):
         return "the user must check its key and its plan, or who may ask it"
     if status == 429:
-        return f"it is asked too often: try it again {later(response.headers.get('retry-after', ''))}"
-    return "try it again later" if status >= 500 or status == 202 else "the user must check its address in the settings"
+        return (
+            f"it is asked too often: try it again {later(response.headers.get('retry-after', ''))}"
+        )
+    if status >= 500 or status == 202:
+        return "try it again later"
+    return "the user must check its address in the settings"
 
 
 def _list(data: object, key: str) -> list[dict[str, Any]]:
     value = data.get(key) if isinstance(data, dict) else None
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        return [each for each in value if isinstance(each, dict)]
+    return []
 
 
 def _result(data: dict[str, Any], title: str, url: str, snippet: str) -> Result:
-    return Result(*(value if isinstance(value := data.get(key), str) else "" for key in (title, url, snippet)))
+    return Result(
+        *(value if isinstance(value := data.get(key), str) else "" for key in (title, url, snippet))
+    )
 
 
 def _cleaned(found: list[Result]) -> list[Result]:
@@ -245,9 +308,16 @@ def _cleaned(found: list[Result]) -> list[Result]:
     clean: dict[str, Result] = {}
     for each in found:
         url = each.url.strip()
-        if not url.startswith(("http://", "https://")) or len(url) > 2_000 or " " in url or not url.isprintable():
+        if (
+            not url.startswith(("http://", "https://"))
+            or len(url) > 2_000
+            or " " in url
+            or not url.isprintable()
+        ):
             continue
-        clean.setdefault(url, Result(_plain(each.title, TITLE) or url, url, _plain(each.snippet, SNIPPET)))
+        clean.setdefault(
+            url, Result(_plain(each.title, TITLE) or url, url, _plain(each.snippet, SNIPPET))
+        )
         if len(clean) == RESULTS:
             break
     return list(clean.values())

@@ -1,4 +1,7 @@
-"""Reading a URL once, strictly, and judging it. What is written oddly is refused and not repaired: two readers would differ."""
+"""Reading a URL once, strictly, and judging it.
+
+What is written oddly is refused and not repaired: two readers would differ.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from hilum_web.addresses import METADATA_SERVICE, PUBLIC, Address, Reach, refusa
 
 PORTS = {"http": 80, "https": 443}
 LONGEST = 8_000
-# Ports of other protocols, which browsers do not contact either (WHATWG Fetch, section 2.9, "bad port").
+# Ports of other protocols, which browsers do not contact either (WHATWG Fetch, section 2.9, "bad
+# port").
 BAD_PORTS = frozenset(
     int(port)
     for port in """0 1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113 115 117
@@ -29,7 +33,8 @@ _ODD = re.compile(r"[\s\x00-\x20\x7f-\x9f\\]")
 # A host, in brackets if it holds colons, and a port.
 _PLACE = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{0,5}))?")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.I)
-# Names whose last label looks like a number are addresses to some readers (0x7f.1, 0177.0.0.1, 2130706433).
+# Names whose last label looks like a number are addresses to some readers (0x7f.1, 0177.0.0.1,
+# 2130706433).
 _NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\.?", re.I)
 
 Resolve = Callable[[str], Iterable[str]]
@@ -60,13 +65,14 @@ class Verdict(msgspec.Struct, frozen=True):
     Args:
         allowed: Whether it may.
         reason: Why not; one sentence that names the host.
-        kind: The same for programs: ``allowed``; ``unread``, it is no URL or not written plainly; ``unknown``, the name stands
-            for no address; ``metadata``, a cloud's service, which nobody can list; ``refused``, an address that the
-            user can list.
+        kind: The same for programs: ``allowed``; ``unread``, it is no URL or not written plainly;
+            ``unknown``, the name stands for no address; ``metadata``, a cloud's service, which
+            nobody can list; ``refused``, an address that the user can list.
         url: As it is to be sent; the given text where it could not be read.
         host: Its host; empty where it could not be read.
         port: Its port; 0 where it could not be read.
-        addresses: What the host stands for, all of it checked: connect to one of them, and look nothing up again.
+        addresses: What the host stands for, all of it checked: connect to one of them, and look
+            nothing up again.
     """
 
     allowed: bool
@@ -89,7 +95,8 @@ def read_url(text: str) -> Target:
     """
     if len(text) > LONGEST:
         raise ValueError(f"the URL has {len(text):,} characters, and at most {LONGEST:,} are read")
-    if odd := _ODD.search(text):
+    odd = _ODD.search(text)
+    if odd:
         raise ValueError(f"the URL has {odd[0]!a} in it; write it with %-escapes")
     scheme = _SCHEME.match(text)
     if not scheme or scheme[1].lower() not in PORTS:
@@ -112,7 +119,9 @@ def read_url(text: str) -> Target:
         raise ValueError(f"there is no port {port}")
     shown = f"[{host}]" if isinstance(address, IPv6Address) else host
     where = shown if port == PORTS[name] else f"{shown}:{port}"
-    url = f"{name}://{where}{_escaped(parts.path) or '/'}" + (f"?{_escaped(parts.query)}" if parts.query else "")
+    url = f"{name}://{where}{_escaped(parts.path) or '/'}" + (
+        f"?{_escaped(parts.query)}" if parts.query else ""
+    )
     return Target(url, name, host, port, address)
 
 
@@ -136,7 +145,8 @@ def _host(raw: str) -> tuple[str, Address | None]:
             v4 = IPv4Address(name)
         except AddressValueError:
             raise ValueError(
-                f"the host {raw} is an address in an odd notation; write it as four numbers, 192.0.2.1"
+                f"the host {raw} is an address in an odd notation; write it as four numbers,"
+                " 192.0.2.1"
             ) from None
         if not raw.isascii() or raw.endswith("."):
             raise ValueError(f"the host {raw} is an address in an odd notation; write it as {v4}")
@@ -157,10 +167,10 @@ def _ascii(raw: str) -> str:
 
 def _escaped(text: str) -> str:
     """Escape what is not ASCII, as browsers do, and leave all else as it is."""
-    return (
-        text
-        if text.isascii()
-        else "".join(c if c.isascii() else "".join(f"%{b:02X}" for b in c.encode(errors="replace")) for c in text)
+    if text.isascii():
+        return text
+    return "".join(
+        c if c.isascii() else "".join(f"%{b:02X}" for b in c.encode(errors="replace")) for c in text
     )
 
 
@@ -177,13 +187,14 @@ def look_up(host: str) -> list[str]:
 def check_url(url: str, resolve: Resolve | None = None, reach: Reach = PUBLIC) -> Verdict:
     """Judge whether a URL may be fetched on behalf of a model, a page or a redirect.
 
-    Only ``http`` and ``https``, written plainly, to a host all of whose addresses are global ones. Connect to one of the
-    verdict's addresses, with the host for TLS and the header ``Host``: looking the name up again may give another answer.
+    Only ``http`` and ``https``, written plainly, to a host all of whose addresses are global ones.
+    Connect to one of the verdict's addresses, with the host for TLS and the header ``Host``:
+    looking the name up again may give another answer.
 
     Args:
         url: The URL.
-        resolve: Gives the addresses of a name, as text; raises ``OSError`` where there are none. By default the system is
-            asked, and this blocks.
+        resolve: Gives the addresses of a name, as text; raises ``OSError`` where there are none. By
+            default the system is asked, and this blocks.
         reach: What beyond the public network may be reached.
     """
     try:
@@ -194,12 +205,18 @@ def check_url(url: str, resolve: Resolve | None = None, reach: Reach = PUBLIC) -
 
 
 def is_local(host: str) -> bool:
-    """Whether a name means this machine by itself; no server for names is asked then (RFC 6761)."""
+    """Return whether a name means this machine by itself.
+
+    No server for names is asked then (RFC 6761).
+    """
     return host == "localhost" or host.endswith(".localhost")
 
 
 def judge(target: Target, reach: Reach = PUBLIC, resolve: Resolve | None = None) -> Verdict:
-    """Judge a URL that was read; see ``check_url``. Without ``resolve`` the system is asked for what a name stands for."""
+    """Judge a URL that was read; see ``check_url``.
+
+    Without ``resolve`` the system is asked for what a name stands for.
+    """
     listed = reach.lists(target.host, target.port)
 
     def refused(reason: str, kind: Kind) -> Verdict:
@@ -210,10 +227,13 @@ def judge(target: Target, reach: Reach = PUBLIC, resolve: Resolve | None = None)
 
     if target.port in BAD_PORTS:
         return refused(
-            f"{target.host}:{target.port} is a port of another protocol, which browsers do not contact.", "refused"
+            f"{target.host}:{target.port} is a port of another protocol, which browsers do not"
+            " contact.",
+            "refused",
         )
     if target.address is not None:
-        if why := refusal(target.address, reach, listed=listed):
+        why = refusal(target.address, reach, listed=listed)
+        if why:
             return refused(f"{target.host} is {why}.", kind_of(why))
         return Verdict(True, "", target.url, target.host, target.port, (target.host,), "allowed")
     if is_local(target.host):
@@ -232,7 +252,8 @@ def judge(target: Target, reach: Reach = PUBLIC, resolve: Resolve | None = None)
             address = ip_address(text.partition("%")[0])
         except ValueError:
             return refused(f"{target.host} stands for {text!r}, which is no address.", "refused")
-        if why := refusal(address, reach, listed=listed):
+        why = refusal(address, reach, listed=listed)
+        if why:
             return refused(f"{target.host} stands for {text}, {why}.", kind_of(why))
     return Verdict(True, "", target.url, target.host, target.port, tuple(given), "allowed")
 

@@ -33,7 +33,9 @@ async def test_a_named_agent_remembers_across_sessions_and_nobody_else_does(tmp_
         await ask(kit, REVIEW, "The third thing.")
         await ask(kit, EXPLORE, "Look.")
         said = str(kit.requests[0].messages)
-        assert all(text in said for text in ("The first thing.", "One.", "Two.", "The third thing."))
+        assert all(
+            text in said for text in ("The first thing.", "One.", "Two.", "The third thing.")
+        )
         assert len(kit.requests[1].messages) == 1
         await kit.session.run("And I?")
         assert len(kit.requests[2].messages) == 1
@@ -42,14 +44,18 @@ async def test_a_named_agent_remembers_across_sessions_and_nobody_else_does(tmp_
 async def test_another_workspace_has_another_conversation(tmp_path):
     """The same name elsewhere begins anew."""
     for name in ("a", "b"):
-        async with open_bench(runs, folder=tmp_path, workspace=tmp_path / name, answers=["One."]) as kit:
+        async with open_bench(
+            runs, folder=tmp_path, workspace=tmp_path / name, answers=["One."]
+        ) as kit:
             await ask(kit, REVIEW, "Hello.")
             assert len(kit.requests[0].messages) == 1
 
 
 async def test_clear_empties_it_here_and_on_disk(tmp_path):
     """Also for a session that still has the old one; not while it works."""
-    async with open_bench(runs, folder=tmp_path, answers=["One.", "Two.", pause(trio.Event())]) as kit:
+    async with open_bench(
+        runs, folder=tmp_path, answers=["One.", "Two.", pause(trio.Event())]
+    ) as kit:
         half = kit.session.half(Runs)
         await ask(kit, REVIEW, "Hello.")
         assert half.clear("review")
@@ -58,7 +64,9 @@ async def test_clear_empties_it_here_and_on_disk(tmp_path):
         assert len(kit.requests[1].messages) == 1
         kept.clear(kit.session.workspace.root, "review")  # what another process does
         identity = half.begin(REVIEW, "Third.", keep=True)
-        await kit.wait_for(ModelStarted, lambda event: event.agent == "review", after=kit.events[-1].seq)
+        await kit.wait_for(
+            ModelStarted, lambda event: event.agent == "review", after=kit.events[-1].seq
+        )
         assert len(kit.requests[2].messages) == 1
         with pytest.raises(UsageError, match="at work"):
             half.clear("review")
@@ -106,7 +114,10 @@ async def test_an_agent_works_on_one_thing_after_another(bench, autojump_clock):
 
 
 async def test_agents_defined_in_files_are_started_by_name(bench):
-    """With the tools, turns and model of the file; a name that is not there is refused with the nearest."""
+    """With the tools, turns and model of the file.
+
+    A name that is not there is refused with the nearest.
+    """
     kit = await bench(hilum_agents, runs, hilum_files, answers=["Looked."])
     half = kit.session.half(Runs)
     with pytest.raises(UsageError, match="review"):
@@ -123,13 +134,18 @@ async def test_agents_defined_in_files_are_started_by_name(bench):
 async def test_an_agent_called_in_a_sentence_is_watched_and_remembers(tmp_path):
     """Its answer is a result, and its conversation goes on in the next session."""
     for number in range(2):
-        async with open_bench(hilum_agents, runs, hilum_files, folder=tmp_path, answers=["I see."] * 8) as kit:
+        async with open_bench(
+            hilum_agents, runs, hilum_files, folder=tmp_path, answers=["I see."] * 8
+        ) as kit:
             half = kit.session.half(Runs)
             await kit.start("@explore look around")
             await kit.wait_for(PluginEvent, lambda event: event.name == "agents.status")
             (entry,) = half.list()
             result = await half.wait(entry["agent_id"])
-            assert (result["agent"], result["status"]) == ("explore", entry["agent"] and result["status"])
+            assert (result["agent"], result["status"]) == (
+                "explore",
+                entry["agent"] and result["status"],
+            )
             said = str(kit.requests[0].messages)
             assert said.count("look around") == number + 1
 
@@ -148,7 +164,10 @@ async def test_an_agent_works_in_one_session_at_a_time(tmp_path, autojump_clock)
         await trio.sleep(3)
         assert there.status(other)["status"] == "queued"
         assert "another session" in there.status(other)["current_step"]
-        for refused in (there.clear, lambda name: kept.fork(second.session.workspace.root, "x", name)):
+        for refused in (
+            there.clear,
+            lambda name: kept.fork(second.session.workspace.root, "x", name),
+        ):
             with pytest.raises(UsageError, match=r"another session|no conversation"):
                 refused("review")
         gate.set()
@@ -163,10 +182,10 @@ async def test_an_agent_works_in_one_session_at_a_time(tmp_path, autojump_clock)
 def test_the_end_of_a_process_lets_others_have_its_agents(tmp_path, monkeypatch):
     """While it lives it has them for itself; killed, it gives them back."""
     monkeypatch.setenv("HILUM_DATA", str(tmp_path))
-    code = (
-        "import sys; from hilum_agents.runs import kept; f = kept.lock('/w', 'review'); print(f, flush=True); input()"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    code = "import sys; from hilum_agents.runs import kept; f = kept.lock('/w', 'review'); print(f, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert b"None" not in process.stdout.readline()
         assert kept.lock("/w", "review") is None
@@ -186,10 +205,14 @@ async def test_what_was_cut_off_does_not_write_over_what_another_session_said_si
         cut_off = kit.session.id
     async with open_bench(runs, store=store, folder=tmp_path, answers=["Elsewhere."]) as kit:
         await ask(kit, REVIEW, "Meanwhile.")
-    async with open_bench(runs, store=store, folder=tmp_path, resume=cut_off, answers=["At last."]) as kit:
+    async with open_bench(
+        runs, store=store, folder=tmp_path, resume=cut_off, answers=["At last."]
+    ) as kit:
         kit.session.resume()
         assert (await kit.session.half(Runs).wait(one))["text"] == "At last."
-        logs = [event.data["message"] for event in kit.of(PluginEvent) if event.name == "agents.log"]
+        logs = [
+            event.data["message"] for event in kit.of(PluginEvent) if event.name == "agents.log"
+        ]
         assert any("another session" in line for line in logs)
         assert "Elsewhere." in str(kept.load(kit.session.workspace.root, "review").messages)
 
@@ -198,7 +221,9 @@ async def test_a_sentence_that_calls_an_agent_waits_for_its_turn(bench):
     """Where others fill the session, and where the agent is at work; the user is told."""
     gate = trio.Event()
     settings = {"scheduler.at_once": 1}
-    kit = await bench(hilum_agents, runs, hilum_files, settings=settings, answers=[pause(gate) + say("ok")] * 9)
+    kit = await bench(
+        hilum_agents, runs, hilum_files, settings=settings, answers=[pause(gate) + say("ok")] * 9
+    )
     half = kit.session.half(Runs)
     first = half.begin(Profile("x"), "Work.")
     run = await kit.start("@explore look around")

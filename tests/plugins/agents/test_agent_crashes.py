@@ -1,4 +1,7 @@
-"""A crash, at any instant: every agent goes on, or is honestly marked; nothing runs twice, no result is lost."""
+"""A crash, at any instant: every agent goes on, or is honestly marked.
+
+Nothing runs twice, no result is lost.
+"""
 
 import random
 
@@ -60,7 +63,14 @@ def model():
 async def live(folder, store, resume=""):
     """One life of a process; gives the session's id, and the events at its end."""
     kit_of = open_bench(
-        runs, TOOLS, folder=folder, store=store, resume=resume, answers=model(), faults=True, patience=5
+        runs,
+        TOOLS,
+        folder=folder,
+        store=store,
+        resume=resume,
+        answers=model(),
+        faults=True,
+        patience=5,
     )
     identity = resume
     try:
@@ -92,7 +102,9 @@ async def test_wherever_it_dies_every_agent_ends_once(tmp_path, seed):
         await live(tmp_path, store, identity)
     store.room = 10**9
     begun = {
-        e.data["agent_id"] for e in await store.read(identity, 0, 10**6) if getattr(e, "name", "") == "agents.queued"
+        e.data["agent_id"]
+        for e in await store.read(identity, 0, 10**6)
+        if getattr(e, "name", "") == "agents.queued"
     }
     await live(tmp_path, store, identity)
     events = await store.read(identity, 0, 10**6)
@@ -105,11 +117,15 @@ async def test_wherever_it_dies_every_agent_ends_once(tmp_path, seed):
 async def test_without_a_resume_what_was_cut_off_is_marked_and_can_be_retried(tmp_path):
     """The user goes on with something else; what ran and what waited say so."""
     store = MemoryStore()
-    async with open_bench(runs, store=store, folder=tmp_path, answers=[pause(trio.Event())] * 3) as kit:
+    async with open_bench(
+        runs, store=store, folder=tmp_path, answers=[pause(trio.Event())] * 3
+    ) as kit:
         started = [kit.session.half(Runs).begin(REVIEW, f"n {n}") for n in range(4)]
         await trio.testing.wait_all_tasks_blocked()
         identity = kit.session.id
-    async with open_bench(runs, store=store, folder=tmp_path, resume=identity, answers=["Hi.", "Done."]) as kit:
+    async with open_bench(
+        runs, store=store, folder=tmp_path, resume=identity, answers=["Hi.", "Done."]
+    ) as kit:
         half = kit.session.half(Runs)
         await kit.run("Something else.")
         with kit.guard():
@@ -171,7 +187,14 @@ async def background(folder, store, identity=""):
     answers = [answer] * 50
     try:
         async with open_bench(
-            runs, TOOLS, folder=folder, store=store, resume=identity, answers=answers, faults=True, patience=5
+            runs,
+            TOOLS,
+            folder=folder,
+            store=store,
+            resume=identity,
+            answers=answers,
+            faults=True,
+            patience=5,
         ) as kit:
             identity, half = kit.session.id, kit.session.half(Runs)
             main, journal = kit.session.agents["main"], kit.session.journal
@@ -187,8 +210,13 @@ async def background(folder, store, identity=""):
 
 
 @pytest.mark.parametrize("first", range(4))
-async def test_wherever_it_dies_the_owner_of_a_background_task_is_woken_exactly_once(tmp_path, first):
-    """It dies after any event, once; at the end each task has one result, of which the owner was told once."""
+async def test_wherever_it_dies_the_owner_of_a_background_task_is_woken_exactly_once(
+    tmp_path, first
+):
+    """It dies after any event, once.
+
+    At the end each task has one result, of which the owner was told once.
+    """
     whole = MemoryStore()
     total = len(await whole.read(await background(tmp_path, whole), 0, 10**6))
     for point in range(4 + first, total, 4):
@@ -204,6 +232,12 @@ async def test_wherever_it_dies_the_owner_of_a_background_task_is_woken_exactly_
         assert len(begun) == 2, point
         assert sorted(data["agent_id"] for data in ended) == sorted(begun), point
         assert {data["status"] for data in ended} == {"completed"}, point
-        told = [event.text for event in events if isinstance(event, PromptQueued) and event.agent == "main"]
+        told = [
+            event.text
+            for event in events
+            if isinstance(event, PromptQueued) and event.agent == "main"
+        ]
         told += [note for event in events if isinstance(event, RoundEnded) for note in event.notes]
-        assert [sum(text.count(f"[agent {one}]") for text in told) for one in begun] == [1, 1], point
+        assert [sum(text.count(f"[agent {one}]") for text in told) for one in begun] == [1, 1], (
+            point
+        )

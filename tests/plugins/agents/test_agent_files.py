@@ -61,11 +61,17 @@ limits: {turns: 5, timeout: 30, token_limit: 9000}
 
 def test_own_dialect_is_read_whole(load):
     found = load(OWN, place=".hilum/agents/code_review.md")
-    assert (found.name, found.title, found.description) == ("code_review", "Code Reviewer", "Reviews code.")
+    assert (found.name, found.title, found.description) == (
+        "code_review",
+        "Code Reviewer",
+        "Reviews code.",
+    )
     assert (found.model, found.version, found.kind, found.servers, found.skills) == (
         "fast", "1.0.0", "hilum", ("docs",), ("pdf",),
     )  # fmt: skip
-    assert found.tools == ToolFilter(("read_file", "search_files", "docs__*", "use_skill"), ("write",))
+    assert found.tools == ToolFilter(
+        ("read_file", "search_files", "docs__*", "use_skill"), ("write",)
+    )
     assert found.permissions == (
         Permission("ask", "web_fetch"), Permission("deny", "run_terminal_cmd", "git push *"),
     )  # fmt: skip
@@ -137,7 +143,9 @@ def test_sub_agents_are_limited(load):
         ("skills: [pdf]", "claude", "handover", {"agent": "review"}, False),
     ],
 )  # fmt: skip
-def test_agents_and_skills_that_are_named_hold(load, tmp_path, front, place, tool, arguments, refused):
+def test_agents_and_skills_that_are_named_hold(
+    load, tmp_path, front, place, tool, arguments, refused
+):
     found = load(HEAD + front, place=f".{place}/agents/a.md")
     given = json.dumps(arguments)
     verdict = judge_reach(found.agents, found.skills, tool, given)
@@ -166,7 +174,9 @@ def test_servers_that_a_file_describes_are_kept(load):
 )  # fmt: skip
 def test_what_looks_like_a_restriction_and_is_none_is_told(load, front, line, message):
     found = load(HEAD + front)
-    assert [(each.line, message in each.message) for each in found.problems] == ([(line, True)] if line else [])
+    assert [(each.line, message in each.message) for each in found.problems] == (
+        [(line, True)] if line else []
+    )
 
 
 CODEX = """\
@@ -187,7 +197,12 @@ def test_agents_of_codex(tmp_path):
     file.parent.mkdir(parents=True)
     file.write_text(CODEX)
     found = load_definition(file)
-    assert (found.name, found.kind, found.model, found.prompt) == ("scout", "codex", "openai/gpt-5.5", "You scout.")
+    assert (found.name, found.kind, found.model, found.prompt) == (
+        "scout",
+        "codex",
+        "openai/gpt-5.5",
+        "You scout.",
+    )
     assert found.tools.deny == ("write",)
     assert found.permissions == (Permission("ask", "run_terminal_cmd"),)
     assert found.own_servers == {"docs": {"command": "docs-mcp"}}
@@ -209,7 +224,7 @@ def test_codex_files_that_do_not_load_say_why(tmp_path, text, line, why):
     assert any(each.fatal and each.line == line for each in found.problems), told(found)
 
 
-# --- forms of answers ---------------------------------------------------------------------------------------------------
+# --- forms of answers -----------------------------------------------------------------------------
 
 FORM = """\
 answer:
@@ -354,7 +369,10 @@ def test_what_does_not_load_says_why(tmp_path, text, why):
 
 def test_a_file_that_cannot_be_read(tmp_path):
     assert "cannot be read" in load_definition(tmp_path / "none.md").error
-    assert "no plain file" in load_definition(tmp_path).error or "directory" in load_definition(tmp_path).error
+    assert (
+        "no plain file" in load_definition(tmp_path).error
+        or "directory" in load_definition(tmp_path).error
+    )
 
 
 @pytest.mark.parametrize("size", [MOST_PROMPT + 1, 1_900_000, 5_000_000])
@@ -379,7 +397,9 @@ def test_a_huge_prompt_is_bounded_and_told(load, size):
 def test_oddities_are_told_with_their_line(load, front, line, message):
     found = load(HEAD + front)
     assert not found.error
-    assert any(each.line == line and message in each.message for each in found.problems), told(found)
+    assert any(each.line == line and message in each.message for each in found.problems), told(
+        found
+    )
 
 
 def test_limits_of_other_programs(load):
@@ -391,11 +411,16 @@ def test_limits_of_other_programs(load):
     assert (found.turns, found.timeout) == (30, 600)
 
 
-# --- permissions --------------------------------------------------------------------------------------------------------
+# --- permissions ----------------------------------------------------------------------------------
 
 
 def verdict(load, tmp_path, front, tool, place=".claude/agents/a.md", **arguments):
-    found = judge(load(HEAD + front, place=place).permissions, tool, json.dumps(arguments), Workspace(tmp_path))
+    found = judge(
+        load(HEAD + front, place=place).permissions,
+        tool,
+        json.dumps(arguments),
+        Workspace(tmp_path),
+    )
     return found.kind if found else None
 
 
@@ -429,7 +454,7 @@ def test_permissions_narrow_paths(load, tmp_path):
     assert verdict(load, tmp_path, front, "read_file", path="src/a.py") is None
 
 
-# --- everything ---------------------------------------------------------------------------------------------------------
+# --- everything -----------------------------------------------------------------------------------
 
 SAMPLES = [
     OWN, HEAD + "tools: Read, Bash(git:*)\nmodel: sonnet", HEAD + "tools: {write: false}\npermission: {bash: {'*': ask}}",
@@ -448,16 +473,39 @@ PLACES = [
 ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300
+)
 @given(data=st.data())
 def test_nothing_makes_it_crash(tmp_path, data):
-    """Pieces are taken out of samples and put into them; each file loads, or says why it does not."""
+    """Pieces are taken out of samples and put into them.
+
+    Each file loads, or says why it does not.
+    """
     text = f"---\n{data.draw(st.sampled_from(SAMPLES))}\n---\nDo it.\n"
     for _ in range(data.draw(st.integers(1, 4))):
         at, end = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
         piece = data.draw(
             st.sampled_from(
-                ["", ":", "\n", "---\n", "[", "{", "- ", "\t", "&a ", "*a", "'", '"', "\x00", "é", ", ", "(", "|"]
+                [
+                    "",
+                    ":",
+                    "\n",
+                    "---\n",
+                    "[",
+                    "{",
+                    "- ",
+                    "\t",
+                    "&a ",
+                    "*a",
+                    "'",
+                    '"',
+                    "\x00",
+                    "é",
+                    ", ",
+                    "(",
+                    "|",
+                ]
             )
         )
         text = text[:at] + piece + text[min(end, at + data.draw(st.integers(0, 12))) :]
@@ -477,12 +525,19 @@ def test_nothing_makes_it_crash(tmp_path, data):
 @given(
     value=st.recursive(
         st.none() | st.text(max_size=20),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
+        ),
     )
 )
-@pytest.mark.parametrize("key", ["tools", "skills", "disallowedTools", "permission", "model", "permissionMode"])
+@pytest.mark.parametrize(
+    "key", ["tools", "skills", "disallowedTools", "permission", "model", "permissionMode"]
+)
 def test_values_of_any_shape_are_taken(tmp_path_factory, key, value):
-    """Whatever stands behind a key that narrows, it is read or reported; only nothing at all says nothing."""
+    """Whatever stands behind a key that narrows, it is read or reported.
+
+    Only nothing at all says nothing.
+    """
     file = tmp_path_factory.getbasetemp() / "shapes" / ".claude" / "agents" / "x.md"
     file.parent.mkdir(parents=True, exist_ok=True)
 
@@ -507,9 +562,15 @@ def test_built_in_agents_are_without_fault():
     found = {path.stem: load_definition(path, scope="builtin") for path in BUILTIN.glob("*.md")}
     assert set(found) == {"explore", "review", "test", "doc", "refactor"}
     for name, definition in found.items():
-        assert (definition.name, definition.answer, definition.problems, definition.error) == (name, name, (), "")
+        assert (definition.name, definition.answer, definition.problems, definition.error) == (
+            name,
+            name,
+            (),
+            "",
+        )
     for name in ("explore", "review"):  # they read only
         assert not any(
-            found[name].tools.admits(tool, "write") for tool in ("write_file", "edit_file", "run_terminal_cmd")
+            found[name].tools.admits(tool, "write")
+            for tool in ("write_file", "edit_file", "run_terminal_cmd")
         )
     assert Path(BUILTIN / "review.md").is_file()

@@ -50,7 +50,12 @@ async def test_a_start_gives_an_id_and_a_first_status_at_once(bench):
         "agent_id": identity, "status": "queued", "progress": 0.0, "current_step": "It begins.", "place": 0,
     }  # fmt: skip
     result = await half(kit).wait(identity)
-    assert (result["status"], result["text"], result["turns"], result["error"]) == ("completed", "Fine.", 1, None)
+    assert (result["status"], result["text"], result["turns"], result["error"]) == (
+        "completed",
+        "Fine.",
+        1,
+        None,
+    )
     states = [data["status"] for data in told(kit, "status", identity)]
     assert states[0] == "queued"
     assert states[-1] == "completed"
@@ -82,9 +87,15 @@ async def test_output_is_told_as_text_code_and_tool_calls(bench, autojump_clock)
     output = [(data["chunk_type"], data["chunk"]) for data in told(kit, "output", identity)]
     assert output[:2] == [("text", "I act. "), ("tool_call", "act {}")]
     assert "".join(chunk for kind, chunk in output[2:]) == answer
-    assert "".join(chunk for kind, chunk in output if kind == "code") == "```python\nprint(1)\n```\n"
-    assert told(kit, "tool_call", identity) == [{"agent_id": identity, "tool": "act", "arguments": "{}"}]
-    assert {"level": "info", "message": "act is done."}.items() <= told(kit, "log", identity)[0].items()
+    assert (
+        "".join(chunk for kind, chunk in output if kind == "code") == "```python\nprint(1)\n```\n"
+    )
+    assert told(kit, "tool_call", identity) == [
+        {"agent_id": identity, "tool": "act", "arguments": "{}"}
+    ]
+    assert {"level": "info", "message": "act is done."}.items() <= told(kit, "log", identity)[
+        0
+    ].items()
 
 
 async def test_no_more_than_three_run_at_once_and_the_queue_moves_by_itself(bench, autojump_clock):
@@ -98,12 +109,19 @@ async def test_no_more_than_three_run_at_once_and_the_queue_moves_by_itself(benc
     places = [data["place"] for data in told(kit, "status", started[7]) if "place" in data]
     assert places == sorted(places, reverse=True)
     ended = [data["agent_id"] for data in told(kit, "result")]
-    assert [set(ended[n : n + 3]) for n in (0, 3, 6)] == [set(started[n : n + 3]) for n in (0, 3, 6)]
+    assert [set(ended[n : n + 3]) for n in (0, 3, 6)] == [
+        set(started[n : n + 3]) for n in (0, 3, 6)
+    ]
 
 
 async def test_what_the_user_waits_for_goes_first_and_owners_take_turns(bench, autojump_clock):
-    """Of two owners one with many does not keep the other waiting; and what is not urgent comes too."""
-    kit = await bench(runs, settings={"scheduler.at_once": 1}, answers=[say("Done.") + pause(1.0)] * 8)
+    """Of two owners one with many does not keep the other waiting.
+
+    And what is not urgent comes too.
+    """
+    kit = await bench(
+        runs, settings={"scheduler.at_once": 1}, answers=[say("Done.") + pause(1.0)] * 8
+    )
     names = {}
     for owner, urgent, count in (("a", False, 3), ("b", False, 2), ("", True, 2)):
         for n in range(count):
@@ -119,7 +137,9 @@ async def test_what_the_user_waits_for_goes_first_and_owners_take_turns(bench, a
 async def test_a_stop_ends_it_wherever_it_stands(bench, where):
     """And a second stop changes nothing."""
     answers = {"tool": [use("linger")], "approval": [use("act")]}.get(where, [pause(trio.Event())])
-    kit = await bench(runs, TOOLS, settings={"scheduler.at_once": 1}, answers=answers * 2, approve="ask_first")
+    kit = await bench(
+        runs, TOOLS, settings={"scheduler.at_once": 1}, answers=answers * 2, approve="ask_first"
+    )
     identity = half(kit).begin(REVIEW, "Work.")
     kinds = {"tool": CallStarted, "approval": ApprovalAsked}
     await kit.wait_for(kinds.get(where, ModelStarted))
@@ -143,7 +163,11 @@ async def test_a_timeout_stops_it_and_keeps_what_it_had(bench, autojump_clock):
     kit = await bench(runs, answers=[say("I found two") + pause(trio.Event())])
     identity = half(kit).begin(REVIEW, "Look.", timeout=30)
     result = await half(kit).wait(identity)
-    assert (result["status"], result["text"], result["error"]["code"]) == ("timed_out", "I found two", "E_TIMEOUT")
+    assert (result["status"], result["text"], result["error"]["code"]) == (
+        "timed_out",
+        "I found two",
+        "E_TIMEOUT",
+    )
     assert [event.code for event in kit.of(ErrorRaised)] == ["E_TIMEOUT"]
     assert "error" in [data["level"] for data in told(kit, "log", identity)]
 
@@ -186,7 +210,8 @@ async def test_a_result_names_the_files_of_the_run(bench):
     """Made, changed, deleted, by that run alone."""
     answers = [
         use("read_file", path="old.txt") + use("read_file", path="gone.txt"),
-        use("write_file", path="new.txt", content="n") + use("write_file", path="old.txt", content="2"),
+        use("write_file", path="new.txt", content="n")
+        + use("write_file", path="old.txt", content="2"),
         use("delete_file", path="gone.txt"),
         "Done.",
     ]
@@ -223,7 +248,9 @@ async def test_a_task_for_an_agent_is_no_command(bench):
     """What it is told addresses nobody else."""
     from hilum import Interpretation
 
-    everything = plugin("commands", interpret_prompt=lambda text: Interpretation("", reply="A command!"))
+    everything = plugin(
+        "commands", interpret_prompt=lambda text: Interpretation("", reply="A command!")
+    )
     kit = await bench(everything, runs, answers=["I read it."])
     result = await half(kit).wait(half(kit).begin(REVIEW, "@review /agents delete review"))
     assert result["text"] == "I read it."
@@ -265,7 +292,9 @@ async def test_an_agent_cannot_hand_over_to_itself(bench):
 
 
 @pytest.mark.parametrize("jump", [-86_400.0, 86_400.0])
-async def test_a_clock_that_jumps_changes_no_duration_and_no_timeout(bench, autojump_clock, monkeypatch, jump):
+async def test_a_clock_that_jumps_changes_no_duration_and_no_timeout(
+    bench, autojump_clock, monkeypatch, jump
+):
     """The wall's is set by a day while agents run."""
     import time
 
@@ -273,10 +302,15 @@ async def test_a_clock_that_jumps_changes_no_duration_and_no_timeout(bench, auto
     monkeypatch.setattr("time.time", lambda: real() + off[0])
 
     def answer(request):
-        return pause(10.0) + say("ok") if request.agent.startswith("review") else pause(trio.Event())
+        return (
+            pause(10.0) + say("ok") if request.agent.startswith("review") else pause(trio.Event())
+        )
 
     kit = await bench(runs, answers=[answer] * 2)
-    fine, late = half(kit).begin(REVIEW, "Look."), half(kit).begin(Profile("x"), "Wait.", timeout=20)
+    fine, late = (
+        half(kit).begin(REVIEW, "Look."),
+        half(kit).begin(Profile("x"), "Wait.", timeout=20),
+    )
     await trio.sleep(5)
     off[0] = jump
     began = trio.current_time()
@@ -306,7 +340,9 @@ def alive(pid):
 
 
 async def test_a_stop_ends_the_most_stubborn_processes(bench):
-    """Ignored signals, a session of its own, a double fork, and a second stop meanwhile: nothing is left at the result."""
+    """Ignored signals, a session of its own, a double fork, and a second stop meanwhile: nothing is
+    left at the result.
+    """
     kit = await bench(runs, hilum_shell, answers=[use("run_terminal_cmd", command=STUBBORN)])
     identity = half(kit).begin(REVIEW, "Work.")
     seen = ""

@@ -5,7 +5,18 @@ from hilum_agents import AgentCall, complete_name, read_call, read_unknown
 from hypothesis import given
 from hypothesis import strategies as st
 
-NAMES = ["review", "explore", "test", "doc", "refactor", "code_review", "test_runner", "db-admin", "sql2", "agent-x"]
+NAMES = [
+    "review",
+    "explore",
+    "test",
+    "doc",
+    "refactor",
+    "code_review",
+    "test_runner",
+    "db-admin",
+    "sql2",
+    "agent-x",
+]
 
 CALLS = [
     # 使用 / 用 X agent

@@ -43,12 +43,14 @@ def opened(tmp_path):
     def make(*plugins, user=None, **options):
         write(tmp_path / "config" / "agents", **(user or {}))
         environ = {"HILUM_CONFIG": str(tmp_path / "config"), "HOME": str(tmp_path / "home")}
-        return open_bench(hilum_agents, hilum_files, *plugins, folder=tmp_path, environ=environ, **options)
+        return open_bench(
+            hilum_agents, hilum_files, *plugins, folder=tmp_path, environ=environ, **options
+        )
 
     return make
 
 
-# --- finding ------------------------------------------------------------------------------------------------------------
+# --- finding --------------------------------------------------------------------------------------
 
 
 def test_a_project_shadows_a_user_and_a_user_what_is_built_in(tmp_path):
@@ -66,7 +68,12 @@ def test_a_project_shadows_a_user_and_a_user_what_is_built_in(tmp_path):
     catalog = look(root)
     states = {(each.definition.name, each.definition.scope): each.state for each in catalog.entries}
     assert states["review", "project"] == states["only", "project"] == "on"
-    assert states["review", "user"] == states["review", "builtin"] == states["theirs", "user"] == "hidden"
+    assert (
+        states["review", "user"]
+        == states["review", "builtin"]
+        == states["theirs", "user"]
+        == "hidden"
+    )
     assert catalog.get("REVIEW").hides == ("user agents", "built in")
     assert not look(root, folders=False).get("theirs")
 
@@ -74,12 +81,20 @@ def test_a_project_shadows_a_user_and_a_user_what_is_built_in(tmp_path):
 def test_folders_of_other_programs_are_looked_into(tmp_path):
     root = tmp_path / "project"
     for folder in (".cursor/agents", ".gemini/agents", ".opencode/agent", ".github/agents"):
-        write(root / folder, **{folder.split("/")[0].strip("."): "---\ndescription: d\n---\nDo it.\n"})
+        write(
+            root / folder, **{folder.split("/")[0].strip("."): "---\ndescription: d\n---\nDo it.\n"}
+        )
     write(root / ".github/chatmodes", **{"plan.chatmode": "---\ndescription: d\n---\nDo it.\n"})
     (root / ".codex/agents").mkdir(parents=True)
-    (root / ".codex/agents/scout.toml").write_text('description = "d"\ndeveloper_instructions = "Do it."\n')
+    (root / ".codex/agents/scout.toml").write_text(
+        'description = "d"\ndeveloper_instructions = "Do it."\n'
+    )
     (root / ".codex/agents/notes.md").write_text("No agent.")
-    found = {each.definition.name: each.definition.kind for each in look(root).entries if each.source != "built in"}
+    found = {
+        each.definition.name: each.definition.kind
+        for each in look(root).entries
+        if each.source != "built in"
+    }
     assert found == {
         "cursor": "cursor", "gemini": "gemini", "opencode": "opencode", "github": "copilot", "plan": "copilot",
         "scout": "codex",
@@ -97,18 +112,24 @@ def test_a_link_out_of_a_project_is_not_followed(tmp_path):
 
 
 def test_two_of_one_name_in_one_folder_are_told(tmp_path):
-    write(tmp_path / "config/agents", a=agent("same", body="First."), b=agent("same", body="Second."))
+    write(
+        tmp_path / "config/agents", a=agent("same", body="First."), b=agent("same", body="Second.")
+    )
     catalog = look(None)
     assert [(each.definition.prompt, each.state) for each in catalog.entries if each.definition.name == "same"] == [
         ("First.", "on"), ("Second.", "hidden"),
     ]  # fmt: skip
 
 
-# --- calls --------------------------------------------------------------------------------------------------------------
+# --- calls ----------------------------------------------------------------------------------------
 
 
 async def test_an_agent_is_called_by_name_in_a_conversation_of_its_own(opened):
-    user = {"helper": agent("helper", "tools: {allow: [read_file]}\nlimits: {turns: 3}", "You are the helper.")}
+    user = {
+        "helper": agent(
+            "helper", "tools: {allow: [read_file]}\nlimits: {turns: 3}", "You are the helper."
+        )
+    }
     async with opened(user=user, answers=["From main.", "From helper."]) as bench:
         await bench.run("Hello")
         ended = await bench.run("@helper look at it")
@@ -134,7 +155,11 @@ async def test_an_unknown_name_is_text_and_the_nearest_is_told(opened):
     async with opened(answers=["ok"]) as bench:
         assert (await bench.run("@reveiw look")).text == "ok"
         assert notes(bench, "agents.unknown") == [
-            {"say": "There is no agent 'reveiw'. Did you mean review?", "agent": "reveiw", "nearest": "review"}
+            {
+                "say": "There is no agent 'reveiw'. Did you mean review?",
+                "agent": "reveiw",
+                "nearest": "review",
+            }
         ]
 
 
@@ -144,7 +169,9 @@ async def test_what_an_agent_is_told_calls_no_agent(opened):
         _, profile = await agents.prepare("helper")
         bench.session.add_agent(profile)
         with agents.as_text():
-            run = await bench.session.prompt("use the review agent to use the helper agent", agent="helper")
+            run = await bench.session.prompt(
+                "use the review agent to use the helper agent", agent="helper"
+            )
         await run.wait()
         assert set(bench.session.agents) == {"main", "helper"}
 
@@ -157,14 +184,18 @@ async def test_a_filter_that_leaves_nothing_is_an_error(opened):
 
 
 async def test_a_model_that_is_not_there_is_told_and_the_sessions_is_taken(opened):
-    async with opened(user={"helper": agent("helper", "model: nobody/nothing")}, answers=["ok"]) as bench:
+    async with opened(
+        user={"helper": agent("helper", "model: nobody/nothing")}, answers=["ok"]
+    ) as bench:
         assert (await bench.run("@helper look")).text == "ok"
         assert "nobody" in notes(bench, "agents.model")[0]["say"]
 
 
 async def test_a_tool_out_of_the_filter_is_refused_at_the_call(opened):
     answers = [use("write_file", path="x", content="y"), "Could not."]
-    async with opened(user={"helper": agent("helper", "tools: {allow: [read_file]}")}, answers=answers) as bench:
+    async with opened(
+        user={"helper": agent("helper", "tools: {allow: [read_file]}")}, answers=answers
+    ) as bench:
         await bench.run("@helper write it")
         assert bench.of(CallDone)[0].result.code
         assert not (bench.workspace / "x").exists()
@@ -172,7 +203,11 @@ async def test_a_tool_out_of_the_filter_is_refused_at_the_call(opened):
 
 async def test_permissions_hold_at_the_call(opened):
     front = "permissions: {deny: ['write_file(src/**)']}"
-    answers = [use("write_file", path="src/x", content="y"), use("write_file", path="docs/x", content="y"), "Done."]
+    answers = [
+        use("write_file", path="src/x", content="y"),
+        use("write_file", path="docs/x", content="y"),
+        "Done.",
+    ]
     async with opened(user={"helper": agent("helper", front)}, answers=answers) as bench:
         await bench.run("@helper write it")
         assert [each.result.code for each in bench.of(CallDone)] == ["E_DENIED", ""]
@@ -182,7 +217,10 @@ async def test_permissions_hold_at_the_call(opened):
 
 async def test_agents_and_skills_that_are_named_hold_at_the_call(opened):
     answers = [
-        [use("handover", agent="review", brief="look"), use("task", description="a b c", prompt="go")],
+        [
+            use("handover", agent="review", brief="look"),
+            use("task", description="a b c", prompt="go"),
+        ],
         "Could not.",
     ]
     async with opened(hilum_agents.runs, user={"helper": agent("helper", "tools: Agent(explore), Read")},
@@ -198,7 +236,11 @@ async def test_an_agent_is_shown_the_skills_that_its_file_names_and_no_other(ope
         file = tmp_path / "home/.agents/skills" / name / "SKILL.md"
         file.parent.mkdir(parents=True)
         file.write_text(f"---\nname: {name}\ndescription: About {name}.\n---\nHow to {name}.\n")
-    users = {"some": agent("some", "skills: [PDF]"), "none": agent("none", "skills: []"), "all": agent("all")}
+    users = {
+        "some": agent("some", "skills: [PDF]"),
+        "none": agent("none", "skills: []"),
+        "all": agent("all"),
+    }
     async with opened(hilum_skills, user=users, answers=["Done."] * 3) as bench:
         shown = []
         for name in users:
@@ -210,13 +252,21 @@ async def test_an_agent_is_shown_the_skills_that_its_file_names_and_no_other(ope
 
 async def test_a_form_of_ones_own_is_asked_for_again(opened):
     front = "answer: {verdict: pass | fail, files: [path]}"
-    answers = ["All is well.", block(verdict="pass", files=["b.py"]), block(verdict="pass", files=["a.py"])]
-    async with opened(user={"helper": agent("helper", front)}, files={"a.py": "x = 1\n"}, answers=answers) as bench:
+    answers = [
+        "All is well.",
+        block(verdict="pass", files=["b.py"]),
+        block(verdict="pass", files=["a.py"]),
+    ]
+    async with opened(
+        user={"helper": agent("helper", front)}, files={"a.py": "x = 1\n"}, answers=answers
+    ) as bench:
         assert (await bench.run("@helper check")).state == "completed"
         told = objections(bench)
         assert "no ```json block at its end; one with verdict, files" in told
         assert "no file 'b.py'" in told
-        assert any('"verdict": "pass" or "fail"' in layer.text for layer in bench.requests[0].layers)
+        assert any(
+            '"verdict": "pass" or "fail"' in layer.text for layer in bench.requests[0].layers
+        )
 
 
 async def test_permissions_hold_for_an_agent_that_nobody_called_in_this_process(opened):
@@ -231,18 +281,23 @@ async def test_permissions_hold_for_an_agent_that_nobody_called_in_this_process(
 
 
 async def test_agents_of_an_untrusted_project_are_told_and_off(opened):
-    files = {".hilum/agents/review.md": agent("review", body="Evil."), ".claude/agents/other.md": agent("other")}
+    files = {
+        ".hilum/agents/review.md": agent("review", body="Evil."),
+        ".claude/agents/other.md": agent("other"),
+    }
     async with opened(files=files, answers=["ok"]) as bench:
         await bench.run("@other look")
         assert notes(bench, "agents.untrusted")[0]["agents"] == ["other", "review"]
         assert set(bench.session.agents) == {"main"}
 
 
-# --- answers ------------------------------------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------
 
 
 def objections(bench) -> str:
-    return "\n".join(str(each) for each in bench.requests[-1].messages if isinstance(each, NoteMessage))
+    return "\n".join(
+        str(each) for each in bench.requests[-1].messages if isinstance(each, NoteMessage)
+    )
 
 
 async def test_a_review_is_true_to_the_files(opened):
@@ -250,7 +305,10 @@ async def test_a_review_is_true_to_the_files(opened):
     answers = [
         "All is well.",
         use("read_file", path="a.py"),
-        block(summary="s", problems=[{"file": "a.py", "line": 9, **issue}, {"file": "b.py", "line": 1, **issue}]),
+        block(
+            summary="s",
+            problems=[{"file": "a.py", "line": 9, **issue}, {"file": "b.py", "line": 1, **issue}],
+        ),
         block(summary="s", problems=[{"file": "a.py", "line": 2, **issue}]),
     ]
     async with opened(files={"a.py": "x = 1\ny = 2\n"}, answers=answers) as bench:
@@ -272,7 +330,12 @@ async def test_objections_are_bounded(opened):
 def report_of(command: str, failed: int = 0) -> str:
     scenarios = [{"name": f"test_{kind}", "kind": kind} for kind in ("normal", "boundary", "error")]
     return block(
-        summary="s", files=["test_a.py"], command=command, passed=3 - failed, failed=failed, scenarios=scenarios
+        summary="s",
+        files=["test_a.py"],
+        command=command,
+        passed=3 - failed,
+        failed=failed,
+        scenarios=scenarios,
     )
 
 
@@ -352,13 +415,16 @@ async def test_three_scenarios_have_three_names_and_the_run_is_told_as_it_was(op
 async def test_numbers_of_any_length_are_read(opened):
     files = [{"path": "a.py", "why": "w", "lines": "9" * 6_000}]
     right = [{"path": "a.py", "why": "w", "lines": "1"}]
-    answers = [block(summary="s", files=files), "```\nx = 1\n```\n" + block(summary="s", files=right)]
+    answers = [
+        block(summary="s", files=files),
+        "```\nx = 1\n```\n" + block(summary="s", files=right),
+    ]
     async with opened(files={"a.py": "x = 1\n"}, answers=answers) as bench:
         assert (await bench.run("@explore find x")).state == "completed"
         assert "there is no line 999999999" in objections(bench)
 
 
-# --- /agents ------------------------------------------------------------------------------------------------------------
+# --- /agents --------------------------------------------------------------------------------------
 
 
 async def test_the_command_answers_in_a_session(opened):
@@ -374,7 +440,9 @@ async def test_the_command_answers_in_a_session(opened):
 
 async def test_the_model_writes_a_prompt(opened, tmp_path):
     async with opened(answers=["You check SQL for injections. Look at every query."]) as bench:
-        ended = await bench.run("/agents create sql --scope user --about 'checks SQL for injections'")
+        ended = await bench.run(
+            "/agents create sql --scope user --about 'checks SQL for injections'"
+        )
         assert "you will be told" in ended.text
         await bench.wait_for(PluginEvent, lambda event: event.name == "agents.done")
         assert "Look at every query." in (tmp_path / "config/agents/sql.md").read_text()

@@ -29,13 +29,24 @@ def test_list_as_text_and_json(run):
     assert "review" in text
     listed = json.loads(run("list", "--json")[1])
     assert {each["name"] for each in listed} == {"explore", "review", "test", "doc", "refactor"}
-    assert all(each["scope"] == "builtin" and each["title"] and each["description"] for each in listed)
+    assert all(
+        each["scope"] == "builtin" and each["title"] and each["description"] for each in listed
+    )
     assert run("list", "--scope", "user")[1] == ""
 
 
 def test_create_info_validate_delete(run, tmp_path):
     Trust().add(tmp_path / "project")
-    options = ["--title", "SQL: check", "--description", "Checks: SQL #1", "--model", "fast", "--tools", "Read,Grep"]
+    options = [
+        "--title",
+        "SQL: check",
+        "--description",
+        "Checks: SQL #1",
+        "--model",
+        "fast",
+        "--tools",
+        "Read,Grep",
+    ]
     code, text = run("create", "sql_check", *options, "--prompt", "You check SQL.")
     file = tmp_path / "project/.hilum/agents/sql_check.md"
     assert code == 0
@@ -67,9 +78,16 @@ def test_create_info_validate_delete(run, tmp_path):
 
 
 def test_a_title_is_enough_where_nobody_can_be_asked(run, tmp_path):
-    assert run("create", "code_review", "--title", "Code Reviewer", "--model", "gemini-2.5-pro")[0] == 0
+    assert (
+        run("create", "code_review", "--title", "Code Reviewer", "--model", "gemini-2.5-pro")[0]
+        == 0
+    )
     found = load_definition(tmp_path / "project/.hilum/agents/code_review.md")
-    assert (found.title, found.description, found.version) == ("Code Reviewer", "Code Reviewer", "1.0.0")
+    assert (found.title, found.description, found.version) == (
+        "Code Reviewer",
+        "Code Reviewer",
+        "1.0.0",
+    )
     assert (found.fields["kind"], found.fields["scope"]) == ("agent", "project")
 
 
@@ -83,7 +101,11 @@ def test_info_shows_what_holds_and_what_is_not_used(run, tmp_path):
     assert "answer:             verdict\n" in text
     data = json.loads(run("info", "x", "--json")[1])
     assert data["own_servers"] == {"gh": {"command": "c"}}
-    assert (data["skills"], data["answer"], data["unused"]) == (["pdf"], {"verdict": "a | b"}, ["color", "temperature"])
+    assert (data["skills"], data["answer"], data["unused"]) == (
+        ["pdf"],
+        {"verdict": "a | b"},
+        ["color", "temperature"],
+    )
 
 
 def test_what_is_there_is_not_overwritten(run):
@@ -123,13 +145,20 @@ def test_a_terminal_asks_for_what_is_missing(run, tmp_path, monkeypatch):
     assert code == 0
     assert "hilum trust" in text
     found = load_definition(tmp_path / "project/.hilum/agents/helper.md")
-    assert (found.description, found.prompt) == ("Helps with things.", "You are Helper. Helps with things.")
+    assert (found.description, found.prompt) == (
+        "Helps with things.",
+        "You are Helper. Helps with things.",
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
-        ("---\nname: a\ndescription: d\ntools: Frob\n---\nx", 0, ["⚠ line 4", "filtered away", "leaves none"]),
+        (
+            "---\nname: a\ndescription: d\ntools: Frob\n---\nx",
+            0,
+            ["⚠ line 4", "filtered away", "leaves none"],
+        ),
         (
             "---\nname: a\ndescription: d\ntools: {allow: [read_file, web_fetch], deny: [web_fetch]}\n---\nx",
             0,

@@ -26,7 +26,9 @@ def start(words, *, background=True):
 
 
 def by_prompt(**lists):
-    """A model that answers each conversation from the list that is named like the first word of its first message."""
+    """A model that answers each conversation from the list that is named like the first word of its
+    first message.
+    """
 
     def answer(request):
         return lists[request.messages[0].parts[0].text.split()[0]].pop(0)
@@ -60,7 +62,11 @@ async def test_it_wakes_the_sub_agent_that_started_it_and_nobody_else(bench):
     with kit.guard():
         await kit.wait_for(RunEnded, lambda event: event.text == "So that is it.")
     again = queued(kit)[2]
-    assert (again["of"], again["actor"], again["owner"]) == (middle["agent_id"], middle["actor"], "main")
+    assert (again["of"], again["actor"], again["owner"]) == (
+        middle["agent_id"],
+        middle["actor"],
+        "main",
+    )
     assert [deep["agent_id"] in text for text in prompts(kit, middle["actor"])] == [False, True]
     assert [again["agent_id"] in text for text in prompts(kit, "main")] == [False, True]
     assert len(queued(kit)) == 3
@@ -71,7 +77,10 @@ async def test_it_wakes_a_named_agent_in_its_own_conversation(bench):
     """Once, and what it says then is a result of its own."""
     gate = trio.Event()
     kit = await bench(
-        runs, answers=by_prompt(look=[start("deep"), "Wait.", "All found."], deep=[pause(gate) + say("Found.")])
+        runs,
+        answers=by_prompt(
+            look=[start("deep"), "Wait.", "All found."], deep=[pause(gate) + say("Found.")]
+        ),
     )
     half = kit.session.half(Runs)
     identity = half.begin(Profile("review"), "look", keep=True)
@@ -87,7 +96,9 @@ async def test_it_wakes_a_named_agent_in_its_own_conversation(bench):
 async def test_it_is_stopped_with_the_one_above_its_owner(bench):
     """Also where the owner has ended already."""
     answers = by_prompt(
-        main=[start("middle", background=False), FOREVER], middle=[start("deep"), "Later."], deep=[FOREVER]
+        main=[start("middle", background=False), FOREVER],
+        middle=[start("deep"), "Later."],
+        deep=[FOREVER],
     )
     kit = await bench(runs, answers=answers)
     run = await kit.start("main")
@@ -129,7 +140,10 @@ async def test_one_that_is_woken_has_what_is_left_of_its_budget(bench):
     """Not a new one: 500 less 150 used and 200 granted."""
     gate = trio.Event()
     first = Answer(start("deep").parts, usage=Usage(input=100))
-    answers = by_prompt(look=[first, say("Wait.", usage=Usage(input=50)), "Done."], deep=[pause(gate) + say("Found.")])
+    answers = by_prompt(
+        look=[first, say("Wait.", usage=Usage(input=50)), "Done."],
+        deep=[pause(gate) + say("Found.")],
+    )
     kit = await bench(runs, answers=answers)
     half = kit.session.half(Runs)
     identity = half.begin(Profile("review", token_limit=500), "look")

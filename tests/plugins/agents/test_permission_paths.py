@@ -1,4 +1,6 @@
-"""What an agent may not do it can have nobody else do, in no way: each path by which it could is tried."""
+"""What an agent may not do it can have nobody else do, in no way: each path by which it could is
+tried.
+"""
 
 import json
 
@@ -39,7 +41,9 @@ def opened(tmp_path):
         for name, text in (user or {}).items():
             (folder / f"{name}.md").write_text(text)
         environ = {"HILUM_CONFIG": str(tmp_path / "config"), "HOME": str(tmp_path / "home")}
-        return open_bench(hilum_agents, runs, hilum_files, *plugins, folder=tmp_path, environ=environ, **options)
+        return open_bench(
+            hilum_agents, runs, hilum_files, *plugins, folder=tmp_path, environ=environ, **options
+        )
 
     return make
 
@@ -58,7 +62,7 @@ def codes(bench, name: str) -> list[str]:
     return [event.result.code for event in bench.of(CallDone) if event.result.name == name]
 
 
-# --- the confirmation of a proposal --------------------------------------------------------------------------------------
+# --- the confirmation of a proposal ---------------------------------------------------------------
 
 
 async def test_no_agent_confirms_for_the_user(opened):
@@ -127,7 +131,9 @@ async def test_a_trim_takes_no_confirmation_away(opened):
         ended = await bench.run("@careful yes, do 1")
         assert bench.of(Trimmed)[-1].upto
         asked = [
-            each for each in bench.session.agents["careful"].conversation.messages if isinstance(each, UserMessage)
+            each
+            for each in bench.session.agents["careful"].conversation.messages
+            if isinstance(each, UserMessage)
         ]
         assert [message.parts[0].text for message in asked] == ["yes, do 1"]
         assert codes(bench, "write_file") == [""]
@@ -140,7 +146,9 @@ async def test_a_confirmed_run_that_was_cut_off_is_retried_as_confirmed(opened):
     async with opened(hilum_shell, files={"a.py": "z = 1\n"}, answers=answers) as bench:
         half = bench.session.half(runs.Runs)
         await half.wait(await half.start("refactor", "Improve a.py."))
-        first = await half.start("refactor", "yes, do 1", timeout=1e9)  # a pause longer than any test
+        first = await half.start(
+            "refactor", "yes, do 1", timeout=1e9
+        )  # a pause longer than any test
         await bench.wait_for(CallDone, lambda event: event.result.name == "read_file")
         half.stop(first)
         assert (await half.wait(first))["status"] == "stopped"
@@ -148,7 +156,7 @@ async def test_a_confirmed_run_that_was_cut_off_is_retried_as_confirmed(opened):
         assert (again["status"], codes(bench, "write_file")) == ("completed", [""])
 
 
-# --- what holds whatever becomes of a file, or of whoever stands between ----------------------------------------------------
+# --- what holds whatever becomes of a file, or of whoever stands between --------------------------
 
 
 DENIES = "permissions: {deny: ['read_file(secrets/**)']}"
@@ -157,7 +165,9 @@ DENIES = "permissions: {deny: ['read_file(secrets/**)']}"
 @pytest.mark.parametrize("becomes", [None, "no front matter", agent("helper")])
 async def test_a_resumed_agent_is_held_to_what_it_began_with(opened, tmp_path, becomes):
     store, files = MemoryStore(), {"secrets/key": "k"}
-    async with opened(user={"helper": agent("helper", DENIES)}, files=files, answers=["ok"], store=store) as bench:
+    async with opened(
+        user={"helper": agent("helper", DENIES)}, files=files, answers=["ok"], store=store
+    ) as bench:
         await bench.run("@helper hello")
         identity = bench.session.id
     path = tmp_path / "config/agents/helper.md"
@@ -169,7 +179,9 @@ async def test_a_resumed_agent_is_held_to_what_it_began_with(opened, tmp_path, b
 
 
 async def test_what_an_agent_denies_holds_when_the_one_between_has_gone(opened):
-    """A sub-agent hands over and ends: who goes on stands below the agent that started the sub-agent all the same."""
+    """A sub-agent hands over and ends: who goes on stands below the agent that started the
+    sub-agent all the same.
+    """
     answers = by_agent(
         helper=[use("task", description="hand it over", prompt="Have other read it."), "Done."],
         task=[use("handover", agent="other", brief="Read secrets/key."), "Handed over."],
@@ -216,7 +228,10 @@ async def test_the_strictest_of_those_above_counts(opened):
 
 
 async def test_a_yes_to_one_question_answers_no_other(opened):
-    """What the user lets run for the session is what he was asked; who else asks of the same call is still to be heard."""
+    """What the user lets run for the session is what he was asked.
+
+    Who else asks of the same call is still to be heard.
+    """
 
     def judge(call):
         return ask("It is dangerous.", scope="danger") if "danger" in call.arguments else None
@@ -235,23 +250,37 @@ async def test_a_yes_to_one_question_answers_no_other(opened):
         assert len(bench.of(ApprovalAsked)) == 2
 
 
-# --- tasks for named agents -----------------------------------------------------------------------------------------------
+# --- tasks for named agents -----------------------------------------------------------------------
 
 
 async def test_a_named_agent_does_a_task_and_its_answer_comes_back(opened):
-    """With its own prompt, its own tools of those that its parent has, the smaller limits, and its own file's permissions."""
+    """With its own prompt, its own tools of those that its parent has, the smaller limits, and its
+    own file's permissions.
+    """
     answers = by_agent(
-        main=[use("task", description="look it up", prompt="What is in a.py?", agent="Helper"), "It is 1."],
-        helper=[[use("read_file", path="secrets/key"), use("write_file", path="b.py", content="")], "It is 1."],
+        main=[
+            use("task", description="look it up", prompt="What is in a.py?", agent="Helper"),
+            "It is 1.",
+        ],
+        helper=[
+            [use("read_file", path="secrets/key"), use("write_file", path="b.py", content="")],
+            "It is 1.",
+        ],
     )
-    user = {"helper": agent("helper", f"tools: {{deny: [write]}}\nlimits: {{turns: 40, timeout: 20}}\n{DENIES}")}
+    user = {
+        "helper": agent(
+            "helper", f"tools: {{deny: [write]}}\nlimits: {{turns: 40, timeout: 20}}\n{DENIES}"
+        )
+    }
     files = {"a.py": "1\n", "secrets/key": "k"}
     async with opened(user=user, files=files, answers=answers) as bench:
         await bench.run("What is in a.py?")
         assert codes(bench, "read_file") == codes(bench, "write_file") == ["E_DENIED"]
         (result,) = [event.result for event in bench.of(CallDone) if event.result.name == "task"]
         assert result.text.startswith("It is 1.")
-        (child,) = [each for each in bench.session.half(runs.Runs).list() if each["agent"] == "helper"]
+        (child,) = [
+            each for each in bench.session.half(runs.Runs).list() if each["agent"] == "helper"
+        ]
         profile = next(event.data["profile"] for event in bench.of(PluginEvent)
                        if event.name == "agents.queued" and event.data["agent_id"] == child["agent_id"])  # fmt: skip
         assert (profile["turns"], profile["timeout"]) == (15, 20)
@@ -264,21 +293,27 @@ async def test_a_named_agent_may_do_no_more_than_who_wants_a_task_done(opened):
         reader=[use("task", description="write it", prompt="Write.", agent="helper"), "ok"],
         helper=[use("write_file", path="b.py", content=""), "No."],
     )
-    user = {"helper": agent("helper"), "reader": agent("reader", "tools: {allow: [read_file, task]}")}
+    user = {
+        "helper": agent("helper"),
+        "reader": agent("reader", "tools: {allow: [read_file, task]}"),
+    }
     async with opened(user=user, answers=answers) as bench:
         await bench.run("@reader go")
         assert codes(bench, "write_file") == ["E_DENIED"]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "code"), [("explore", ""), ("review", "E_DENIED"), ("", "E_DENIED"), ("nobody", "E_DENIED")]
+    ("wanted", "code"),
+    [("explore", ""), ("review", "E_DENIED"), ("", "E_DENIED"), ("nobody", "E_DENIED")],
 )
 async def test_only_agents_that_are_named_do_tasks(opened, wanted, code):
     answers = by_agent(
         helper=[use("task", description="look it up", prompt="Look.", agent=wanted), "ok"],
         explore=[block(summary="Nothing.", files=[])],
     )
-    async with opened(user={"helper": agent("helper", "tools: Agent(explore), Read")}, answers=answers) as bench:
+    async with opened(
+        user={"helper": agent("helper", "tools: Agent(explore), Read")}, answers=answers
+    ) as bench:
         await bench.run("@helper go")
         assert codes(bench, "task") == [code]
 

@@ -22,14 +22,21 @@ from hilum_agents.settings import AgentsSettings
 async def do(kit, *argv):
     """Run an action as it is run behind /agents; gives what it said."""
     out = StringIO()
-    desk = Desk(Path(kit.session.workspace.root), AgentsSettings(), out, in_session=kit.session.half(Agents))
+    desk = Desk(
+        Path(kit.session.workspace.root), AgentsSettings(), out, in_session=kit.session.half(Agents)
+    )
     await run([*argv], desk)
     return out.getvalue()
 
 
 async def test_agents_are_run_listed_shown_retried_cleared_and_stopped_in_a_session(bench):
     """One after another."""
-    kit = await bench(hilum_agents, runs, hilum_files, answers=[RuntimeError("boom"), "Found it.", pause(trio.Event())])
+    kit = await bench(
+        hilum_agents,
+        runs,
+        hilum_files,
+        answers=[RuntimeError("boom"), "Found it.", pause(trio.Event())],
+    )
     half = kit.session.half(Runs)
     assert "explore was started as " in await do(kit, "run", "explore", "Look", "around.")
     (entry,) = half.list()

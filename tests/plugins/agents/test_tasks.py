@@ -50,13 +50,19 @@ def child_of(kit):
 async def test_a_task_works_in_a_context_of_its_own(bench):
     """Its messages never enter the parent's; its answer does, with turns and tools."""
     answers = by_agent(
-        [use("task", description="Find the cause", prompt="Look into a.txt."), "I know."], [use("act"), "It is a."]
+        [use("task", description="Find the cause", prompt="Look into a.txt."), "I know."],
+        [use("act"), "It is a."],
     )
     kit = await bench(runs, TOOLS, answers=answers)
     await kit.run("Why?")
     result = kit.result("task")
     assert result.text == "It is a.\n\n[2 turns, 1 tool calls]"
-    assert {"content": "It is a.", "turns": 2, "tools_used": 1, "status": "completed"}.items() <= result.data.items()
+    assert {
+        "content": "It is a.",
+        "turns": 2,
+        "tools_used": 1,
+        "status": "completed",
+    }.items() <= result.data.items()
     child = [request for request in kit.requests if request.agent != "main"]
     assert "Why?" not in str(child[0].messages)
     main = kit.session.agents["main"].conversation.messages
@@ -66,7 +72,9 @@ async def test_a_task_works_in_a_context_of_its_own(bench):
 
 async def test_a_readonly_task_can_only_read(bench):
     """Five tools, those of them that are there."""
-    answers = by_agent([use("task", description="Look", prompt="Look.", readonly=True), "ok"], [use("act"), "no"])
+    answers = by_agent(
+        [use("task", description="Look", prompt="Look.", readonly=True), "ok"], [use("act"), "no"]
+    )
     kit = await bench(runs, TOOLS, hilum_files, answers=answers)
     await kit.run("x")
     child = next(request for request in kit.requests if request.agent != "main")
@@ -98,7 +106,10 @@ async def test_two_tasks_run_at_once_and_the_rest_wait(bench, autojump_clock):
 
 async def test_a_task_out_of_time_gives_what_it_had(bench, autojump_clock):
     """After five minutes; the parent goes on."""
-    answers = by_agent([use("task", description="Wait", prompt="W."), "Good enough."], [say("Half of it") + FOREVER])
+    answers = by_agent(
+        [use("task", description="Wait", prompt="W."), "Good enough."],
+        [say("Half of it") + FOREVER],
+    )
     kit = await bench(runs, answers=answers, settings={"silence": 1e6})
     ended = await kit.run("x")
     assert ended.text == "Good enough."
@@ -110,7 +121,8 @@ async def test_a_task_out_of_time_gives_what_it_had(bench, autojump_clock):
 async def test_a_task_ends_with_its_parent(bench):
     """And theirs with it; the run that was stopped ends last."""
     answers = by_agent(
-        [use("task", description="Wait", prompt="W.")], [use("task", description="Deep", prompt="D."), FOREVER]
+        [use("task", description="Wait", prompt="W.")],
+        [use("task", description="Deep", prompt="D."), FOREVER],
     )
     kit = await bench(runs, answers=answers)
     run = await kit.start("x")
@@ -129,7 +141,9 @@ async def test_a_task_ends_with_its_parent(bench):
 async def test_agents_start_agents_only_so_deep(bench):
     """The tool is not there for the last."""
     deep = use("task", description="Deeper", prompt="Go.")
-    kit = await bench(runs, settings={"scheduler.depth": 2}, answers=[deep, deep, "Deepest.", "b", "a"])
+    kit = await bench(
+        runs, settings={"scheduler.depth": 2}, answers=[deep, deep, "Deepest.", "b", "a"]
+    )
     await kit.run("x")
     names = [{spec.name for spec in request.tools} for request in kit.requests]
     assert ["task" in tools for tools in names] == [True, True, False, True, True]
@@ -138,9 +152,13 @@ async def test_agents_start_agents_only_so_deep(bench):
 async def test_tokens_of_a_task_are_granted_by_the_parent_out_of_its_own(bench):
     """What it spends counts to the parent, once."""
     one = Answer((say("x").parts[0],), usage=Usage(input=300, output=100))
-    first = Answer(use("task", description="Go", prompt="Go.").parts, usage=Usage(input=150, output=50))
+    first = Answer(
+        use("task", description="Go", prompt="Go.").parts, usage=Usage(input=150, output=50)
+    )
     kit = await bench(
-        runs, settings={"token_limit": 1000}, answers=by_agent([first, say("ok", usage=Usage(input=10))], [one])
+        runs,
+        settings={"token_limit": 1000},
+        answers=by_agent([first, say("ok", usage=Usage(input=10))], [one]),
     )
     ended = await kit.run("x")
     assert ended.usage.total == 200 + 400 + 10
@@ -185,7 +203,9 @@ async def test_the_end_of_a_background_task_wakes_its_owner_when_it_is_idle(benc
     identity = kit.result("task").data["agent_id"]
     gate.set()
     with kit.guard():
-        woken = await kit.wait_for(RunEnded, lambda event: event.agent == "main", after=kit.of(RunEnded)[-1].seq)
+        woken = await kit.wait_for(
+            RunEnded, lambda event: event.agent == "main", after=kit.of(RunEnded)[-1].seq
+        )
     assert woken.text == "I see."
     prompts = [event.text for event in kit.of(PromptQueued) if event.agent == "main"]
     assert len(prompts) == 2
@@ -203,12 +223,16 @@ async def test_the_end_of_a_background_task_is_noted_for_an_owner_at_work(bench,
         return "slept"
 
     start = use("task", description="Look", prompt="Look.", background=True)
-    answers = by_agent([start, use("nap"), use("get_agent_result", agent_id="?"), "Done."], ["Found."])
+    answers = by_agent(
+        [start, use("nap"), use("get_agent_result", agent_id="?"), "Done."], ["Found."]
+    )
     kit = await bench(runs, plugin("nap", provide_tools=lambda: [nap]), answers=answers)
     ended = await kit.run("x")
     assert ended.text == "Done."
     await trio.sleep(3)
-    notes = [m for m in kit.session.agents["main"].conversation.messages if isinstance(m, NoteMessage)]
+    notes = [
+        m for m in kit.session.agents["main"].conversation.messages if isinstance(m, NoteMessage)
+    ]
     assert sum("has ended: completed" in str(note) for note in notes) == 1
     assert len([event for event in kit.of(PromptQueued) if event.agent == "main"]) == 1
     assert kit.result("get_agent_result").code == "E_UNKNOWN"
@@ -241,7 +265,9 @@ async def test_a_call_cut_off_by_a_crash_finds_its_task_again(bench, tmp_path):
         await kit.wait_for(ModelStarted, lambda event: event.agent != "main" and event.turn == 2)
         identity = kit.session.id
     answers = by_agent(["All right."], ["It went."])
-    async with open_bench(runs, TOOLS, store=store, folder=tmp_path, resume=identity, answers=answers) as kit:
+    async with open_bench(
+        runs, TOOLS, store=store, folder=tmp_path, resume=identity, answers=answers
+    ) as kit:
         resumed = kit.session.resume()
         with kit.guard():
             ended = [await run.wait() for run in resumed]
@@ -275,7 +301,9 @@ async def test_a_handover_gives_no_more_than_both_may_do(bench):
 async def test_the_context_of_a_task_is_cut_before_it_is_too_big(bench, autojump_clock):
     """At four fifths of 64,000 tokens, of which 2,048 are the answer's."""
     big = Answer((*use("act").parts,), usage=Usage(input=50_000, output=10))
-    answers = by_agent([use("task", description="Go", prompt="Go."), "ok"], [big, pause(2.0) + say("done")])
+    answers = by_agent(
+        [use("task", description="Go", prompt="Go."), "ok"], [big, pause(2.0) + say("done")]
+    )
     kit = await bench(runs, TOOLS, answers=answers)
     await kit.run("x")
     assert [event.agent for event in kit.of(TrimAsked)] == [child_of(kit)]
@@ -285,9 +313,17 @@ async def test_progress_is_that_of_the_todo_list(bench, autojump_clock):
     """One of two items is half."""
     import hilum_plan
 
-    first = [{"id": "a", "content": "One", "status": "in_progress"}, {"id": "b", "content": "Two", "status": "pending"}]
+    first = [
+        {"id": "a", "content": "One", "status": "in_progress"},
+        {"id": "b", "content": "Two", "status": "pending"},
+    ]
     then = [{"id": "a", "status": "completed"}, {"id": "b", "status": "in_progress"}]
-    work = [use("todo_write", todos=first), use("act"), use("todo_write", todos=then), pause(3.0) + say("ok")]
+    work = [
+        use("todo_write", todos=first),
+        use("act"),
+        use("todo_write", todos=then),
+        pause(3.0) + say("ok"),
+    ]
     kit = await bench(runs, hilum_plan, TOOLS, answers=work + ["ok"] * 4)
     half = kit.session.half(Runs)
     identity = half.begin(Profile("x"), "Work.")
@@ -298,7 +334,9 @@ async def test_progress_is_that_of_the_todo_list(bench, autojump_clock):
 
 
 async def test_sub_agents_of_one_answer_start_in_call_order(bench):
-    """Six tasks in one answer: the first two start, the others queue, all in the order of their calls."""
+    """Six tasks in one answer: the first two start, the others queue, all in the order of their
+    calls.
+    """
     answer = use("task", description="number 0", prompt="Do 0.")
     for number in range(1, 6):
         answer += use("task", description=f"number {number}", prompt=f"Do {number}.")
@@ -310,7 +348,10 @@ async def test_sub_agents_of_one_answer_start_in_call_order(bench):
 
 @pytest.mark.parametrize("limit", ["turns", "time"])
 async def test_a_task_at_a_limit_gives_back_what_it_gathered(bench, autojump_clock, limit):
-    """What it said on its way and what its calls found; the parent reads what it can do, not that it should send a message."""
+    """What it said on its way and what its calls found.
+
+    The parent reads what it can do, not that it should send a message.
+    """
 
     @tool(risk="read")
     def look(n: int) -> str:
@@ -321,11 +362,24 @@ async def test_a_task_at_a_limit_gives_back_what_it_gathered(bench, autojump_clo
     if limit == "time":
         working[4:] = [[pause(1e5), "late"]]
     answers = by_agent([use("task", description="Find it", prompt="Find it."), "ok"], working)
-    kit = await bench(runs, plugin("tools", look), answers=answers, settings={"silence": 1e6, "answer_timeout": 1e6})
+    kit = await bench(
+        runs,
+        plugin("tools", look),
+        answers=answers,
+        settings={"silence": 1e6, "answer_timeout": 1e6},
+    )
     await kit.run("x")
     result = kit.result("task")
     assert result.data["status"] == {"turns": "partial_success", "time": "timed_out"}[limit]
-    assert "Step 3: the fault is in file 3." in result.text if limit == "time" else "Step 14" in result.text
-    assert 'look {"n":2}: line 2 calls total()' in result.text if limit == "time" else "line 14" in result.text
+    assert (
+        "Step 3: the fault is in file 3." in result.text
+        if limit == "time"
+        else "Step 14" in result.text
+    )
+    assert (
+        'look {"n":2}: line 2 calls total()' in result.text
+        if limit == "time"
+        else "line 14" in result.text
+    )
     assert "Use what it found" in result.text
     assert "message" not in result.text

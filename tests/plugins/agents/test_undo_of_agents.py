@@ -1,4 +1,7 @@
-"""The undo of a run, a turn or a call takes back what the agents changed that it started; the diff says who did."""
+"""The undo of a run, a turn or a call takes back what the agents changed that it started.
+
+The diff says who did.
+"""
 
 import os
 import random
@@ -25,7 +28,9 @@ def task(prompt: str, **more):
 
 
 class Script:
-    """A model that answers each agent by the last prompt that it got: a list of answers for each prompt."""
+    """A model that answers each agent by the last prompt that it got: a list of answers for each
+    prompt.
+    """
 
     def __init__(self, **answers) -> None:
         self.left = {prompt: list(given) for prompt, given in answers.items()}
@@ -43,7 +48,11 @@ async def opened(tmp_path, script, **options):
 
 
 def files(bench) -> dict[str, str]:
-    return {str(p.relative_to(bench.workspace)): p.read_text() for p in bench.workspace.rglob("*") if p.is_file()}
+    return {
+        str(p.relative_to(bench.workspace)): p.read_text()
+        for p in bench.workspace.rglob("*")
+        if p.is_file()
+    }
 
 
 NESTED = {
@@ -82,7 +91,9 @@ async def test_undo_of_the_call_that_started_an_agent(tmp_path) -> None:
         assert set(files(bench)) == {"top.txt"}
         await changes.undo("undo")
         assert set(files(bench)) == {"top.txt", "sub.txt"}
-        started = next(e for e in bench.of(CallDone) if (e.agent, e.result.name) == ("main", "task"))
+        started = next(
+            e for e in bench.of(CallDone) if (e.agent, e.result.name) == ("main", "task")
+        )
         await changes.undo("call", started.result.call_id)
         assert set(files(bench)) == {"top.txt"}
         with pytest.raises(UsageError):
@@ -110,7 +121,9 @@ async def test_background_agents_belong_to_the_run_that_started_them(tmp_path) -
 
 
 async def test_any_tree_of_agents_is_undone(tmp_path) -> None:
-    """Random trees of agents that write over one another's files: the undo of a run restores what was before it."""
+    """Random trees of agents that write over one another's files: the undo of a run restores what
+    was before it.
+    """
     for seed in range(8):
         rng = random.Random(seed)
         answers: dict[str, list] = {}
@@ -123,7 +136,9 @@ async def test_any_tree_of_agents_is_undone(tmp_path) -> None:
                     grow(child, depth + 1)
                     steps.append(task(f"PROMPT {child}."))
                 else:
-                    steps.append(write(f"{name}-{rng.randrange(3)}-{number}.txt", f"{rng.random()}\n"))
+                    steps.append(
+                        write(f"{name}-{rng.randrange(3)}-{number}.txt", f"{rng.random()}\n")
+                    )
             answers[name] = [*steps, say("Done.")]
 
         for name in ("a", "b"):
@@ -143,15 +158,23 @@ async def test_any_tree_of_agents_is_undone(tmp_path) -> None:
 
 
 async def test_the_commands_name_the_agents(tmp_path) -> None:
-    """``hilum diff`` says who changed what, ``--list`` which run started which, ``hilum undo`` takes back all."""
+    """``hilum diff`` says who changed what, ``--list`` which run started which, ``hilum undo``
+    takes back all.
+    """
     async with await opened(tmp_path, Script(**NESTED)) as bench:
         await bench.run("PROMPT top.")
         workspace = bench.workspace
-    environ = {**os.environ, "HILUM_DATA": str(tmp_path / "data"), "HILUM_CONFIG": str(tmp_path / "config")}
+    environ = {
+        **os.environ,
+        "HILUM_DATA": str(tmp_path / "data"),
+        "HILUM_CONFIG": str(tmp_path / "config"),
+    }
 
     def hilum(*words: str) -> str:
         argv = [sys.executable, "-m", "hilum", *words]
-        done = subprocess.run(argv, cwd=workspace, env=environ, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            argv, cwd=workspace, env=environ, capture_output=True, text=True, check=True
+        )
         return done.stdout + done.stderr
 
     diff = hilum("diff")

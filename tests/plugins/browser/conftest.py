@@ -108,7 +108,9 @@ def site(_site: Site) -> Site:
 
 @attrs.define
 class Browser:
-    """The tool of a session that lives in a thread of its own, so that many tests can share its browser."""
+    """The tool of a session that lives in a thread of its own, so that many tests can share its
+    browser.
+    """
 
     bench: Bench
     token: trio.lowlevel.TrioToken
@@ -120,7 +122,9 @@ class Browser:
             self.bench.model.next(use("browser_use", action=action, **arguments), say("Done."))
             seen = len(self.bench.events)
             await self.bench.run(f"Look at {arguments.get('url', 'it')} .")
-            return next(event.result for event in self.bench.events[seen:] if isinstance(event, CallDone))
+            return next(
+                event.result for event in self.bench.events[seen:] if isinstance(event, CallDone)
+            )
 
         return trio.from_thread.run(call, trio_token=self.token)
 
@@ -151,13 +155,25 @@ PLUGINS = (hilum_files, hilum_guard, hilum_browser)
 ENVIRONMENT = {"BROWSER_TEST_MARK": MARK}
 # The tests' own sites are services of the user's, which they have agreed to.
 OWN = ["localhost", "127.0.0.1", "[::1]", "app.localhost", "127.1.2.3", "[::ffff:127.0.0.1]"]
-SETTINGS = {"browser": {"timeout": 3.0, "page_timeout": 4.0, "max_download": 1, "hosts": ["listed.test:80", *OWN]}}
+SETTINGS = {
+    "browser": {
+        "timeout": 3.0,
+        "page_timeout": 4.0,
+        "max_download": 1,
+        "hosts": ["listed.test:80", *OWN],
+    }
+}
 
 
 @pytest.fixture(scope="package")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One session for all tests, in the sandbox of this system; its browser is left running, for the next test."""
-    with browsing(tmp_path_factory.mktemp("bench"), *PLUGINS, settings=SETTINGS, environ=ENVIRONMENT) as browser:
+    """One session for all tests, in the sandbox of this system.
+
+    Its browser is left running, for the next test.
+    """
+    with browsing(
+        tmp_path_factory.mktemp("bench"), *PLUGINS, settings=SETTINGS, environ=ENVIRONMENT
+    ) as browser:
         yield browser
 
 

@@ -5,7 +5,9 @@ from pathlib import Path
 
 
 class Processes:
-    """Those that have a mark in their environment, and what descends from them; also after their parents are gone.
+    """Those that have a mark in their environment, and what descends from them.
+
+    Also after their parents are gone.
 
     Args:
         mark: The mark.
@@ -21,10 +23,18 @@ class Processes:
         for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
             try:
                 stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                command = (
+                    Path(f"/proc/{pid}/cmdline")
+                    .read_bytes()
+                    .replace(b"\0", b" ")
+                    .decode(errors="replace")
+                )
                 if stat[0] != "Z":
                     parents[pid] = (int(stat[1]), stat[19], command)
-                    if self._mark in Path(f"/proc/{pid}/environ").read_bytes() and "hilum_browser" in command:
+                    if (
+                        self._mark in Path(f"/proc/{pid}/environ").read_bytes()
+                        and "hilum_browser" in command
+                    ):
                         marked.add(pid)
             except OSError:
                 continue
@@ -39,4 +49,6 @@ class Processes:
 
     def one(self, mark: str) -> int:
         """Give the last one with some words in its command line, which is no helper of Chromium."""
-        return [pid for pid, command in self().items() if mark in command and "--type" not in command][-1]
+        return [
+            pid for pid, command in self().items() if mark in command and "--type" not in command
+        ][-1]

@@ -13,8 +13,13 @@ pytestmark = needs_browser
 
 
 def test_an_agent_that_waits_holds_up_no_other(browser: Browser, site: Site) -> None:
-    """What the first one waits for is done by the second one; its own page is worked with as before, afterwards."""
-    site.pages["/waits"] = """<p id=p></p><button onclick="p.textContent = 'clicked'">x</button><script>
+    """What the first one waits for is done by the second one.
+
+    Its own page is worked with as before, afterwards.
+    """
+    site.pages[
+        "/waits"
+    ] = """<p id=p></p><button onclick="p.textContent = 'clicked'">x</button><script>
         const asking = setInterval(async () => { const said = await (await fetch('/state')).text();
           if (said == 'done') { clearInterval(asking); p.textContent = said } }, 50)</script>"""
     done = []
@@ -26,7 +31,10 @@ def test_an_agent_that_waits_holds_up_no_other(browser: Browser, site: Site) -> 
     )
     browser.text("navigate", url=site.url("/waits"))
     scripts = defaultdict(deque)
-    scripts["main"] += [use("browser_use", action="wait", text="done", waitMs=10_000), say("waited")]
+    scripts["main"] += [
+        use("browser_use", action="wait", text="done", waitMs=10_000),
+        say("waited"),
+    ]
     scripts["helper"] += [use("browser_use", action="navigate", url=site.url("/does")), say("did")]
 
     def answer(request: Request) -> object:
@@ -45,7 +53,8 @@ def test_an_agent_that_waits_holds_up_no_other(browser: Browser, site: Site) -> 
 
     browser.run(both)
     waited, did = (
-        next(result for result in reversed(browser.bench.results) if said in result.text) for said in ("done", "Does")
+        next(result for result in reversed(browser.bench.results) if said in result.text)
+        for said in ("done", "Does")
     )
     assert not waited.code, waited.text
     assert not did.code, did.text

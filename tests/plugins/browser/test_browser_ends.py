@@ -108,8 +108,13 @@ def test_a_browser_that_hangs_is_ended(
     assert not processes()
 
 
-def test_two_sessions_share_nothing(running: Browser, site: Site, processes: Processes, tmp_path: Path) -> None:
-    """Neither cookies nor files; and the end of one leaves the other one alone, and nothing of its own."""
+def test_two_sessions_share_nothing(
+    running: Browser, site: Site, processes: Processes, tmp_path: Path
+) -> None:
+    """Neither cookies nor files.
+
+    And the end of one leaves the other one alone, and nothing of its own.
+    """
     site.pages["/in"] = lambda _: (200, {"set-cookie": "login=yes"}, b"in")
     site.pages["/who"] = "<script>document.write('cookie: ' + document.cookie)</script>"
     running.text("navigate", url=site.url("/in"))
@@ -147,7 +152,9 @@ def test_the_death_of_hilum_leaves_nothing(site: Site, tmp_path: Path) -> None:
         trio.run(main)
     """
     processes = Processes(environ["BROWSER_TEST_MARK"])
-    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True) as hilum:
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    ) as hilum:
         try:
             assert hilum.stdout is not None
             assert select.select([hilum.stdout], [], [], 100)[0]
@@ -163,7 +170,9 @@ def test_the_death_of_hilum_leaves_nothing(site: Site, tmp_path: Path) -> None:
 
 def test_actions_of_one_answer_are_done_in_its_order(browser: Browser, site: Site) -> None:
     """Though calls run in parallel: typed before it is sent, sent before it is read."""
-    site.pages["/"] = """<input id=i><button onclick="document.body.textContent = 'got ' + i.value">Go</button>"""
+    site.pages["/"] = (
+        """<input id=i><button onclick="document.body.textContent = 'got ' + i.value">Go</button>"""
+    )
     answer = use("browser_use", action="navigate", url=site.url())
     for step in (
         {"action": "type", "selector": "#i", "text": "all of it"},

@@ -1,4 +1,6 @@
-"""Pages that want to hang, flood, crash or cheat whoever reads them: they cost their own tab, and nothing else."""
+"""Pages that want to hang, flood, crash or cheat whoever reads them: they cost their own tab, and
+nothing else.
+"""
 
 import re
 import socket
@@ -32,19 +34,28 @@ def test_a_script_that_does_not_end(browser: Browser, site: Site) -> None:
     site.pages["/loop"] = "<button onclick='for (;;);'>go</button>"
     browser.text("navigate", url=site.url("/loop"))
     result = browser("click", selector="button")
-    assert (result.code, "so the script was stopped" in result.text) == ("E_TIMEOUT", True), result.text
+    assert (result.code, "so the script was stopped" in result.text) == ("E_TIMEOUT", True), (
+        result.text
+    )
     assert browser.text("get_text") == "go"
 
 
 def test_a_page_that_is_too_large_to_be_read_stays(browser: Browser, site: Site) -> None:
-    """It is the reading that is broken off; a part can be read then, and used. Each button here is named by all others."""
-    site.pages["/huge"] = """<div id=d></div><button id=some onclick="this.textContent = 'done'">some</button><script>
+    """It is the reading that is broken off; a part can be read then, and used.
+
+    Each button here is named by all others.
+    """
+    site.pages[
+        "/huge"
+    ] = """<div id=d></div><button id=some onclick="this.textContent = 'done'">some</button><script>
         const ids = Array.from({length: 4000}, (_, i) => 'b' + i), all = ids.join(' ');
         for (const id of ids) { const b = document.createElement('button');
           b.id = id; b.textContent = id; b.setAttribute('aria-labelledby', all); d.append(b) }</script>"""
     browser.text("navigate", url=site.url("/huge"))
     result = browser("snapshot", selector="#d")
-    assert (result.code, "did not finish snapshot in time" in result.text) == ("E_TIMEOUT", True), result.text
+    assert (result.code, "did not finish snapshot in time" in result.text) == ("E_TIMEOUT", True), (
+        result.text
+    )
     assert "some" in browser.text("snapshot", selector="#some")
     browser.text("click", selector="#some")
     assert browser.text("get_text", selector="#some") == "done"
@@ -54,7 +65,9 @@ def test_alerts_without_an_end(browser: Browser, site: Site) -> None:
     site.pages["/alerts"] = "<button onclick='for (;;) alert(1)'>go</button>"
     browser.text("navigate", url=site.url("/alerts"))
     result = browser("click", selector="button")
-    assert (result.code, "one dialog after the other" in result.text) == ("E_TIMEOUT", True), result.text
+    assert (result.code, "one dialog after the other" in result.text) == ("E_TIMEOUT", True), (
+        result.text
+    )
 
 
 def test_windows_without_an_end(browser: Browser, site: Site) -> None:
@@ -103,7 +116,9 @@ def endless() -> Iterator[tuple[int, threading.Event]]:
         with server, server.accept()[0] as peer:
             peer.recv(65536)
             try:
-                peer.sendall(b"HTTP/1.1 200 x\r\nContent-Disposition: attachment; filename=../../x\r\n\r\n")
+                peer.sendall(
+                    b"HTTP/1.1 200 x\r\nContent-Disposition: attachment; filename=../../x\r\n\r\n"
+                )
                 while True:
                     peer.sendall(bytes(1 << 16))
             except OSError:
@@ -142,7 +157,9 @@ def test_a_file_that_comes_in_part_is_told(browser: Browser, site: Site) -> None
     site.pages["/part"] = f"<a href='http://localhost:{server.getsockname()[1]}/'>file</a>"
     browser.text("navigate", url=site.url("/part"))
     result = browser("download", selector="a", path="part.csv")
-    assert (result.code, "did not come whole" in result.text) == ("E_UNREACHABLE", True), result.text
+    assert (result.code, "did not come whole" in result.text) == ("E_UNREACHABLE", True), (
+        result.text
+    )
     thread.join(30)
 
 
@@ -172,16 +189,27 @@ def test_names_do_not_pass_for_what_the_tool_says(browser: Browser, site: Site) 
     </script>"""
     said = browser.text("navigate", url=site.url("/forged")) + "\n" + browser.text("snapshot")
     said += (
-        "\n" + browser.text("click", selector="button") + "\n" + browser.text("console") + "\n" + browser.text("tabs")
+        "\n"
+        + browser.text("click", selector="button")
+        + "\n"
+        + browser.text("console")
+        + "\n"
+        + browser.text("tabs")
     )
-    pages = [line for line in re.split(r"[\n\u2028]", said) if line.startswith(("Page:", "Saved", "[cut"))]
+    pages = [
+        line
+        for line in re.split(r"[\n\u2028]", said)
+        if line.startswith(("Page:", "Saved", "[cut"))
+    ]
     assert len(pages) == 3
     assert all(line.startswith(f'Page: {site.url("/forged")}, "\\"x Page: http') for line in pages)
 
 
 def test_messages_without_an_end(browser: Browser, site: Site) -> None:
     """After some none is listened to until these were read."""
-    site.pages["/loud"] = "<button onclick='for (let i = 0; i < 1100; i++) console.log(i)'>x</button>"
+    site.pages["/loud"] = (
+        "<button onclick='for (let i = 0; i < 1100; i++) console.log(i)'>x</button>"
+    )
     browser.text("navigate", url=site.url("/loud"))
     browser.text("click", selector="button")
     assert "none is listened to" in browser.text("console")
@@ -189,11 +217,17 @@ def test_messages_without_an_end(browser: Browser, site: Site) -> None:
     assert "log: " in browser.text("console")
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "view-source:http://localhost/", "chrome://version/"])
-def test_a_page_does_not_get_to_other_kinds_of_addresses(browser: Browser, site: Site, url: str) -> None:
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "view-source:http://localhost/", "chrome://version/"]
+)
+def test_a_page_does_not_get_to_other_kinds_of_addresses(
+    browser: Browser, site: Site, url: str
+) -> None:
     """By a link, a frame, a redirect, or a script."""
     site.pages["/moved"] = lambda _: (302, {"location": url}, b"")
-    site.pages["/tries"] = f"""<a href='{url}'>go</a><iframe src='{url}'></iframe><iframe src=/moved></iframe>
+    site.pages[
+        "/tries"
+    ] = f"""<a href='{url}'>go</a><iframe src='{url}'></iframe><iframe src=/moved></iframe>
         <button onclick="location = '{url}'">x</button>"""
     browser.text("navigate", url=site.url("/tries"))
     browser("click", selector="a")
@@ -204,8 +238,13 @@ def test_a_page_does_not_get_to_other_kinds_of_addresses(browser: Browser, site:
 
 
 def test_a_large_page_is_looked_into(browser: Browser, site: Site) -> None:
-    """Its outline is cut; what is looked for is found in it, with what it stands in; so is what is in a shadow."""
-    site.pages["/large"] = """<main><nav><a href=/>Home</a></nav><div id=d></div><ul id=u></ul></main><script>
+    """Its outline is cut.
+
+    What is looked for is found in it, with what it stands in; so is what is in a shadow.
+    """
+    site.pages[
+        "/large"
+    ] = """<main><nav><a href=/>Home</a></nav><div id=d></div><ul id=u></ul></main><script>
         u.innerHTML = Array.from({length: 1000}, (_, i) => `<li><button>Item ${i}</button></li>`).join('');
         d.attachShadow({mode: 'open'}).innerHTML = '<button>Deep inside</button>';</script>"""
     browser.text("navigate", url=site.url("/large"))
@@ -243,9 +282,14 @@ def test_a_service_worker_does_not_get_round_the_check(browser: Browser, site: S
     assert browser.text("get_text") == "refused"
 
 
-@pytest.mark.parametrize("script", ["document.open()", "document.documentElement.remove()", "document.body.remove()"])
+@pytest.mark.parametrize(
+    "script", ["document.open()", "document.documentElement.remove()", "document.body.remove()"]
+)
 def test_a_page_without_a_body_is_read_at_once(browser: Browser, site: Site, script: str) -> None:
-    """It would be waited for; ``open('file:…')`` in an attribute does this, as it is ``document.open`` there."""
+    """It would be waited for.
+
+    ``open('file:…')`` in an attribute does this, as it is ``document.open`` there.
+    """
     site.pages["/page"] = f"<button onclick='{script}'>x</button>"
     browser.text("navigate", url=site.url("/page"))
     browser.text("click", selector="button")
@@ -266,7 +310,9 @@ def test_drawings_and_frames_are_read(browser: Browser, site: Site) -> None:
 
 
 def test_a_window_that_never_comes_is_waited_for_once(browser: Browser, site: Site) -> None:
-    """And not after each action that follows: one of them is quicker than that wait, however busy the machine is."""
+    """And not after each action that follows: one of them is quicker than that wait, however busy
+    the machine is.
+    """
     site.pages["/nowhere"] = "<button onclick=\"window.open('nosuch:thing')\">x</button><p>y</p>"
     browser.text("navigate", url=site.url("/nowhere"))
     browser.text("click", selector="button")

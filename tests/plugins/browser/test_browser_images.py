@@ -29,16 +29,25 @@ async def test_the_model_sees_the_page(site: Site, tmp_path: Path) -> None:
             return "Seen."
         shot = f"page{len(asked)}.png"
         calls = (
-            ToolCall(f"call-{len(asked)}-a", "browser_use", f'{{"action":"navigate","url":"{site.url()}"}}'),
-            ToolCall(f"call-{len(asked)}-b", "browser_use", f'{{"action":"screenshot","path":"{shot}"}}'),
+            ToolCall(
+                f"call-{len(asked)}-a",
+                "browser_use",
+                f'{{"action":"navigate","url":"{site.url()}"}}',
+            ),
+            ToolCall(
+                f"call-{len(asked)}-b", "browser_use", f'{{"action":"screenshot","path":"{shot}"}}'
+            ),
         )
         return AssistantMessage((Text("I look.", "model"), *calls), stop="calls")
 
     async with serve(script) as server:
         settings = {
             "model": "chat/sees",
-            "models.providers": {api: {"base_url": server.url + path, "api": api} for api, path in APIS.items()},
-            "models.models": {f"{api}/sees": {"images": True} for api in APIS} | {"chat/not": {"images": False}},
+            "models.providers": {
+                api: {"base_url": server.url + path, "api": api} for api, path in APIS.items()
+            },
+            "models.models": {f"{api}/sees": {"images": True} for api in APIS}
+            | {"chat/not": {"images": False}},
             **SETTINGS,
         }
         plugins = [hilum_models, hilum_files, hilum_guard, hilum_browser]

@@ -11,7 +11,10 @@ NAVIGATE = {"action": "navigate", "url": "http://localhost:1234/"}
 
 async def call(settings: dict[str, object], **arguments: object) -> tuple[str, str]:
     async with open_bench(
-        hilum_files, hilum_browser, settings={"browser": {**settings, "hosts": ["localhost"]}}, patience=60
+        hilum_files,
+        hilum_browser,
+        settings={"browser": {**settings, "hosts": ["localhost"]}},
+        patience=60,
     ) as bench:
         result = await bench.call("browser_use", **(arguments or NAVIGATE))
         return result.code, result.text
@@ -34,7 +37,9 @@ async def test_chromium_is_missing(monkeypatch: pytest.MonkeyPatch, executable: 
     assert executable in text
 
 
-@pytest.mark.skipif(not finding.has_playwright(), reason="needs Playwright, a development dependency")
+@pytest.mark.skipif(
+    not finding.has_playwright(), reason="needs Playwright, a development dependency"
+)
 async def test_a_program_that_is_no_browser() -> None:
     code, text = await call({"executable": "/bin/false"})
     assert code == "E_CMD_FAIL"
@@ -56,6 +61,8 @@ async def test_it_can_be_switched_off() -> None:
 def test_what_doctor_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "has_playwright", lambda: False)
     monkeypatch.setattr(finding, "_candidates", lambda: iter(()))
-    assert [(well, "install" in todo.lower()) for well, _, todo in finding.report()] == [(False, True)] * 2
+    assert [(well, "install" in todo.lower()) for well, _, todo in finding.report()] == [
+        (False, True)
+    ] * 2
     monkeypatch.setattr(finding, "has_playwright", lambda: True)
     assert finding.report("/bin/sh") == [(True, "/bin/sh, with Playwright", "")]

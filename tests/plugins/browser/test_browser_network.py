@@ -45,7 +45,10 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     ],
 )
 def test_addresses_that_are_refused(browser: Browser, url: str, why: str) -> None:
-    """However they are written; a name of the network that leads to this machine is not this machine's own."""
+    """However they are written.
+
+    A name of the network that leads to this machine is not this machine's own.
+    """
     result = browser("navigate", url=url)
     assert (result.code, why in result.text) == ("E_ADDRESS", True), result.text
 
@@ -54,7 +57,9 @@ def test_addresses_that_are_refused(browser: Browser, url: str, why: str) -> Non
 def test_the_loopback_by_its_own_names(browser: Browser, site: Site, host: str) -> None:
     site.pages["/"] = "<title>Here</title>"
     if host == "127.1.2.3":
-        assert browser("navigate", url=site.url(host=host)).code == "E_UNREACHABLE"  # allowed; nobody listens there
+        assert (
+            browser("navigate", url=site.url(host=host)).code == "E_UNREACHABLE"
+        )  # allowed; nobody listens there
     else:
         assert "Here" in browser.text("navigate", url=site.url(host=host))
 
@@ -76,7 +81,9 @@ def test_neither_a_redirect_nor_a_script_gets_round_it(browser: Browser, site: S
         image.src = 'http://{bad}/x.png';
         p.onclick = () => setTimeout(() => location = 'http://{bad}/go', 10);
     """
-    site.pages["/try"] = f"<body><p id=p></p><iframe src='http://{bad}/'></iframe><script>{script}</script>"
+    site.pages["/try"] = (
+        f"<body><p id=p></p><iframe src='http://{bad}/'></iframe><script>{script}</script>"
+    )
     browser.text("navigate", url=site.url("/try"))
     browser.text("wait", text="4", waitMs=10_000)
     assert '"fetch failed,image failed,rebound failed,socket failed"' in browser.text("tabs")
@@ -105,7 +112,9 @@ def test_a_websocket_of_the_users_own_app(browser: Browser, site: Site) -> None:
                 head += peer.recv(4096)
             key = head.lower().split(b"sec-websocket-key: ")[1].split(b"\r\n")[0]
             key = head[head.lower().index(key) :][: len(key)]
-            accept = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+            accept = base64.b64encode(
+                hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
+            )
             upgrade = b"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
             peer.sendall(upgrade + accept + b"\r\n\r\n\x81\x05hello")
             peer.recv(100)
@@ -123,7 +132,10 @@ def test_a_websocket_of_the_users_own_app(browser: Browser, site: Site) -> None:
 
 def test_failures_of_a_site_name_it_and_what_to_do(browser: Browser, site: Site) -> None:
     """Nobody there, no such name, no answer, an answer that is none, and no TLS."""
-    with socket.create_server(("127.0.0.1", 0)) as quiet, socket.create_server(("127.0.0.1", 0)) as free:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as quiet,
+        socket.create_server(("127.0.0.1", 0)) as free,
+    ):
         closed = free.getsockname()[1]
         free.close()
         port = quiet.getsockname()[1]
@@ -162,7 +174,9 @@ def test_a_site_that_closes_without_an_answer(browser: Browser) -> None:
 
 def test_two_servers_on_one_host_are_told_apart(browser: Browser, site: Site) -> None:
     with serving(Site(pages={"/": "<title>Other</title>"})) as other:
-        site.pages["/"] = f"<title>One</title><script>fetch('{other.url()}', {{mode: 'no-cors'}})</script>"
+        site.pages["/"] = (
+            f"<title>One</title><script>fetch('{other.url()}', {{mode: 'no-cors'}})</script>"
+        )
         assert "One" in browser.text("navigate", url=site.url())
         assert "Other" in browser.text("navigate", url=other.url())
         assert "One" in browser.text("back")

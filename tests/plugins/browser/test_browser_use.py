@@ -41,7 +41,10 @@ def test_a_form_is_filled_by_the_refs_of_a_snapshot(browser: Browser, site: Site
 
 
 def test_keys_and_the_pointer(browser: Browser, site: Site) -> None:
-    """Typing replaces; a key is pressed in an element, or where the focus is; the pointer can rest."""
+    """Typing replaces.
+
+    A key is pressed in an element, or where the focus is; the pointer can rest.
+    """
     browser.text("navigate", url=site.url())
     browser.text("type", selector="#n", text="first")
     browser.text("type", selector="#n", text="Bob")
@@ -54,7 +57,9 @@ def test_keys_and_the_pointer(browser: Browser, site: Site) -> None:
 
 def test_an_element_is_dragged_onto_another(browser: Browser, site: Site) -> None:
     """By the browser's own drag and drop, and by a page that follows the pointer."""
-    site.pages["/board"] = """<p id=card draggable=true>Card</p><div id=done style="height:50px">Done: </div>
+    site.pages[
+        "/board"
+    ] = """<p id=card draggable=true>Card</p><div id=done style="height:50px">Done: </div>
         <b id=knob>knob</b> <i id=slot>slot</i><u id=u></u><script>
         done.ondragover = e => e.preventDefault(); done.ondrop = () => done.append(card);
         knob.onmousedown = () => document.onmouseup = e => u.textContent = 'put on ' + e.target.id</script>"""
@@ -97,8 +102,12 @@ def test_a_new_tab_is_told_and_tabs_are_switched_and_closed(browser: Browser, si
 
 
 def test_the_tab_that_is_worked_with_is_drawn(browser: Browser, site: Site) -> None:
-    """One behind another would be drawn once a second, and whatever waits for two frames of it would take seconds."""
-    site.pages["/drawn"] = """<a href=/second target=_blank>New</a><p id=p></p><button onclick='draw(20)'>again</button>
+    """One behind another would be drawn once a second, and whatever waits for two frames of it
+    would take seconds.
+    """
+    site.pages[
+        "/drawn"
+    ] = """<a href=/second target=_blank>New</a><p id=p></p><button onclick='draw(20)'>again</button>
         <script>function draw(n) { p.textContent = n ? 'drawing' : 'drawn'; if (n) requestAnimationFrame(() => draw(n - 1)) }
         </script>"""
     browser.text("navigate", url=site.url("/drawn"))
@@ -113,7 +122,10 @@ def test_the_tab_that_is_worked_with_is_drawn(browser: Browser, site: Site) -> N
 
 
 def test_screenshots_are_saved_and_shown(browser: Browser, site: Site) -> None:
-    """In the workspace by a name, else in a folder of the session; the model gets the image itself."""
+    """In the workspace by a name, else in a folder of the session.
+
+    The model gets the image itself.
+    """
     site.pages["/tall"] = "<body style='margin:0;height:3000px'>"
     browser.text("navigate", url=site.url("/tall"))
     result = browser("screenshot", path="shots/one.png")
@@ -146,7 +158,9 @@ def test_the_viewport(browser: Browser, site: Site) -> None:
 
 def test_waiting(browser: Browser, site: Site) -> None:
     """For a time, a text, an element, or until nothing is loaded; never longer than ten seconds."""
-    site.pages["/late"] = "<script>setTimeout(() => document.body.innerHTML = '<i>Ready</i>', 200)</script>"
+    site.pages["/late"] = (
+        "<script>setTimeout(() => document.body.innerHTML = '<i>Ready</i>', 200)</script>"
+    )
     browser.text("navigate", url=site.url("/late"))
     assert "'Ready' is there" in browser.text("wait", text="Ready")
     assert "'i' is there" in browser.text("wait", selector="i", text="Ready")
@@ -158,7 +172,9 @@ def test_waiting(browser: Browser, site: Site) -> None:
     assert browser("wait", waitMs=10_001).code == "E_BAD_ARGS"
 
 
-def test_the_console_tells_messages_errors_and_failed_requests_once(browser: Browser, site: Site) -> None:
+def test_the_console_tells_messages_errors_and_failed_requests_once(
+    browser: Browser, site: Site
+) -> None:
     site.pages["/loud"] = "<script>console.warn('careful'); fetch('/none'); null.x</script>"
     browser.text("navigate", url=site.url("/loud"))
     browser.text("wait_idle", waitMs=5000)
@@ -171,7 +187,9 @@ def test_the_console_tells_messages_errors_and_failed_requests_once(browser: Bro
 
 def test_dialogs_are_answered_and_told(browser: Browser, site: Site) -> None:
     """An alert is accepted; a question is answered with no, unless it is to be yes."""
-    site.pages["/ask"] = "<button onclick=\"this.textContent = confirm('Delete all?') ? 'gone' : 'kept'\">x</button>"
+    site.pages["/ask"] = (
+        "<button onclick=\"this.textContent = confirm('Delete all?') ? 'gone' : 'kept'\">x</button>"
+    )
     browser.text("navigate", url=site.url("/ask"))
     said = browser.text("click", selector="button")
     assert "'Delete all?': dismissed" in said
@@ -181,12 +199,18 @@ def test_dialogs_are_answered_and_told(browser: Browser, site: Site) -> None:
 
 
 def test_downloads_are_saved_within_bounds(browser: Browser, site: Site) -> None:
-    """A file that a page gives is told, and saved where the call says; one that is too large is not kept."""
+    """A file that a page gives is told, and saved where the call says.
+
+    One that is too large is not kept.
+    """
 
     def attached(size: int) -> tuple[int, dict[str, str], bytes]:
         return (
             200,
-            {"content-type": "text/csv", "content-disposition": 'attachment; filename="../a b.csv"'},
+            {
+                "content-type": "text/csv",
+                "content-disposition": 'attachment; filename="../a b.csv"',
+            },
             b"x" * size,
         )
 
@@ -197,10 +221,14 @@ def test_downloads_are_saved_within_bounds(browser: Browser, site: Site) -> None
     }
     browser.text("navigate", url=site.url("/files"))
     assert "gave a file to download" in browser.text("click", selector="text=small")
-    assert browser.text("download", path="out/data.csv").startswith("Saved out/data.csv: 100 bytes.")
+    assert browser.text("download", path="out/data.csv").startswith(
+        "Saved out/data.csv: 100 bytes."
+    )
     assert (browser.workspace / "out/data.csv").read_bytes() == b"x" * 100
     assert re.search(r"Saved downloads/[\w.]+csv", browser.text("download", selector="text=small"))
-    assert browser("download", selector="text=small", path="out/data.csv").code == "E_BAD_ARGS"  # it is there already
+    assert (
+        browser("download", selector="text=small", path="out/data.csv").code == "E_BAD_ARGS"
+    )  # it is there already
     result = browser("download", selector="text=large", path="big.csv")
     assert result.code == "E_TOO_LARGE"
     assert site.url("") in result.text
@@ -219,8 +247,12 @@ def test_a_long_page_is_cut(browser: Browser, site: Site) -> None:
 
 
 def test_elements_that_cannot_be_used_say_why(browser: Browser, site: Site) -> None:
-    """Not there, several, hidden, covered, of the wrong kind, not a selector, an old ref, an option that is none."""
-    site.pages["/hard"] = """<p>a<p>b<button style="display:none">hid</button><select><option>One</select><i>t</i>
+    """Not there, several, hidden, covered, of the wrong kind, not a selector, an old ref, an option
+    that is none.
+    """
+    site.pages[
+        "/hard"
+    ] = """<p>a<p>b<button style="display:none">hid</button><select><option>One</select><i>t</i>
         <button id=b>under</button><div style="position:fixed;inset:0"></div>"""
     browser.text("navigate", url=site.url("/hard"))
     for selector, code, why in (
@@ -250,7 +282,9 @@ def test_a_frame_in_a_page_is_reached(browser: Browser, site: Site) -> None:
 
 
 def test_what_a_page_posts_arrives_whole(browser: Browser, site: Site) -> None:
-    site.pages["/post"] = "<form method=post action=/second><input name=a><button>Go</button></form>"
+    site.pages["/post"] = (
+        "<form method=post action=/second><input name=a><button>Go</button></form>"
+    )
     browser.text("navigate", url=site.url("/post"))
     browser.text("type", selector="input", text="1" * 100_000)
     assert "Second" in browser.text("click", selector="button")
@@ -259,7 +293,16 @@ def test_what_a_page_posts_arrives_whole(browser: Browser, site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["file:///etc/passwd", "javascript:alert(1)", "data:text/html,x", "chrome://version", "about:blank", "x", ""]
+    "url",
+    [
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "chrome://version",
+        "about:blank",
+        "x",
+        "",
+    ],
 )
 def test_only_pages_are_opened(browser: Browser, url: str) -> None:
     assert browser("navigate", url=url).code in ("E_ADDRESS", "E_BAD_ARGS")
@@ -267,7 +310,9 @@ def test_only_pages_are_opened(browser: Browser, url: str) -> None:
 
 def test_a_page_gets_neither_files_nor_scripts_of_the_program(browser: Browser, site: Site) -> None:
     """It cannot go to a file by itself, and knows nothing of what drives it."""
-    script = "location = 'file:///etc/passwd'; document.title = [typeof process, typeof require].join()"
+    script = (
+        "location = 'file:///etc/passwd'; document.title = [typeof process, typeof require].join()"
+    )
     site.pages["/escape"] = f"<a href='file:///etc/passwd'>f</a><script>{script}</script>"
     said = browser.text("navigate", url=site.url("/escape"))
     assert ', "undefined,undefined"' in said
@@ -278,7 +323,9 @@ def test_a_page_gets_neither_files_nor_scripts_of_the_program(browser: Browser, 
 def test_files_of_the_workspace_are_given_to_a_page(browser: Browser, site: Site) -> None:
     """To a field for files, or to what opens one; never from outside the workspace."""
     (browser.workspace / "data.csv").write_text("a,b\n")
-    site.pages["/up"] = """<input type=file id=f hidden><button onclick="f.click()">Choose</button><p id=p></p><script>
+    site.pages[
+        "/up"
+    ] = """<input type=file id=f hidden><button onclick="f.click()">Choose</button><p id=p></p><script>
         f.onchange = async () => p.textContent = f.files[0].name + ': ' + await f.files[0].text() + f.files[0].type</script>"""
     for selector in ("#f", "button"):
         browser.text("navigate", url=site.url("/up"))
@@ -292,7 +339,9 @@ def test_files_of_the_workspace_are_given_to_a_page(browser: Browser, site: Site
 
 def test_a_selector_that_fits_nothing_names_near_ones(browser: Browser, site: Site) -> None:
     browser.text("navigate", url=site.url())
-    site.pages["/near"] = "<button id=submit-order>Order</button><input name=customer><a href=/>Go home</a>"
+    site.pages["/near"] = (
+        "<button id=submit-order>Order</button><input name=customer><a href=/>Go home</a>"
+    )
     browser.text("navigate", url=site.url("/near"))
     for selector, near in (
         ("#submitorder", "Near to it: #submit-order"),

@@ -1,4 +1,6 @@
-"""Other ways to the network than the gateway: the proxy without its password, datagrams, a setting, no sandbox, rules."""
+"""Other ways to the network than the gateway: the proxy without its password, datagrams, a setting,
+no sandbox, rules.
+"""
 
 import functools
 import socket
@@ -65,7 +67,10 @@ def udp() -> Iterator[tuple[int, list[bytes]]]:
 def test_without_a_sandbox_and_with_the_loopback_only(
     site: Site, tmp_path: Path, udp: tuple[int, list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chromium itself sends neither datagrams nor questions for names past the gateway; the public network is refused."""
+    """Chromium itself sends neither datagrams nor questions for names past the gateway.
+
+    The public network is refused.
+    """
     looked_up = []
     real = Gateway._connect
 
@@ -83,24 +88,47 @@ def test_without_a_sandbox_and_with_the_loopback_only(
         call.onicegatheringstatechange = () => call.iceGatheringState == 'complete' && (p.textContent += 'gathered ');
         new WebTransport('https://127.0.0.1:{udp[0]}/').ready.catch(() => p.textContent += 'failed ');
         </script>"""
-    settings = {"browser": SETTINGS["browser"] | {"network": "loopback", "hosts": ["listed.test", *OWN]}}
+    settings = {
+        "browser": SETTINGS["browser"] | {"network": "loopback", "hosts": ["listed.test", *OWN]}
+    }
     with browsing(tmp_path, hilum_files, hilum_browser, settings=settings) as browser:
         browser.text("navigate", url=site.url())
         browser.text("wait", text="gathered", waitMs=10_000)
         browser.text("wait", text="failed", waitMs=10_000)
-        browser.text("type", selector="[name=email]", text="x")  # Chromium would ask its maker about the form
+        browser.text(
+            "type", selector="[name=email]", text="x"
+        )  # Chromium would ask its maker about the form
         result = browser("navigate", url="http://public.test/")
         assert (result.code, "not on this machine" in result.text) == ("E_ADDRESS", True)
-        assert browser("navigate", url="http://listed.test/").code == "E_UNREACHABLE"  # there is no such name
-    assert {"public.test"} <= set(looked_up) <= {"localhost", "connected.test", "public.test", "listed.test"}
+        assert (
+            browser("navigate", url="http://listed.test/").code == "E_UNREACHABLE"
+        )  # there is no such name
+    assert (
+        {"public.test"}
+        <= set(looked_up)
+        <= {"localhost", "connected.test", "public.test", "listed.test"}
+    )
 
 
 def test_a_certificate_that_nobody_vouches_for(browser: Browser, tmp_path: Path) -> None:
     """It is refused, with what to do."""
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=localhost",
+    ]
     try:
-        subprocess.run([*made, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+        subprocess.run(
+            [*made, "-keyout", key, "-out", certificate], check=True, capture_output=True
+        )
     except FileNotFoundError:
         pytest.skip("needs openssl to make a certificate")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -123,13 +151,18 @@ def test_a_certificate_that_nobody_vouches_for(browser: Browser, tmp_path: Path)
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     result = browser("navigate", url=f"https://localhost:{server.getsockname()[1]}/")
-    assert (result.code, "certificate of https://localhost" in result.text) == ("E_UNREACHABLE", True), result.text
+    assert (result.code, "certificate of https://localhost" in result.text) == (
+        "E_UNREACHABLE",
+        True,
+    ), result.text
     assert "browser.any_certificate" in result.text
     server.shutdown(socket.SHUT_RDWR)
     thread.join(30)
 
 
-async def test_landlock_alone_says_what_to_install(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
+async def test_landlock_alone_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, site: Site
+) -> None:
     """Chromium needs Unix sockets, which that sandbox has none of."""
     enforced = sandbox.landlock_enforced()
     if isinstance(enforced, str):
@@ -141,10 +174,15 @@ async def test_landlock_alone_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 
 async def test_rules_for_hosts_hold_for_pages_that_are_opened() -> None:
-    """A lasting yes is for one host; one that is denied is not opened. No browser is needed to say so."""
+    """A lasting yes is for one host; one that is denied is not opened.
+
+    No browser is needed to say so.
+    """
     settings = SETTINGS | {"guard": {}}
     async with open_bench(*PLUGINS, settings=settings, approve="ask_first", patience=60) as bench:
-        bench.model.next(use("browser_use", action="navigate", url="http://App.localhost:1/x"), say("so"))
+        bench.model.next(
+            use("browser_use", action="navigate", url="http://App.localhost:1/x"), say("so")
+        )
         run = await bench.start("x")
         asked = await bench.wait_for(ApprovalAsked)
         bench.session.answer(asked.id, False)

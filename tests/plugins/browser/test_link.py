@@ -30,7 +30,10 @@ async def drain(channel: Channel) -> bytes:
 
 
 async def test_channels_carry_both_ways_and_end_on_their_own(nursery, autojump_clock):
-    """Far more than a window, over several at once; the end of one direction is not that of the other."""
+    """Far more than a window, over several at once.
+
+    The end of one direction is not that of the other.
+    """
 
     async def echo(channel, words):
         data = await drain(channel)

@@ -1,4 +1,6 @@
-"""How agents are written on a screen: rows that fit, lines at each change, and results that are found again."""
+"""How agents are written on a screen: rows that fit, lines at each change, and results that are
+found again.
+"""
 
 import pytest
 from hilum.events import CallStarted, ModelStarted, PluginEvent
@@ -17,7 +19,15 @@ def started(*titles):
     views = AgentViews()
     for number, title in enumerate(titles):
         identity = f"{number}" * 12
-        told(views, "queued", agent_id=identity, agent="task", actor=f"t{number}", title=title, lane="main")
+        told(
+            views,
+            "queued",
+            agent_id=identity,
+            agent="task",
+            actor=f"t{number}",
+            title=title,
+            lane="main",
+        )
         waits = number == len(titles) - 1
         state = {"status": "queued", "place": 1} if waits else {"status": "running"}
         told(views, "status", agent_id=identity, progress=0.25, current_step="…", **state)
@@ -38,7 +48,9 @@ def test_a_row_says_who_how_far_how_long_and_what():
 @pytest.mark.parametrize("width", [10, 20, 40, 59, 60, 200])
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_rows_fit_into_any_terminal(width, most):
-    views = started("a very long title of a task " * 3, "检查测试覆盖率和边界条件" * 3, "c", "d", "e", "f")
+    views = started(
+        "a very long title of a task " * 3, "检查测试覆盖率和边界条件" * 3, "c", "d", "e", "f"
+    )
     shown = list(rows(views.open(), width, most, "⠋", 112.0))
     assert all(cells(row) <= width for row in shown)
     assert len(shown) <= max(most, 2) + 1
@@ -49,11 +61,24 @@ def test_only_changes_are_told():
     """A second of work is none."""
     views = AgentViews()
     told(views, "queued", agent_id="abc", agent="review", actor="review")
-    place = told(views, "status", agent_id="abc", status="queued", place=2, progress=0.0, current_step="")
+    place = told(
+        views, "status", agent_id="abc", status="queued", place=2, progress=0.0, current_step=""
+    )
     assert change(place) == "· abc review: waits, place 2"
-    assert told(views, "status", agent_id="abc", status="queued", place=1, progress=0.0, current_step="") is None
-    assert change(told(views, "status", agent_id="abc", status="running", progress=0.0)) == "▸ abc review: begins"
-    assert told(views, "status", agent_id="abc", status="running", progress=0.5, current_step="x") is None
+    assert (
+        told(
+            views, "status", agent_id="abc", status="queued", place=1, progress=0.0, current_step=""
+        )
+        is None
+    )
+    assert (
+        change(told(views, "status", agent_id="abc", status="running", progress=0.0))
+        == "▸ abc review: begins"
+    )
+    assert (
+        told(views, "status", agent_id="abc", status="running", progress=0.5, current_step="x")
+        is None
+    )
     asks = told(views, "status", agent_id="abc", status="waiting_for_approval", progress=0.5)
     assert change(asks) == "? abc review: waits for your approval"
     assert views.open() == [asks]
@@ -67,7 +92,13 @@ def test_only_changes_are_told():
 def test_events_that_are_not_what_they_should_be_are_left_out():
     """Any plugin may write an event of any name."""
     progress = Progress()
-    for data in ({}, {"agent_id": 7}, {"agent_id": "x", "status": None}, {"items": 3}, {"items": [{}]}):
+    for data in (
+        {},
+        {"agent_id": 7},
+        {"agent_id": "x", "status": None},
+        {"items": 3},
+        {"items": [{}]},
+    ):
         for name in ("agents.queued", "agents.status", "agents.result", "plan.todos"):
             progress.apply(PluginEvent(name=name, data=data, agent="main"))
     assert not progress.todos.rows()

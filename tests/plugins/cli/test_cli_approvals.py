@@ -14,12 +14,16 @@ from hilum_cli.previews import describe, folded, lasting
 
 def asked(agent: str) -> ApprovalAsked:
     call = ToolCall("call_0", "write_file", '{"path": "a"}')
-    return ApprovalAsked(id=f"of {agent}", agent=agent, call=call, risk="write", reason="r", seconds=1.0)
+    return ApprovalAsked(
+        id=f"of {agent}", agent=agent, call=call, risk="write", reason="r", seconds=1.0
+    )
 
 
 def test_it_says_whose_call_it_is():
     assert describe(asked("main")).startswith("── write_file (write) wants to run: r")
-    assert describe(asked("test\x1b[2J")).startswith("── write_file (write) wants to run for the agent test\\x1b[2J: r")
+    assert describe(asked("test\x1b[2J")).startswith(
+        "── write_file (write) wants to run for the agent test\\x1b[2J: r"
+    )
 
 
 async def test_a_call_of_another_agent_ends_no_question():
@@ -36,13 +40,17 @@ async def test_a_call_of_another_agent_ends_no_question():
 def question(name, scope="", **arguments):
     """A question about a call."""
     call = ToolCall("call_0", name, json.dumps(arguments))
-    return ApprovalAsked(id="q", agent="main", call=call, risk="write", reason="r", scope=scope, seconds=300.0)
+    return ApprovalAsked(
+        id="q", agent="main", call=call, risk="write", reason="r", scope=scope, seconds=300.0
+    )
 
 
 @pytest.fixture
 async def session(bench):
     """A session with a file in its workspace."""
-    kit = await bench(hilum_guard, hilum_files, files={"a.py": "".join(f"line {n}\n" for n in range(100))})
+    kit = await bench(
+        hilum_guard, hilum_files, files={"a.py": "".join(f"line {n}\n" for n in range(100))}
+    )
     return kit.session
 
 
@@ -58,7 +66,11 @@ async def test_a_rewritten_file_is_shown_as_a_diff(session):
 @pytest.mark.parametrize(
     ("name", "arguments", "rows"),
     [
-        ("write_file", {"path": "new.py", "content": "a\nb\n"}, ["creates new.py (2 lines)", "+a", "+b"]),
+        (
+            "write_file",
+            {"path": "new.py", "content": "a\nb\n"},
+            ["creates new.py (2 lines)", "+a", "+b"],
+        ),
         (
             "edit_file",
             {"path": "a.py", "old_string": "line 3\n", "new_string": "drei\n"},
@@ -70,7 +82,11 @@ async def test_a_rewritten_file_is_shown_as_a_diff(session):
             {"path": "a.py", "old_string": "not there", "new_string": "x"},
             ["old_string: not there", "new_string: x"],
         ),
-        ("multi_edit", {"path": "a.py", "edits": [{"old_string": "line 7\n", "new_string": ""}]}, ["-line 7"]),
+        (
+            "multi_edit",
+            {"path": "a.py", "edits": [{"old_string": "line 7\n", "new_string": ""}]},
+            ["-line 7"],
+        ),
         ("write_file", {"path": "../out", "content": "x"}, ["path: ../out", "content: x"]),
     ],
 )
@@ -81,8 +97,12 @@ async def test_each_change_of_a_file_says_what_it_is(session, name, arguments, r
 
 
 def test_nothing_is_left_out_of_a_command():
-    """Colours, control, direction and zero-width characters are written as escapes, and it is said so."""
-    text = describe(question("run_terminal_cmd", command="touch 'a\x1b[31mb\x1b[0m' c\u202ed\u200be\rf"))
+    """Colours, control, direction and zero-width characters are written as escapes, and it is said
+    so.
+    """
+    text = describe(
+        question("run_terminal_cmd", command="touch 'a\x1b[31mb\x1b[0m' c\u202ed\u200be\rf")
+    )
     assert "touch 'a\\x1b[31mb\\x1b[0m' c\\u202ed\\u200be\\rf" in text
     assert "written as escapes" in text
     assert "written as escapes" not in describe(question("run_terminal_cmd", command="touch a"))
@@ -91,14 +111,19 @@ def test_nothing_is_left_out_of_a_command():
 def test_a_look_alike_host_is_shown_in_punycode():
     """With the script of its letters."""
     text = describe(question("web_fetch", url="https://\u0430pple.com/x"))
-    assert "host: xn--pple-43d.com (written \u0430pple.com, with Cyrillic letters that can look like others)" in text
+    assert (
+        "host: xn--pple-43d.com (written \u0430pple.com, with Cyrillic letters that can look like others)"
+        in text
+    )
     assert "host:" not in describe(question("web_fetch", url="https://apple.com/x"))
 
 
 @pytest.mark.parametrize("width", [20, 80, 200])
 def test_a_long_question_is_folded_in_its_middle(width):
     """The end stays: a command behind padding is seen."""
-    text = describe(question("run_terminal_cmd", command="echo " + "x" * 20_000 + "; rm -rf /tmp/y"))
+    text = describe(
+        question("run_terminal_cmd", command="echo " + "x" * 20_000 + "; rm -rf /tmp/y")
+    )
     short, is_folded = folded(text, width)
     assert is_folded
     assert len(short.splitlines()) <= 40

@@ -10,12 +10,18 @@ from hilum_cli.progress import Progress, arguments, duration, money, tokens
 def test_calls_with_the_same_id_in_two_answers_are_two():
     """Some servers count the calls of each answer from one."""
     progress = Progress(turns=5)
-    progress.apply(RunStarted(agent="main", text="x", message=UserMessage((Text("x"),)), model="a/b"))
+    progress.apply(
+        RunStarted(agent="main", text="x", message=UserMessage((Text("x"),)), model="a/b")
+    )
     for turn in (1, 2):
         call = ToolCall("c1", "read_file", '{"path": "a"}')
         progress.apply(ModelStarted(agent="main", turn=turn, model="a/b"))
         progress.apply(
-            ModelAnswered(agent="main", message=AssistantMessage((call,), stop="calls"), usage=Usage(10, output=5))
+            ModelAnswered(
+                agent="main",
+                message=AssistantMessage((call,), stop="calls"),
+                usage=Usage(10, output=5),
+            )
         )
         progress.apply(CallStarted(agent="main", call=call))
         assert len(progress.running()) == 1
@@ -40,8 +46,13 @@ def test_arguments_are_shortened():
 def test_the_last_line_of_a_command_is_part_of_its_summary():
     """Test runners say there how it went."""
     progress = Progress()
-    result = ToolResult("c", "run_terminal_cmd", (Text("Exit code 1 after 0.1 s\nnoise\nFAILED (failures=2)"),))
-    assert progress.apply(CallDone(result=result)).summary() == "Exit code 1 after 0.1 s … FAILED (failures=2)"
+    result = ToolResult(
+        "c", "run_terminal_cmd", (Text("Exit code 1 after 0.1 s\nnoise\nFAILED (failures=2)"),)
+    )
+    assert (
+        progress.apply(CallDone(result=result)).summary()
+        == "Exit code 1 after 0.1 s … FAILED (failures=2)"
+    )
 
 
 def test_numbers_are_written_for_people():

@@ -32,7 +32,10 @@ from rich.console import Console
     ],
 )
 def test_only_newlines_and_tabs_act(text, shown):
-    """Colours vanish; whatever else a terminal would obey, or what misleads the eye, is shown as an escape."""
+    """Colours vanish.
+
+    Whatever else a terminal would obey, or what misleads the eye, is shown as an escape.
+    """
     assert neutral(text) == shown
 
 

@@ -7,7 +7,9 @@ from hilum_cli.sessions import table
 from hilum_cli.totals import Totals
 from hilum_cli.transcript import markdown, transcript
 
-INFO = SessionInfo("20260131-101500-abcdef01", "/home/me/work", title="Fix it", created=0, updated=0, events=9)
+INFO = SessionInfo(
+    "20260131-101500-abcdef01", "/home/me/work", title="Fix it", created=0, updated=0, events=9
+)
 CALL = ToolCall("c", "read_file", '{"path": "a.md"}')
 RESULT = ToolResult("c", "read_file", (Text("1 | ```\n2 | </details>"),))
 EVENTS = [
@@ -36,7 +38,9 @@ def test_a_transcript_folds_calls():
 
 def test_a_full_transcript_unfolds_them():
     """Arguments and results in full."""
-    assert '{\n      "path": "a.md"\n    }\n    1 | ```\n    2 | </details>' in transcript(INFO, EVENTS, full=True)
+    assert '{\n      "path": "a.md"\n    }\n    1 | ```\n    2 | </details>' in transcript(
+        INFO, EVENTS, full=True
+    )
 
 
 def test_markdown_keeps_results_inside_their_block():

@@ -1,4 +1,7 @@
-"""A session with everything that hilum-context asks, in a project of its own; and what the model was sent."""
+"""A session with everything that hilum-context asks, in a project of its own.
+
+And what the model was sent.
+"""
 
 import re
 import shlex
@@ -42,7 +45,9 @@ def git(root: Path) -> Callable[[str], None]:
 
     def git(command: str) -> None:
         who = ("-c", "user.name=a", "-c", "user.email=a@b")
-        subprocess.run(["git", *who, *shlex.split(command)], cwd=root, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["git", *who, *shlex.split(command)], cwd=root, check=True, stdout=subprocess.DEVNULL
+        )
 
     return git
 
@@ -52,8 +57,14 @@ def opened(root: Path) -> Callable[..., AbstractAsyncContextManager[Bench]]:
     """Open a bench in the project, without sandbox and snapshots unless settings say otherwise."""
 
     @asynccontextmanager
-    async def opened(*more: Any, plugins: tuple[str, ...] = PLUGINS, **options: Any) -> AsyncIterator[Bench]:
-        settings = {"context.timeout": 20, "context.search_timeout": 20, **options.pop("settings", {})}
+    async def opened(
+        *more: Any, plugins: tuple[str, ...] = PLUGINS, **options: Any
+    ) -> AsyncIterator[Bench]:
+        settings = {
+            "context.timeout": 20,
+            "context.search_timeout": 20,
+            **options.pop("settings", {}),
+        }
         # What is the same in every prompt has a test of its own.
         settings.setdefault("context.environment", False)
         if "guard" in plugins:
@@ -77,7 +88,9 @@ class Sent:
     """
 
     def __init__(self, bench: Bench) -> None:
-        message = [each for each in bench.requests[-1].messages if isinstance(each, UserMessage)][-1]
+        message = [each for each in bench.requests[-1].messages if isinstance(each, UserMessage)][
+            -1
+        ]
         texts = [part for part in message.parts if isinstance(part, Text)]
         self.text = "\n".join(part.text for part in texts)
         self.blocks = []

@@ -13,7 +13,9 @@ def edit(path="a.py"):
 
 @pytest.mark.parametrize("name", ["a.py", 'x" & <y>.py'])
 async def test_a_file_that_came_whole_need_not_be_read_again(opened, put, ask, root, name) -> None:
-    """Nor when it has Windows line ends, a mark at its beginning, or comes a second time as a pointer."""
+    """Nor when it has Windows line ends, a mark at its beginning, or comes a second time as a
+    pointer.
+    """
     put({name: "\ufeff# one\r\n" + "# more\r\n" * 300})
     async with opened(answers=["ok", edit(name), "done"]) as bench:
         await ask(bench, open_files=[{"path": name}])
@@ -51,7 +53,10 @@ async def test_what_changed_since_it_came_does_not_count(opened, put, ask, root)
 async def test_what_the_kernel_left_out_for_want_of_room_does_not_count(opened, put, ask) -> None:
     """Another plugin's block took it."""
     put({"a.py": "one " * 900})
-    big = plugin("big", gather_context=lambda request: Block("big", "x " * (2 * request.budget - 60), priority=99))
+    big = plugin(
+        "big",
+        gather_context=lambda request: Block("big", "x " * (2 * request.budget - 60), priority=99),
+    )
     async with opened(big, answers=[edit(), "done"]) as bench:
         sent = await ask(bench, open_files=[{"path": "a.py"}])
         assert not sent.of("open_file")

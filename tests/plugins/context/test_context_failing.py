@@ -1,4 +1,7 @@
-"""A source that fails fails alone; a state that is wrong is told, with file, key and what is expected."""
+"""A source that fails fails alone.
+
+A state that is wrong is told, with file, key and what is expected.
+"""
 
 from itertools import product
 from pathlib import Path
@@ -33,15 +36,26 @@ def _break(self, look, found):
     raise RuntimeError("broken")
 
 
-@pytest.mark.parametrize(("kind", "how"), [*product(SOURCES, ["find", "give"]), (RecentEdits, "hang")])
+@pytest.mark.parametrize(
+    ("kind", "how"), [*product(SOURCES, ["find", "give"]), (RecentEdits, "hang")]
+)
 async def test_a_source_fails_alone(opened, put, ask, monkeypatch, kind, how) -> None:
-    """One that hangs, and one that raises in either step; that is an event, and the rest is sent."""
+    """One that hangs, and one that raises in either step.
+
+    That is an event, and the rest is sent.
+    """
     put({"a.py": "a\n", "b.py": "b\n", "c.py": "c\n", "d.py": "def some_name(): ...\n"})
-    monkeypatch.setattr(kind, "give" if how == "give" else "find", {"hang": _hang, "find": _raise, "give": _break}[how])
+    monkeypatch.setattr(
+        kind,
+        "give" if how == "give" else "find",
+        {"hang": _hang, "find": _raise, "give": _break}[how],
+    )
     seconds = 3 if how == "hang" else 20
     async with opened(settings={"context.timeout": seconds, "context.environment": True}) as bench:
         sent = await ask(bench, "some_name", **STATE)
-        assert {each["type"] for each in sent.event["blocks"]} == {source.type for source in SOURCES} - {kind.type}
+        assert {each["type"] for each in sent.event["blocks"]} == {
+            source.type for source in SOURCES
+        } - {kind.type}
         expected = "it took longer than 3 s" if how == "hang" else "RuntimeError: broken"
         assert sent.event["sources"][kind.type]["error"] == expected
         assert expected in sent.event["say"]
@@ -53,10 +67,15 @@ async def test_a_wrong_state_is_told_and_costs_nobody_the_run(opened, put, ask) 
     """What can be found is sent all the same."""
     put({"a.py": "def some_name(): ...\n"})
     async with opened() as bench:
-        sent = await ask(bench, "Where is some_name?", cursor={"line": "7"}, open_files=[{"path": "a.py"}])
+        sent = await ask(
+            bench, "Where is some_name?", cursor={"line": "7"}, open_files=[{"path": "a.py"}]
+        )
         assert [tag for tag, *_ in sent.blocks] == ["search_result"]
         error = bench.of(ErrorRaised)[0]
-        assert (error.code, error.message) == ("E_BAD_ARGS", "The state: cursor.line: Expected `int`, got `str`.")
+        assert (error.code, error.message) == (
+            "E_BAD_ARGS",
+            "The state: cursor.line: Expected `int`, got `str`.",
+        )
         sent = await ask(bench, "Where is some_name?", terminal_output="half a pair: \ud800")
         assert bench.of(ErrorRaised)[1].message == "The state: '\\ud800' is no character."
 
@@ -88,7 +107,9 @@ def test_mistakes_in_a_state_are_named(text: str, said: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfe{}", b'{"terminal_output": "\xff"}', b"[" * 100_000, b"", b'"\\ud800"'])
+@pytest.mark.parametrize(
+    "data", [b"\xff\xfe{}", b'{"terminal_output": "\xff"}', b"[" * 100_000, b"", b'"\\ud800"']
+)
 def test_what_is_no_json_is_a_usage_error(data: bytes) -> None:
     """Whatever it is."""
     with pytest.raises(UsageError):
@@ -106,9 +127,13 @@ def test_a_byte_order_mark_and_an_empty_state_are_fine(tmp_path) -> None:
     """Editors write such things."""
     (tmp_path / "s.json").write_bytes(b"\xef\xbb\xbf{}")
     assert dict(load_state(str(tmp_path / "s.json"))) == {}
-    said = read_state(b'{"diagnostics": [], "terminal_output": "", "cursor": {"line": 3}}', "s.json")
+    said = read_state(
+        b'{"diagnostics": [], "terminal_output": "", "cursor": {"line": 3}}', "s.json"
+    )
     assert dict(said) == {"diagnostics": [], "terminal_output": "", "cursor": {"line": 3}}
-    assert msgspec.json.encode(said) == b'{"cursor":{"line":3},"diagnostics":[],"terminal_output":""}'
+    assert (
+        msgspec.json.encode(said) == b'{"cursor":{"line":3},"diagnostics":[],"terminal_output":""}'
+    )
 
 
 def test_the_example_in_the_documentation_is_a_state() -> None:

@@ -22,7 +22,14 @@ async def test_all_six_come_best_first_with_their_tags(opened, put, ask) -> None
             open_files=[{"path": "b.py"}],
             cursor={"path": "a.py", "line": 100, "column": 3},
             diagnostics=[
-                {"path": "a.py", "line": 7, "column": 2, "message": "no such name", "code": "F821", "source": "ruff"}
+                {
+                    "path": "a.py",
+                    "line": 7,
+                    "column": 2,
+                    "message": "no such name",
+                    "code": "F821",
+                    "source": "ruff",
+                }
             ],
             terminal_output="$ make\nfailed\n",
             recent_edits=[{"path": "a.py"}],
@@ -31,7 +38,12 @@ async def test_all_six_come_best_first_with_their_tags(opened, put, ask) -> None
     head = "\n".join(f"line {number}" for number in range(1, 51))
     assert sent.blocks == [
         ("open_file", "b.py", 0, "b = 1"),
-        ("cursor_context", "a.py", 100, f"{around}\n[Lines 70-130 of 200. The cursor is in line 100, column 3.]"),
+        (
+            "cursor_context",
+            "a.py",
+            100,
+            f"{around}\n[Lines 70-130 of 200. The cursor is in line 100, column 3.]",
+        ),
         ("linter_errors", "", 0, "a.py:7:2 error F821 no such name (ruff)"),
         ("terminal_output", "", 0, "$ make\nfailed\n"),
         ("recently_edited", "a.py", 0, head),
@@ -43,14 +55,20 @@ async def test_all_six_come_best_first_with_their_tags(opened, put, ask) -> None
     ]  # fmt: skip
     assert {each["source"] for each in sent.event["blocks"]} == {"disk", "editor", "search"}
     assert all(each["tokens"] > 0 for each in sent.event["blocks"])
-    assert sent.event["tokens"] == sum(each["tokens"] for each in sent.event["blocks"]) <= sent.event["budget"]
+    assert (
+        sent.event["tokens"]
+        == sum(each["tokens"] for each in sent.event["blocks"])
+        <= sent.event["budget"]
+    )
     assert set(sent.event["sources"]) == {each["type"] for each in sent.event["blocks"]}
 
 
 async def test_a_typed_state_is_taken_as_it_is(opened, put) -> None:
     """A face makes the value and gives it to the prompt."""
     put({"a.py": "old\n"})
-    state = WorkspaceState(open_files=(OpenFile(path="a.py", text="new\n"),), cursor=Cursor(line=1), active_file="a.py")
+    state = WorkspaceState(
+        open_files=(OpenFile(path="a.py", text="new\n"),), cursor=Cursor(line=1), active_file="a.py"
+    )
     async with opened() as bench:
         await bench.run("Go on.", state=state)
         text = bench.requests[0].messages[-1].parts[1].text
@@ -67,14 +85,16 @@ async def test_nothing_is_sent_for_a_prompt_that_names_nothing(opened, put, ask)
     assert sent.event == {}
 
 
-# --- open files and the cursor -------------------------------------------------------------------------------------------
+# --- open files and the cursor --------------------------------------------------------------------
 
 
 async def test_three_files_the_active_one_first(opened, put, ask) -> None:
     """The others are told as left out."""
     put({f"{name}.py": f"{name} = 1\n" for name in "abcd"})
     async with opened() as bench:
-        sent = await ask(bench, open_files=[{"path": f"{n}.py"} for n in "abcd"], active_file="c.py")
+        sent = await ask(
+            bench, open_files=[{"path": f"{n}.py"} for n in "abcd"], active_file="c.py"
+        )
     assert [path for path, _, _ in sent.of("open_file")] == ["c.py", "a.py", "b.py"]
     assert sent.left_out == {"d.py": "3 open files are sent"}
 
@@ -85,7 +105,10 @@ async def test_unsaved_text_is_sent_in_place_of_the_file(opened, put, ask) -> No
     async with opened() as bench:
         unsaved = "".join(f"row {number}\n" for number in range(20_000))
         sent = await ask(
-            bench, open_files=[{"path": "a.py", "text": unsaved}], active_file="a.py", cursor={"line": 19_000}
+            bench,
+            open_files=[{"path": "a.py", "text": unsaved}],
+            active_file="a.py",
+            cursor={"line": 19_000},
         )
     assert sent.of("open_file")[0][2].startswith("row 0\nrow 1\n")
     assert "saved" not in sent.text
@@ -118,13 +141,20 @@ async def test_recent_edits_of_open_files_are_not_sent_twice(opened, put, ask) -
     """Also under another name of the same file."""
     put({"a.py": LINES, "b.py": "b = 1\n"})
     async with opened() as bench:
-        sent = await ask(bench, open_files=[{"path": "a.py"}], recent_edits=[{"path": "./a.py"}, {"path": "b.py"}])
+        sent = await ask(
+            bench,
+            open_files=[{"path": "a.py"}],
+            recent_edits=[{"path": "./a.py"}, {"path": "b.py"}],
+        )
     assert [path for path, _, _ in sent.of("recently_edited")] == ["b.py"]
     assert sent.text.count("line 7\n") == 1
 
 
 async def test_what_did_not_fit_is_not_taken_for_sent(opened, put, ask) -> None:
-    """A search still finds lines of a file whose head had no room; where the head was sent, it adds none of them."""
+    """A search still finds lines of a file whose head had no room.
+
+    Where the head was sent, it adds none of them.
+    """
     wide = "".join(f"value_{number} = {'x' * 120}\n" for number in range(49)) + "some_name = 1\n"
     put({"a.py": wide, "b.py": "b = 1\n"})
     for tokens, tags in (
@@ -132,13 +162,17 @@ async def test_what_did_not_fit_is_not_taken_for_sent(opened, put, ask) -> None:
         (9_000, ["recently_edited", "recently_edited"]),
     ):
         async with opened(settings={"context.tokens": tokens}) as bench:
-            sent = await ask(bench, "Where is some_name?", recent_edits=[{"path": "a.py"}, {"path": "b.py"}])
+            sent = await ask(
+                bench, "Where is some_name?", recent_edits=[{"path": "a.py"}, {"path": "b.py"}]
+            )
         assert [tag for tag, *_ in sent.blocks] == tags
         assert sent.text.count("some_name = 1") == 1
         assert sent.left_out == ({"a.py": "no tokens are left for it"} if tokens == 1_500 else {})
 
 
-async def test_an_open_file_is_not_sent_again_because_its_cursor_had_no_room(opened, put, ask) -> None:
+async def test_an_open_file_is_not_sent_again_because_its_cursor_had_no_room(
+    opened, put, ask
+) -> None:
     """What was sent of it stands."""
     wide = "".join(f"{number} {'x ' * 100}\n" for number in range(1, 400))
     put({"a.txt": wide})
@@ -158,11 +192,15 @@ async def test_a_long_file_is_cut_and_its_cursor_is_found(opened, put, ask, line
     """The head within its budget, with how to read on; the cursor's lines from where they are."""
     put({"big.py": "".join(f"x_{number} = {number}\n" for number in range(1, lines + 1))})
     async with opened() as bench:
-        sent = await ask(bench, open_files=[{"path": "big.py"}], cursor={"path": "big.py", "line": lines - 50})
+        sent = await ask(
+            bench, open_files=[{"path": "big.py"}], cursor={"path": "big.py", "line": lines - 50}
+        )
         budget = sent.event["budget"]
     head = sent.of("open_file")[0][2]
     shown = head.count("\n")
-    assert head.endswith(f"x_{shown} = {shown}\n[Cut: lines 1-{shown} of {lines:,}; read_file shows the rest.]")
+    assert head.endswith(
+        f"x_{shown} = {shown}\n[Cut: lines 1-{shown} of {lines:,}; read_file shows the rest.]"
+    )
     assert sent.event["blocks"][0]["tokens"] <= min(0.3 * budget, 8_000)
     assert sent.event["blocks"][0]["tokens"] > 0.9 * min(0.3 * budget, 8_000)
     _, line, window = sent.of("cursor_context")[0]
@@ -176,7 +214,9 @@ async def test_a_cursor_beyond_the_end_stands_at_the_end(opened, put, ask) -> No
     put({"a.py": "one\ntwo\n"})
     async with opened() as bench:
         sent = await ask(bench, cursor={"path": "a.py", "line": 900})
-    assert sent.of("cursor_context") == [("a.py", 2, "one\ntwo\n[Lines 1-2 of 2. The cursor is in line 2, column 1.]")]
+    assert sent.of("cursor_context") == [
+        ("a.py", 2, "one\ntwo\n[Lines 1-2 of 2. The cursor is in line 2, column 1.]")
+    ]
     assert sent.left_out == {"a.py": "the cursor is in line 900 of 2; the last lines are sent"}
 
 
@@ -196,11 +236,17 @@ async def test_each_open_file_takes_thirty_percent_of_what_is_left(opened, put, 
     assert 0.25 * 2_000 < tokens[0] <= 0.3 * 2_000
     assert tokens[1] <= 0.3 * (2_000 - tokens[0])
     assert tokens[2] <= 0.3 * (2_000 - tokens[0] - tokens[1])
-    assert [each["type"] for each in sent.event["blocks"]] == [*["open_file"] * 3, "terminal", "recent_edit"]
+    assert [each["type"] for each in sent.event["blocks"]] == [
+        *["open_file"] * 3,
+        "terminal",
+        "recent_edit",
+    ]
     assert sum(tokens) <= 2_000
 
 
-async def test_search_results_come_only_if_more_than_a_thousand_tokens_are_left(opened, put, ask) -> None:
+async def test_search_results_come_only_if_more_than_a_thousand_tokens_are_left(
+    opened, put, ask
+) -> None:
     """Otherwise that is told."""
     put({"a.py": "def some_name(): ...\n"})
     for tokens, expected in ((1_000, 0), (1_001, 1)):
@@ -219,19 +265,27 @@ async def test_a_repeated_block_is_not_sent_again(opened, put, ask) -> None:
             texts.append((await ask(bench, open_files=[{"path": "a.py"}])).of("open_file")[0][2])
         sent = bench.requests[-1]
     assert texts[0] == LINES.rstrip()
-    assert texts[1] == "[Unchanged since it came with an earlier message. Read the file if you do not see it any more.]"
+    assert (
+        texts[1]
+        == "[Unchanged since it came with an earlier message. Read the file if you do not see it any more.]"
+    )
     assert texts[2] == f"{LINES}new"
     assert sum(LINES in part.text for message in sent.messages for part in message.parts) == 2
 
 
-# --- lints, terminal, recent edits, search -------------------------------------------------------------------------------
+# --- lints, terminal, recent edits, search --------------------------------------------------------
 
 
 async def test_twenty_diagnostics_errors_first(opened, put, ask) -> None:
     """Of those that a face gives: errors and warnings."""
     put({"a.py": LINES})
     said = [
-        {"path": "a.py", "line": n, "message": f"m{n}", "severity": ("hint", "warning", "error")[n % 3]}
+        {
+            "path": "a.py",
+            "line": n,
+            "message": f"m{n}",
+            "severity": ("hint", "warning", "error")[n % 3],
+        }
         for n in range(1, 61)
     ]
     async with opened() as bench:
@@ -244,7 +298,10 @@ async def test_twenty_diagnostics_errors_first(opened, put, ask) -> None:
 
 
 async def test_lints_are_found_where_the_face_says_none_and_sent_once(opened, put, ask) -> None:
-    """Of files that the prompt names and of open ones; by hilum-lint, which does not send them a second time."""
+    """Of files that the prompt names and of open ones.
+
+    By hilum-lint, which does not send them a second time.
+    """
     put({"a.py": "x = (\n", "b.py": "y = )\n"})
     async with opened() as bench:
         sent = await ask(bench, "What is wrong with a.py?", open_files=[{"path": "b.py"}])
@@ -258,7 +315,10 @@ async def test_what_a_face_says_of_a_file_is_not_looked_for(opened, put, ask) ->
     put({"a.py": "x = (\n", "b.py": "y = )\n"})
     async with opened() as bench:
         sent = await ask(
-            bench, "Compare a.py and b.py.", open_files=[{"path": "a.py", "text": "x = 1\n"}], diagnostics=[]
+            bench,
+            "Compare a.py and b.py.",
+            open_files=[{"path": "a.py", "text": "x = 1\n"}],
+            diagnostics=[],
         )
     assert [line.split(":")[0] for line in sent.of("linter_errors")[0][2].split("\n")] == ["b.py"]
 
@@ -274,7 +334,11 @@ async def test_output_of_services_is_sent_until_it_is_read(opened, ask) -> None:
     """What is in the conversation already is not; nor is a command's own result."""
     async with opened() as bench:
         await bench.call("run_terminal_cmd", command="echo from the foreground")
-        await bench.call("run_terminal_cmd", command="echo first; sleep 0.7; echo later; sleep 60", background=True)
+        await bench.call(
+            "run_terminal_cmd",
+            command="echo first; sleep 0.7; echo later; sleep 60",
+            background=True,
+        )
         with trio.fail_after(20):
             service = bench.session.half(Shell).all()[0]
             while b"later" not in service.spool.read(0):
@@ -288,10 +352,15 @@ async def test_output_of_services_is_sent_until_it_is_read(opened, ask) -> None:
     assert again.of("terminal_output") == []
 
 
-async def test_recent_edits_are_found_in_the_journal_and_by_git(opened, put, root, ask, git) -> None:
+async def test_recent_edits_are_found_in_the_journal_and_by_git(
+    opened, put, root, ask, git
+) -> None:
     """Newest first, the heads of five; what is committed, deleted or ignored is not."""
     names = [f"f{number}.py" for number in range(8)]
-    put(dict.fromkeys(names, "old\n") | {".gitignore": "ignored.py\n", "gone.py": "x\n", "same.py": "same\n"})
+    put(
+        dict.fromkeys(names, "old\n")
+        | {".gitignore": "ignored.py\n", "gone.py": "x\n", "same.py": "same\n"}
+    )
     for command in ("init -q", "add .", "commit -qm x"):
         git(command)
     now = time.time()
@@ -304,7 +373,9 @@ async def test_recent_edits_are_found_in_the_journal_and_by_git(opened, put, roo
         first = await ask(bench)
         await bench.call("write_file", path="own.py", content="own = 1\n")
         sent = await ask(bench)
-    assert ("f0.py", 0, "\n".join(f"f0.py {number}" for number in range(50))) in first.of("recently_edited")
+    assert ("f0.py", 0, "\n".join(f"f0.py {number}" for number in range(50))) in first.of(
+        "recently_edited"
+    )
     found = sent.of("recently_edited")
     assert {path for path, _, _ in found[:2]} == {"own.py", "new/deep.py"}
     assert [path for path, _, _ in found[2:]] == ["f0.py", "f1.py", "f2.py"]
@@ -332,7 +403,9 @@ async def test_recent_edits_are_found_by_time_where_there_is_no_git(opened, put,
         assert (await ask(bench)).of("recently_edited") == [("new.py", 0, "new")]
 
 
-async def test_a_repository_that_names_programs_is_not_asked(opened, put, git, ask, tmp_path) -> None:
+async def test_a_repository_that_names_programs_is_not_asked(
+    opened, put, git, ask, tmp_path
+) -> None:
     """Looking at it would run them."""
     put({"a.py": "a\n", "b.py": "b\n", "c.py": "c\n"})
     git("init -q")
@@ -346,7 +419,10 @@ async def test_a_repository_that_names_programs_is_not_asked(opened, put, git, a
 
 
 async def test_what_the_prompt_names_is_searched(opened, put, ask) -> None:
-    """Identifiers in lines, best first; a file by a part of its path, by its beginning; not what was sent already."""
+    """Identifiers in lines, best first.
+
+    A file by a part of its path, by its beginning; not what was sent already.
+    """
     put({
         "src/config.py": "import os\n\n\ndef parse_config(path):\n    return path\n",
         "src/main.py": "from config import parse_config\n" + "pass\n" * 50,
@@ -355,7 +431,9 @@ async def test_what_the_prompt_names_is_searched(opened, put, ask) -> None:
     })  # fmt: skip
     async with opened() as bench:
         sent = await ask(
-            bench, "Does parse_config read settings_file.toml? See `os`.", open_files=[{"path": "open.py"}]
+            bench,
+            "Does parse_config read settings_file.toml? See `os`.",
+            open_files=[{"path": "open.py"}],
         )
     assert sent.of("search_result") == [
         ("deep/in/there/settings_file.toml", 0, "a = 1"),

@@ -7,10 +7,16 @@ from hilum_context.words import identifiers, paths
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("Why does parse_config fail in HttpClient.send()?", ["parse_config", "HttpClient", "send"]),
+        (
+            "Why does parse_config fail in HttpClient.send()?",
+            ["parse_config", "HttpClient", "send"],
+        ),
         ("Rename `total` to `grand.total`, please", ["total"]),
         ("修复parse_config函数和UserList", ["parse_config", "UserList"]),
-        ("MAX_SIZE, _private, utf8Decoder, HTTPServer", ["MAX_SIZE", "_private", "utf8Decoder", "HTTPServer"]),
+        (
+            "MAX_SIZE, _private, utf8Decoder, HTTPServer",
+            ["MAX_SIZE", "_private", "utf8Decoder", "HTTPServer"],
+        ),
         ("Fix the failing test. Thanks!", []),
         ("See src/my_module.py and https://example.com/some_thing", []),
         ("call(1) me maybe", ["call"]),

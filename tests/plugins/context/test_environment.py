@@ -1,4 +1,6 @@
-"""The date and the state of the repository come with a prompt, and never as part of the system prompt."""
+"""The date and the state of the repository come with a prompt, and never as part of the system
+prompt.
+"""
 
 import re
 import subprocess
@@ -41,7 +43,9 @@ async def test_it_is_sent_again_only_when_it_changed(opened, put, git, ask) -> N
         assert "branch feature, clean" in environment(await ask(bench, "three"))
 
 
-async def test_the_system_prompt_holds_nothing_that_changes_from_day_to_day(opened, put, git, ask) -> None:
+async def test_the_system_prompt_holds_nothing_that_changes_from_day_to_day(
+    opened, put, git, ask
+) -> None:
     """Date and branch are in the user's message, so that the prompt's prefix stays the same."""
     put({"a.py": "a = 1\n"})
     git("init -q -b trunk")
@@ -91,19 +95,29 @@ async def test_git_is_asked_once_for_all_sources(opened, put, git, ask, monkeypa
 def test_paths_and_headers_of_git_are_read(tmp_path, git, root, put) -> None:
     """Odd names, deleted files, a detached head and an upstream, from a real Git."""
     put({"kept.py": "1\n", "gone.py": "1\n", "with space.py": "1\n"})
-    for command in ("init -q -b trunk", "add .", "commit -q -m one", "branch base", "branch -q -u base"):
+    for command in (
+        "init -q -b trunk",
+        "add .",
+        "commit -q -m one",
+        "branch base",
+        "branch -q -u base",
+    ):
         git(command)
     put({"with space.py": "2\n", "line\nbreak.py": "1\n"})
     (root / "gone.py").unlink()
     git("commit -q --allow-empty -m two")
     argv = ["git", "status", "--porcelain=v2", "--branch", "-z", "--no-renames"]
-    status = parse_status(subprocess.run(argv, cwd=root, capture_output=True, check=True).stdout, str(root))
+    status = parse_status(
+        subprocess.run(argv, cwd=root, capture_output=True, check=True).stdout, str(root)
+    )
     assert (status.branch, status.upstream, status.ahead, status.behind) == ("trunk", "base", 1, 0)
     assert status.changed == (str(root / "with space.py"),)
     assert status.untracked == (str(root / "line\nbreak.py"),)
     assert status.deleted == 1
     git("checkout -q --detach")
-    status = parse_status(subprocess.run(argv, cwd=root, capture_output=True, check=True).stdout, str(root))
+    status = parse_status(
+        subprocess.run(argv, cwd=root, capture_output=True, check=True).stdout, str(root)
+    )
     assert (status.branch, len(status.commit)) == ("", 40)
     assert describe(status).startswith(f"no branch, at commit {status.commit[:10]}")
 

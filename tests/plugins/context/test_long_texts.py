@@ -1,4 +1,6 @@
-"""What reads texts of users, models and repositories takes time in proportion to their length, whatever they are."""
+"""What reads texts of users, models and repositories takes time in proportion to their length,
+whatever they are.
+"""
 
 import time
 from pathlib import PurePosixPath
@@ -71,7 +73,9 @@ UNITS = (
     *("\\", "a, ", "1 s ", "never", "please ", "use the ", "\n ", "a\t"),
 )
 READERS = {
-    "paths within all of a text": lambda text: [list(_matches(text, *patterns)) for patterns in _PATHS],
+    "paths within all of a text": lambda text: [
+        list(_matches(text, *patterns)) for patterns in _PATHS
+    ],
     "paths": paths,
     "identifiers": identifiers,
     "own": own,
@@ -109,7 +113,10 @@ def seconds(read, text):
 
 @pytest.mark.parametrize("name", READERS)
 def test_reading_takes_linear_time(name):
-    """Four times the text takes about four times as long; what takes a few milliseconds is not compared."""
+    """Four times the text takes about four times as long.
+
+    What takes a few milliseconds is not compared.
+    """
     slow = {}
     for unit in UNITS:
         text = (unit * SIZE)[:SIZE]

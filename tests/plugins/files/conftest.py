@@ -31,7 +31,9 @@ async def bench(root: Path, tmp_path: Path) -> AsyncIterator[Bench]:
 
 @pytest.fixture
 def use(bench: Bench) -> Use:
-    """Call a tool by name with arguments as a model gives them; fails if that takes longer than a minute.
+    """Call a tool by name with arguments as a model gives them.
+
+    Fails if that takes longer than a minute.
 
     A file that exists is read before it is changed, unless it is told not to.
     """
@@ -47,12 +49,24 @@ def use(bench: Bench) -> Use:
         checked = tool.check(msgspec.json.encode(arguments).decode())
         session, identity = bench.session, str(next(numbers))
         deadline = trio.current_time() + 60
-        call = Call(identity, name, checked, agent, session, session.workspace, session.processes, deadline, print)
+        call = Call(
+            identity,
+            name,
+            checked,
+            agent,
+            session,
+            session.workspace,
+            session.processes,
+            deadline,
+            print,
+        )
         with trio.fail_after(60):
             output = await tool.run(call)
         if name == "read_file":
             result = ToolResult(identity, name, (Text(output.text, "tool"),), "", dict(output.data))
-            session.journal.append([CallDone(seq=session.journal.last + 1, agent="main", result=result)])
+            session.journal.append(
+                [CallDone(seq=session.journal.last + 1, agent="main", result=result)]
+            )
         return output
 
     return use

@@ -1,4 +1,7 @@
-"""Agents that all count up the lines of one file, for tests and benchmarks of races. As a program: one process of several."""
+"""Agents that all count up the lines of one file, for tests and benchmarks of races.
+
+As a program: one process of several.
+"""
 
 import re
 import sys
@@ -17,12 +20,15 @@ LINE = re.compile(r"^(\d+) \| (\w+) = (\d+)$", re.MULTILINE)
 
 
 def start(path: Path, names: list[str], lines: int = 200) -> None:
-    """Write the file: a line for each agent, a common one, and many more, so that a torn read would show."""
+    """Write the file: a line for each agent, a common one, and many more, so that a torn read would
+    show.
+    """
     path.write_text("".join(f"{name} = 0\n" for name in ["all", *names]) + "end = 0\n" * lines)
 
 
 async def count(bench: Bench, name: str, times: int, lines: int = 200) -> int:
-    """Add one to the agent's own line and to the common one, as a model would: read, edit, and again when refused.
+    """Add one to the agent's own line and to the common one, as a model would: read, edit, and
+    again when refused.
 
     Returns:
         How often the edit was refused because another was faster.
@@ -30,7 +36,10 @@ async def count(bench: Bench, name: str, times: int, lines: int = 200) -> int:
     refused = 0
     for number in range(times):
         while True:
-            seen = {line: int(value) for _, line, value in LINE.findall(await _use(bench, name, "read_file"))}
+            seen = {
+                line: int(value)
+                for _, line, value in LINE.findall(await _use(bench, name, "read_file"))
+            }
             assert seen[name] == number, "an update was lost"
             assert len(seen) > 2
             try:
@@ -53,7 +62,15 @@ async def _use(bench: Bench, name: str, which: str, **arguments: str) -> str:
     tool = session.tools[which]
     checked = tool.check(msgspec.json.encode({"path": "count.txt", **arguments}).decode())
     call = Call(
-        which, which, checked, agent, session, session.workspace, session.processes, trio.current_time() + 60, print
+        which,
+        which,
+        checked,
+        agent,
+        session,
+        session.workspace,
+        session.processes,
+        trio.current_time() + 60,
+        print,
     )
     if which == "read_file":
         output = await tool.run(call)

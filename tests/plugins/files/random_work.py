@@ -1,4 +1,6 @@
-"""Random work on a tree, and what a tree holds, bit for bit: for the tests and benchmarks of undo."""
+"""Random work on a tree, and what a tree holds, bit for bit: for the tests and benchmarks of
+undo.
+"""
 
 import os
 import random
@@ -6,7 +8,16 @@ import shlex
 import stat
 from pathlib import Path
 
-NAMES = [b"a.txt", b"b.py", "ü.md".encode(), b"c d.txt", b"\xff\xfe.bin", b"new\nline", b".hidden", b"ignored.log"]
+NAMES = [
+    b"a.txt",
+    b"b.py",
+    "ü.md".encode(),
+    b"c d.txt",
+    b"\xff\xfe.bin",
+    b"new\nline",
+    b".hidden",
+    b"ignored.log",
+]
 FOLDERS = [b"", b"src", b"src/deep", b"docs", b"empty", b"build"]
 SKIPPED = {b".git"}
 
@@ -84,7 +95,9 @@ def command(root: Path, dice: random.Random) -> str:
             lambda: f"rm -rf {folder()} && echo file > {folder()}",
             lambda: f"ln -sfn {number} {at()}",
             lambda: f"ln -sfn src link{number % 5}; rm -f link",
-            lambda: f"find . -path ./.git -prune -o -type f -print0 | xargs -0 sed -i s/line/LINE{number}/",
+            lambda: (
+                f"find . -path ./.git -prune -o -type f -print0 | xargs -0 sed -i s/line/LINE{number}/"
+            ),
             lambda: f"mkdir -p {folder()}; head -c 3000 /dev/urandom > {at()}; exit 3",
             lambda: f"chmod 500 {folder()}",
             lambda: "git add -A . 2>/dev/null; git stash -q 2>/dev/null; true",

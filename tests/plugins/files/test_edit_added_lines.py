@@ -1,4 +1,7 @@
-"""Lines that an edit adds: written exactly as the model sent them, or refused; never rewritten after a slip elsewhere."""
+"""Lines that an edit adds: written exactly as the model sent them, or refused.
+
+Never rewritten after a slip elsewhere.
+"""
 
 import random
 from dataclasses import dataclass
@@ -56,7 +59,9 @@ def test_added_lines_are_written_as_sent(name: str) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_altered_typography_is_refused(name: str) -> None:
-    """Where the model's text was altered typographically, typographic characters of new lines are not trusted."""
+    """Where the model's text was altered typographically, typographic characters of new lines are
+    not trusted.
+    """
     content, old, new = REFUSED[name]
     with pytest.raises(EditError, match="typograph") as caught:
         apply_edit(content, old, new)
@@ -72,7 +77,7 @@ def test_typography_is_kept_where_nothing_was_altered() -> None:
         )
 
 
-# --- any slip ------------------------------------------------------------------------------------------------------------
+# --- any slip -------------------------------------------------------------------------------------
 
 WORDS = [
     "alpha",
@@ -96,7 +101,9 @@ ADDED = [
 
 @dataclass
 class Work:
-    """A file, an edit of it with a slip in the kept lines, the line that is added, and how far the slip shifts lines."""
+    """A file, an edit of it with a slip in the kept lines, the line that is added, and how far the
+    slip shifts lines.
+    """
 
     lines: list[str]
     at: int
@@ -116,7 +123,11 @@ def double_spaces(line: str) -> str:
 def make_typographic(line: str) -> str:
     """Write typographic quotes, dashes and ellipses for plain ones."""
     body = (
-        line.lstrip().replace('"', "\u201d").replace("'", "\u2019").replace(" - ", " \u2013 ").replace("...", "\u2026")
+        line.lstrip()
+        .replace('"', "\u201d")
+        .replace("'", "\u2019")
+        .replace(" - ", " \u2013 ")
+        .replace("...", "\u2026")
     )
     return line[: len(line) - len(line.lstrip())] + body
 
@@ -146,7 +157,9 @@ def make_work(rng: random.Random) -> tuple[str, Work]:
 
 
 def test_no_slip_rewrites_an_added_line() -> None:
-    """Whatever the slip is: each added line is in the file as sent, but for its margin, or the edit is refused."""
+    """Whatever the slip is: each added line is in the file as sent, but for its margin, or the edit
+    is refused.
+    """
     rng = random.Random(20261123)
     refused = dict.fromkeys(SLIPS, 0)
     tried = dict.fromkeys(SLIPS, 0)
@@ -165,13 +178,16 @@ def test_no_slip_rewrites_an_added_line() -> None:
         if name == "moved in":
             wanted = wanted.removeprefix(work.shift)
         place = work.at + work.place
-        assert made.split("\n") == [*work.lines[:place], wanted, *work.lines[place:], ""], (name, work)
+        assert made.split("\n") == [*work.lines[:place], wanted, *work.lines[place:], ""], (
+            name,
+            work,
+        )
     assert min(tried.values()) > 50
     assert 0 < refused["typography"] < tried["typography"]
     assert sum(refused.values()) == refused["typography"]
 
 
-# --- what is certain is not refused ----------------------------------------------------------------------------------------
+# --- what is certain is not refused ---------------------------------------------------------------
 
 CERTAIN = {
     "numbers on kept lines only": ("a\nb\nc\n", "1\u2192a\n2\u2192b\n3\u2192c", "1\u2192a\nx\n3\u2192c", "a\nx\nc\n"),

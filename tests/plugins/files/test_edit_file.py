@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 from hilum import ToolError, Workspace
-from hilum.errors import E_BAD_ARGS, E_FILE_NOT_FOUND, E_MULTIPLE_MATCHES, E_NOT_FOUND, E_PATH_TRAVERSAL, E_STALE
+from hilum.errors import (
+    E_BAD_ARGS,
+    E_FILE_NOT_FOUND,
+    E_MULTIPLE_MATCHES,
+    E_NOT_FOUND,
+    E_PATH_TRAVERSAL,
+    E_STALE,
+)
 from hilum_files.changing import _edit, _write
 from hilum_files.text import unified_diff
 
@@ -28,9 +35,14 @@ async def test_exact_edit(use, root: Path) -> None:
     """The text is replaced, and kind of match, lines and diff are reported."""
     (root / "a.py").write_text(CODE)
     output = await use(
-        "edit_file", path="a.py", old_string="    return a + b\n", new_string="    c = a + b\n    return c\n"
+        "edit_file",
+        path="a.py",
+        old_string="    return a + b\n",
+        new_string="    c = a + b\n    return c\n",
     )
-    assert (root / "a.py").read_text() == CODE.replace("    return a + b\n", "    c = a + b\n    return c\n")
+    assert (root / "a.py").read_text() == CODE.replace(
+        "    return a + b\n", "    c = a + b\n    return c\n"
+    )
     assert output.text == "Edited a.py (exact match): line 3 became lines 3-4."
     assert output.data == {
         "path": "a.py",
@@ -87,16 +99,25 @@ async def test_no_match_shows_the_nearest_lines(use, root: Path, old: str, words
 
 async def test_no_match_in_a_big_file_is_quick(use, root: Path) -> None:
     """The nearest lines of 200,000 are found in bounded time."""
-    (root / "a.py").write_text("".join(f"    value_{n} = compute({n}, {n * 7})\n" for n in range(200_000)))
+    (root / "a.py").write_text(
+        "".join(f"    value_{n} = compute({n}, {n * 7})\n" for n in range(200_000))
+    )
     begun = time.process_time()
     with pytest.raises(ToolError) as caught:
-        await use("edit_file", path="a.py", old_string="value_777 = compute(777, 5439)\nx = 1\n", new_string="x")
+        await use(
+            "edit_file",
+            path="a.py",
+            old_string="value_777 = compute(777, 5439)\nx = 1\n",
+            new_string="x",
+        )
     assert "778 |     value_777 = compute(777, 5439)" in caught.value.hint
     assert time.process_time() - begun < 5
 
 
 async def test_identical_strings(use, root: Path) -> None:
-    """Strings that are the same, but for line ends perhaps, change nothing, and that is no failure."""
+    """Strings that are the same, but for line ends perhaps, change nothing, and that is no
+    failure.
+    """
     (root / "a.py").write_text(CODE)
     for old, new in (("a + b", "a + b"), ("# Adds.\n", "# Adds.\r\n")):
         output = await use("edit_file", path="a.py", old_string=old, new_string=new)
@@ -120,26 +141,43 @@ async def test_identical_strings(use, root: Path) -> None:
         ("dürüm 🥙\r\nb\r\n".encode(), "b", "🥙", "dürüm 🥙\r\n🥙\r\n".encode()),
     ],
 )
-async def test_line_ends_are_kept(use, root: Path, before: bytes, old: str, new: str, after: bytes) -> None:
-    """Line ends do not matter for the match; what is not edited stays byte for byte, what is put in follows the file."""
+async def test_line_ends_are_kept(
+    use, root: Path, before: bytes, old: str, new: str, after: bytes
+) -> None:
+    """Line ends do not matter for the match.
+
+    What is not edited stays byte for byte, what is put in follows the file.
+    """
     (root / "a.txt").write_bytes(before)
     await use("edit_file", path="a.txt", old_string=old, new_string=new)
     assert (root / "a.txt").read_bytes() == after
 
 
 async def test_creating(use, root: Path) -> None:
-    """An empty old_string makes a file if that is allowed, fills an empty one, and never touches another."""
+    """An empty old_string makes a file if that is allowed, fills an empty one, and never touches
+    another.
+    """
     with pytest.raises(ToolError) as caught:
         await use("edit_file", path="new/a.txt", old_string="", new_string="x")
     assert caught.value.code == E_FILE_NOT_FOUND
-    output = await use("edit_file", path="new/a.txt", old_string="", new_string="x\n", create_if_missing=True)
+    output = await use(
+        "edit_file", path="new/a.txt", old_string="", new_string="x\n", create_if_missing=True
+    )
     assert output.text == "Created new/a.txt: 1 line written."
     for create in (False, True):
         with pytest.raises(ToolError) as caught:
-            await use("edit_file", path="new/a.txt", old_string="", new_string="y", create_if_missing=create)
+            await use(
+                "edit_file",
+                path="new/a.txt",
+                old_string="",
+                new_string="y",
+                create_if_missing=create,
+            )
         assert caught.value.code == E_BAD_ARGS
     with pytest.raises(ToolError) as caught:
-        await use("edit_file", path="b.txt", old_string="text", new_string="x", create_if_missing=True)
+        await use(
+            "edit_file", path="b.txt", old_string="text", new_string="x", create_if_missing=True
+        )
     assert caught.value.code == E_FILE_NOT_FOUND
     (root / "empty").touch()
     await use("edit_file", path="empty", old_string="", new_string="z")
@@ -170,7 +208,9 @@ async def test_what_cannot_be_edited(use, root: Path) -> None:
 
 
 class Crowded(Workspace):
-    """A workspace in which another program writes to a file between its reading and its replacement."""
+    """A workspace in which another program writes to a file between its reading and its
+    replacement.
+    """
 
     @contextmanager
     def at(self, path, *, make=False, follow=True):
@@ -184,14 +224,17 @@ class Crowded(Workspace):
 def test_nobody_elses_change_is_lost(root: Path) -> None:
     """A file that changed since it was read is left as it is, by edit_file and by write_file."""
     (root / "a.txt").write_text("one\n")
-    for change in (lambda w: _edit(w, "a.txt", [("one", "two")], False), lambda w: _write(w, "a.txt", "two\n")):
+    for change in (
+        lambda w: _edit(w, "a.txt", [("one", "two")], False),
+        lambda w: _write(w, "a.txt", "two\n"),
+    ):
         with pytest.raises(ToolError) as caught:
             change(Crowded(root))
         assert caught.value.code == E_STALE
     assert (root / "a.txt").read_text() == "one\n" + "from elsewhere\n" * 3
 
 
-# --- text ----------------------------------------------------------------------------------------------------------------
+# --- text -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch")
@@ -203,8 +246,14 @@ def test_nobody_elses_change_is_lost(root: Path) -> None:
         ("gone\n", ""),
         ("no newline", "no newline\n"),
         ("a\nb", "a\nc"),
-        ("".join(f"{n}\n" for n in range(100)), "".join(f"{n}\n" for n in range(100) if n not in (3, 50, 51, 99))),
-        ("".join(f"{n}\n" for n in range(3000)), "top\n" + "".join(f"{n * 2}\n" for n in range(3000)) + "end"),
+        (
+            "".join(f"{n}\n" for n in range(100)),
+            "".join(f"{n}\n" for n in range(100) if n not in (3, 50, 51, 99)),
+        ),
+        (
+            "".join(f"{n}\n" for n in range(3000)),
+            "top\n" + "".join(f"{n * 2}\n" for n in range(3000)) + "end",
+        ),
         ("x\n" * 500 + "y\n" + "x\n" * 500, "x\n" * 1000),
         ("odd \x0b\u2028 breaks\nb\n", "odd \x0b\u2028 breaks\nc\n"),
     ],
@@ -220,10 +269,18 @@ def test_diffs_apply(tmp_path: Path, before: str, after: str) -> None:
 
 
 def test_diff_costs_as_much_as_the_change() -> None:
-    """One line changed among 100,000 is a matter of milliseconds; a whole file changed is bounded."""
+    """One line changed among 100,000 is a matter of milliseconds.
+
+    A whole file changed is bounded.
+    """
     lines = [f"line {n}\n" for n in range(100_000)]
     begun = time.process_time()
-    assert unified_diff("f", "".join(lines), "".join([*lines[:50_000], "new\n", *lines[50_001:]])).count("\n") == 11
+    assert (
+        unified_diff(
+            "f", "".join(lines), "".join([*lines[:50_000], "new\n", *lines[50_001:]])
+        ).count("\n")
+        == 11
+    )
     assert unified_diff("f", "".join(lines), "".join(f"{line[:-1]}!\n" for line in lines))
     assert time.process_time() - begun < 3
 
@@ -240,20 +297,30 @@ async def test_the_model_is_told_that_a_match_was_not_exact(use, root: Path) -> 
     """What differed is named, and which lines changed."""
     (root / "a.py").write_text(CODE)
     output = await use(
-        "edit_file", path="a.py", old_string="# Adds. \nreturn a + b", new_string="# Adds. \nreturn a * b"
+        "edit_file",
+        path="a.py",
+        old_string="# Adds. \nreturn a + b",
+        new_string="# Adds. \nreturn a * b",
     )
     assert (root / "a.py").read_text() == CODE.replace("a + b", "a * b")
     assert output.text.startswith(
         "Edited a.py (not an exact match; old_string differed in: trailing blanks, indentation)"
     )
     assert "line 3 became line 3" in output.text
-    assert (output.data["match"], output.data["changes"]) == ("trailing blanks, indentation", [[3, 1, 1]])
+    assert (output.data["match"], output.data["changes"]) == (
+        "trailing blanks, indentation",
+        [[3, 1, 1]],
+    )
 
 
 async def test_several_edits_at_once(use, root: Path) -> None:
     """They are applied one after another; the result names each."""
     (root / "a.py").write_text(CODE)
-    edits = [("a + b", "a * b"), ("return a * b\n", "return b * a\n"), ("return a - b ", "return b - a")]
+    edits = [
+        ("a + b", "a * b"),
+        ("return a * b\n", "return b * a\n"),
+        ("return a - b ", "return b - a"),
+    ]
     edits = [{"old_string": old, "new_string": new} for old, new in edits]
     output = await use("multi_edit", path="a.py", edits=edits)
     assert (root / "a.py").read_text() == CODE.replace("a + b", "b * a").replace("a - b", "b - a")
@@ -264,7 +331,10 @@ async def test_several_edits_at_once(use, root: Path) -> None:
 async def test_several_edits_are_all_or_none(use, root: Path) -> None:
     """One that cannot be applied is named, and the file stays."""
     (root / "a.py").write_text(CODE)
-    edits = [{"old_string": "a + b", "new_string": "a * b"}, {"old_string": "a / b", "new_string": "b"}]
+    edits = [
+        {"old_string": "a + b", "new_string": "a * b"},
+        {"old_string": "a / b", "new_string": "b"},
+    ]
     with pytest.raises(ToolError, match="Edit 2: old_string is not in the file") as caught:
         await use("multi_edit", path="a.py", edits=edits)
     assert caught.value.code == E_NOT_FOUND

@@ -1,4 +1,6 @@
-"""The small version of tests/benchmarks/edits.py: slips over files of this repository, and none of them goes wrong."""
+"""The small version of tests/benchmarks/edits.py: slips over files of this repository, and none of
+them goes wrong.
+"""
 
 import importlib.util
 import random
@@ -35,27 +37,38 @@ def test_slips_over_real_files(slips: ModuleType) -> None:
     The files are this repository's: the same on every machine.
     """
     rng = random.Random(20261120)
-    cases = slips.gather(rng, 120, roots=[str(REPOSITORY / name) for name in ROOTS], repository=False)
+    cases = slips.gather(
+        rng, 120, roots=[str(REPOSITORY / name) for name in ROOTS], repository=False
+    )
     results = slips.measure(rng, cases, 40)
     wrong = [
-        (name, case) for name, (_, _, _, bad) in results.items() for case in bad if case.kind in ("wrong", "changed")
+        (name, case)
+        for name, (_, _, _, bad) in results.items()
+        for case in bad
+        if case.kind in ("wrong", "changed")
     ]
     assert not wrong, wrong[0]
     right = sum(counts["right"] for group, counts, _, _ in results.values() if group == "apply")
     tried = sum(counts.total() for group, counts, _, _ in results.values() if group == "apply")
     assert tried > 500
     assert right >= 0.95 * tried
-    assert all(counts["right"] == 0 for group, counts, _, _ in results.values() if group == "refuse")
+    assert all(
+        counts["right"] == 0 for group, counts, _, _ in results.values() if group == "refuse"
+    )
 
 
 def test_big_files_are_edited_in_time(slips: ModuleType) -> None:
-    """Fifty thousand lines, alike or all changed, take a moment (the bar is 2 s on a machine that does nothing else)."""
+    """Fifty thousand lines, alike or all changed, take a moment (the bar is 2 s on a machine that
+    does nothing else).
+    """
     begun = time.process_time()
     names = [name for name, _ in slips.worst()]
     assert (time.process_time() - begun) / len(names) < 2
 
 
-LINE = st.sampled_from(["", " ", "a", "b", "  a", "\tb", "if x:", '"q  q"', "a b", "“a”", "1", "x = 1", "}", "a\\nb"])
+LINE = st.sampled_from(
+    ["", " ", "a", "b", "  a", "\tb", "if x:", '"q  q"', "a b", "“a”", "1", "x = 1", "}", "a\\nb"]
+)
 LINES = st.lists(LINE, min_size=1, max_size=6)
 ENDS = st.sampled_from(["\n", "\r\n"])
 
@@ -73,7 +86,10 @@ def outcome(content: str, old: str, new: str) -> Edit | EditError:
 def test_what_is_outside_of_the_place_never_changes(
     before: list[str], old: list[str], new: list[str], after: list[str], end: str
 ) -> None:
-    """Whatever is asked, the lines around keep their bytes; and what is there twice is never edited."""
+    """Whatever is asked, the lines around keep their bytes.
+
+    And what is there twice is never edited.
+    """
     content = end.join(["START", *before, *old, *after, "END"])
     edit = outcome(content, "\n".join(old), "\n".join(new))
     if isinstance(edit, EditError):

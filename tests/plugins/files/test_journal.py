@@ -1,4 +1,6 @@
-"""The journal: whose change is whose, what is left out, and what a crash, a full disk or a stop leaves behind."""
+"""The journal: whose change is whose, what is left out, and what a crash, a full disk or a stop
+leaves behind.
+"""
 
 import errno
 import os
@@ -26,7 +28,10 @@ from hilum_files.journal.tree import Limits
 def changed(bench) -> list[dict[str, str]]:
     """What each record says: path and what became of it."""
     return [
-        {c.path: "+" if c.before is None else "-" if c.after is None else "~" for c in record.changes}
+        {
+            c.path: "+" if c.before is None else "-" if c.after is None else "~"
+            for c in record.changes
+        }
         for record in bench.session.half(hilum_files.Changes).records()
     ]
 
@@ -35,7 +40,7 @@ def undoing(bench):
     return bench.session.half(hilum_files.Changes)
 
 
-# --- whose change it is --------------------------------------------------------------------------------------------------
+# --- whose change it is ---------------------------------------------------------------------------
 
 
 async def test_calls_side_by_side_have_their_own_changes() -> None:
@@ -69,8 +74,12 @@ async def test_the_folder_that_a_sandbox_puts_in_the_way_is_no_change() -> None:
 
 
 async def test_what_happens_before_an_approval_is_not_the_commands() -> None:
-    """The user edits a file while a command waits for approval: the undo of the command leaves that alone."""
-    async with open_bench(hilum_files, hilum_shell, approve="ask_first", files={"a.txt": "one\n"}) as bench:
+    """The user edits a file while a command waits for approval: the undo of the command leaves that
+    alone.
+    """
+    async with open_bench(
+        hilum_files, hilum_shell, approve="ask_first", files={"a.txt": "one\n"}
+    ) as bench:
         bench.model.next(ask("run_terminal_cmd", command="echo x > b.txt"), say("Done."))
         run = await bench.start("Work.")
         asked = await bench.wait_for(ApprovalAsked)
@@ -80,12 +89,16 @@ async def test_what_happens_before_an_approval_is_not_the_commands() -> None:
         with bench.guard():
             await run.wait()
         assert changed(bench) == [{"b.txt": "+"}]
-        assert [event.name for event in bench.of(PluginEvent)].count("files.command") == 1  # though judged twice
+        assert [event.name for event in bench.of(PluginEvent)].count(
+            "files.command"
+        ) == 1  # though judged twice
 
 
 async def test_a_refused_command_changes_nothing() -> None:
     """What happens while the user thinks about a command that is then refused belongs to nobody."""
-    async with open_bench(hilum_files, hilum_shell, approve="ask_first", files={"a.txt": "one\n"}) as bench:
+    async with open_bench(
+        hilum_files, hilum_shell, approve="ask_first", files={"a.txt": "one\n"}
+    ) as bench:
         bench.model.next(ask("run_terminal_cmd", command="echo x > b.txt"), say("Done."))
         run = await bench.start("Work.")
         asked = await bench.wait_for(ApprovalAsked)
@@ -99,7 +112,9 @@ async def test_a_refused_command_changes_nothing() -> None:
 async def test_a_stopped_command_is_looked_after() -> None:
     """What it changed before it was stopped can be undone."""
     async with open_bench(hilum_files, hilum_shell, files={"a.txt": "one\n"}) as bench:
-        bench.model.next(ask("run_terminal_cmd", command="rm a.txt; echo started; sleep 100"), say("Done."))
+        bench.model.next(
+            ask("run_terminal_cmd", command="rm a.txt; echo started; sleep 100"), say("Done.")
+        )
         run = await bench.start("Work.")
         started = await bench.wait_for(CallStarted)
         async for event in bench.session.events(started.seq - 1, deltas=True):
@@ -133,20 +148,27 @@ async def test_other_plugins_tools_that_write_are_looked_after() -> None:
         assert changed(bench) == [{"scribbled": "+"}]
 
 
-# --- what is left out ----------------------------------------------------------------------------------------------------
+# --- what is left out -----------------------------------------------------------------------------
 
 
 async def test_version_control_and_caches_are_left_alone() -> None:
-    """They are not looked into, neither before nor after; what marks itself as a cache later is no loss of what was in it."""
-    async with open_bench(hilum_files, hilum_shell, files={"src/a.txt": "one\n", ".git/config": "x"}) as bench:
+    """They are not looked into, neither before nor after.
+
+    What marks itself as a cache later is no loss of what was in it.
+    """
+    async with open_bench(
+        hilum_files, hilum_shell, files={"src/a.txt": "one\n", ".git/config": "x"}
+    ) as bench:
         await bench.call(
-            "run_terminal_cmd", command="mkdir -p node_modules/x; echo 1 > node_modules/x/y; echo 2 > .git/z"
+            "run_terminal_cmd",
+            command="mkdir -p node_modules/x; echo 1 > node_modules/x/y; echo 2 > .git/z",
         )
         plan = await undoing(bench).undo()
         assert plan.left == ("node_modules",)
         assert (bench.workspace / "node_modules/x/y").exists()
         await bench.call(
-            "run_terminal_cmd", command="echo 'Signature: 8a477f597d28d172789f06886806bc55' > src/CACHEDIR.TAG"
+            "run_terminal_cmd",
+            command="echo 'Signature: 8a477f597d28d172789f06886806bc55' > src/CACHEDIR.TAG",
         )
         assert changed(bench) == [{"src/CACHEDIR.TAG": "+"}]
         await bench.call("run_terminal_cmd", command="echo two > src/a.txt")
@@ -155,7 +177,9 @@ async def test_version_control_and_caches_are_left_alone() -> None:
 
 
 async def test_what_hilum_keeps_below_the_workspace_is_no_change(tmp_path: Path) -> None:
-    """Somebody works in the home folder: the log, the contents and the settings are not the command's doing."""
+    """Somebody works in the home folder: the log, the contents and the settings are not the
+    command's doing.
+    """
     home = tmp_path / "home"
     home.mkdir()
     (home / "a.txt").write_text("one\n")
@@ -184,7 +208,9 @@ async def test_the_placeholders_of_a_sandbox_are_no_change(tmp_path: Path) -> No
 
 
 async def test_a_file_too_large_to_keep_is_named_and_left() -> None:
-    """Its change is known, its content was not kept: the undo refuses, and does the rest when told to."""
+    """Its change is known, its content was not kept: the undo refuses, and does the rest when told
+    to.
+    """
     settings = {"files.snapshot_file_limit": 1000}
     async with open_bench(
         hilum_files, hilum_shell, settings=settings, files={"big": "x" * 2000, "small": "one\n"}
@@ -199,7 +225,7 @@ async def test_a_file_too_large_to_keep_is_named_and_left() -> None:
         assert (bench.workspace / "big").stat().st_size == 2002
 
 
-# --- outside changes -----------------------------------------------------------------------------------------------------
+# --- outside changes ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -210,7 +236,10 @@ async def test_a_file_too_large_to_keep_is_named_and_left() -> None:
         (lambda root: (root / "a.txt").unlink(), "deleted since"),
         (lambda root: (root / "new.txt").write_text("mine\n"), "changed since"),
         (lambda root: (root / "gone.txt").write_text("mine\n"), "something else now"),
-        (lambda root: ((root / "sub").rename(root / "away"), (root / "sub").symlink_to("/tmp")), "link now"),
+        (
+            lambda root: ((root / "sub").rename(root / "away"), (root / "sub").symlink_to("/tmp")),
+            "link now",
+        ),
     ],
 )
 async def test_an_undo_never_destroys_what_others_did(change, why: str) -> None:
@@ -264,7 +293,7 @@ async def test_the_agent_is_told_of_an_undo() -> None:
             assert ("The user undid changes to: a.txt." in str(sent)) is told
 
 
-# --- failures ------------------------------------------------------------------------------------------------------------
+# --- failures -------------------------------------------------------------------------------------
 
 
 async def test_an_undo_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,7 +301,8 @@ async def test_an_undo_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch)
     files = {f"{name}.txt": f"{name}\n" for name in "abcdef"}
     async with open_bench(hilum_files, hilum_shell, files=files) as bench:
         await bench.call(
-            "run_terminal_cmd", command="for f in *.txt; do echo changed > $f; done; mkdir new; touch new/x; rm f.txt"
+            "run_terminal_cmd",
+            command="for f in *.txt; do echo changed > $f; done; mkdir new; touch new/x; rm f.txt",
         )
         real, left = undo.replace, [3]
 
@@ -285,7 +315,10 @@ async def test_an_undo_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(undo, "replace", full)
         with pytest.raises(ToolError, match="Everything is as it was before it"):
             await undoing(bench).undo()
-        assert {p.name for p in bench.workspace.iterdir()} == {*(f"{n}.txt" for n in "abcde"), "new"}
+        assert {p.name for p in bench.workspace.iterdir()} == {
+            *(f"{n}.txt" for n in "abcde"),
+            "new",
+        }
         assert (bench.workspace / "a.txt").read_text() == "changed\n"
         await undoing(bench).undo()
         assert {p.name: p.read_text() for p in bench.workspace.iterdir()} == files
@@ -296,7 +329,9 @@ async def test_a_tree_too_large_to_look_at_is_told(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Limits, "__new__", partial(Limits.__new__, seconds=-1.0))
     async with open_bench(hilum_files, hilum_shell, files={"a.txt": "a"}) as bench:
         assert not (await bench.call("run_terminal_cmd", command="echo x > a.txt")).code
-        assert "cannot be undone: more than 0 files" in bench.of(PluginEvent)[-1].data["unprotected"]
+        assert (
+            "cannot be undone: more than 0 files" in bench.of(PluginEvent)[-1].data["unprotected"]
+        )
         assert changed(bench) == []
 
 
@@ -306,10 +341,15 @@ async def test_contents_are_for_the_user_only() -> None:
         await bench.call("run_terminal_cmd", command="echo x > a.txt")
         objects = bench.folder / "data" / "objects"
         assert stat.S_IMODE(objects.stat().st_mode) == 0o700
-        assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in objects.rglob("*") if path.is_file()} == {0}
+        assert {
+            stat.S_IMODE(path.stat().st_mode) & 0o077
+            for path in objects.rglob("*")
+            if path.is_file()
+        } == {0}
 
 
-# A session of its own that dies where it is told to: before or after a file is replaced, in a command, in an undo.
+# A session of its own that dies where it is told to: before or after a file is replaced, in a
+# command, in an undo.
 DYING = """
 import os, signal, sys
 from pathlib import Path
@@ -361,13 +401,22 @@ trio.run(main)
         ("undo", [{"c.txt": "~"}], {"a.txt": "one\n", "b.txt": "b\n", "c.txt": "two\n"}),
     ],
 )
-async def test_a_crash_leaves_neither_a_lost_change_nor_a_false_one(tmp_path: Path, where, records, after) -> None:
-    """hilum is killed in the middle; opened again, the journal says what is on disk, and undo brings everything back."""
-    died = await trio.run_process([sys.executable, "-c", DYING, str(tmp_path), where], capture_stdout=True, check=False)
+async def test_a_crash_leaves_neither_a_lost_change_nor_a_false_one(
+    tmp_path: Path, where, records, after
+) -> None:
+    """hilum is killed in the middle.
+
+    Opened again, the journal says what is on disk, and undo brings everything back.
+    """
+    died = await trio.run_process(
+        [sys.executable, "-c", DYING, str(tmp_path), where], capture_stdout=True, check=False
+    )
     assert died.returncode == -signal.SIGKILL
     session = died.stdout.decode().split()[0]
     assert {p.name: p.read_text() for p in (tmp_path / "workspace").glob("[!.]*")} == after
-    async with open_bench(hilum_files, hilum_shell, hilum_store, folder=tmp_path, resume=session) as bench:
+    async with open_bench(
+        hilum_files, hilum_shell, hilum_store, folder=tmp_path, resume=session
+    ) as bench:
         assert changed(bench) == records
         while changed(bench):
             await undoing(bench).undo()
@@ -401,15 +450,21 @@ trio.run(main)
 
 def test_a_full_disk_stops_the_change_and_not_the_session(tmp_path: Path) -> None:
     """What cannot be kept is not deleted; the model is told."""
-    done = subprocess.run([sys.executable, "-c", FULL, tmp_path], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, tmp_path], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     assert "E_STORE: Nothing was changed." in done.stdout
 
 
 @pytest.mark.parametrize("inside", [True, False], ids=["link inside", "link outside"])
 @pytest.mark.parametrize("kind", ["created", "deleted", "folder", "link"])
-async def test_an_undo_follows_no_link_that_is_swapped_in(tmp_path: Path, monkeypatch, kind: str, inside: bool) -> None:
-    """A program replaces a folder by a link between the plan of an undo and its work: what the link leads to stays."""
+async def test_an_undo_follows_no_link_that_is_swapped_in(
+    tmp_path: Path, monkeypatch, kind: str, inside: bool
+) -> None:
+    """A program replaces a folder by a link between the plan of an undo and its work: what the link
+    leads to stays.
+    """
     commands = {
         "created": "mkdir d; echo x > d/a.txt",
         "deleted": "rm d/a.txt",

@@ -22,7 +22,10 @@ def tree(root: Path) -> Path:
 
 
 async def test_one_level(use, tree: Path) -> None:
-    """Folders end in a slash, files have a size, links show where they point; skipped folders are named like others."""
+    """Folders end in a slash, files have a size, links show where they point.
+
+    Skipped folders are named like others.
+    """
     output = await use("list_directory")
     assert output.text.split("\n") == [
         "./",
@@ -37,7 +40,10 @@ async def test_one_level(use, tree: Path) -> None:
 
 
 async def test_depth(use, tree: Path) -> None:
-    """Deeper levels come below their folders; version control and builds are not looked into, and that is said."""
+    """Deeper levels come below their folders.
+
+    Version control and builds are not looked into, and that is said.
+    """
     lines = (await use("list_directory", depth=9)).text.split("\n")
     assert lines[-5:] == [
         "src/main.py  12 B",
@@ -77,7 +83,10 @@ async def test_what_cannot_be_listed(use, tree: Path, tmp_path: Path) -> None:
 
 
 async def test_ten_thousand_entries(use, root: Path) -> None:
-    """A crowded folder shows 500 entries and says how many there are; a crowded level does not hide the one above."""
+    """A crowded folder shows 500 entries and says how many there are.
+
+    A crowded level does not hide the one above.
+    """
     for number in range(10_000):
         (root / f"file_{number:05}").touch()
     begun = time.process_time()
@@ -100,9 +109,16 @@ async def test_limit_cuts_the_deepest(use, root: Path) -> None:
 
 
 async def test_odd_entries(use, root: Path) -> None:
-    """Pipes, and names with newlines or bytes that are no text, stay on one line each and can be encoded."""
+    """Pipes, and names with newlines or bytes that are no text, stay on one line each and can be
+    encoded.
+    """
     os.mkfifo(root / "pipe")
     (root / "a\nb").touch()
     os.mkdir(os.fsencode(root) + b"/\xff")
     text = (await use("list_directory", depth=2)).text
-    assert text.encode().decode().split("\n") == ["./", "'a\\nb'  0 B", "pipe  (pipe, socket or device)", "'\\udcff'/"]
+    assert text.encode().decode().split("\n") == [
+        "./",
+        "'a\\nb'  0 B",
+        "pipe  (pipe, socket or device)",
+        "'\\udcff'/",
+    ]

@@ -53,7 +53,7 @@ def running(step: Callable[[], None]) -> Iterator[None]:
         thread.join()
 
 
-# --- near ----------------------------------------------------------------------------------------------------------------
+# --- near -----------------------------------------------------------------------------------------
 
 
 def test_missing_file_suggests_near_paths(workspace: Workspace) -> None:
@@ -66,7 +66,9 @@ def test_missing_file_suggests_near_paths(workspace: Workspace) -> None:
 
 
 def test_looking_for_near_paths_is_bounded(workspace: Workspace, root: Path) -> None:
-    """In a folder of 5,000 files a miss is answered from a part of them, and skipped folders are not looked into."""
+    """In a folder of 5,000 files a miss is answered from a part of them, and skipped folders are
+    not looked into.
+    """
     for number in range(5000):
         (root / "src" / f"module_{number}.py").touch()
     (root / "node_modules").mkdir()
@@ -82,7 +84,7 @@ def test_near_paths_never_come_from_outside(workspace: Workspace) -> None:
         near(workspace, "../secret.tx")
 
 
-# --- replace -------------------------------------------------------------------------------------------------------------
+# --- replace --------------------------------------------------------------------------------------
 
 
 def test_links_out_are_refused(workspace: Workspace, root: Path, tmp_path: Path) -> None:
@@ -106,7 +108,9 @@ def test_a_link_stays(workspace: Workspace, root: Path) -> None:
     assert (root / "src" / "main.py").read_bytes() == b"new\n"
 
 
-def test_swapped_folder_never_takes_a_write(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+def test_swapped_folder_never_takes_a_write(
+    workspace: Workspace, root: Path, tmp_path: Path
+) -> None:
     """While a thread swaps a folder for a link out, no write lands outside."""
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -178,7 +182,9 @@ def test_hard_links_are_broken(workspace: Workspace, root: Path, tmp_path: Path)
 
 
 def test_readers_see_the_old_or_the_new_content(workspace: Workspace, root: Path) -> None:
-    """While a file is written over and over, every read gives one whole version, and no temporary file stays."""
+    """While a file is written over and over, every read gives one whole version, and no temporary
+    file stays.
+    """
     versions = [letter * 50_000 for letter in (b"a", b"b")]
     replace(workspace, "file", versions[0])
 
@@ -213,7 +219,9 @@ def test_stale_file_is_left_alone(workspace: Workspace, root: Path) -> None:
 
 
 def test_odd_names(workspace: Workspace, root: Path) -> None:
-    """Names with newlines, Unicode and bytes that are no text work, and errors about them can be encoded."""
+    """Names with newlines, Unicode and bytes that are no text work, and errors about them can be
+    encoded.
+    """
     for name in ("a\nb", "dürüm 🥙.txt", "-rf", "\udcff"):
         replace(workspace, name, b"x")
         assert (root / name).read_bytes() == b"x"
@@ -233,8 +241,12 @@ def test_nothing_is_left_open(workspace: Workspace, open_files) -> None:
     assert open_files() == before
 
 
-def test_without_openat(workspace: Workspace, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where folders cannot be held open, as on Windows, the same calls work on whole paths and are checked before."""
+def test_without_openat(
+    workspace: Workspace, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where folders cannot be held open, as on Windows, the same calls work on whole paths and are
+    checked before.
+    """
     monkeypatch.setattr("hilum_workspace._HAS_OPENAT", False)
     replace(workspace, "a/b.txt", b"x")
     with opened(workspace, "a/b.txt") as file:
@@ -248,13 +260,18 @@ def test_without_openat(workspace: Workspace, root: Path, tmp_path: Path, monkey
 
 
 def test_write_that_is_killed_leaves_no_temporary_file(tmp_path):
-    """What is written has no name until it is whole, so that a crash leaves the old file and nothing else."""
+    """What is written has no name until it is whole, so that a crash leaves the old file and
+    nothing else.
+    """
     (tmp_path / "a.txt").write_text("old")
     code = (
         "import os, signal, sys; from pathlib import Path; from hilum import Workspace; from hilum_files import places;"
         "os.fchmod = lambda *_: os.kill(os.getpid(), signal.SIGKILL);"
         "places.replace(Workspace(Path(sys.argv[1])), 'a.txt', b'new')"
     )
-    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == -signal.SIGKILL
+    assert (
+        subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode
+        == -signal.SIGKILL
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "old"

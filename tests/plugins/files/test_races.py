@@ -13,7 +13,10 @@ import counting
 def check(root: Path, names: list[str], times: int) -> None:
     """The common line has counted every step of every agent."""
     lines = (root / "count.txt").read_text().splitlines()
-    assert lines[: len(names) + 1] == [f"all = {len(names) * times}", *(f"{name} = {times}" for name in names)]
+    assert lines[: len(names) + 1] == [
+        f"all = {len(names) * times}",
+        *(f"{name} = {times}" for name in names),
+    ]
     assert [path.name for path in root.iterdir()] == ["count.txt"]
 
 
@@ -32,7 +35,8 @@ def test_processes_in_one_workspace_lose_nothing(root: Path, processes: int) -> 
     counting.start(root / "count.txt", names)
     program = [sys.executable, counting.__file__, str(root), "15"]
     started = [
-        subprocess.Popen([*program, *names[2 * n : 2 * n + 2]], stdout=subprocess.PIPE) for n in range(processes)
+        subprocess.Popen([*program, *names[2 * n : 2 * n + 2]], stdout=subprocess.PIPE)
+        for n in range(processes)
     ]
     assert [process.wait(timeout=600) for process in started] == [0] * processes
     for process in started:

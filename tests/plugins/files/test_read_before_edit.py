@@ -14,7 +14,10 @@ from hilum.testing import use as ask
 
 
 async def test_what_was_not_read_is_not_changed(use, root: Path) -> None:
-    """Editing, overwriting and deleting an existing file is refused until it was read; the way out is told."""
+    """Editing, overwriting and deleting an existing file is refused until it was read.
+
+    The way out is told.
+    """
     (root / "a.txt").write_text("one\ntwo\n")
     for name, arguments in (
         ("edit_file", {"old_string": "one", "new_string": "1"}),
@@ -26,7 +29,9 @@ async def test_what_was_not_read_is_not_changed(use, root: Path) -> None:
         assert caught.value.code == E_STALE
         assert "Read it first." in str(caught.value)
     assert (root / "a.txt").read_text() == "one\ntwo\n"
-    await use("read_file", path="a.txt", end_line=1)  # a part will do: the whole is known by its hash
+    await use(
+        "read_file", path="a.txt", end_line=1
+    )  # a part will do: the whole is known by its hash
     await use("edit_file", unread=True, path="a.txt", old_string="two", new_string="2")
     await use("edit_file", unread=True, path="./a.txt", old_string="one", new_string="1")
     await use("write_file", unread=True, path="a.txt", content="all\n")
@@ -35,7 +40,10 @@ async def test_what_was_not_read_is_not_changed(use, root: Path) -> None:
 
 
 async def test_what_changed_since_is_not_changed(use, root: Path) -> None:
-    """The refusal shows what changed; the same size and time do not deceive; reading again helps."""
+    """The refusal shows what changed.
+
+    The same size and time do not deceive; reading again helps.
+    """
     (root / "a.txt").write_text("one\ntwo\n")
     await use("read_file", path="a.txt")
     await use("edit_file", unread=True, path="a.txt", old_string="one", new_string="1st")
@@ -75,10 +83,14 @@ async def test_each_agent_reads_for_itself() -> None:
     async with open_bench(hilum_files, files={"a.txt": "one\n"}) as bench:
         bench.session.add_agent(Profile("other"))
         await bench.call("read_file", path="a.txt")
-        bench.model.next(ask("edit_file", path="a.txt", old_string="one", new_string="1"), say("Done."))
+        bench.model.next(
+            ask("edit_file", path="a.txt", old_string="one", new_string="1"), say("Done.")
+        )
         await bench.run("Edit.", agent="other")
         assert bench.result("edit_file").code == E_STALE
-        assert not (await bench.call("edit_file", path="a.txt", old_string="one", new_string="2")).code
+        assert not (
+            await bench.call("edit_file", path="a.txt", old_string="one", new_string="2")
+        ).code
 
 
 async def test_a_command_that_changed_a_file_is_named() -> None:
@@ -101,5 +113,9 @@ async def test_a_resumed_session_knows_what_was_read(tmp_path: Path) -> None:
         await bench.call("read_file", path="a.txt")
         session = bench.session.id
     async with open_bench(hilum_files, folder=tmp_path, store=store, resume=session) as bench:
-        assert not (await bench.call("edit_file", path="a.txt", old_string="one", new_string="2")).code
-        assert (await bench.call("edit_file", path="b.txt", old_string="one", new_string="2")).code == E_STALE
+        assert not (
+            await bench.call("edit_file", path="a.txt", old_string="one", new_string="2")
+        ).code
+        assert (
+            await bench.call("edit_file", path="b.txt", old_string="one", new_string="2")
+        ).code == E_STALE

@@ -29,7 +29,9 @@ async def test_lines_are_numbered(use, root: Path) -> None:
     ],
 )
 async def test_odd_but_fine_files(use, root: Path, content: bytes, text: str) -> None:
-    """Empty files, missing last newlines, byte order marks, CRLF and Unicode are read as what they are."""
+    """Empty files, missing last newlines, byte order marks, CRLF and Unicode are read as what they
+    are.
+    """
     (root / "a.txt").write_bytes(content)
     assert (await use("read_file", path="a.txt")).text == text
 
@@ -57,7 +59,10 @@ async def test_ranges(use, root: Path, arguments: dict, first: str, last: str, n
 async def test_impossible_ranges(use, root: Path) -> None:
     """A range that is none, and one behind the end, are told with what there is."""
     (root / "a.txt").write_text("one\ntwo\n")
-    for arguments, words in (({"start_line": 5, "end_line": 3}, "no range"), ({"start_line": 3}, "only 2 lines")):
+    for arguments, words in (
+        ({"start_line": 5, "end_line": 3}, "no range"),
+        ({"start_line": 3}, "only 2 lines"),
+    ):
         with pytest.raises(ToolError, match=words) as caught:
             await use("read_file", path="a.txt", **arguments)
         assert caught.value.code == E_BAD_ARGS
@@ -65,7 +70,10 @@ async def test_impossible_ranges(use, root: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [{}, {"start_line": 1, "end_line": 5000}])
 async def test_long_files_are_cut(use, root: Path, arguments: dict) -> None:
-    """A long file, and a long range, end at 10,000 characters; reading on where the notice says gives all of it."""
+    """A long file, and a long range, end at 10,000 characters.
+
+    Reading on where the notice says gives all of it.
+    """
     content = "".join(f"this is line {n}\n" for n in range(1, 2001))
     (root / "a.txt").write_text(content)
     output = await use("read_file", path="a.txt", **arguments)
@@ -91,7 +99,9 @@ async def test_long_lines_are_cut(use, root: Path) -> None:
 
 
 async def test_huge_file_in_bounded_time_and_memory(use, root: Path) -> None:
-    """Lines far inside 50 MB come quickly and without the file in memory, many lines or a single one."""
+    """Lines far inside 50 MB come quickly and without the file in memory, many lines or a single
+    one.
+    """
     line = b"x" * 99 + b"\n"
     with (root / "lines").open("wb") as file:
         for _ in range(500):
@@ -120,7 +130,10 @@ async def test_huge_file_in_bounded_time_and_memory(use, root: Path) -> None:
     ],
 )
 async def test_no_text(use, root: Path, content: bytes, words: str | None) -> None:
-    """Binary files and other encodings are told plainly; what is wrong far behind the shown lines does not matter."""
+    """Binary files and other encodings are told plainly.
+
+    What is wrong far behind the shown lines does not matter.
+    """
     (root / "a.bin").write_bytes(content)
     if words is None:
         assert (await use("read_file", path="a.bin")).text.startswith("1 | text")

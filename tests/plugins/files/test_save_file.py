@@ -1,4 +1,6 @@
-"""``save_file``: what tools of other plugins make becomes files that can be undone, and that the guard has seen."""
+"""``save_file``: what tools of other plugins make becomes files that can be undone, and that the
+guard has seen.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,11 @@ async def draw(call: Call, path: str, overwrite: bool = False) -> str:
 
 async def drawn(root: Path, tmp_path: Path, **arguments: Any) -> CallDone:
     async with open_bench(
-        hilum_files, plugin("art", draw), workspace=root, folder=tmp_path / "bench", settings={"approve": "auto"}
+        hilum_files,
+        plugin("art", draw),
+        workspace=root,
+        folder=tmp_path / "bench",
+        settings={"approve": "auto"},
     ) as bench:
         await bench.call("draw", **arguments)
         if (root / arguments["path"]).read_bytes() == PNG:

@@ -44,7 +44,11 @@ def folder(tmp_path: Path) -> Path:
 
 async def work(tmp_path: Path) -> None:
     async with open_bench(
-        hilum_files, hilum_shell, hilum_store, folder=tmp_path, files={"a.txt": "one\ntwo\nthree\n", "b.txt": "b\n"}
+        hilum_files,
+        hilum_shell,
+        hilum_store,
+        folder=tmp_path,
+        files={"a.txt": "one\ntwo\nthree\n", "b.txt": "b\n"},
     ) as bench:
         bench.model.next(
             use("read_file", path="a.txt"),
@@ -62,7 +66,10 @@ def test_diff_shows_the_last_run_by_default_and_any_other(folder: Path) -> None:
     assert "+++ b/new/d.txt" in (said := hilum(folder, "diff"))
     assert "a.txt" not in said
     whole = hilum(folder, "diff", "session")
-    assert all(text in whole for text in ("-two\n+2\n", "--- a/b.txt\n+++ /dev/null", "+++ b/c.txt", "+++ b/new/d.txt"))
+    assert all(
+        text in whole
+        for text in ("-two\n+2\n", "--- a/b.txt\n+++ /dev/null", "+++ b/c.txt", "+++ b/new/d.txt")
+    )
     assert "\x1b" not in whole
     assert "+\\x1b[31mred" in whole
     listed = hilum(folder, "diff", "--list")
@@ -88,7 +95,9 @@ def test_undo_takes_back_run_by_run_and_says_so(folder: Path) -> None:
 
 
 def test_undo_keeps_what_others_changed_since(folder: Path) -> None:
-    """Other lines are merged, the same lines are a reason to do nothing, and the rest can be asked for."""
+    """Other lines are merged, the same lines are a reason to do nothing, and the rest can be asked
+    for.
+    """
     root = folder / "workspace"
     hilum(folder, "undo")
     (root / "a.txt").write_text("one\n2\nthree\nfour\n")
@@ -134,7 +143,9 @@ def test_folders_that_are_left_out_stand_on_one_line_at_the_end(tmp_path: Path) 
 async def work_beside_data(tmp_path: Path) -> None:
     """Run a command that changes files in a folder which hilum's data is moved to afterwards."""
     files = {"a.txt": "one\n"}
-    async with open_bench(hilum_files, hilum_shell, hilum_store, folder=tmp_path, files=files) as bench:
+    async with open_bench(
+        hilum_files, hilum_shell, hilum_store, folder=tmp_path, files=files
+    ) as bench:
         command = "mkdir -p kept/objects; echo old > kept/sessions.db; echo old > kept/objects/x; echo two > a.txt"
         bench.model.next(use("run_terminal_cmd", command=command), say("Done."))
         await bench.run("First.")

@@ -18,11 +18,18 @@ def edit(old: str, new: str, path: str = "f.txt"):
 
 
 async def test_a_run_can_be_undone_after_an_undo_that_wrote_nothing() -> None:
-    """The third edit took the second one back; to undo the second one changes no file and must not break the run."""
+    """The third edit took the second one back.
+
+    To undo the second one changes no file and must not break the run.
+    """
     async with open_bench(hilum_files, files={"f.txt": "x\na\ny\n"}) as bench:
         file, changes = bench.workspace / "f.txt", changes_of(bench)
         bench.model.next(
-            use("read_file", path="f.txt"), edit("a\n", "B\n"), edit("B\n", "C\n"), edit("C\n", "B\n"), say("Done.")
+            use("read_file", path="f.txt"),
+            edit("a\n", "B\n"),
+            edit("B\n", "C\n"),
+            edit("C\n", "B\n"),
+            say("Done."),
         )
         await bench.run("Work.")
         second = changes.records()[1].call
@@ -38,7 +45,10 @@ async def test_a_run_can_be_undone_after_an_undo_that_wrote_nothing() -> None:
 
 
 async def test_a_run_can_be_undone_after_one_of_its_calls_was_merged_away() -> None:
-    """A part of the second edit was taken back by the third; its other part is undone alone, then the whole run."""
+    """A part of the second edit was taken back by the third.
+
+    Its other part is undone alone, then the whole run.
+    """
     start = "a\n1\n2\n3\n4\np\n"
     async with open_bench(hilum_files, files={"f.txt": start}) as bench:
         file, changes = bench.workspace / "f.txt", changes_of(bench)
@@ -64,7 +74,9 @@ async def test_as_many_redos_as_undos_bring_everything_back(depth: int) -> None:
     async with open_bench(hilum_files, files={"f.txt": "0\n"}) as bench:
         file, changes = bench.workspace / "f.txt", changes_of(bench)
         for number in range(depth):
-            bench.model.next(use("read_file", path="f.txt"), edit(f"{number}\n", f"{number + 1}\n"), say("Done."))
+            bench.model.next(
+                use("read_file", path="f.txt"), edit(f"{number}\n", f"{number + 1}\n"), say("Done.")
+            )
             await bench.run("Work.")
         for _ in range(3):
             for number in reversed(range(depth)):
@@ -103,7 +115,12 @@ async def test_random_histories_agree_with_a_model(seed: int) -> None:
         undos: list[set[str]] = []
 
         def expected() -> str:
-            return text_of([f"{start[n]}{'!' if n in {calls[c] for c in holding} else ''}" for n in range(LINES)])
+            return text_of(
+                [
+                    f"{start[n]}{'!' if n in {calls[c] for c in holding} else ''}"
+                    for n in range(LINES)
+                ]
+            )
 
         free = list(range(LINES))
         dice.shuffle(free)
@@ -117,7 +134,10 @@ async def test_random_histories_agree_with_a_model(seed: int) -> None:
                         answers.append(edit(f"line {number}\n", f"line {number}!\n"))
                     else:
                         command = f"sed -i 's/^line {number}$/line {number}!/' f.txt"
-                        answers += [use("run_terminal_cmd", command=command), use("read_file", path="f.txt")]
+                        answers += [
+                            use("run_terminal_cmd", command=command),
+                            use("read_file", path="f.txt"),
+                        ]
                 bench.model.next(*answers, say("Done."))
                 known = set(calls)
                 await bench.run("Work.")
@@ -131,7 +151,9 @@ async def test_random_histories_agree_with_a_model(seed: int) -> None:
                 holding.discard(name)
                 undos.append({name})
             elif action < 0.7 and holding:
-                run = dice.choice(sorted(run for run, names in runs.items() if holding & set(names)))
+                run = dice.choice(
+                    sorted(run for run, names in runs.items() if holding & set(names))
+                )
                 await changes.undo("run", run)
                 undos.append(holding & set(runs[run]))
                 holding -= undos[-1]
@@ -147,13 +169,19 @@ async def test_random_histories_agree_with_a_model(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_overlapping_edits_are_undone_as_a_whole(seed: int) -> None:
-    """Edits of the same lines, back and forth; of each run some calls are undone. To undo all gives the first content."""
+    """Edits of the same lines, back and forth; of each run some calls are undone.
+
+    To undo all gives the first content.
+    """
     dice = random.Random(seed)
     start = text_of(["a", "b"])
     async with open_bench(hilum_files, files={"f.txt": start}) as bench:
         file, changes = bench.workspace / "f.txt", changes_of(bench)
         for _ in range(4):
-            contents = [text_of([dice.choice("aAxy"), dice.choice("bBxy")]) for _ in range(dice.randrange(1, 5))]
+            contents = [
+                text_of([dice.choice("aAxy"), dice.choice("bBxy")])
+                for _ in range(dice.randrange(1, 5))
+            ]
             bench.model.next(
                 use("read_file", path="f.txt"),
                 *(use("write_file", path="f.txt", content=content) for content in contents),

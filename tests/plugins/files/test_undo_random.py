@@ -17,7 +17,9 @@ from random_work import command, content, held, plant, somewhere
 
 
 async def work_and_undo(folder: Path, seed: int) -> tuple[int, int]:
-    """Do random work in some runs, then undo all of it run by run (or turn by turn, or call by call); gives the steps."""
+    """Do random work in some runs, then undo all of it run by run (or turn by turn, or call by
+    call); gives the steps.
+    """
     dice = random.Random(seed)
     root = folder / "workspace"
     root.mkdir(parents=True)
@@ -26,7 +28,9 @@ async def work_and_undo(folder: Path, seed: int) -> tuple[int, int]:
     plant(root, dice)
     scope = dice.choice(["call", "turn", "run"])
     steps = 0
-    async with open_bench(hilum_files, hilum_shell, workspace=root, folder=folder / "bench") as bench:
+    async with open_bench(
+        hilum_files, hilum_shell, workspace=root, folder=folder / "bench"
+    ) as bench:
         states = [held(root)]
         changes = bench.session.half(hilum_files.Changes)
         for _ in range(dice.randrange(1, 4)):
@@ -55,9 +59,16 @@ def _call(root: Path, dice: random.Random) -> tuple[str, dict[str, str]]:
     kind = dice.random()
     path = somewhere(root, dice).decode(errors="replace").replace("�", "x")
     if kind < 0.2:
-        return "write_file", {"path": path, "content": content(dice).decode("latin-1").replace("\0", "0")}
+        return "write_file", {
+            "path": path,
+            "content": content(dice).decode("latin-1").replace("\0", "0"),
+        }
     if kind < 0.35:
-        return "edit_file", {"path": path, "old_string": "line 1", "new_string": f"edited {dice.random()}"}
+        return "edit_file", {
+            "path": path,
+            "old_string": "line 1",
+            "new_string": f"edited {dice.random()}",
+        }
     if kind < 0.45:
         return "delete_file", {"path": path}
     if kind < 0.6:

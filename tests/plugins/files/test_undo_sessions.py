@@ -1,4 +1,6 @@
-"""Two sessions in one workspace: a command is not charged with the other's work, and no undo loses it unnamed."""
+"""Two sessions in one workspace: a command is not charged with the other's work, and no undo loses
+it unnamed.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +26,8 @@ def paths(bench: Bench) -> set[str]:
 async def two_sessions(folder: Path) -> AsyncIterator[tuple[Bench, Bench]]:
     """Open two sessions of two kernels in one workspace."""
     async with open_bench(hilum_files, hilum_shell, folder=folder) as first:
-        # Its warden runs before the second one is opened, which else takes that for a process that it left behind.
+        # Its warden runs before the second one is opened, which else takes that for a process that
+        # it left behind.
         await first.call("run_terminal_cmd", command="true")
         async with open_bench(hilum_files, hilum_shell, folder=folder) as second:
             yield first, second
@@ -37,7 +40,11 @@ async def test_a_command_is_not_charged_with_another_sessions_work(tmp_path: Pat
     (root / "a.txt").write_text("one\n")
     async with two_sessions(tmp_path) as (first, second):
         first.model.next(
-            use("run_terminal_cmd", command="while [ ! -e end ]; do sleep 0.01; done; echo x > x.txt"), say("Done.")
+            use(
+                "run_terminal_cmd",
+                command="while [ ! -e end ]; do sleep 0.01; done; echo x > x.txt",
+            ),
+            say("Done."),
         )
         run = await first.start("Wait.")
         await first.wait_for(CallStarted, lambda event: "while" in event.call.arguments)
@@ -62,10 +69,15 @@ async def test_a_command_is_not_charged_with_another_sessions_work(tmp_path: Pat
 
 
 async def test_what_two_sessions_claim_is_undone_by_none_unnamed(tmp_path: Path) -> None:
-    """Two commands overlap, so that either may have written the file: an undo names the other session and does nothing."""
+    """Two commands overlap, so that either may have written the file: an undo names the other
+    session and does nothing.
+    """
     root = tmp_path / "workspace"
     async with two_sessions(tmp_path) as (first, second):
-        first.model.next(use("run_terminal_cmd", command="while [ ! -e c.txt ]; do sleep 0.01; done"), say("Done."))
+        first.model.next(
+            use("run_terminal_cmd", command="while [ ! -e c.txt ]; do sleep 0.01; done"),
+            say("Done."),
+        )
         run = await first.start("Wait.")
         await first.wait_for(CallStarted, lambda event: "while" in event.call.arguments)
         command = "echo c > c.txt; while [ ! -e end ]; do sleep 0.01; done"
@@ -85,7 +97,10 @@ async def test_what_two_sessions_claim_is_undone_by_none_unnamed(tmp_path: Path)
 
 
 async def test_a_conflict_names_the_session(tmp_path: Path) -> None:
-    """Another session changed the same line later: the refusal names it. Other lines are merged, and stay."""
+    """Another session changed the same line later: the refusal names it.
+
+    Other lines are merged, and stay.
+    """
     root = tmp_path / "workspace"
     root.mkdir()
     (root / "a.txt").write_text("one\n-\n-\n-\nfour\n")

@@ -46,7 +46,9 @@ async def test_overwrite_keeps_mode(use, root: Path) -> None:
         (b"", "text", b"text"),
     ],
 )
-async def test_line_ends_and_mark_are_kept(use, root: Path, before: bytes, content: str, after: bytes) -> None:
+async def test_line_ends_and_mark_are_kept(
+    use, root: Path, before: bytes, content: str, after: bytes
+) -> None:
     """CRLF and the byte order mark of the old content decide, not those of the new."""
     (root / "a.txt").write_bytes(before)
     await use("write_file", path="a.txt", content=content)
@@ -62,7 +64,10 @@ async def test_same_content_is_not_written(use, root: Path) -> None:
 
 
 async def test_what_cannot_be_written(use, root: Path) -> None:
-    """Folders, paths outside and through files, read-only files and pipes are refused; nothing is made on the way."""
+    """Folders, paths outside and through files, read-only files and pipes are refused.
+
+    Nothing is made on the way.
+    """
     (root / "folder").mkdir()
     (root / "file").write_text("x")
     (root / "locked").write_text("x")
@@ -91,7 +96,9 @@ async def test_odd_names(use, root: Path) -> None:
 
 
 class Meddled(Workspace):
-    """A workspace in which another program, say a formatter, rewrites each file as soon as hilum was there to write."""
+    """A workspace in which another program, say a formatter, rewrites each file as soon as hilum
+    was there to write.
+    """
 
     @contextmanager
     def at(self, path, *, make=False, follow=True):
@@ -161,4 +168,6 @@ def test_the_tools_say_what_they_touch() -> None:
         "delete_file": ("write", "once", ("path",)),
     }
     for tool in hilum_files.provide_tools():
-        assert all("description" in schema for schema in tool.spec.parameters["properties"].values())
+        assert all(
+            "description" in schema for schema in tool.spec.parameters["properties"].values()
+        )

@@ -5,7 +5,17 @@ import sys
 from itertools import pairwise
 
 import pytest
-from hilum_frontmatter import Document, flag, globs, names, number, read, split_globs, split_tools, text
+from hilum_frontmatter import (
+    Document,
+    flag,
+    globs,
+    names,
+    number,
+    read,
+    split_globs,
+    split_tools,
+    text,
+)
 
 
 def messages(document: Document) -> str:
@@ -13,7 +23,9 @@ def messages(document: Document) -> str:
 
 
 def test_fields_and_body_come_apart_at_the_fences():
-    document = read("---\nname: pdf\ndescription: Reads --- and writes\n---\n# Title\n\n---\n\nmore\n")
+    document = read(
+        "---\nname: pdf\ndescription: Reads --- and writes\n---\n# Title\n\n---\n\nmore\n"
+    )
     assert document.fields == {"name": "pdf", "description": "Reads --- and writes"}
     assert document.body == "# Title\n\n---\n\nmore\n"
     assert (document.line, document.present, document.problems) == (5, True, ())
@@ -37,10 +49,15 @@ def test_texts_stay_as_they_are_written():
         "h": "True",
         "on": "Y",
     }
-    document = read("---\n" + "".join(f"{key}: {value}\n" for key, value in written.items()) + "---\n")
+    document = read(
+        "---\n" + "".join(f"{key}: {value}\n" for key, value in written.items()) + "---\n"
+    )
     assert document.fields == written
     assert not document.problems
-    assert read("---\nl: [no, 1.10]\nm: {yes: 010}\n---").fields == {"l": ["no", "1.10"], "m": {"yes": "010"}}
+    assert read("---\nl: [no, 1.10]\nm: {yes: 010}\n---").fields == {
+        "l": ["no", "1.10"],
+        "m": {"yes": "010"},
+    }
 
 
 def test_an_empty_value_is_none_and_an_empty_text_is_a_text():
@@ -49,7 +66,9 @@ def test_an_empty_value_is_none_and_an_empty_text_is_a_text():
 
 
 def test_windows_files_read_like_others():
-    document = read(b"\xef\xbb\xbf---\r\nname: x\r\ndescription: >\r\n  two\r\n  lines\r\n---\r\nOne\r\nTwo\r\n")
+    document = read(
+        b"\xef\xbb\xbf---\r\nname: x\r\ndescription: >\r\n  two\r\n  lines\r\n---\r\nOne\r\nTwo\r\n"
+    )
     assert document.fields == {"name": "x", "description": "two lines\n"}
     assert document.body == "One\nTwo\n"
     assert (document.line, document.problems) == (7, ())
@@ -121,7 +140,9 @@ def test_front_matter_without_keys_is_told_line_by_line(inner):
     document = read(f"---\n{inner}\n---\nBody\n")
     assert document.body == "Body\n"
     assert document.present
-    assert [problem.line for problem in document.problems] == list(range(2, 2 + len(inner.split("\n"))))
+    assert [problem.line for problem in document.problems] == list(
+        range(2, 2 + len(inner.split("\n")))
+    )
     assert all(problem.fatal for problem in document.problems)
 
 
@@ -148,7 +169,8 @@ def test_a_missing_closing_fence_is_told_and_the_keys_are_read():
 
 
 @pytest.mark.parametrize(
-    "gap", ["# Title\n\n> Said.\n", "\nText: none.\n" * 2, "\n## A\n\n- one\n- two\n" + "x\n" * 40_000]
+    "gap",
+    ["# Title\n\n> Said.\n", "\nText: none.\n" * 2, "\n## A\n\n- one\n- two\n" + "x\n" * 40_000],
 )
 def test_a_forgotten_fence_before_a_line_across_the_page_is_told(gap):
     document = read(f"---\nalwaysApply: false\ndescription: 'Java: style'\n{gap}\n---\n\n## More\n")
@@ -167,7 +189,9 @@ def test_comments_and_blank_lines_in_front_matter_are_no_body():
     assert (document.body, document.problems) == ("B\n", ())
 
 
-@pytest.mark.parametrize("whole", ["---\n\nSome text.\n", "---\n# Title\n", "---", "---\nJust: a sentence", "--- \n"])
+@pytest.mark.parametrize(
+    "whole", ["---\n\nSome text.\n", "---\n# Title\n", "---", "---\nJust: a sentence", "--- \n"]
+)
 def test_a_line_across_the_page_is_no_front_matter_but_is_told(whole):
     document = read(whole)
     assert document.problems
@@ -224,7 +248,11 @@ def test_deep_nesting_ends_at_a_bound(unit):
 
 
 def test_front_matter_that_is_too_long_is_cut_and_told():
-    document = read("---\nname: x\n" + "".join(f"k{n}: {'v' * 100}\n" for n in range(100_000)) + "last: y\n---\nBody\n")
+    document = read(
+        "---\nname: x\n"
+        + "".join(f"k{n}: {'v' * 100}\n" for n in range(100_000))
+        + "last: y\n---\nBody\n"
+    )
     assert document.fields["name"] == "x"
     assert document.body == "Body\n"
     cut = [problem for problem in document.problems if problem.fatal]
@@ -253,7 +281,10 @@ def test_helpers_read_fields_as_what_the_caller_asks_for():
 
 def test_lists_of_tools_split_outside_of_parentheses():
     assert split_tools("Bash(git:*) Read, Grep") == ("Bash(git:*)", "Read", "Grep")
-    assert split_tools("Bash(git add:*, git commit:*),Read") == ("Bash(git add:*, git commit:*)", "Read")
+    assert split_tools("Bash(git add:*, git commit:*),Read") == (
+        "Bash(git add:*, git commit:*)",
+        "Read",
+    )
     assert split_tools("\"Read\", 'Write'") == ("Read", "Write")
     assert split_tools("[Read, Bash(*)]") == ("Read", "Bash(*)")
     assert split_tools("Bash(git Read, Grep") == ("Bash(git", "Read", "Grep")
@@ -261,7 +292,9 @@ def test_lists_of_tools_split_outside_of_parentheses():
 
 
 def test_a_field_of_tools_tells_none_from_all():
-    document = read("---\na: []\nb:\nc: Read Write\nd: [Bash(git *), 'My Server/*']\ne: {bash: false}\nf: ''\n---\n")
+    document = read(
+        "---\na: []\nb:\nc: Read Write\nd: [Bash(git *), 'My Server/*']\ne: {bash: false}\nf: ''\n---\n"
+    )
     assert [names(document, key) for key in "abcdefg"] == [
         (), None, ("Read", "Write"), ("Bash(git *)", "My Server/*"), ("bash",), (), None,
     ]  # fmt: skip

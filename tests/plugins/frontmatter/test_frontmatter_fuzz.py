@@ -1,4 +1,6 @@
-"""Whatever stands in a file: reading it never fails, takes bounded time and memory, and drops nothing in silence."""
+"""Whatever stands in a file: reading it never fails, takes bounded time and memory, and drops
+nothing in silence.
+"""
 
 import random
 import re
@@ -35,10 +37,36 @@ MARKS = [
         "&",
         "!",
     ),
-    *("!!str ", "@", "%", "`", "?", "---", "\n---\n", "...", "~", "<<: ", "\\", "\\x", "\u2028", "\x00", "\ufeff"),
+    *(
+        "!!str ",
+        "@",
+        "%",
+        "`",
+        "?",
+        "---",
+        "\n---\n",
+        "...",
+        "~",
+        "<<: ",
+        "\\",
+        "\\x",
+        "\u2028",
+        "\x00",
+        "\ufeff",
+    ),
 ]
 TEXT = st.text("xyz", min_size=1)
-KEYS = ["name", "description", "globs", "tools", "allowed-tools", "metadata", "alwaysApply", "a b", '"q"']
+KEYS = [
+    "name",
+    "description",
+    "globs",
+    "tools",
+    "allowed-tools",
+    "metadata",
+    "alwaysApply",
+    "a b",
+    '"q"',
+]
 
 
 def words(count: int) -> list[str]:
@@ -51,7 +79,8 @@ def front(draw: st.DrawFn) -> str:
     lines, fresh = [], iter(words(1_000))
     for _ in range(draw(st.integers(0, 8))):
         parts = [
-            next(fresh) if draw(st.booleans()) else draw(st.sampled_from(MARKS)) for _ in range(draw(st.integers(0, 6)))
+            next(fresh) if draw(st.booleans()) else draw(st.sampled_from(MARKS))
+            for _ in range(draw(st.integers(0, 6)))
         ]
         joint = draw(st.sampled_from(["", " "]))
         key = draw(st.sampled_from([*KEYS, "", "  - ", "  "]))
@@ -60,14 +89,23 @@ def front(draw: st.DrawFn) -> str:
 
 
 def told(document: Document, inner: str, first: int) -> None:
-    """Each word is in the fields, or in a comment, or a problem names its line or one of the same key."""
+    """Each word is in the fields, or in a comment, or a problem names its line or one of the same
+    key.
+    """
     kept, lines = repr(document.fields) + repr(document.body), re.split("\r\n|\n|\r", inner)
     named = {problem.line for problem in document.problems}
-    named |= {int(line) for problem in document.problems for line in re.findall(r"on line (\d+)", problem.message)}
+    named |= {
+        int(line)
+        for problem in document.problems
+        for line in re.findall(r"on line (\d+)", problem.message)
+    }
     for number_, line in enumerate(lines, first):
         for word in re.findall(r"w\d+w", line):
             comment = re.search(rf"(^|\s)#.*{word}", line)
-            assert word in kept or comment or named & set(range(first, number_ + 1)), (word, document)
+            assert word in kept or comment or named & set(range(first, number_ + 1)), (
+                word,
+                document,
+            )
 
 
 @SLOW
@@ -79,7 +117,13 @@ def test_every_word_is_kept_or_its_loss_is_told(inner):
     document = read(f"---\n{inner}\n---\nBody\n")
     told(document, inner, 2)
     for key in [*document.fields, "missing"]:
-        text(document, key), flag(document, key), number(document, key), names(document, key), globs(document, key)
+        (
+            text(document, key),
+            flag(document, key),
+            number(document, key),
+            names(document, key),
+            globs(document, key),
+        )
         assert document.lines.get(key, 1) >= 1
 
 
@@ -96,7 +140,10 @@ def strings(value: object) -> object:
     max_leaves=6), max_size=5))  # fmt: skip
 def test_what_a_yaml_library_writes_is_read_back_the_same(fields):
     written = yaml.safe_dump(fields, allow_unicode=True)
-    if re.search("[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]", written):
+    if re.search(
+        "[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]",
+        written,
+    ):
         written = yaml.safe_dump(fields)
     document = read(f"---\n{written}---\nBody\n")
     assert document.fields == fields

@@ -1,4 +1,6 @@
-"""Front matter as it is found in the field at its worst, and as somebody may write it who means harm."""
+"""Front matter as it is found in the field at its worst, and as somebody may write it who means
+harm.
+"""
 
 from itertools import pairwise
 
@@ -16,14 +18,21 @@ def test_a_second_front_matter_fills_what_the_first_leaves_empty():
         'description: "Guidance"\nglobs: "docs/**"\npriority: 2\n---\n\n# Title\n',
         raw=("globs",),
     )
-    assert document.fields == {"description": "Guidance", "globs": "**/*.md", "alwaysApply": "false", "priority": "2"}
+    assert document.fields == {
+        "description": "Guidance",
+        "globs": "**/*.md",
+        "alwaysApply": "false",
+        "priority": "2",
+    }
     assert (document.body, document.line) == ("\n# Title\n", 11)
     assert document.lines["description"] == 7
     assert "6: A second front matter" in told(document)
     assert "8: 'globs' stands in both" in told(document)
 
 
-@pytest.mark.parametrize("body", ["---\nNote: read this\n---\nmore\n", "---\nname: x\nnot closed\n", "---\n\ntext\n"])
+@pytest.mark.parametrize(
+    "body", ["---\nNote: read this\n---\nmore\n", "---\nname: x\nnot closed\n", "---\n\ntext\n"]
+)
 def test_lines_across_the_page_below_front_matter_stay(body):
     document = read("---\nname: a\n---\n" + body)
     assert (document.fields, document.body, document.problems) == ({"name": "a"}, body, ())
@@ -35,7 +44,9 @@ def test_an_indented_fence_is_read_and_told():
     assert "1: The line '---' before the front matter is indented" in told(document)
     document = read("    ---\n    metadata:\n      a: b\n    ---\n    body\n")
     assert (document.fields, document.body) == ({"metadata": {"a": "b"}}, "    body\n")
-    assert read("   ---\n# Title\n---\n") == read("   ---\n# Title\n---\n")._replace(fields={}, present=False)
+    assert read("   ---\n# Title\n---\n") == read("   ---\n# Title\n---\n")._replace(
+        fields={}, present=False
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16", "utf-32"])
@@ -71,7 +82,8 @@ NAMES = pairwise("abcdefghi")
 @pytest.mark.parametrize(
     "front",
     [
-        "a: &a [x,x,x,x,x,x,x,x]\n" + "".join(f"{b}: &{b} [{','.join(['*' + a] * 8)}]\n" for a, b in NAMES),
+        "a: &a [x,x,x,x,x,x,x,x]\n"
+        + "".join(f"{b}: &{b} [{','.join(['*' + a] * 8)}]\n" for a, b in NAMES),
         "a: &a [*a]\n",
         "a: &a\n  b: *a\n",
         "a: " + "[" * DEEP + "]" * DEEP + "\n",

@@ -1,4 +1,6 @@
-"""Commands in a real sandbox of each kind: a workspace, a home folder with secrets, and a warden."""
+"""Commands in a real sandbox of each kind: a workspace, a home folder with secrets, and a
+warden.
+"""
 
 import os
 import subprocess
@@ -22,7 +24,11 @@ Run = Callable[..., Awaitable[Completed]]
 
 def enforced_by(backend: str) -> Enforced:
     """What a kind of sandbox enforces; skips the test where the system has not got it."""
-    found = sandbox.bubblewrap_enforced() if backend in ("bubblewrap", "python") else sandbox.landlock_enforced()
+    found = (
+        sandbox.bubblewrap_enforced()
+        if backend in ("bubblewrap", "python")
+        else sandbox.landlock_enforced()
+    )
     if isinstance(found, str):
         pytest.skip(found)
     if backend == "landlock" and found.network != "namespace":
@@ -33,7 +39,9 @@ def enforced_by(backend: str) -> Enforced:
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder that is not in /tmp, which a sandbox has its own of."""
-    with tempfile.TemporaryDirectory(prefix=".hilum-test-", dir=Path.home(), ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix=".hilum-test-", dir=Path.home(), ignore_cleanup_errors=True
+    ) as folder:
         yield Path(folder).resolve()
 
 
@@ -86,7 +94,12 @@ class Box:
     """A workspace's sandbox, and the processes in it."""
 
     def __init__(self, warden: Warden, root: Path, backend: str, temp: Path) -> None:
-        self.warden, self.root, self.backend, self.enforced = warden, root, backend, enforced_by(backend)
+        self.warden, self.root, self.backend, self.enforced = (
+            warden,
+            root,
+            backend,
+            enforced_by(backend),
+        )
         self._temp, self.sandboxes = temp, list[Sandbox]()
 
     def processes(self, **settings: Any) -> Processes:
@@ -101,7 +114,9 @@ class Box:
 
         return Processes(self.warden, wrap, str(self.root))
 
-    async def run(self, *argv: str, settings: dict[str, Any] | None = None, **options: Any) -> Completed:
+    async def run(
+        self, *argv: str, settings: dict[str, Any] | None = None, **options: Any
+    ) -> Completed:
         """Run a command, or a command line if it is a single word; fails after a minute."""
         words = argv if len(argv) > 1 else ("bash", "-c", *argv)
         with trio.fail_after(60):
@@ -115,7 +130,9 @@ class Box:
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A kind of sandbox: ``filter`` is Landlock without a network namespace, ``python`` bubblewrap without Perl."""
+    """A kind of sandbox: ``filter`` is Landlock without a network namespace, ``python`` bubblewrap
+    without Perl.
+    """
     if request.param == "python":
         monkeypatch.setattr(bubblewrap, "PERL", "/nowhere/perl")
     return request.param
@@ -161,7 +178,14 @@ def judged_workspace(tmp_path_factory):
     root = tmp_path_factory.mktemp("judged") / "project"
     (root / "src").mkdir(parents=True)
     (root / "tests").mkdir()
-    for name in ("README.md", "src/main.py", "src/ls", ".gitignore", "data.json", "file with spaces.txt"):
+    for name in (
+        "README.md",
+        "src/main.py",
+        "src/ls",
+        ".gitignore",
+        "data.json",
+        "file with spaces.txt",
+    ):
         (root / name).write_text("foo\n")
     (root / "link-out").symlink_to(outside / "x")
     (root / "src" / "link-out").symlink_to(outside / "x")
@@ -174,9 +198,13 @@ def judged_workspace(tmp_path_factory):
 
 @pytest.fixture
 def asked():
-    """Has a tool called, answers the approval that is asked for it (with a no), and gives that approval."""
+    """Has a tool called, answers the approval that is asked for it (with a no), and gives that
+    approval.
+    """
 
-    async def asked(kit, name, *, accept=False, remember="once", meanwhile=lambda: None, **arguments):
+    async def asked(
+        kit, name, *, accept=False, remember="once", meanwhile=lambda: None, **arguments
+    ):
         kit.model.next(use(name, **arguments), say("Then so."))
         last = kit.session.journal.last
         run = await kit.start("x")

@@ -11,7 +11,23 @@ from hilum_guard import judge_command
 TABLES = Path(__file__).parent / "command_tables"
 PIECES = [
     *" \t\n'\"\\;&|><(){}$`*?[]!#~=-,./é\x00\r\x1b",
-    *["&&", "||", "$(", "<<", "<<<", "${", "\\\n", "$'", '$"', ">(", "<(", "\u202e", "\ud800", "\U000f1000", "\ue000"],
+    *[
+        "&&",
+        "||",
+        "$(",
+        "<<",
+        "<<<",
+        "${",
+        "\\\n",
+        "$'",
+        '$"',
+        ">(",
+        "<(",
+        "\u202e",
+        "\ud800",
+        "\U000f1000",
+        "\ue000",
+    ],
     *["EOF", "if ", "case ", "rm ", "x=", "~root", "{a,b}", " ; ", " | ", "function "],
 ]
 # Each gives a text that does what the text it is given does, or does it too.
@@ -71,7 +87,11 @@ SLOW = {
 def table(name):
     """The commands of a table."""
     lines = (TABLES / f"{name}.txt").read_text().splitlines()
-    return [line.replace("⏎", "\n") for line in lines if line.strip() and not line.startswith(("# ", "## "))]
+    return [
+        line.replace("⏎", "\n")
+        for line in lines
+        if line.strip() and not line.startswith(("# ", "## "))
+    ]
 
 
 def mutated(text, chance, others):
@@ -82,7 +102,12 @@ def mutated(text, chance, others):
             [
                 lambda t, at: t[:at] + chance.choice(PIECES) + t[at:],
                 lambda t, at: t[:at] + t[at + 1 :],
-                lambda t, at: t[:at] + chance.choice([" ; ", " | ", "\n", ""]) + chance.choice(others) + t[at:],
+                lambda t, at: (
+                    t[:at]
+                    + chance.choice([" ; ", " | ", "\n", ""])
+                    + chance.choice(others)
+                    + t[at:]
+                ),
                 lambda t, at: t[at:] + t[:at],
             ]
         )(text, at)
@@ -108,7 +133,9 @@ def test_a_destructive_command_is_never_harmless_in_another_dress(name, judged_w
     """Dressed once, and once more at random: at most a few are asked, none passes."""
     chance = random.Random(name)
     asked = []
-    lines = [line for line in table("destructive") if "WORKSPACE" not in line and "HOME" not in line]
+    lines = [
+        line for line in table("destructive") if "WORKSPACE" not in line and "HOME" not in line
+    ]
     for line in lines:
         text = SAME[name](line)
         if chance.random() < 0.3:

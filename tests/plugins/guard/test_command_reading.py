@@ -1,4 +1,6 @@
-"""What the reader finds in a text: the same words as Bash, the commands for rules, the folder, what is written."""
+"""What the reader finds in a text: the same words as Bash, the commands for rules, the folder, what
+is written.
+"""
 
 import os
 import random
@@ -12,7 +14,24 @@ from hilum_guard import judge_command
 BASH = shutil.which("bash")
 PIECES = [
     *"abc 'x\"\\ ;&|><#!=~*?[]{},$`()-+@%^:/.\n\t 0129é",
-    *["ls", "cat", "echo", "  ", "&&", "||", "2>&1", ">f", "<f", "'a b'", '"a b"', "\\ ", "$x", "-n", "{a,b}", "x=1"],
+    *[
+        "ls",
+        "cat",
+        "echo",
+        "  ",
+        "&&",
+        "||",
+        "2>&1",
+        ">f",
+        "<f",
+        "'a b'",
+        '"a b"',
+        "\\ ",
+        "$x",
+        "-n",
+        "{a,b}",
+        "x=1",
+    ],
     *["\\\n", "#c", "a=b", "\n\\", "<<<", "&>", "$'a'", '$"a"', ">|", "<>", "1>&2", ";;"],
 ]
 
@@ -20,13 +39,18 @@ PIECES = [
 @pytest.mark.skipif(BASH is None, reason="needs bash to compare with")
 @pytest.mark.parametrize("seed", range(4))
 def test_words_of_a_harmless_text_are_those_bash_finds(seed, tmp_path):
-    """For random texts that are judged harmless, each command Bash would run is one that was judged, word for word."""
+    """For random texts that are judged harmless, each command Bash would run is one that was
+    judged, word for word.
+    """
     chance, compared = random.Random(seed), 0
     report = "".join(  # in one write, as the commands of a pipeline report at the same time
-        f"""{name}() {{ printf "%s\\0" {name} "$@" $'\\1'; }} >&9\n""" for name in ("ls", "cat", "echo", "a", "b", "c")
+        f"""{name}() {{ printf "%s\\0" {name} "$@" $'\\1'; }} >&9\n"""
+        for name in ("ls", "cat", "echo", "a", "b", "c")
     )
     for number in range(1500):
-        text = f"{chance.choice(['ls', 'cat', 'echo'])} " + "".join(chance.choices(PIECES, k=chance.randint(1, 9)))
+        text = f"{chance.choice(['ls', 'cat', 'echo'])} " + "".join(
+            chance.choices(PIECES, k=chance.randint(1, 9))
+        )
         verdict = judge_command(text, workspace=tmp_path)
         if verdict.kind != "auto":
             continue
@@ -85,7 +109,9 @@ def test_the_folder_of_each_command_is_followed(judged_workspace):
 def test_a_text_may_start_in_a_folder_of_the_workspace(judged_workspace):
     """What is relative is relative to it."""
     inside = judged_workspace / "src"
-    assert judge_command("cat ../README.md", workspace=judged_workspace, folder=inside).kind == "auto"
+    assert (
+        judge_command("cat ../README.md", workspace=judged_workspace, folder=inside).kind == "auto"
+    )
     assert judge_command("cat ../../x", workspace=judged_workspace, folder=inside).kind == "ask"
     assert judge_command("rm -rf ..", workspace=judged_workspace, folder=inside).kind == "block"
 
@@ -126,12 +152,17 @@ def test_a_pattern_that_takes_an_option_is_asked(tmp_path):
     "setting", ["core.fsmonitor", "core.pager", "diff.x.textconv", "diff.external", "alias.status"]
 )
 def test_git_is_asked_where_the_repository_names_programs(setting, tmp_path):
-    """The settings of a repository are code; an alias cannot replace a command, and is none here."""
+    """The settings of a repository are code.
+
+    An alias cannot replace a command, and is none here.
+    """
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, env=environ)
     assert judge_command("git status", workspace=tmp_path).kind == "auto"
     subprocess.run(["git", "-C", str(tmp_path), "config", setting, "./x"], check=True, env=environ)
-    assert judge_command("git status", workspace=tmp_path).kind == ("auto" if setting == "alias.status" else "ask")
+    assert judge_command("git status", workspace=tmp_path).kind == (
+        "auto" if setting == "alias.status" else "ask"
+    )
 
 
 def test_git_is_asked_where_a_hook_runs_when_it_looks(tmp_path):
@@ -145,7 +176,10 @@ def test_git_is_asked_where_a_hook_runs_when_it_looks(tmp_path):
 
 def test_importing_the_plugin_loads_no_grammar():
     """It comes with the first command."""
-    code = (
-        "import sys, hilum_guard; print([m for m in sys.modules if 'tree_sitter' in m or m == 'hilum_guard.reading'])"
+    code = "import sys, hilum_guard; print([m for m in sys.modules if 'tree_sitter' in m or m == 'hilum_guard.reading'])"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

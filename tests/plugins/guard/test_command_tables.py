@@ -1,4 +1,7 @@
-"""Hundreds of spellings, each with the verdict it must get. The tables stand in `command_tables`."""
+"""Hundreds of spellings, each with the verdict it must get.
+
+The tables stand in `command_tables`.
+"""
 
 import os
 from pathlib import Path
@@ -12,15 +15,23 @@ TABLES = Path(__file__).parent / "command_tables"
 def table(name):
     """The commands of a table."""
     lines = (TABLES / f"{name}.txt").read_text().splitlines()
-    return [line.replace("⏎", "\n") for line in lines if line.strip() and not line.startswith(("# ", "## "))]
+    return [
+        line.replace("⏎", "\n")
+        for line in lines
+        if line.strip() and not line.startswith(("# ", "## "))
+    ]
 
 
 def judged(line, workspace):
     """The verdict for a line of a table, with its names put in."""
     home = os.path.expanduser("~")
     text = line.replace("WORKSPACE", str(workspace))
-    text = text.replace("HOME/", f"{home}/") if "$HOME" not in text and "{HOME" not in text else text
-    return judge_command(f"{text[:-4]}{home}" if text.endswith(" HOME") else text, workspace=workspace)
+    text = (
+        text.replace("HOME/", f"{home}/") if "$HOME" not in text and "{HOME" not in text else text
+    )
+    return judge_command(
+        f"{text[:-4]}{home}" if text.endswith(" HOME") else text, workspace=workspace
+    )
 
 
 @pytest.mark.parametrize("line", table("destructive"))

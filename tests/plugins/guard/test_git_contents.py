@@ -1,4 +1,6 @@
-"""A rule that denies reading a path holds for Git, which has the contents of all files in its objects."""
+"""A rule that denies reading a path holds for Git, which has the contents of all files in its
+objects.
+"""
 
 import json
 import subprocess
@@ -93,17 +95,29 @@ def test_contents_that_may_be_shown_are_asked(root, command, rule):
     ],
 )  # fmt: skip
 def test_what_shows_other_files_or_none_is_not_asked(root, command):
-    """Names, statistics, and files that are named; what Git does to files besides is held by the sandbox."""
+    """Names, statistics, and files that are named.
+
+    What Git does to files besides is held by the sandbox.
+    """
     assert fits(command, root) in ("", "unread")
 
 
 async def test_the_question_says_how_to_go_on(bench, asked):
-    """A rule is denied by name, and asked in doubt with a hint; headless runs can name the files instead."""
-    kit = await bench(*PLUGINS, approve="auto", files={"secrets/k.md": "classified\n", "src/a.py": "a\n"})
-    (kit.folder / "config" / "permissions.toml").write_text(f"deny = {json.dumps(['read_file(secrets/**)'])}\n")
+    """A rule is denied by name, and asked in doubt with a hint.
+
+    Headless runs can name the files instead.
+    """
+    kit = await bench(
+        *PLUGINS, approve="auto", files={"secrets/k.md": "classified\n", "src/a.py": "a\n"}
+    )
+    (kit.folder / "config" / "permissions.toml").write_text(
+        f"deny = {json.dumps(['read_file(secrets/**)'])}\n"
+    )
     commit = "git init -q && git add src && git -c user.name=a -c user.email=b@c commit -qm x"
     await kit.call("run_terminal_cmd", command=commit)
-    assert (await kit.call("run_terminal_cmd", command="git show HEAD:secrets/k.md")).code == E_DENIED
+    assert (
+        await kit.call("run_terminal_cmd", command="git show HEAD:secrets/k.md")
+    ).code == E_DENIED
     before = len(kit.of(ApprovalAsked))
     assert (await kit.call("run_terminal_cmd", command="git diff -- src")).code == ""
     assert len(kit.of(ApprovalAsked)) == before

@@ -26,11 +26,15 @@ async def test_always_keeps_the_rule_for_this_folder_and_says_so(bench, tmp_path
     await answered(kit, "run_terminal_cmd", command="git init -q", remember="always")
     note = await kit.wait_for(PluginEvent, lambda event: event.name == "guard.rule_kept")
     assert "allow run_terminal_cmd(git init *)" in note.data["say"]
-    assert kept(kit) == {"workspace": {str(kit.workspace): {"allow": ["run_terminal_cmd(git init *)"]}}}
+    assert kept(kit) == {
+        "workspace": {str(kit.workspace): {"allow": ["run_terminal_cmd(git init *)"]}}
+    }
     again = await bench(*PLUGINS, approve="ask_first", folder=tmp_path / "b")
     await again.call("run_terminal_cmd", command="git init -q .")
     assert again.of(ApprovalAsked) == []
-    other = await bench(*PLUGINS, approve="ask_first", folder=tmp_path / "b", workspace=tmp_path / "other")
+    other = await bench(
+        *PLUGINS, approve="ask_first", folder=tmp_path / "b", workspace=tmp_path / "other"
+    )
     await answered(other, "run_terminal_cmd", command="git init -q")
 
 
@@ -81,7 +85,9 @@ async def test_a_lasting_yes_against_a_rule_that_asks_is_told_to_be_none(bench, 
 async def test_a_rule_that_cannot_be_written_is_told(bench, answered):
     """The call runs, the user reads why the rule is not kept."""
     kit = await bench(*PLUGINS, approve="ask_first")
-    (kit.folder / "config" / "permissions.toml").write_text(f'workspace = {{"{kit.workspace}" = {{ask = []}}}}\n')
+    (kit.folder / "config" / "permissions.toml").write_text(
+        f'workspace = {{"{kit.workspace}" = {{ask = []}}}}\n'
+    )
     result = await answered(kit, "write_file", path="a", content="x", remember="always")
     assert result.code == ""
     note = await kit.wait_for(PluginEvent, lambda event: event.name.startswith("guard.rule_"))
@@ -112,7 +118,9 @@ async def test_a_rule_that_comes_while_it_is_asked_counts(bench, answered):
     def rule():
         (kit.folder / "config" / "permissions.toml").write_text('deny = ["write_file"]\n')
 
-    assert (await answered(kit, "write_file", path="a", content="", meanwhile=rule)).code == E_DENIED
+    assert (
+        await answered(kit, "write_file", path="a", content="", meanwhile=rule)
+    ).code == E_DENIED
     assert not (kit.workspace / "a").exists()
 
 

@@ -1,4 +1,6 @@
-"""Rules about hosts: ``web_fetch(domain:example.com)``, by whole labels, and what a lasting yes is for."""
+"""Rules about hosts: ``web_fetch(domain:example.com)``, by whole labels, and what a lasting yes is
+for.
+"""
 
 import hilum_guard
 import pytest
@@ -20,7 +22,10 @@ HOSTS = [
 
 @pytest.mark.parametrize(("pattern", "host", "allows", "denies"), HOSTS)
 def test_whole_labels_are_compared(pattern, host, allows, denies):
-    """Who allows a host allows that one; who denies it denies what is below it, and doubt is asked about."""
+    """Who allows a host allows that one.
+
+    Who denies it denies what is below it, and doubt is asked about.
+    """
     case = Case("web_fetch", {"url": "x"}, host=host)
     assert fit(parse(f"web_fetch(domain:{pattern})", "allow"), case) == allows
     assert fit(parse(f"web_fetch(domain:{pattern})", "deny"), case) == denies
@@ -44,6 +49,9 @@ def visit(url: str) -> str:
     ],
 )
 async def test_a_lasting_yes_is_for_one_host(bench, asked, url, scope):
-    """Names in Unicode are kept in Punycode; an address that readers differ about gets no host, and never all of them."""
+    """Names in Unicode are kept in Punycode.
+
+    An address that readers differ about gets no host, and never all of them.
+    """
     kit = await bench(hilum_guard, plugin("web", visit), approve="ask_first")
     assert (await asked(kit, "visit", url=url)).scope == scope

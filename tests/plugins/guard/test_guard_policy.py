@@ -1,4 +1,6 @@
-"""What the guard says of calls, through the real loop: rules, commands read, protected files, the approval policy."""
+"""What the guard says of calls, through the real loop: rules, commands read, protected files, the
+approval policy.
+"""
 
 import json
 import os
@@ -23,9 +25,16 @@ def user_rules(kit, **lists):
 
 
 @pytest.mark.parametrize("approve", ["ask_first", "auto"])
-@pytest.mark.parametrize("command", ["rm -rf /", "cd / && rm -rf *", "bash -c 'mkfs.ext4 /dev/sda1'", ":(){ :|:& };:"])
-async def test_a_destructive_command_is_blocked_whatever_the_policy_and_the_rules(bench, approve, command):
-    """Not even an allow rule for everything lets it through; the model is told, and nobody is asked (R11)."""
+@pytest.mark.parametrize(
+    "command", ["rm -rf /", "cd / && rm -rf *", "bash -c 'mkfs.ext4 /dev/sda1'", ":(){ :|:& };:"]
+)
+async def test_a_destructive_command_is_blocked_whatever_the_policy_and_the_rules(
+    bench, approve, command
+):
+    """Not even an allow rule for everything lets it through.
+
+    The model is told, and nobody is asked (R11).
+    """
     kit = await bench(*PLUGINS, approve=approve)
     user_rules(kit, allow=["*"])
     result = await kit.call("run_terminal_cmd", command=command)
@@ -41,7 +50,9 @@ async def test_a_harmless_command_runs_unasked_even_under_ask_first(bench):
 
 
 async def test_what_a_harmless_command_writes_is_judged_as_a_file_that_is_written(bench, asked):
-    """A redirection is a change: asked under ask_first, and always where the file is a protected one."""
+    """A redirection is a change: asked under ask_first, and always where the file is a protected
+    one.
+    """
     kit = await bench(*PLUGINS, approve="ask_first")
     assert "confirmed" in (await asked(kit, "run_terminal_cmd", command="echo x > new.txt")).reason
     kit.session.set(approve="auto")
@@ -76,10 +87,14 @@ async def test_what_a_harmless_command_writes_is_judged_as_a_file_that_is_writte
         ("echo 'unclosed", "=echo 'unclosed"),
     ],
 )
-async def test_a_lasting_yes_is_never_wider_than_a_command_with_its_sub_command(bench, command, scope, asked):
+async def test_a_lasting_yes_is_never_wider_than_a_command_with_its_sub_command(
+    bench, command, scope, asked
+):
     """What is offered is the sub-command, or the very text where nothing else can be told apart."""
     kit = await bench(*PLUGINS, approve="ask_first")
-    assert (await asked(kit, "run_terminal_cmd", command=command)).scope == f"run_terminal_cmd({scope})"
+    assert (
+        await asked(kit, "run_terminal_cmd", command=command)
+    ).scope == f"run_terminal_cmd({scope})"
 
 
 async def test_a_yes_for_the_session_holds_for_that_sub_command_only(bench, asked):
@@ -149,7 +164,9 @@ async def test_what_may_turn_out_to_be_denied_is_asked_even_under_auto(bench, co
 )
 async def test_a_compound_command_is_allowed_only_if_every_part_is(bench, command, runs, asked):
     """A rule fits simple commands, word by word; what is harmless may stand beside them."""
-    kit = await bench(*PLUGINS, approve="ask_first", files={"src/Makefile": "check:\n", "Makefile": "check:\n"})
+    kit = await bench(
+        *PLUGINS, approve="ask_first", files={"src/Makefile": "check:\n", "Makefile": "check:\n"}
+    )
     user_rules(kit, allow=["run_terminal_cmd(make check *)"])
     if runs:
         await kit.call("run_terminal_cmd", command=command)
@@ -163,7 +180,14 @@ async def test_rules_for_files_are_matched_against_the_resolved_path(bench):
     kit = await bench(*PLUGINS, approve="auto", files={"src/a.py": "1", "docs/b.md": "2"})
     (kit.workspace / "link").symlink_to("src")
     user_rules(kit, deny=["write_file(src/**)"])
-    for path in ("src/a.py", "docs/../src/a.py", "link/new.py", str(kit.workspace / "src/x"), "SRC/a.py", "ſrc/a.py"):
+    for path in (
+        "src/a.py",
+        "docs/../src/a.py",
+        "link/new.py",
+        str(kit.workspace / "src/x"),
+        "SRC/a.py",
+        "ſrc/a.py",
+    ):
         assert (await kit.call("write_file", path=path, content="x")).code == E_DENIED, path
     assert (await kit.call("write_file", path="docs/new.md", content="x")).code == ""
     assert (kit.workspace / "src/a.py").read_text() == "1"
@@ -176,7 +200,10 @@ async def test_an_allowed_path_is_written_unasked_and_its_neighbours_are_not(ben
     user_rules(kit, allow=["write_file(docs/**)"])
     assert (await kit.call("write_file", path="docs/a.md", content="x")).code == ""
     for path in ("src/a.md", "docs-evil/a.md", "docs/out/a.md", "DOCS/a.md"):
-        assert path.rpartition("/")[2] in (await asked(kit, "write_file", path=path, content="x")).call.arguments
+        assert (
+            path.rpartition("/")[2]
+            in (await asked(kit, "write_file", path=path, content="x")).call.arguments
+        )
 
 
 async def test_rules_for_other_tools_are_matched_against_named_arguments(bench, asked):
@@ -194,11 +221,15 @@ async def test_rules_for_other_tools_are_matched_against_named_arguments(bench, 
 
     kit = await bench(hilum_guard, plugin("reach", fetch, close), approve="ask_first")
     user_rules(
-        kit, allow=["fetch(url=https://*.python.org/**, method=GET)", "mcp__tracker__*"], deny=["fetch(method=DELETE)"]
+        kit,
+        allow=["fetch(url=https://*.python.org/**, method=GET)", "mcp__tracker__*"],
+        deny=["fetch(method=DELETE)"],
     )
     assert (await kit.call("fetch", url="https://docs.python.org/3/")).text == "got it"
     assert (await kit.call("tracker__close", number=1)).text == "closed"
-    assert (await kit.call("fetch", url="https://docs.python.org/3/", method="delete")).code == E_DENIED
+    assert (
+        await kit.call("fetch", url="https://docs.python.org/3/", method="delete")
+    ).code == E_DENIED
     assert (await kit.call("fetch", url="https://evil.com\\.python.org/")).code == "E_ADDRESS"
     for url in (
         "https://docs.python.org.evil.com/",
@@ -208,8 +239,15 @@ async def test_rules_for_other_tools_are_matched_against_named_arguments(bench, 
 
 
 async def test_a_project_can_only_ask_and_deny(bench, asked):
-    """Its rules join the user's; an allow there is a mistake, and nothing that changes runs until it is gone."""
-    kit = await bench(*PLUGINS, approve="auto", files={".hilum/permissions.toml": 'deny = ["write_file(*.lock)"]\n'})
+    """Its rules join the user's.
+
+    An allow there is a mistake, and nothing that changes runs until it is gone.
+    """
+    kit = await bench(
+        *PLUGINS,
+        approve="auto",
+        files={".hilum/permissions.toml": 'deny = ["write_file(*.lock)"]\n'},
+    )
     user_rules(kit, ask=["write_file(*.md)"])
     assert (await kit.call("write_file", path="a.lock", content="")).code == E_DENIED
     await asked(kit, "write_file", path="a.md", content="")
@@ -220,7 +258,9 @@ async def test_a_project_can_only_ask_and_deny(bench, asked):
     assert (await kit.call("read_file", path=".hilum/permissions.toml")).code == ""
 
 
-async def test_all_mistakes_are_told_with_place_and_remedy_and_nothing_changes_until_they_are_mended(bench):
+async def test_all_mistakes_are_told_with_place_and_remedy_and_nothing_changes_until_they_are_mended(
+    bench,
+):
     """The strictest mode: reading goes on; mending the file is enough."""
     kit = await bench(*PLUGINS, approve="auto")
     (kit.folder / "config" / "permissions.toml").write_text(
@@ -245,7 +285,9 @@ async def test_all_mistakes_are_told_with_place_and_remedy_and_nothing_changes_u
     assert (await kit.call("run_terminal_cmd", command="ls")).code == ""
 
 
-@pytest.mark.parametrize("text", ["deny = [", "\0", "deny = ['a']\ndeny = ['b']", "[[workspace]]\n", "x" * 100])
+@pytest.mark.parametrize(
+    "text", ["deny = [", "\0", "deny = ['a']\ndeny = ['b']", "[[workspace]]\n", "x" * 100]
+)
 async def test_a_file_of_rules_that_cannot_be_read_is_a_mistake(bench, text):
     """However broken it is, the session opens, says so, and changes nothing."""
     kit = await bench(*PLUGINS, approve="auto")
@@ -294,7 +336,9 @@ async def test_only_a_rule_that_names_a_protected_file_lets_it_be_written_unaske
 async def test_reading_a_file_of_secrets_is_asked(bench, path, asked):
     """Under auto, too; what only looks like one by its ending is source code."""
     kit = await bench(
-        *PLUGINS, approve="auto", files={path: "x", "secrets.py": "x", ".env.example": "x", "keys.md": "x"}
+        *PLUGINS,
+        approve="auto",
+        files={path: "x", "secrets.py": "x", ".env.example": "x", "keys.md": "x"},
     )
     assert (await asked(kit, "read_file", path=path)).risk == "read"
     for harmless in ("secrets.py", ".env.example", "keys.md"):
@@ -302,8 +346,12 @@ async def test_reading_a_file_of_secrets_is_asked(bench, path, asked):
 
 
 async def test_no_tool_touches_hilums_own_folders(bench, tmp_path):
-    """Neither a file tool, where the workspace is around them, nor a command that names them, nor hilum itself."""
-    kit = await bench(*PLUGINS, approve="auto", workspace=tmp_path / "around", folder=tmp_path / "around")
+    """Neither a file tool, where the workspace is around them, nor a command that names them, nor
+    hilum itself.
+    """
+    kit = await bench(
+        *PLUGINS, approve="auto", workspace=tmp_path / "around", folder=tmp_path / "around"
+    )
     user_rules(kit, allow=["*"])
     rules = kit.folder / "config" / "permissions.toml"
     before = rules.read_text()
@@ -331,7 +379,10 @@ async def test_a_path_out_of_the_workspace_is_refused_before_anyone_is_asked(ben
 
 
 async def test_under_auto_a_command_is_asked_where_no_sandbox_holds_files(bench):
-    """The refusal of a headless run says what to do; ``unsandboxed = "run"`` is the user's word that it may."""
+    """The refusal of a headless run says what to do.
+
+    ``unsandboxed = "run"`` is the user's word that it may.
+    """
     kit = await bench(*PLUGINS, approve="auto", kind="headless", settings={"guard.sandbox": "off"})
     result = await kit.call("run_terminal_cmd", command="touch made")
     assert result.code == E_DENIED
@@ -385,7 +436,9 @@ async def test_a_guard_that_fails_lets_nothing_run(bench, monkeypatch):
 
 
 async def test_a_guard_that_does_not_open_lets_nothing_run(bench, monkeypatch):
-    """The session opens, and a prompt is refused with the reason: the guard takes secrets out of what is logged and sent."""
+    """The session opens, and a prompt is refused with the reason: the guard takes secrets out of
+    what is logged and sent.
+    """
     from hilum_guard import half
 
     def broken(*_):
@@ -410,7 +463,9 @@ async def test_importing_the_guard_is_cheap():
 
 
 @pytest.mark.parametrize("command", ["rm -rf *", "git filter-branch HEAD", "git stash clear"])
-async def test_what_cannot_be_undone_is_asked_under_auto_and_in_spite_of_wide_rules(bench, asked, command):
+async def test_what_cannot_be_undone_is_asked_under_auto_and_in_spite_of_wide_rules(
+    bench, asked, command
+):
     """Only its very text, which the user saw, lets it run."""
     kit = await bench(*PLUGINS, approve="auto", files={"a": ""})
     user_rules(kit, allow=["run_terminal_cmd(git *)", "run_terminal_cmd(rm *)"])
@@ -430,7 +485,9 @@ async def test_what_cannot_be_undone_is_asked_under_auto_and_in_spite_of_wide_ru
         ("cat .env > .envrc", {}),
     ],
 )
-async def test_an_exact_rule_silences_the_protected_file_and_nothing_else(bench, asked, command, lists):
+async def test_an_exact_rule_silences_the_protected_file_and_nothing_else(
+    bench, asked, command, lists
+):
     kit = await bench(*PLUGINS, approve="auto", files={".env": "x", "notes.txt": "x"})
     user_rules(kit, allow=[f"run_terminal_cmd(={command})"], **lists)
     assert ".envrc:" not in (await asked(kit, "run_terminal_cmd", command=command)).reason
@@ -443,7 +500,9 @@ async def test_an_exact_rule_silences_the_protected_file_and_nothing_else(bench,
 
 async def test_what_lets_a_command_run_is_told_truly(bench):
     """A sandbox that is off holds nothing."""
-    kit = await bench(*PLUGINS, approve="auto", settings={"guard": {"sandbox": "off", "unsandboxed": "run"}})
+    kit = await bench(
+        *PLUGINS, approve="auto", settings={"guard": {"sandbox": "off", "unsandboxed": "run"}}
+    )
     verdict = await kit.session.half(hilum_guard.Guard).explain(
         kit.session.tools["run_terminal_cmd"], '{"command": "make it"}'
     )
@@ -455,12 +514,17 @@ async def test_what_lets_a_command_run_is_told_truly(bench):
 @pytest.mark.parametrize("source", ["user", "project"])
 @pytest.mark.parametrize(("kind", "code"), [("shared", E_DENIED), ("main", ""), ("headless", "")])
 async def test_a_rule_for_a_kind_of_session_holds_in_that_kind_only(bench, source, kind, code):
-    """``[session.shared]``, in the user's file and in a project's; what holds everywhere holds there, too."""
+    """``[session.shared]``, in the user's file and in a project's.
+
+    What holds everywhere holds there, too.
+    """
     text = '[session.shared]\ndeny = ["write_file(notes/**)"]\n'
     files = {".hilum/permissions.toml": text} if source == "project" else {}
     kit = await bench(*PLUGINS, approve="auto", kind=kind, files=files)
     if source == "user":
-        (kit.folder / "config" / "permissions.toml").write_text(f'deny = ["write_file(secret.txt)"]\n{text}')
+        (kit.folder / "config" / "permissions.toml").write_text(
+            f'deny = ["write_file(secret.txt)"]\n{text}'
+        )
         assert (await kit.call("write_file", path="secret.txt", content="x")).code == E_DENIED
     assert (await kit.call("write_file", path="notes/a.txt", content="x")).code == code
     assert (await kit.call("write_file", path="b.txt", content="x")).code == ""
@@ -476,7 +540,9 @@ async def test_a_rule_that_allows_in_one_kind_of_session_is_asked_in_another(ben
     (kit.folder / "config" / "permissions.toml").write_text(text)
     assert await asked(kit, "write_file", path="notes/b.txt", content="x")
     kit = await bench(*PLUGINS, kind="shared", files={".hilum/permissions.toml": text})
-    assert "only the user may allow" in (await kit.call("write_file", path="c.txt", content="x")).text
+    assert (
+        "only the user may allow" in (await kit.call("write_file", path="c.txt", content="x")).text
+    )
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,10 @@ async def test_protected_paths_are_read_only_and_hidden_ones_are_not_there() -> 
     files = {"kept/a": "a", "secret/key": "KEY", "free": "f"}
     async with open_bench(hilum_guard, hilum_shell, files=files) as kit:
         guard, root = await guarded(kit), kit.session.workspace.root
-        guard.protect("test", lambda: Held((str(root / "kept"), str(root / "missing")), (str(root / "secret"),)))
+        guard.protect(
+            "test",
+            lambda: Held((str(root / "kept"), str(root / "missing")), (str(root / "secret"),)),
+        )
         assert "Read-only" in await ran(kit, "echo x > kept/a")
         assert "Read-only" in await ran(kit, "touch kept/b")
         await ran(kit, "mv kept gone; rm -rf kept; echo x > free")
@@ -89,7 +92,9 @@ GIT_FOLDER = {
 
 
 @pytest.mark.parametrize("command", [False, True])
-@pytest.mark.parametrize(("files", "path"), [pytest.param(*row, id=name) for name, row in GIT_FOLDER.items()])
+@pytest.mark.parametrize(
+    ("files", "path"), [pytest.param(*row, id=name) for name, row in GIT_FOLDER.items()]
+)
 async def test_a_file_that_completes_a_git_folder_is_asked_for(
     files: dict[str, str], path: str, command: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,10 +114,14 @@ async def test_a_file_that_completes_a_git_folder_is_asked_for(
     assert result.code == "E_DENIED"
 
 
-@pytest.mark.parametrize("path", ["src/config/a.ts", "src/hooks/a.ts", "config", "src/refs/a.py", "src/HEAD.md"])
+@pytest.mark.parametrize(
+    "path", ["src/config/a.ts", "src/hooks/a.ts", "config", "src/refs/a.py", "src/HEAD.md"]
+)
 async def test_folders_with_names_of_git_are_ordinary(path: str) -> None:
     files = {"src/config/b.ts": "", "src/hooks/b.ts": "", "src/refs/b.py": "", "docs/x": ""}
-    async with open_bench(hilum_guard, hilum_files, files=files, approve="auto", kind="headless") as kit:
+    async with open_bench(
+        hilum_guard, hilum_files, files=files, approve="auto", kind="headless"
+    ) as kit:
         result = await kit.call("write_file", path=path, content="x")
     assert result.code == ""
 
@@ -127,5 +136,7 @@ EXECUTED = (
 
 async def test_files_that_other_programs_execute_are_asked_for() -> None:
     async with open_bench(hilum_guard, hilum_files, approve="auto", kind="headless") as kit:
-        codes = {path: (await kit.call("write_file", path=path, content="x")).code for path in EXECUTED}
+        codes = {
+            path: (await kit.call("write_file", path=path, content="x")).code for path in EXECUTED
+        }
     assert set(codes.values()) == {"E_DENIED"}, codes

@@ -1,4 +1,6 @@
-"""A rule that denies or asks a command finds it behind aliases of Git, scripts of the workspace and launchers."""
+"""A rule that denies or asks a command finds it behind aliases of Git, scripts of the workspace and
+launchers.
+"""
 
 import json
 import subprocess
@@ -13,7 +15,14 @@ from hilum_guard import judge_command
 from hilum_guard.rules import Case, fit, parse
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
-PACKAGE = {"scripts": {"release": "npm test && git push", "test": "jest", "preci": "git push", "fmt": "prettier -w ."}}
+PACKAGE = {
+    "scripts": {
+        "release": "npm test && git push",
+        "test": "jest",
+        "preci": "git push",
+        "fmt": "prettier -w .",
+    }
+}
 FILES = {
     "package.json": json.dumps(PACKAGE),
     "Makefile": "GIT = git\nall: test\n\ttrue\ntest:\n\tpytest -q\nrelease: tag\ntag:\n\t@$(GIT) tag v1 && $(GIT) push\n"
@@ -33,11 +42,15 @@ def user_rules(kit, **lists):
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A repository with aliases of its own, scripts, and a user whose configuration has aliases too."""
+    """A repository with aliases of its own, scripts, and a user whose configuration has aliases
+    too.
+    """
     home = tmp_path / "home"
     (home / ".config" / "git").mkdir(parents=True)
     (home / "inc").write_text("[alias] included = push\n")
-    (home / ".gitconfig").write_text("[alias]\n\tmine = push --force\n\tst = status\n[include]\n\tpath = ~/inc\n")
+    (home / ".gitconfig").write_text(
+        "[alias]\n\tmine = push --force\n\tst = status\n[include]\n\tpath = ~/inc\n"
+    )
     (home / ".config" / "git" / "config").write_text("[alias]\n\txdg = !git push\n")
     root = tmp_path / "proj"
     root.mkdir()
@@ -59,7 +72,10 @@ def project(tmp_path, monkeypatch):
 def fits(command, root, rule="run_terminal_cmd(git push *)", effect="deny"):
     """How a rule fits a command."""
     read = judge_command(command, workspace=root)
-    return fit(parse(rule, effect), Case("run_terminal_cmd", {"command": command}, command=read, category="execute"))
+    return fit(
+        parse(rule, effect),
+        Case("run_terminal_cmd", {"command": command}, command=read, category="execute"),
+    )
 
 
 DENIED = [
@@ -212,7 +228,10 @@ def test_a_module_is_the_program_of_its_name(project, command, rule):
 
 
 def test_a_rule_that_allows_is_about_what_is_written(project):
-    """Who allows an alias has allowed it; who allows what it stands for has not allowed every alias for it."""
+    """Who allows an alias has allowed it.
+
+    Who allows what it stands for has not allowed every alias for it.
+    """
     assert fits("git p", project, "run_terminal_cmd(git p *)", "allow") == "yes"
     assert fits("git p", project, "run_terminal_cmd(git push *)", "allow") == ""
     assert fits("npx git push", project, "run_terminal_cmd(git push *)", "allow") == ""

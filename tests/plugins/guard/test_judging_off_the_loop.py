@@ -1,4 +1,6 @@
-"""A judgement looks at the disk in one thread, never on the event loop, and uses what it read there."""
+"""A judgement looks at the disk in one thread, never on the event loop, and uses what it read
+there.
+"""
 
 import json
 import os
@@ -78,7 +80,9 @@ async def test_one_judgement_is_one_hop(bench, monkeypatch):
 
 
 async def test_a_disk_that_does_not_answer_holds_up_nothing_else(bench, monkeypatch):
-    """Other tasks go on, and the judgement can be cancelled: the kernel's time limit then closes the gate."""
+    """Other tasks go on, and the judgement can be cancelled: the kernel's time limit then closes
+    the gate.
+    """
     kit = await bench(*PLUGINS, approve="auto", files={"a.txt": "a"})
     guard, tool = kit.session.half(hilum_guard.Guard), kit.session.tools["read_file"]
     answer = threading.Event()
@@ -123,7 +127,9 @@ async def test_a_pipe_in_the_place_of_rules_is_a_mistake(bench, monkeypatch):
 
 
 async def test_the_verdict_uses_the_rules_that_the_hop_read(bench, monkeypatch):
-    """A judgement that began later is not undone by one that read older rules and ended after it."""
+    """A judgement that began later is not undone by one that read older rules and ended after
+    it.
+    """
     kit = await bench(*PLUGINS, approve="auto", files={"a.txt": "a"})
     user_rules(kit, deny=[])
     guard, tool = kit.session.half(hilum_guard.Guard), kit.session.tools["write_file"]

@@ -1,4 +1,6 @@
-"""A rule about a path, or about the network, holds for every spelling of a command: clusters, abbreviations, other options."""
+"""A rule about a path, or about the network, holds for every spelling of a command: clusters,
+abbreviations, other options.
+"""
 
 import os
 
@@ -81,7 +83,9 @@ def fits(command, rule, root):
     """How a command fits a rule that denies."""
     read = judge_command(command.replace("ROOT", str(root).lstrip("/")), workspace=root)
     found = reach(read.all_commands, str(root), complete=read.complete)
-    case = Case("run_terminal_cmd", {"command": command}, command=read, category="execute", reach=found)
+    case = Case(
+        "run_terminal_cmd", {"command": command}, command=read, category="execute", reach=found
+    )
     return fit(rule_of(rule, "deny"), case)
 
 
@@ -148,14 +152,18 @@ def test_options_are_parted_from_operands(program, words, options, operands, unk
 
 def test_a_flag_that_begins_another_option_is_no_abbreviation():
     """`tar --list` takes no value, though `--listed-incremental` does."""
-    found = parse(["--list", "--file", "x.tar"], valued_only(frozenset(("--listed-incremental", "--file"))))
+    found = parse(
+        ["--list", "--file", "x.tar"], valued_only(frozenset(("--listed-incremental", "--file")))
+    )
     assert found.options == (("--list", ""), ("--file", "x.tar"))
 
 
-# --- files of secrets ---------------------------------------------------------------------------------------------------
+# --- files of secrets -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["cat .env", "grep -ie API .env", "sed -ne p .env", "uniq -w 30 .env"])
+@pytest.mark.parametrize(
+    "command", ["cat .env", "grep -ie API .env", "sed -ne p .env", "uniq -w 30 .env"]
+)
 async def test_an_approved_command_sees_the_file_whatever_its_spelling(bench, command):
     """The question names the file, and after a yes the command reads it."""
     kit = await bench(*PLUGINS, approve="ask_first", files={".env": "API=word\n"})
@@ -171,8 +179,13 @@ async def test_an_approved_command_sees_the_file_whatever_its_spelling(bench, co
 
 async def test_one_text_in_two_folders_sees_both_files(bench):
     """What was approved for a folder is not what was approved for another one."""
-    kit = await bench(*PLUGINS, approve="ask_first", files={"a/.env": "A=one\n", "b/.env": "B=two\n"})
-    calls = [use("run_terminal_cmd", command="cat .env", working_directory=folder) for folder in ("a", "b")]
+    kit = await bench(
+        *PLUGINS, approve="ask_first", files={"a/.env": "A=one\n", "b/.env": "B=two\n"}
+    )
+    calls = [
+        use("run_terminal_cmd", command="cat .env", working_directory=folder)
+        for folder in ("a", "b")
+    ]
     kit.model.next(calls[0] + calls[1], say("ok"))
     run = await kit.start("x")
     answered = set()
@@ -188,7 +201,7 @@ async def test_one_text_in_two_folders_sees_both_files(bench):
     assert "Permission denied" not in texts
 
 
-# --- harmless commands --------------------------------------------------------------------------------------------------
+# --- harmless commands ----------------------------------------------------------------------------
 
 
 def test_a_search_that_may_find_a_secret_is_not_harmless(tmp_path):
@@ -214,7 +227,10 @@ async def test_a_search_below_a_folder_is_asked_where_a_rule_asks(bench, asked):
 async def test_a_denied_path_is_refused_by_a_spelling(bench):
     """Through all of the gate."""
     kit = await bench(
-        *PLUGINS, approve="auto", files=FILES, settings={"guard.sandbox": "off", "guard.unsandboxed": "run"}
+        *PLUGINS,
+        approve="auto",
+        files=FILES,
+        settings={"guard.sandbox": "off", "guard.unsandboxed": "run"},
     )
     (kit.folder / "config" / "permissions.toml").write_text(f'deny = ["{SECRET}", "{DOCS}"]\n')
     for command in ("grep -ie x secret.txt", "cd docs && rm 0001", "cp -vt docs evil.md"):

@@ -1,4 +1,6 @@
-"""What is remembered while commands run, and the look that the next session does for one that was killed."""
+"""What is remembered while commands run, and the look that the next session does for one that was
+killed.
+"""
 
 import errno
 import json
@@ -50,7 +52,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def killed(root: Path, does: str = "", mode: str = "killed") -> None:
     """Run a session that is killed after a command has done something."""
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(root), mode], input=f"{does}\n", capture_output=True, text=True, check=False
+        [sys.executable, "-c", KILLED, str(root), mode],
+        input=f"{does}\n",
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
 
@@ -187,7 +193,9 @@ def test_what_the_user_agreed_to_is_remembered_as_theirs(root: Path) -> None:
     assert (root / ".envrc").exists()
 
 
-def test_a_data_folder_that_cannot_be_written_is_told_and_stops_nothing(root: Path, tmp_path: Path) -> None:
+def test_a_data_folder_that_cannot_be_written_is_told_and_stops_nothing(
+    root: Path, tmp_path: Path
+) -> None:
     (tmp_path / "data").write_text("a file")
     watch = Watch([str(root)], alive=lambda: 1, mark=Mark(str(root)))
     watch.begin()
@@ -213,13 +221,19 @@ def test_installed_packages_that_were_there_are_left_alone(root: Path) -> None:
 def test_a_folder_that_a_command_moved_to_the_packages_is_new(root: Path) -> None:
     (root / "parked" / "inner" / ".vscode").mkdir(parents=True)
     (root / "node_modules" / "pkg").mkdir(parents=True)
-    killed(root, "time = __import__('time'); os.rename(f'{root}/parked/inner', f'{root}/node_modules/inner')")
+    killed(
+        root,
+        "time = __import__('time'); os.rename(f'{root}/parked/inner', f'{root}/node_modules/inner')",
+    )
     assert len(recover(str(root))) == 1
     os.rename(root / "node_modules", root / "packages")
     (root / "packages" / "pkg" / ".vscode").mkdir()
     (root / "node_modules").mkdir()
     time.sleep(0.1)
-    killed(root, "os.rmdir(f'{root}/node_modules'); os.rename(f'{root}/packages', f'{root}/node_modules')")
+    killed(
+        root,
+        "os.rmdir(f'{root}/node_modules'); os.rename(f'{root}/packages', f'{root}/node_modules')",
+    )
     assert len(recover(str(root))) == 1
 
 
@@ -260,13 +274,17 @@ async def test_a_session_that_is_open_recovers_before_its_next_command(tmp_path:
         killed(root, "open(f'{root}/.envrc', 'w')")
         bench.model.next(use("run_terminal_cmd", command="echo hello"), say("Done."))
         await bench.run("go")
-        noted = [e for e in bench.events if isinstance(e, PluginEvent) and e.name == "guard.recovered"]
+        noted = [
+            e for e in bench.events if isinstance(e, PluginEvent) and e.name == "guard.recovered"
+        ]
     assert len(noted) == 1
     assert ".envrc" in noted[0].data["say"]
     assert (root / ".envrc.quarantined").exists()
 
 
-def test_a_file_system_without_locks_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_reported(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is tried once, leaves no file, and says why."""
 
     def lock(fd: int, *, exclusive: bool) -> None:
@@ -285,7 +303,9 @@ async def test_a_mark_with_names_that_are_no_text_stops_no_session(tmp_path: Pat
         killed(root, "os.makedirs(os.fsencode(root) + b'/sub\\xff/.vscode')")
         bench.model.next(use("run_terminal_cmd", command="echo hello"), say("Done."))
         await bench.run("go")
-        noted = [e for e in bench.events if isinstance(e, PluginEvent) and e.name == "guard.recovered"]
+        noted = [
+            e for e in bench.events if isinstance(e, PluginEvent) and e.name == "guard.recovered"
+        ]
     assert "sub\\xff/.vscode" in noted[0].data["say"]
 
 
@@ -296,5 +316,8 @@ def test_sentences_that_another_hilum_wrote_are_text(root: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["x.quarantined", ".github/x", ".pdbrc/x", "docs/mcp.json"])
 def test_nested_repositories_that_a_killed_session_left_are_found(root: Path, folder: str) -> None:
-    killed(root, f"os.system(f'git init -q {{root}}/{folder}; git -C {{root}}/{folder} config core.fsmonitor evil')")
+    killed(
+        root,
+        f"os.system(f'git init -q {{root}}/{folder}; git -C {{root}}/{folder} config core.fsmonitor evil')",
+    )
     assert "core.fsmonitor=evil" in "\n".join(recover(str(root)))

@@ -9,7 +9,14 @@ import hilum_plan
 import hilum_shell
 import hilum_store
 import pytest
-from hilum.events import ApprovalAsked, CallStarted, ModelAnswered, PluginEvent, PromptQueued, RunEnded
+from hilum.events import (
+    ApprovalAsked,
+    CallStarted,
+    ModelAnswered,
+    PluginEvent,
+    PromptQueued,
+    RunEnded,
+)
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall
 from hilum.testing import open_bench, say, use
 
@@ -30,29 +37,51 @@ def files_with(folder, *secrets):
 
 
 async def test_no_stored_byte_holds_a_secret(tmp_path):
-    """With the real store: prompt, answer, reasoning, arguments of several tools, todos, a sub-agent, the title."""
+    """With the real store: prompt, answer, reasoning, arguments of several tools, todos, a
+    sub-agent, the title.
+    """
     answer = AssistantMessage(
         (
             Thinking(f"{KEY} and {VALUE}"),
             Text(f"I use {KEY} and {VALUE}.", "model"),
-            ToolCall("a", "write_file", json.dumps({"path": "test_keys.py", "content": f"KEY = '{KEY}'\n# {VALUE}\n"})),
+            ToolCall(
+                "a",
+                "write_file",
+                json.dumps({"path": "test_keys.py", "content": f"KEY = '{KEY}'\n# {VALUE}\n"}),
+            ),
             ToolCall("b", "run_terminal_cmd", json.dumps({"command": f"echo {KEY} | wc -c"})),
-            ToolCall("c", "todo_write", json.dumps({"todos": [{"content": f"Use {KEY}", "status": "pending"}]})),
+            ToolCall(
+                "c",
+                "todo_write",
+                json.dumps({"todos": [{"content": f"Use {KEY}", "status": "pending"}]}),
+            ),
         )
     )
     plugins = (hilum_guard, hilum_files, hilum_plan, hilum_shell, hilum_agents, hilum_store)
     async with open_bench(*plugins, folder=tmp_path, environ=ENVIRON) as kit:
         kit.model.then(answer, say(f"Wrote {KEY}."))
-        ended = await kit.run(f"Put {KEY} and {VALUE} into the tests; export DB_PASSWORD={PASSWORD}")
-        assert (kit.session.workspace.root / "test_keys.py").read_text() == f"KEY = '{KEY}'\n# {VALUE}\n"
+        ended = await kit.run(
+            f"Put {KEY} and {VALUE} into the tests; export DB_PASSWORD={PASSWORD}"
+        )
+        assert (
+            kit.session.workspace.root / "test_keys.py"
+        ).read_text() == f"KEY = '{KEY}'\n# {VALUE}\n"
         assert ended.text == "Wrote [REDACTED:GITHUB_TOKEN]."
         assert "41" in kit.result("b").text
-        assert {"GITHUB_TOKEN", "ACME_API_KEY", "ASSIGNMENT"} == set(kit.of(PromptQueued)[0].redacted)
+        assert {"GITHUB_TOKEN", "ACME_API_KEY", "ASSIGNMENT"} == set(
+            kit.of(PromptQueued)[0].redacted
+        )
         title = (await kit.session.kernel.store.info(kit.session.id)).title
         assert title.startswith("Put [REDACTED:GITHUB_TOKEN] and")
         assert all(KEY.encode() not in request.body for request in kit.requests)
-    assert any("test_keys.py" not in name for name in files_with(tmp_path, "[REDACTED:GITHUB_TOKEN]"))
-    found = [name for name in files_with(tmp_path, KEY, VALUE, PASSWORD) if not name.endswith("test_keys.py")]
+    assert any(
+        "test_keys.py" not in name for name in files_with(tmp_path, "[REDACTED:GITHUB_TOKEN]")
+    )
+    found = [
+        name
+        for name in files_with(tmp_path, KEY, VALUE, PASSWORD)
+        if not name.endswith("test_keys.py")
+    ]
     # What a tool wrote is kept for undo as it was: docs/undo.md.
     assert [name for name in found if "objects" not in name] == []
 
@@ -66,7 +95,10 @@ async def test_a_fixture_that_looks_like_a_key_is_written_as_sent(bench):
     assert (kit.session.workspace.root / "test_x.py").read_text() == text
     assert KEY not in kit.of(ModelAnswered)[0].message.calls[0].arguments
     assert KEY not in kit.of(CallStarted)[0].call.arguments
-    kit.model.then(use("write_file", path="test_x.py", content='TOKEN = "[REDACTED:GITHUB_TOKEN]"\nX = 1\n'), "done")
+    kit.model.then(
+        use("write_file", path="test_x.py", content='TOKEN = "[REDACTED:GITHUB_TOKEN]"\nX = 1\n'),
+        "done",
+    )
     await kit.run("Add X.")
     assert kit.results[-1].code == "E_DENIED"
     assert (kit.session.workspace.root / "test_x.py").read_text() == text
@@ -77,7 +109,9 @@ async def test_a_key_in_a_prompt_cannot_be_written_as_its_placeholder(bench):
     kit = await bench(hilum_guard, hilum_files, hilum_shell)
     put = "KEY=[REDACTED:GITHUB_TOKEN]"
     kit.model.then(
-        use("write_file", path="settings.cfg", content=put), use("run_terminal_cmd", command=f"echo {put} > x"), "done"
+        use("write_file", path="settings.cfg", content=put),
+        use("run_terminal_cmd", command=f"echo {put} > x"),
+        "done",
     )
     await kit.run(f"Put {KEY} into settings.cfg.")
     assert [result.code for result in kit.results] == ["E_DENIED", "E_DENIED"]
@@ -96,7 +130,9 @@ async def test_a_placeholder_that_stands_for_nothing_is_a_text_like_others(bench
 
 async def test_prompts_are_sent_as_they_are_where_the_user_wants_it(bench):
     """The setting is for prompts alone."""
-    kit = await bench(hilum_guard, settings={"guard.redact_prompts": False}, answers=[say(f"It is {KEY}.")])
+    kit = await bench(
+        hilum_guard, settings={"guard.redact_prompts": False}, answers=[say(f"It is {KEY}.")]
+    )
     ended = await kit.run(f"Use {KEY}.")
     assert KEY.encode() in kit.requests[0].body
     assert kit.of(PromptQueued)[0].text == f"Use {KEY}."
@@ -132,7 +168,11 @@ async def test_a_command_cannot_hide_from_the_user_as_a_secret(bench):
     kit.session.answer(asked.id, False, reason="no")
     with kit.guard():
         await run.wait()
-    written = [event for event in kit.session.journal._log.read(0, 1000) if isinstance(event, ApprovalAsked | RunEnded)]
+    written = [
+        event
+        for event in kit.session.journal._log.read(0, 1000)
+        if isinstance(event, ApprovalAsked | RunEnded)
+    ]
     assert KEY not in str(written)
 
 
@@ -148,7 +188,9 @@ async def test_a_secret_as_the_name_or_the_id_of_a_call_is_not_kept(tmp_path, se
         )
     )
     environ = {"ACME_API_KEY": VALUE, "MY_TOKEN": "plain-value-9931"}
-    async with open_bench(hilum_guard, hilum_files, hilum_store, folder=tmp_path, environ=environ) as kit:
+    async with open_bench(
+        hilum_guard, hilum_files, hilum_store, folder=tmp_path, environ=environ
+    ) as kit:
         kit.model.then(answer, "ok")
         ended = await kit.run("go")
         assert ended.state == "completed"
@@ -162,12 +204,17 @@ async def test_a_secret_as_the_name_or_the_id_of_a_call_is_not_kept(tmp_path, se
     assert files_with(tmp_path, secret, secret.replace("-", "_").replace(" ", "_")) == []
 
 
-@pytest.mark.parametrize("identity", ["call_Zk3bV0aYwTq8", "toolu_01A09q90qw90lq917835lq9", "functions.write_file:0"])
+@pytest.mark.parametrize(
+    "identity", ["call_Zk3bV0aYwTq8", "toolu_01A09q90qw90lq917835lq9", "functions.write_file:0"]
+)
 async def test_ids_that_vendors_make_are_kept(bench, identity):
     """Some vendors want their own back."""
     kit = await bench(hilum_guard, hilum_files)
     kit.model.then(
-        AssistantMessage((ToolCall(identity, "write_file", json.dumps({"path": "a", "content": "a"})),)), "ok"
+        AssistantMessage(
+            (ToolCall(identity, "write_file", json.dumps({"path": "a", "content": "a"})),)
+        ),
+        "ok",
     )
     await kit.run("go")
     assert kit.results[0].call_id == identity

@@ -29,7 +29,11 @@ curl -H 'authorization: {SHAPES["bearer"]}' https://me:{SHAPES["url"]}@example.o
 export DB_PASSWORD="{SHAPES["assigned"]}"
 {KEY}
 the end"""
-ENVIRON = {"ACME_API_KEY": 'va"lue\\of-the-environment', "MY_TOKEN": "short", "HOME_PAGE": "https://example.org/page"}
+ENVIRON = {
+    "ACME_API_KEY": 'va"lue\\of-the-environment',
+    "MY_TOKEN": "short",
+    "HOME_PAGE": "https://example.org/page",
+}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +58,9 @@ def test_redacting_twice_changes_nothing_more() -> None:
 
 
 def test_secrets_are_found_wherever_a_line_begins() -> None:
-    """In the text and inside JSON, at the beginning of a line, after a tab and after an escaped letter."""
+    """In the text and inside JSON, at the beginning of a line, after a tab and after an escaped
+    letter.
+    """
     redact = Redactor({})
     for value in [SHAPES[name] for name in ("sk", "github", "aws", "google", "slack", "jwt")] + [
         f"Bearer {SHAPES['bearer']}"
@@ -111,7 +117,9 @@ def test_code_is_left_alone(code: str) -> None:
     assert Redactor({})(code) == code
 
 
-@pytest.mark.parametrize("text", ["token=" * 20_000, "a-b_" * 30_000 + "token", "token=1" * 20_000 + "(", "_" * 90_000])
+@pytest.mark.parametrize(
+    "text", ["token=" * 20_000, "a-b_" * 30_000 + "token", "token=1" * 20_000 + "(", "_" * 90_000]
+)
 def test_redaction_takes_no_time_for_odd_texts(text: str) -> None:
     """No pattern looks at the same text again and again."""
     began = time.process_time()
@@ -132,14 +140,20 @@ def test_sandbox_and_redactor_share_what_a_secret_is_called(name: str) -> None:
 
 
 async def test_secrets_are_taken_out_of_results_before_they_are_logged(bench) -> None:
-    """Known values from environment and settings, and known shapes: in what the model reads and in data for faces."""
+    """Known values from environment and settings, and known shapes: in what the model reads and in
+    data for faces.
+    """
     import hilum_files
     import hilum_guard
     import hilum_shell
 
     known = "va-lue-of-the-environment"
     kit = await bench(
-        hilum_guard, hilum_files, hilum_shell, environ={"ACME_TOKEN": known}, files={"notes.txt": f"{TEXT} {known}"}
+        hilum_guard,
+        hilum_files,
+        hilum_shell,
+        environ={"ACME_TOKEN": known},
+        files={"notes.txt": f"{TEXT} {known}"},
     )
     result = await kit.call("read_file", path="notes.txt")
     assert "[REDACTED:ACME_TOKEN]" in result.text
@@ -154,12 +168,18 @@ async def test_what_stands_for_a_secret_is_not_written_over_it(bench) -> None:
     import hilum_files
     import hilum_guard
 
-    kit = await bench(hilum_guard, hilum_files, files={"conf.ini": f"a = 1\nkey = {SHAPES['github']}\n"})
+    kit = await bench(
+        hilum_guard, hilum_files, files={"conf.ini": f"a = 1\nkey = {SHAPES['github']}\n"}
+    )
     seen = (await kit.call("read_file", path="conf.ini")).text
     assert "[REDACTED:GITHUB_TOKEN]" in seen
-    result = await kit.call("write_file", path="./conf.ini", content="a = 2\nkey = [REDACTED:GITHUB_TOKEN]\n")
+    result = await kit.call(
+        "write_file", path="./conf.ini", content="a = 2\nkey = [REDACTED:GITHUB_TOKEN]\n"
+    )
     assert result.code == "E_DENIED"
-    assert (await kit.call("edit_file", path="conf.ini", old_string="a = 1", new_string="a = 2")).code == ""
+    assert (
+        await kit.call("edit_file", path="conf.ini", old_string="a = 1", new_string="a = 2")
+    ).code == ""
     assert SHAPES["github"] in (kit.workspace / "conf.ini").read_text()
 
 
@@ -247,7 +267,9 @@ def test_files_are_told_apart_by_their_names(path: str, kind: str) -> None:
     assert (is_settings(path), is_source(path)) == (kind == "settings", kind == "source")
 
 
-@pytest.mark.parametrize("text", ["A" * 64 + "\n", "a1B2" * 16 + "\n", "password: " * 3, "pat" + "a" * 14 + "."])
+@pytest.mark.parametrize(
+    "text", ["A" * 64 + "\n", "a1B2" * 16 + "\n", "password: " * 3, "pat" + "a" * 14 + "."]
+)
 def test_large_outputs_take_little_time(text: str) -> None:
     """A megabyte of what looks like the beginning of a secret."""
     began = time.process_time()
@@ -277,14 +299,20 @@ def test_a_short_secret_is_named_and_not_looked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["your-key", "your-key-here", "changeme", "xxxxxxxxxxxx", "<your-token>", "example-token", ""]
+    "value",
+    ["your-key", "your-key-here", "changeme", "xxxxxxxxxxxx", "<your-token>", "example-token", ""],
 )
 def test_placeholders_of_example_files_are_no_secrets(value: str) -> None:
     """A model needs them to fill in the real file."""
-    assert Redactor({})(f"STRIPE_KEY={value}\nPORT=1\n", settings=True) == f"STRIPE_KEY={value}\nPORT=1\n"
+    assert (
+        Redactor({})(f"STRIPE_KEY={value}\nPORT=1\n", settings=True)
+        == f"STRIPE_KEY={value}\nPORT=1\n"
+    )
 
 
-@pytest.mark.parametrize("value", ["your-key1234567", "changeme1234", "xxxxxxxxxxxxa9f8", "<hunter2hunter2>"])
+@pytest.mark.parametrize(
+    "value", ["your-key1234567", "changeme1234", "xxxxxxxxxxxxa9f8", "<hunter2hunter2>"]
+)
 def test_what_only_begins_like_a_placeholder_is_a_secret(value: str) -> None:
     """The whole value counts."""
     assert value not in Redactor({})(f"STRIPE_KEY={value}\n", settings=True)

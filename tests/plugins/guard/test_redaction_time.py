@@ -1,4 +1,6 @@
-"""The redactor takes linear time for every text: `re` keeps the interpreter's lock, so a slow text would stop everything."""
+"""The redactor takes linear time for every text: `re` keeps the interpreter's lock, so a slow text
+would stop everything.
+"""
 
 from __future__ import annotations
 
@@ -73,15 +75,23 @@ def _is_member(items: Any, letter: str) -> bool:
 
 
 def _hard_texts(pattern: str, size: int) -> Iterator[tuple[str, str]]:
-    """Yield texts that almost match a pattern, again and again, each with a name that does not depend on their size."""
+    """Yield texts that almost match a pattern, again and again, each with a name that does not
+    depend on their size.
+    """
     chance = random.Random(pattern)
     for number in range(2):
         example = _example(parser.parse(pattern), chance)[:200]
         for length in range(1, len(example) + 1, max(1, len(example) // 12)):
             beginning = example[:length]
             for killer in KILLERS:
-                yield f"{number} {beginning!r} repeated {killer!r}", (beginning * size)[:size] + killer
-                yield f"{number} {beginning!r} repeated - {killer!r}", (f"-{beginning}" * size)[:size] + killer
+                yield (
+                    f"{number} {beginning!r} repeated {killer!r}",
+                    (beginning * size)[:size] + killer,
+                )
+                yield (
+                    f"{number} {beginning!r} repeated - {killer!r}",
+                    (f"-{beginning}" * size)[:size] + killer,
+                )
                 pumped = beginning + beginning[-1] * size + example[length:]
                 yield f"{number} {beginning!r} pumped {killer!r}", pumped + killer
 
@@ -93,7 +103,9 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _ratio(work: Callable[[str], object], small: str, large: str) -> float:
-    """Return how much longer the long text takes, by the best of some measurements; 0 where that is too fast to tell."""
+    """Return how much longer the long text takes, by the best of some measurements; 0 where that is
+    too fast to tell.
+    """
     slow = _seconds(lambda: work(large))
     if slow < FAST:
         return 0
@@ -156,7 +168,10 @@ def test_no_search_reads_more_than_a_piece(monkeypatch: pytest.MonkeyPatch) -> N
     chance = random.Random(1)
     texts = []
     for _ in range(60):
-        parts = [chance.choice(lines) + chance.choice(["\n", " ", "\n\n", "correct-donkey"]) for _ in range(40)]
+        parts = [
+            chance.choice(lines) + chance.choice(["\n", " ", "\n\n", "correct-donkey"])
+            for _ in range(40)
+        ]
         texts.append("".join(parts))
     whole = [redact(text, settings=True) for text in texts]
     monkeypatch.setattr(redaction, "OVERLAP", 150)

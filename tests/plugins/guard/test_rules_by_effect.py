@@ -1,4 +1,6 @@
-"""A rule about a path, a host or a category holds for every tool and command with the same effect."""
+"""A rule about a path, a host or a category holds for every tool and command with the same
+effect.
+"""
 
 import json
 
@@ -50,9 +52,13 @@ WRITERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "arguments"), WRITERS, ids=[str(a.get("command", n)) for n, a in WRITERS])
+@pytest.mark.parametrize(
+    ("name", "arguments"), WRITERS, ids=[str(a.get("command", n)) for n, a in WRITERS]
+)
 @pytest.mark.parametrize("rule", ["write_file(docs/**)", "edit_file(docs/**)", "write(docs/**)"])
-async def test_who_denies_writing_a_path_denies_it_to_every_tool_and_command(bench, name, arguments, rule):
+async def test_who_denies_writing_a_path_denies_it_to_every_tool_and_command(
+    bench, name, arguments, rule
+):
     """Whichever writing tool the rule names: nothing below the folder changes."""
     kit = await bench(*PLUGINS, approve="auto", files=FILES)
     user_rules(kit, deny=[rule], allow=["*"])
@@ -84,7 +90,9 @@ async def test_without_a_sandbox_what_cannot_be_read_is_asked(bench, asked):
     assert (await kit.call("run_terminal_cmd", command="cat notes.txt")).code == ""
 
 
-@pytest.mark.parametrize("command", ["cat docs/x.md", "grep old docs/x.md", "cp docs/x.md y", "base64 < docs/x.md"])
+@pytest.mark.parametrize(
+    "command", ["cat docs/x.md", "grep old docs/x.md", "cp docs/x.md y", "base64 < docs/x.md"]
+)
 async def test_who_denies_reading_a_path_denies_it_to_commands(bench, command):
     """By name, and by redirection."""
     kit = await bench(*PLUGINS, approve="auto", files=FILES)
@@ -109,12 +117,16 @@ def visit(url: str) -> str:
     return f"been at {url}"
 
 
-@pytest.mark.parametrize("rule", ["network", "network(domain:h.example)", "visit(domain:h.example)"])
+@pytest.mark.parametrize(
+    "rule", ["network", "network(domain:h.example)", "visit(domain:h.example)"]
+)
 @pytest.mark.parametrize(
     "command", ["curl https://h.example/x", "git clone https://h.example/r", "ssh me@h.example", "wget h.example/a",
                 "scp a me@h.example:/tmp", "bash -c 'curl -s http://a.h.example:80'", "git push git@h.example:a/b"]
 )  # fmt: skip
-async def test_who_denies_the_network_or_a_host_denies_it_to_tools_and_commands(bench, rule, command):
+async def test_who_denies_the_network_or_a_host_denies_it_to_tools_and_commands(
+    bench, rule, command
+):
     """As far as the command can be read."""
     kit = await bench(*PLUGINS, plugin("web", visit), approve="auto")
     user_rules(kit, deny=[rule], allow=["*"])
@@ -170,7 +182,7 @@ async def test_a_rule_that_names_no_tool_is_a_mistake_and_nothing_is_changed(ben
     assert (await kit.call("write_file", path="docs/new.md", content="")).code == ""
 
 
-# --- the same effect, the same verdict ----------------------------------------------------------------------------------
+# --- the same effect, the same verdict ------------------------------------------------------------
 
 NAMES = st.sampled_from(["docs", "src", "a.md", "b.lock", "c"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
@@ -189,7 +201,13 @@ def by_command(command, root):
 def by_tool(tool, kind, path):
     """The case of a file tool."""
     category = "read" if kind == "read" else "write"
-    return Case(tool, {}, (path,), category=category, reach=Reach((Effect(kind, path, deep=kind == "delete"),)))
+    return Case(
+        tool,
+        {},
+        (path,),
+        category=category,
+        reach=Reach((Effect(kind, path, deep=kind == "delete"),)),
+    )
 
 
 @given(
@@ -204,7 +222,8 @@ def test_one_effect_one_verdict_for_writing(tmp_path_factory, path, pattern, eff
     rule = parse(f"{tool}({pattern})", effect)
     cases = [by_tool("write_file", "write", path), by_tool("edit_file", "write", path)]
     cases += [
-        by_command(f"{command} {path}", root) for command in ("echo >", "touch", "tee", "truncate -s 0", "sed -i p")
+        by_command(f"{command} {path}", root)
+        for command in ("echo >", "touch", "tee", "truncate -s 0", "sed -i p")
     ]
     assert len({fit(rule, case) for case in cases}) == 1
 
@@ -220,19 +239,27 @@ def test_one_effect_one_verdict_for_deleting(tmp_path_factory, path, pattern, ef
     root = tmp_path_factory.getbasetemp()
     rule = parse(f"{tool}({pattern})", effect)
     cases = [by_tool("delete_file", "delete", path)]
-    cases += [by_command(f"{command} {path}", root) for command in ("rm -r", "unlink", "cd . && rm -rf", "git rm -r")]
+    cases += [
+        by_command(f"{command} {path}", root)
+        for command in ("rm -r", "unlink", "cd . && rm -rf", "git rm -r")
+    ]
     assert len({fit(rule, case) for case in cases}) == 1
 
 
 @given(
-    path=PATHS, pattern=PATTERNS, effect=st.sampled_from(["deny", "ask"]), tool=st.sampled_from(["read_file", "read"])
+    path=PATHS,
+    pattern=PATTERNS,
+    effect=st.sampled_from(["deny", "ask"]),
+    tool=st.sampled_from(["read_file", "read"]),
 )
 def test_one_effect_one_verdict_for_reading(tmp_path_factory, path, pattern, effect, tool):
     """The same for reading."""
     root = tmp_path_factory.getbasetemp()
     rule = parse(f"{tool}({pattern})", effect)
     cases = [by_tool("read_file", "read", path)]
-    cases += [by_command(f"{command} {path}", root) for command in ("cat", "wc -l", "grep x", "base64 <")]
+    cases += [
+        by_command(f"{command} {path}", root) for command in ("cat", "wc -l", "grep x", "base64 <")
+    ]
     assert len({fit(rule, case) for case in cases}) == 1
 
 
@@ -242,16 +269,25 @@ def test_one_effect_one_verdict_for_reading(tmp_path_factory, path, pattern, eff
                                      "openssl rand -out docs/new 1"])  # fmt: skip
 def test_a_script_that_is_not_plain_is_unread(tmp_path, command):
     """It may write anything."""
-    assert reach(judge_command(command, workspace=tmp_path).commands, str(tmp_path), complete=True).unread
+    assert reach(
+        judge_command(command, workspace=tmp_path).commands, str(tmp_path), complete=True
+    ).unread
 
 
 @pytest.mark.parametrize(
     "command",
-    ["sed -n '1,5p' notes.txt", "sed s/a/b/g notes.txt", r"sed 's/\./x/' notes.txt", "sed -n '/a/,/b/p' notes.txt"],
+    [
+        "sed -n '1,5p' notes.txt",
+        "sed s/a/b/g notes.txt",
+        r"sed 's/\./x/' notes.txt",
+        "sed -n '/a/,/b/p' notes.txt",
+    ],
 )
 def test_a_plain_script_is_read(tmp_path, command):
     """Printing and replacing."""
-    assert not reach(judge_command(command, workspace=tmp_path).commands, str(tmp_path), complete=True).unread
+    assert not reach(
+        judge_command(command, workspace=tmp_path).commands, str(tmp_path), complete=True
+    ).unread
 
 
 def test_a_pattern_that_fits_too_much_is_unread(tmp_path, monkeypatch):
@@ -259,11 +295,20 @@ def test_a_pattern_that_fits_too_much_is_unread(tmp_path, monkeypatch):
     for number in range(40):
         (tmp_path / str(number)).mkdir()
     monkeypatch.setattr("hilum_guard.effects.MAX_VISITED", 30)
-    assert reach(judge_command("cp */zzq* .", workspace=tmp_path).commands, str(tmp_path), complete=True).unread
+    assert reach(
+        judge_command("cp */zzq* .", workspace=tmp_path).commands, str(tmp_path), complete=True
+    ).unread
 
 
 @pytest.mark.parametrize(
-    "command", ["git -C . status", "git -C . log", "git -C . push", "git -C docs status", "git ls-files -o docs"]
+    "command",
+    [
+        "git -C . status",
+        "git -C . log",
+        "git -C . push",
+        "git -C docs status",
+        "git ls-files -o docs",
+    ],
 )
 def test_the_folder_that_git_works_in_is_not_written(tmp_path, command):
     """``-C`` says where git works: looking at a repository changes no file in it."""

@@ -1,4 +1,6 @@
-"""What a sandboxed command must not be able to do: each attempt fails, says so, and changes nothing."""
+"""What a sandboxed command must not be able to do: each attempt fails, says so, and changes
+nothing.
+"""
 
 import os
 import socket
@@ -34,7 +36,7 @@ def start_another() -> subprocess.Popen[bytes]:
     return subprocess.Popen(["sleep", "60"], env={**os.environ, "SAID_TO_ANOTHER": "in-confidence"})
 
 
-# --- files ---------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 async def test_writing_outside(box, outside: Path) -> None:
@@ -65,9 +67,13 @@ async def test_a_hard_link_to_a_file_outside(box, outside: Path) -> None:
     assert not (outside / "second").exists()
 
 
-@pytest.mark.parametrize("path", [".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/hilum/settings.toml"])
+@pytest.mark.parametrize(
+    "path", [".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/hilum/settings.toml"]
+)
 async def test_reading_secrets(box, home: Path, path: str) -> None:
-    """Keys, logins, and hilum's own settings cannot be read, nor can what a link in their place leads to."""
+    """Keys, logins, and hilum's own settings cannot be read, nor can what a link in their place
+    leads to.
+    """
     assert (home / path).read_text().startswith(("the-", "# the-"))
     done = await box.run(f"cat {home}/{path} $(readlink -f {home}/{path})")
     assert b"the-" not in done.stdout + done.stderr
@@ -95,7 +101,7 @@ async def test_devices_and_system_files(box) -> None:
     await fails(box, "mknod disk b 8 0 && head -c 1 disk")
 
 
-# --- the workspace's own protected paths ------------------------------------------------------------------------------------
+# --- the workspace's own protected paths ----------------------------------------------------------
 
 PROTECTED = [
     "echo x > .git/hooks/pre-commit",
@@ -116,7 +122,9 @@ PROTECTED = [
 @pytest.mark.parametrize("existing", [True, False], ids=["existing", "missing"])
 @pytest.mark.parametrize("attempt", PROTECTED)
 async def test_protected_paths(box, root: Path, attempt: str, existing: bool) -> None:
-    """Hooks, configuration and hilum's folder cannot be written, replaced or renamed, whether they exist or not."""
+    """Hooks, configuration and hilum's folder cannot be written, replaced or renamed, whether they
+    exist or not.
+    """
     if existing:
         (root / ".hilum").mkdir()
         (root / ".hilum" / "settings.toml").write_text("# mine")
@@ -158,7 +166,10 @@ async def test_protected_paths_of_submodules(box, root: Path) -> None:
 
 @pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
 async def test_a_file_that_would_lead_git_elsewhere(box, root: Path) -> None:
-    """It cannot be held while it is not there, so it is gone when the command is; also when that was killed."""
+    """It cannot be held while it is not there, so it is gone when the command is.
+
+    Also when that was killed.
+    """
     name = "commondir"
     done = await box.run(f"mkdir evil; echo ../evil > .git/{name}; cat .git/{name}")
     assert done.stdout == b"../evil\n"
@@ -202,10 +213,12 @@ async def test_a_home_folder_as_workspace_under_landlock(box, home: Path) -> Non
     assert (await box.run(f"echo x > {home}/notes.txt")).returncode == 0
 
 
-# --- the network ---------------------------------------------------------------------------------------------------------
+# --- the network ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "name"), [(socket.SOCK_STREAM, "tcp"), (socket.SOCK_DGRAM, "udp")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(socket.SOCK_STREAM, "tcp"), (socket.SOCK_DGRAM, "udp")]
+)
 async def test_no_network(box, kind: int, name: str) -> None:
     """Nothing reaches a socket of the machine, by TCP or UDP."""
     with socket.socket(socket.AF_INET, kind) as server:
@@ -213,11 +226,15 @@ async def test_no_network(box, kind: int, name: str) -> None:
         server.setblocking(False)
         if name == "tcp":
             server.listen()
-        await fails_or_is_alone(box, server, CONNECT.format(address=server.getsockname()), socket.AF_INET, kind)
+        await fails_or_is_alone(
+            box, server, CONNECT.format(address=server.getsockname()), socket.AF_INET, kind
+        )
 
 
 async def fails_or_is_alone(box, server: socket.socket, code: str, family: int, kind: int) -> None:
-    """Try to reach a server. (A datagram to the loopback of one's own namespace is sent, and reaches nobody.)"""
+    """Try to reach a server. (A datagram to the loopback of one's own namespace is sent, and
+    reaches nobody.)
+    """
     done = await box.run(PYTHON, "-c", code, str(int(family)), str(int(kind)))
     assert done.returncode or kind == socket.SOCK_DGRAM
     with pytest.raises(BlockingIOError):
@@ -232,7 +249,9 @@ async def test_no_unix_sockets_of_others(box, abstract: bool, temp: Path) -> Non
         server.bind(address)
         server.listen()
         server.setblocking(False)
-        await fails_or_is_alone(box, server, CONNECT.format(address=repr(address)), socket.AF_UNIX, socket.SOCK_STREAM)
+        await fails_or_is_alone(
+            box, server, CONNECT.format(address=repr(address)), socket.AF_UNIX, socket.SOCK_STREAM
+        )
 
 
 async def test_the_network_by_setting(box) -> None:
@@ -247,23 +266,30 @@ async def test_the_network_by_setting(box) -> None:
 
 @pytest.mark.parametrize("backend", ["filter"], indirect=True)
 async def test_the_filter_refuses_every_socket(box) -> None:
-    """Without a namespace no socket is made at all, nor a ring that would make one; a pair of them is."""
+    """Without a namespace no socket is made at all, nor a ring that would make one.
+
+    A pair of them is.
+    """
     await fails(box, PYTHON, "-c", "import socket; socket.socket()")
     await fails(box, PYTHON, "-c", "import socket; socket.socket(socket.AF_UNIX)")
     await fails(box, PYTHON, "-c", "import socket; socket.socket(16, 3)")
     ring = "import ctypes, os; c = ctypes.CDLL(None, use_errno=True); r = c.syscall(425, 1, ctypes.create_string_buffer(200))"
-    error = await fails(box, PYTHON, "-c", f"{ring}; raise SystemExit(os.strerror(ctypes.get_errno()))")
+    error = await fails(
+        box, PYTHON, "-c", f"{ring}; raise SystemExit(os.strerror(ctypes.get_errno()))"
+    )
     assert "Permission denied" in error
     assert (await box.run(PYTHON, "-c", "import socket; socket.socketpair()")).returncode == 0
 
 
-# --- other processes -----------------------------------------------------------------------------------------------------
+# --- other processes ------------------------------------------------------------------------------
 
 TRACE = "import ctypes, os, sys; c = ctypes.CDLL(None, use_errno=True); sys.exit(c.ptrace(16, int(sys.argv[1]), 0, 0) and 'no')"
 
 
 async def test_other_processes(box) -> None:
-    """Another process of the same user can neither be signalled nor traced, and its environment cannot be read."""
+    """Another process of the same user can neither be signalled nor traced, and its environment
+    cannot be read.
+    """
     with start_another() as other:
         await fails(box, f"kill -9 {other.pid}")
         await fails(box, PYTHON, "-c", TRACE, str(other.pid))
@@ -302,7 +328,9 @@ async def test_outliving_a_cancelled_command(box, marked) -> None:
         async with trio.open_nursery() as nursery:
 
             async def run() -> None:
-                await processes.run([PYTHON, "-c", ESCAPE, "stay"], env=env, on_output=lambda *_: up.set())
+                await processes.run(
+                    [PYTHON, "-c", ESCAPE, "stay"], env=env, on_output=lambda *_: up.set()
+                )
 
             nursery.start_soon(run)
             await up.wait()
@@ -311,7 +339,7 @@ async def test_outliving_a_cancelled_command(box, marked) -> None:
     assert not marked(f"MARK_OF_TEST=stay-{os.getpid()}")
 
 
-# --- secrets, limits, and no sandbox ---------------------------------------------------------------------------------------
+# --- secrets, limits, and no sandbox --------------------------------------------------------------
 
 
 async def test_no_secret_in_the_environment(box, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,13 +370,17 @@ async def test_a_fork_bomb(box) -> None:
     """It is stopped by the limit; the command ends by itself, and the machine has not noticed."""
     if not box.enforced.limits:
         pytest.skip("the number of processes is not limited here")
-    code = "import os, time\nfor n in range(500):\n    if not os.fork(): time.sleep(30); os._exit(0)"
+    code = (
+        "import os, time\nfor n in range(500):\n    if not os.fork(): time.sleep(30); os._exit(0)"
+    )
     error = await fails(box, PYTHON, "-c", code, settings={"processes": 50})
     assert "BlockingIOError" in error
 
 
 async def test_what_starts_roots_commands_is_in_their_group(box) -> None:
-    """The first command moves its keeper and the warden there: moving each command would take longer than the command."""
+    """The first command moves its keeper and the warden there: moving each command would take
+    longer than the command.
+    """
     name = os.path.basename(groups.make(GuardSettings().processes)).encode()
     if not name:
         pytest.skip("not root, or no control groups")
@@ -375,7 +407,9 @@ async def test_sockets_to_the_host_of_a_virtual_machine(box) -> None:
 
 
 async def test_programs_in_the_way_of_the_sandboxs_own(box, root: Path, outside: Path) -> None:
-    """What a command puts where the PATH leads, or libraries are looked for, does not run outside the sandbox."""
+    """What a command puts where the PATH leads, or libraries are looked for, does not run outside
+    the sandbox.
+    """
     (root / "bin").mkdir()
     for name in ("rm", "sh", "bwrap", "python3", "echo", "kill"):
         (root / "bin" / name).write_text(f"#!/bin/bash\necho x > {outside}/escaped\n")
@@ -383,9 +417,13 @@ async def test_programs_in_the_way_of_the_sandboxs_own(box, root: Path, outside:
     (root / "bin" / "libc.so.6").write_text("broken")
     env = {"PATH": f"{root}/bin:{os.environ['PATH']}", "LD_LIBRARY_PATH": str(root / "bin")}
     done = await box.run("/bin/kill", "-9", "0", env=env)
-    assert b"libc" in done.stderr, "it is the command itself, inside, that does not find its library"
+    assert b"libc" in done.stderr, (
+        "it is the command itself, inside, that does not find its library"
+    )
     assert done.returncode == 127
-    done = await box.run(PYTHON, "-S", "-c", "import os; print(os.environ['PATH'])", env={"PATH": env["PATH"]})
+    done = await box.run(
+        PYTHON, "-S", "-c", "import os; print(os.environ['PATH'])", env={"PATH": env["PATH"]}
+    )
     assert done.stdout.decode().strip() == env["PATH"]
     wrapped = await box.sandboxes[-1].wrap_process(
         Command(("true",), str(root), env | {"BASH_ENV": "x", "LD_PRELOAD": "y"})

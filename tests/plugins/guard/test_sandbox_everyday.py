@@ -13,7 +13,9 @@ from hilum_guard import bubblewrap
 from hilum_warden import client
 
 PYTHON = sys.executable
-EVERY = pytest.mark.parametrize("backend", ["bubblewrap", "python", "landlock", "filter"], indirect=True)
+EVERY = pytest.mark.parametrize(
+    "backend", ["bubblewrap", "python", "landlock", "filter"], indirect=True
+)
 
 
 async def works(box, *argv: str, **options) -> str:
@@ -23,38 +25,54 @@ async def works(box, *argv: str, **options) -> str:
     return done.stdout.decode()
 
 
-# --- tools ---------------------------------------------------------------------------------------------------------------
+# --- tools ----------------------------------------------------------------------------------------
 
 
 async def test_pytest_on_a_project(box, root: Path) -> None:
     """Tests run, with temporary folders and caches."""
-    (root / "test_it.py").write_text("def test_it(tmp_path):\n    (tmp_path / 'a').write_text('x')\n")
-    assert "1 passed" in await works(box, PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "test_it.py")
+    (root / "test_it.py").write_text(
+        "def test_it(tmp_path):\n    (tmp_path / 'a').write_text('x')\n"
+    )
+    assert "1 passed" in await works(
+        box, PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "test_it.py"
+    )
 
 
 async def test_git_commit(box, root: Path) -> None:
     """A commit, a branch and a merge are made."""
     line = "echo a > a && git add a && git commit -qm one && git switch -qc other && echo b > a && git commit -qam two"
-    await works(box, f"{line} && git switch -q - && git merge -q other && git gc -q && git status --short")
+    await works(
+        box, f"{line} && git switch -q - && git merge -q other && git gc -q && git status --short"
+    )
     log = await trio.run_process(["git", "-C", root, "log", "--format=%s"], capture_stdout=True)
     assert log.stdout == b"two\none\n"
 
 
 async def test_git_init_in_a_new_folder(box, root: Path) -> None:
     """A repository is made where there was none."""
-    await works(box, "git init -q sub && cd sub && git -c user.name=a -c user.email=b commit -q --allow-empty -m one")
+    await works(
+        box,
+        "git init -q sub && cd sub && git -c user.name=a -c user.email=b commit -q --allow-empty -m one",
+    )
 
 
 @pytest.mark.parametrize("backend", ["bubblewrap", "landlock"], indirect=True)
 async def test_a_linked_worktree(box, place: Path, root: Path) -> None:
-    """A commit in a linked worktree writes to the repository it belongs to, whose hooks stay protected."""
+    """A commit in a linked worktree writes to the repository it belongs to, whose hooks stay
+    protected.
+    """
     tree = place / "tree"
-    for words in (["commit", "-q", "--allow-empty", "-m", "one"], ["worktree", "add", "-q", str(tree)]):
+    for words in (
+        ["commit", "-q", "--allow-empty", "-m", "one"],
+        ["worktree", "add", "-q", str(tree)],
+    ):
         await trio.run_process(["git", "-C", root, *words], capture_stderr=True)
     box.root = tree
     await works(box, "echo a > a && git add a && git commit -qm two && git log --oneline")
     if box.enforced.protected:
-        done = await box.run(f"echo x > {root}/.git/hooks/pre-commit; echo x >> {root}/.git/config; echo x > .git")
+        done = await box.run(
+            f"echo x > {root}/.git/hooks/pre-commit; echo x >> {root}/.git/config; echo x > .git"
+        )
         assert done.stderr.count(b"Read-only file system") == 3
     assert (await box.run(f"echo x > {root}/file")).returncode
 
@@ -113,7 +131,10 @@ async def test_node(box) -> None:
 
 
 async def test_temporary_files_stay_for_the_session(box) -> None:
-    """What one command leaves in the temporary folder the next one finds; the machine's /tmp has none of it."""
+    """What one command leaves in the temporary folder the next one finds.
+
+    The machine's /tmp has none of it.
+    """
     processes = box.processes()
     done = await processes.run(["sh", "-c", "echo kept > $TMPDIR/kept-by-a-test && mktemp"])
     assert done.returncode == 0, done
@@ -125,7 +146,8 @@ async def test_temporary_files_stay_for_the_session(box) -> None:
 async def test_shell_ways(box) -> None:
     """Pipes, here-documents, process substitution and /dev work."""
     assert await works(
-        box, "cat <(echo one) - <<< two | tee /dev/stderr > out; cat out; head -c 2 /dev/urandom > /dev/null"
+        box,
+        "cat <(echo one) - <<< two | tee /dev/stderr > out; cat out; head -c 2 /dev/urandom > /dev/null",
     )
     assert await works(box, "cat", "-", input=b"typed") == "typed"
 
@@ -140,7 +162,7 @@ async def test_folders_with_odd_names(box, root: Path) -> None:
     assert await works(box, "printf", "%s", name) == name
 
 
-# --- how a command ends --------------------------------------------------------------------------------------------------
+# --- how a command ends ---------------------------------------------------------------------------
 
 
 @EVERY
@@ -199,7 +221,9 @@ async def test_variables_that_lead_the_sandboxs_own_programs(box, root: Path) ->
     }
     done = await box.run("env", "-0", env=env)
     got = dict(line.split(b"=", 1) for line in done.stdout.split(b"\0") if line)
-    assert {name: got[os.fsencode(name)] for name in env} == {name: os.fsencode(value) for name, value in env.items()}
+    assert {name: got[os.fsencode(name)] for name in env} == {
+        name: os.fsencode(value) for name, value in env.items()
+    }
     assert b"PERL_BADLANG" not in got
     assert not done.stderr
     assert not (root / "evil").exists()
@@ -220,14 +244,18 @@ async def test_stopping_lets_a_command_clean_up(box, root: Path) -> None:
 async def test_stopping_a_stubborn_command(box) -> None:
     """What ignores SIGTERM is killed after its grace, quickly."""
     with trio.fail_after(60):
-        async with box.processes().open(["bash", "-c", "trap '' TERM; echo up; while :; do sleep 9; done"]) as process:
+        async with box.processes().open(
+            ["bash", "-c", "trap '' TERM; echo up; while :; do sleep 9; done"]
+        ) as process:
             assert await process.stdout.receive_some() == b"up\n"
             assert await process.stop(grace=0.1) == -signal.SIGKILL
 
 
 @EVERY
 async def test_a_last_word_of_what_is_left_behind(box, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process in the background may still write what comes within the patience of what watches over it."""
+    """A process in the background may still write what comes within the patience of what watches
+    over it.
+    """
     for module, name, usual, longer in (  # the machine may be busy
         (client, "_START", "import warden;", "import warden; warden.LINGER = 60;"),
         (bubblewrap, "_START", "import inside;", "import inside; inside.LINGER = 60;"),

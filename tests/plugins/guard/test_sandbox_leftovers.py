@@ -1,4 +1,7 @@
-"""What sessions leave: nothing at a normal end; after a kill, what the next session removes, and only that."""
+"""What sessions leave: nothing at a normal end.
+
+After a kill, what the next session removes, and only that.
+"""
 
 import os
 import shutil
@@ -49,7 +52,11 @@ def other(machine: Path, how: str) -> subprocess.Popen[str]:
 
 def left(machine: Path) -> list[str]:
     """What is there."""
-    return sorted(path.name.partition("-")[0] for name in ("temp", "workspace") for path in (machine / name).iterdir())
+    return sorted(
+        path.name.partition("-")[0]
+        for name in ("temp", "workspace")
+        for path in (machine / name).iterdir()
+    )
 
 
 def test_what_a_killed_session_left_is_removed(machine: Path) -> None:
@@ -107,7 +114,11 @@ def test_a_folder_without_an_owner_file_is_not_of_hilums_making(machine: Path) -
 
 def test_a_folder_whose_owner_was_killed_while_it_made_it_is_removed(machine: Path) -> None:
     """Empty, or with a file that is locked no more; a new one may be another process's."""
-    for name, age in (("hilum-abcd1234", 3600), ("hilum-browser-abcd1234", 3600), ("hilum-young123", 0)):
+    for name, age in (
+        ("hilum-abcd1234", 3600),
+        ("hilum-browser-abcd1234", 3600),
+        ("hilum-young123", 0),
+    ):
         folder = machine / "temp" / name
         folder.mkdir()
         os.utime(folder, (time.time() - age, time.time() - age))
@@ -117,7 +128,10 @@ def test_a_folder_whose_owner_was_killed_while_it_made_it_is_removed(machine: Pa
         (folder / "owner.new").touch()
         os.utime(folder, (time.time() - age, time.time() - age))
     sweep_folders()
-    assert sorted(path.name for path in (machine / "temp").iterdir()) == ["hilum-young123", "hilum-young456"]
+    assert sorted(path.name for path in (machine / "temp").iterdir()) == [
+        "hilum-young123",
+        "hilum-young456",
+    ]
 
 
 def test_a_sweep_that_is_cut_off_leaves_the_rest_to_the_next_one(
@@ -148,7 +162,9 @@ def test_a_sweep_that_is_cut_off_leaves_the_rest_to_the_next_one(
     assert not folder.exists()
 
 
-def test_a_group_is_its_owners_while_number_and_start_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_is_its_owners_while_number_and_start_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The number alone may be another process's by now."""
     started = groups._started(os.getpid())
     mine = f"hilum-{os.getpid()}-{started}-1024"
@@ -166,12 +182,18 @@ def test_a_group_is_its_owners_while_number_and_start_fit(tmp_path: Path, monkey
     monkeypatch.setattr(groups, "_BASES", (str(tmp_path),))
     monkeypatch.setattr(os, "getuid", lambda: 0)
     groups.sweep_groups()
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([mine, old, "hilum-x", "other"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        [mine, old, "hilum-x", "other"]
+    )
 
 
 def test_a_sweep_that_finds_nothing_is_quick(machine: Path) -> None:
     """It runs at every start."""
     for number in range(200):
         (machine / "temp" / f"other-{number}").mkdir()
-    best = min(timeit.repeat(lambda: (sweep_masks(), groups.sweep_groups(), sweep_folders()), number=1, repeat=20))
+    best = min(
+        timeit.repeat(
+            lambda: (sweep_masks(), groups.sweep_groups(), sweep_folders()), number=1, repeat=20
+        )
+    )
     assert best < 0.005

@@ -1,4 +1,7 @@
-"""The loopback of a session: its commands reach each other there, and nobody else; and nothing is gained by it."""
+"""The loopback of a session: its commands reach each other there, and nobody else.
+
+And nothing is gained by it.
+"""
 
 import os
 import shutil
@@ -53,7 +56,10 @@ def maker(by: str) -> list[str]:
 
 @SHARED
 async def test_a_server_of_one_command_is_reached_by_the_next(shared) -> None:
-    """While it runs, commands of the same session reach it; those of another session do not, nor does the machine."""
+    """While it runs, commands of the same session reach it.
+
+    Those of another session do not, nor does the machine.
+    """
     one, other = shared.processes(), shared.processes()
     with trio.fail_after(60):
         async with one.open([PYTHON, "-c", SERVER]) as server:
@@ -82,7 +88,9 @@ async def test_the_machines_own_servers_are_not_reached_from_the_shared_loopback
                 server.accept()
     devices = (await processes.run(["cat", "/proc/self/net/dev"])).stdout.decode().splitlines()[2:]
     assert "lo" in [line.split(":")[0].strip() for line in devices]
-    assert (await processes.run(["cat", "/proc/self/net/route"])).stdout.count(b"\n") <= 1, "there is no way out"
+    assert (await processes.run(["cat", "/proc/self/net/route"])).stdout.count(b"\n") <= 1, (
+        "there is no way out"
+    )
 
 
 GAIN = """
@@ -112,7 +120,9 @@ print(*[line for line in open("/proc/self/status") if line.startswith("CapBnd")]
 
 @SHARED
 async def test_a_command_gains_nothing_in_the_shared_namespaces(shared) -> None:
-    """It has no rights over the network it is in, cannot get at the user namespace behind it, and has no capability."""
+    """It has no rights over the network it is in, cannot get at the user namespace behind it, and
+    has no capability.
+    """
     processes = shared.processes()
     await processes.run(["true"])
     paths = shared.sandboxes[-1]._loopback.paths(())
@@ -128,7 +138,9 @@ async def test_commands_have_other_namespaces_of_their_own(shared) -> None:
     """The network is all that they share: not the user namespace, nor what comes with it."""
     processes = shared.processes()
     line = "for n in user net ipc; do readlink /proc/self/ns/$n; done"
-    (user, net, ipc), again = [(await processes.run(["sh", "-c", line])).stdout.split() for _ in range(2)]
+    (user, net, ipc), again = [
+        (await processes.run(["sh", "-c", line])).stdout.split() for _ in range(2)
+    ]
     assert net == again[1]
     owner = os.readlink(shared.sandboxes[-1]._loopback.paths(())[0]).encode()
     assert owner not in (user, again[0])
@@ -146,11 +158,15 @@ async def test_a_command_whose_loopback_is_gone_does_not_run(shared, root: Path)
     assert done.returncode == 125, done
     assert b"hilum: the sandbox" in done.stderr
     assert not (root / "ran").exists()
-    assert (await processes.run(["touch", "ran"])).returncode == 0, "the next command gets a new one"
+    assert (await processes.run(["touch", "ran"])).returncode == 0, (
+        "the next command gets a new one"
+    )
 
 
 @SHARED
-async def test_a_loopback_that_cannot_be_made_stops_the_command(shared, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loopback_that_cannot_be_made_stops_the_command(
+    shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The command does not run, the error says why, and the next attempt is a new one."""
     processes = shared.processes()
     with monkeypatch.context() as patch:
@@ -163,7 +179,9 @@ async def test_a_loopback_that_cannot_be_made_stops_the_command(shared, monkeypa
 
 @pytest.mark.parametrize("by", ["bubblewrap", "landlock"])
 def test_nothing_runs_to_keep_a_loopback(by: str) -> None:
-    """It is held by descriptors that no child gets: no process is left in it, and closing lets go of it."""
+    """It is held by descriptors that no child gets: no process is left in it, and closing lets go
+    of it.
+    """
     made = Loopback()
     paths = made.paths(maker(by))
     assert made.paths(()) == paths, "it is made once"
@@ -203,8 +221,12 @@ def test_a_maker_ends_with_whom_it_serves(by: str) -> None:
     ],
 )
 def test_a_maker_that_does_not_what_it_should(argv: list[str], why: str, open_files) -> None:
-    """Nothing is joined by mistake, not even when it was killed and its process id means another by now."""
-    if argv[0] == "unshare" and (not shutil.which("unshare") or subprocess.run(["unshare", "-Urn", "true"]).returncode):
+    """Nothing is joined by mistake, not even when it was killed and its process id means another by
+    now.
+    """
+    if argv[0] == "unshare" and (
+        not shutil.which("unshare") or subprocess.run(["unshare", "-Urn", "true"]).returncode
+    ):
         pytest.skip("no namespaces, or no unshare")
     before = open_files()
     with pytest.raises(OSError, match=why):
@@ -233,14 +255,21 @@ async def test_commands_without_a_shared_loopback(box) -> None:
     with trio.fail_after(60):
         async with processes.open([PYTHON, "-c", SERVER]) as server:
             port = (await server.stdout.receive_some()).decode().strip()
-            assert b"Connection refused" in (await processes.run([PYTHON, "-c", CLIENT, port])).stderr
+            assert (
+                b"Connection refused" in (await processes.run([PYTHON, "-c", CLIENT, port])).stderr
+            )
 
 
 async def test_a_background_server_and_a_client_through_the_tools(tmp_path: Path) -> None:
-    """The model starts a server in the background and reaches it with its next command; it is told that it can."""
+    """The model starts a server in the background and reaches it with its next command.
+
+    It is told that it can.
+    """
     if not sandbox.probe().shared:
         pytest.skip("no loopback can be shared here")
-    async with open_bench(hilum_guard, hilum_shell, folder=tmp_path, answers=["done"], approve="auto") as b:
+    async with open_bench(
+        hilum_guard, hilum_shell, folder=tmp_path, answers=["done"], approve="auto"
+    ) as b:
         (b.workspace / "server.py").write_text(SERVER.replace("0)", "8765)"))
         (b.workspace / "client.py").write_text(CLIENT)
         started = await b.call("run_terminal_cmd", command=f"{PYTHON} server.py", background=True)

@@ -15,7 +15,7 @@ from hilum.testing import open_bench
 from hilum_guard import bubblewrap, environment, policy, sandbox, seatbelt, seccomp
 from hilum_guard.sandbox import Enforced, GuardSettings
 
-# --- environment ---------------------------------------------------------------------------------------------------------
+# --- environment ----------------------------------------------------------------------------------
 
 SECRET = {
     "OPENAI_API_KEY": "abcdefgh",
@@ -63,7 +63,9 @@ def test_copies_of_a_secret_are_left_out():
 
 def test_what_is_set_for_a_command_is_passed():
     """A server's token from its own configuration arrives; the same name inherited does not."""
-    assert environment.clean({"A_TOKEN": "for-this-one"}, {"A_TOKEN": "inherited"}) == {"A_TOKEN": "for-this-one"}
+    assert environment.clean({"A_TOKEN": "for-this-one"}, {"A_TOKEN": "inherited"}) == {
+        "A_TOKEN": "for-this-one"
+    }
     assert environment.clean({"B_TOKEN": "for-this-one"}, {}) == {"B_TOKEN": "for-this-one"}
 
 
@@ -75,7 +77,7 @@ def test_names_to_pass():
     }
 
 
-# --- filter --------------------------------------------------------------------------------------------------------------
+# --- filter ---------------------------------------------------------------------------------------
 
 
 def verdict(program: bytes, number: int, arch: int, first: int) -> int:
@@ -95,10 +97,16 @@ def verdict(program: bytes, number: int, arch: int, first: int) -> int:
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
 def test_the_filter(machine: str):
-    """It refuses the families it is made for, io_uring, keyrings and foreign architectures, and nothing else."""
+    """It refuses the families it is made for, io_uring, keyrings and foreign architectures, and
+    nothing else.
+    """
     arch, sockets, refused_calls, x32 = seccomp.ARCHITECTURES[machine]
     allow = 0x7FFF0000
-    for families, refused, allowed in [((), range(45), ()), ((1, 40), (1, 40), (0, 2, 10, 16)), ((40,), (40,), (1, 2))]:
+    for families, refused, allowed in [
+        ((), range(45), ()),
+        ((1, 40), (1, 40), (0, 2, 10, 16)),
+        ((40,), (40,), (1, 2)),
+    ]:
         program = seccomp.program(machine, families)
         assert all(verdict(program, sockets, arch, family) == 0x0005000D for family in refused)
         assert all(verdict(program, sockets, arch, family) == allow for family in allowed)
@@ -109,12 +117,16 @@ def test_the_filter(machine: str):
         assert verdict(program, 0x40000000 + sockets, arch, 2) == (0x0005000D if x32 else allow)
 
 
-# --- profile -------------------------------------------------------------------------------------------------------------
+# --- profile --------------------------------------------------------------------------------------
 
 
 def test_the_profile_for_macos():
-    """Paths are parameters, the stricter rules come last, and the network is the loopback's. (The text; not on a Mac.)"""
-    one = policy.Policy(writable=('/w"s',), protected=('/w"s/.git/hooks',), hidden=("/home/me/.ssh",), temp="/t")
+    """Paths are parameters, the stricter rules come last, and the network is the loopback's. (The
+    text; not on a Mac.)
+    """
+    one = policy.Policy(
+        writable=('/w"s',), protected=('/w"s/.git/hooks',), hidden=("/home/me/.ssh",), temp="/t"
+    )
     text, parameters = seatbelt.profile(one)
     assert parameters == {"P0": '/w"s', "P1": "/t", "P2": '/w"s/.git/hooks', "P3": "/home/me/.ssh"}
     assert "/w" not in text
@@ -135,7 +147,7 @@ def test_the_profile_for_macos():
     assert 'P0=/w"s' in wrapped.argv
 
 
-# --- paths ---------------------------------------------------------------------------------------------------------------
+# --- paths ----------------------------------------------------------------------------------------
 
 
 def test_links_in_the_place_of_protected_paths(root: Path, home: Path, outside: Path):
@@ -151,7 +163,7 @@ def test_writable_folders_that_are_not_there_are_left_out(root: Path, home: Path
     assert policy.make_policy(root, GuardSettings(writable=["~/no"]), "/t").writable == (str(root),)
 
 
-# --- what is said ----------------------------------------------------------------------------------------------------------
+# --- what is said ---------------------------------------------------------------------------------
 
 
 def test_the_report_tells_every_part(monkeypatch: pytest.MonkeyPatch):
@@ -161,7 +173,9 @@ def test_the_report_tells_every_part(monkeypatch: pytest.MonkeyPatch):
     assert [row[1] for row in rows[:4]] == ["not enforced"] * 4
     assert all(row[2] for row in rows[:4])
     assert rows[4] == ("sandbox: note", "Nothing: no kernel.", "")
-    monkeypatch.setattr(sandbox, "probe", lambda: Enforced("bubblewrap", True, True, "namespace", True, True))
+    monkeypatch.setattr(
+        sandbox, "probe", lambda: Enforced("bubblewrap", True, True, "namespace", True, True)
+    )
     assert sandbox.report()[0] == ("sandbox: files", "enforced by bubblewrap", "")
 
 
@@ -170,7 +184,10 @@ def test_probe_tells_the_truth():
     """What it says is what the trials say, and it is asked once."""
     found = sandbox.probe()
     assert found is sandbox.probe()
-    assert found.by == ("landlock" if isinstance(sandbox.bubblewrap_enforced(), str) else "bubblewrap") or not found.by
+    assert (
+        found.by == ("landlock" if isinstance(sandbox.bubblewrap_enforced(), str) else "bubblewrap")
+        or not found.by
+    )
 
 
 def test_a_system_without_any(monkeypatch: pytest.MonkeyPatch):
@@ -184,7 +201,7 @@ def test_a_system_without_any(monkeypatch: pytest.MonkeyPatch):
     assert "without a sandbox" in sandbox.describe(found, GuardSettings())
 
 
-# --- in a session --------------------------------------------------------------------------------------------------------
+# --- in a session ---------------------------------------------------------------------------------
 
 PLUGIN = types.ModuleType("guarded")
 PLUGIN.GuardSettings = GuardSettings
@@ -193,7 +210,9 @@ PLUGIN.gates = ("wrap_process",)
 
 
 async def test_a_tool_of_a_session(tmp_path: Path) -> None:
-    """The model's commands run in the sandbox, it is told so, the log holds what is enforced, and nothing stays."""
+    """The model's commands run in the sandbox, it is told so, the log holds what is enforced, and
+    nothing stays.
+    """
     if not sandbox.probe().by:
         pytest.skip("no sandbox here")
     async with open_bench(PLUGIN, hilum_shell, folder=tmp_path, answers=["done"]) as b:
@@ -210,8 +229,13 @@ async def test_a_tool_of_a_session(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "workspace") == ["in"]
 
 
-async def test_nothing_is_tried_before_the_first_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model is told what is presumed; when the first command finds something else, it is told that."""
+async def test_nothing_is_tried_before_the_first_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is told what is presumed.
+
+    When the first command finds something else, it is told that.
+    """
     found = Enforced(reasons=("Nothing: tried in vain.",))
     trials = []
 
@@ -225,7 +249,9 @@ async def test_nothing_is_tried_before_the_first_command(tmp_path: Path, monkeyp
     async with open_bench(PLUGIN, hilum_shell, folder=tmp_path, answers=["done", "done"]) as b:
         await b.run("hello")
         assert not trials
-        assert sandbox.describe(presumed, GuardSettings()) in b.requests[-1].body.decode().replace('\\"', '"')
+        assert sandbox.describe(presumed, GuardSettings()) in b.requests[-1].body.decode().replace(
+            '\\"', '"'
+        )
         await b.call("run_terminal_cmd", command="true")
         assert trials == [1]
         await b.run("hello again")
@@ -233,7 +259,9 @@ async def test_nothing_is_tried_before_the_first_command(tmp_path: Path, monkeyp
 
 
 def test_a_folder_that_python_no_longer_imports_from_is_not_mounted(tmp_path, monkeypatch):
-    """bubblewrap starts nothing if a source is missing, and a program may remove a folder that was on its path."""
+    """bubblewrap starts nothing if a source is missing, and a program may remove a folder that was
+    on its path.
+    """
     folder = Path("/tmp").resolve() / f"hilum-test-{tmp_path.name}-{os.getpid()}"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))

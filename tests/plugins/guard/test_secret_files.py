@@ -1,4 +1,6 @@
-"""Files of secrets: found by a list, by name and by kind, hidden from commands, and asked for by whatever way they are read."""
+"""Files of secrets: found by a list, by name and by kind, hidden from commands, and asked for by
+whatever way they are read.
+"""
 
 import os
 import stat
@@ -13,7 +15,12 @@ from hilum_guard.policy import hidden
 from hilum_guard.secret_paths import SecretFiles
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
-FILES = {".env": "KEY=correct-horse-7\n", ".env.example": "KEY=\n", "notes.txt": "n\n", "cert.pem": "public\n"}
+FILES = {
+    ".env": "KEY=correct-horse-7\n",
+    ".env.example": "KEY=\n",
+    "notes.txt": "n\n",
+    "cert.pem": "public\n",
+}
 
 
 @pytest.mark.parametrize(
@@ -26,7 +33,10 @@ FILES = {".env": "KEY=correct-horse-7\n", ".env.example": "KEY=\n", "notes.txt":
     ],
 )  # fmt: skip
 async def test_a_command_that_names_a_file_of_secrets_is_asked_under_auto(bench, asked, command):
-    """Whatever program reads it; the question names the file, and the lasting yes is for this very text."""
+    """Whatever program reads it.
+
+    The question names the file, and the lasting yes is for this very text.
+    """
     kit = await bench(*PLUGINS, approve="auto", files=FILES)
     event = await asked(kit, "run_terminal_cmd", command=command)
     assert ".env" in event.reason
@@ -34,7 +44,14 @@ async def test_a_command_that_names_a_file_of_secrets_is_asked_under_auto(bench,
 
 
 @pytest.mark.parametrize(
-    "command", ["ls -la .env", "rm -f .env.example", "cat .env.example", "cat cert.pem2 || true", "git status"]
+    "command",
+    [
+        "ls -la .env",
+        "rm -f .env.example",
+        "cat .env.example",
+        "cat cert.pem2 || true",
+        "git status",
+    ],
 )
 async def test_what_shows_no_secret_is_not_asked(bench, command):
     """Names, sizes, examples."""
@@ -45,10 +62,14 @@ async def test_what_shows_no_secret_is_not_asked(bench, command):
 
 async def test_a_program_that_nobody_can_read_does_not_see_them(bench):
     """The sandbox hides them; an approved command, and a rule that names the file, show them."""
-    kit = await bench(*PLUGINS, approve="auto", files=FILES | {"show.py": "print(open('.en' + 'v').read())"})
+    kit = await bench(
+        *PLUGINS, approve="auto", files=FILES | {"show.py": "print(open('.en' + 'v').read())"}
+    )
     if not (await kit.session.half(hilum_guard.Guard).box.enforced()).files:
         pytest.skip("no sandbox holds files here")
-    assert "correct-horse" not in (await kit.call("run_terminal_cmd", command="python3 show.py")).text
+    assert (
+        "correct-horse" not in (await kit.call("run_terminal_cmd", command="python3 show.py")).text
+    )
     kit.model.next(use("run_terminal_cmd", command="rev .env"), say("ok"))
     run = await kit.start("x")
     kit.session.answer((await kit.wait_for(ApprovalAsked)).id, True)
@@ -62,12 +83,21 @@ async def test_a_program_that_nobody_can_read_does_not_see_them(bench):
 
 
 def test_the_home_folder_hides_what_only_its_user_may_read(tmp_path, monkeypatch):
-    """By mode below the dot-folders, and by the list whatever the mode; shells' start files stay."""
+    """By mode below the dot-folders, and by the list whatever the mode.
+
+    Shells' start files stay.
+    """
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "HILUM_CONFIG", "HILUM_DATA"):
         monkeypatch.delenv(name, raising=False)
     private = [".newtool/login.json", ".config/other/token", ".config/other/deep/key", ".viminfo2"]
-    public = [".newtool/theme.json", ".bashrc", "Documents/letter.txt", ".cache/x/y", ".config/git/config"]
+    public = [
+        ".newtool/theme.json",
+        ".bashrc",
+        "Documents/letter.txt",
+        ".cache/x/y",
+        ".config/git/config",
+    ]
     known = [".config/rclone/rclone.conf", ".cache/huggingface/token", ".s3cfg", ".boto", ".claude/x", ".fly/config.yml",
              ".config/opencode/auth.json", ".gradle/gradle.properties", ".oci/config", ".viminfo",
              ".config/sops/age/keys.txt", ".codex/auth.json", ".gemini/oauth_creds.json", ".local/share/opencode/auth.json",
@@ -86,7 +116,9 @@ def test_the_home_folder_hides_what_only_its_user_may_read(tmp_path, monkeypatch
 
     assert [name for name in (*private, *known) if not covered(name)] == []
     assert [name for name in public if covered(name)] == []
-    assert not any(os.path.relpath(path, tmp_path) == known[0] for path in hidden(["~/.config/rclone"]))
+    assert not any(
+        os.path.relpath(path, tmp_path) == known[0] for path in hidden(["~/.config/rclone"])
+    )
 
 
 def test_a_workspace_hides_by_name_and_keys_by_mode(tmp_path):
@@ -120,11 +152,14 @@ def test_a_folder_whose_time_was_set_back_is_looked_into_again(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", [".env~", ".env.bak", ".env.orig", "#.env#", ".env.swp", ".env.~1~", ".#.env", ".prod.env.swp"]
+    "name",
+    [".env~", ".env.bak", ".env.orig", "#.env#", ".env.swp", ".env.~1~", ".#.env", ".prod.env.swp"],
 )
 async def test_a_copy_that_an_editor_left_is_the_secret_file(bench, asked, name):
     """It is asked for where a tool reads it, and left out of a search."""
-    kit = await bench(*PLUGINS, approve="auto", files={name: "KEY=correct-horse-7\n", "notes.txt": "n\n"})
+    kit = await bench(
+        *PLUGINS, approve="auto", files={name: "KEY=correct-horse-7\n", "notes.txt": "n\n"}
+    )
     event = await asked(kit, "read_file", path=name)
     assert name in event.reason
     assert (await kit.call("run_terminal_cmd", command="cat notes.txt")).text
@@ -141,7 +176,11 @@ def test_a_copy_of_another_file_is_no_secret(name):
 
 async def test_a_hard_link_to_a_secret_file_is_the_secret_file(bench, asked):
     """It has the same device and number, whatever its name is."""
-    kit = await bench(*PLUGINS, approve="auto", files={".env": "KEY=correct-horse-7\n", "a.txt": "a\n", "b.txt": "b\n"})
+    kit = await bench(
+        *PLUGINS,
+        approve="auto",
+        files={".env": "KEY=correct-horse-7\n", "a.txt": "a\n", "b.txt": "b\n"},
+    )
     root = kit.session.workspace.root
     os.link(root / ".env", root / "hard.txt")
     os.link(root / "a.txt", root / "other.txt")

@@ -1,4 +1,6 @@
-"""Trust in folders: nothing that can execute before the user's word, and again after each change."""
+"""Trust in folders: nothing that can execute before the user's word, and again after each
+change.
+"""
 
 import os
 
@@ -41,7 +43,9 @@ def test_a_folder_is_untrusted_until_the_user_says_otherwise(project):
         lambda p: (p / ".hilum/mcp.toml").write_text(""),
         lambda p: (p / ".hilum/plugins/own.py").rename(p / ".hilum/plugins/own2.py"),
         lambda p: (p / ".hilum/plugins/own.py").unlink(),
-        lambda p: (p / ".hilum/new/deep").mkdir(parents=True) or (p / ".hilum/new/deep/x").write_text(""),
+        lambda p: (
+            (p / ".hilum/new/deep").mkdir(parents=True) or (p / ".hilum/new/deep/x").write_text("")
+        ),
         lambda p: (p / ".hilum/link").symlink_to("/etc"),
         lambda p: os.mkfifo(p / ".hilum/pipe"),
     ],
@@ -146,7 +150,10 @@ def test_a_change_in_the_folders_of_other_programs_asks_again_and_is_named(proje
 
 
 def test_a_link_within_the_project_counts_for_what_it_leads_to(project):
-    """One set of skills for several programs is common; what is linked to may not change unasked either."""
+    """One set of skills for several programs is common.
+
+    What is linked to may not change unasked either.
+    """
     (project / "skills" / "x").mkdir(parents=True)
     (project / "skills" / "x" / "SKILL.md").write_text("a")
     (project / ".claude").mkdir()
@@ -166,7 +173,9 @@ def test_a_link_that_leads_elsewhere_cannot_be_vouched_for(project, target):
     assert "cannot be vouched for" in distrust(project) or not trusted(project)
 
 
-def test_a_folder_of_others_that_is_a_link_out_is_read_by_nobody_and_hinders_nothing(project, tmp_path):
+def test_a_folder_of_others_that_is_a_link_out_is_read_by_nobody_and_hinders_nothing(
+    project, tmp_path
+):
     (tmp_path / "mine").mkdir()
     (project / ".claude").symlink_to(tmp_path / "mine")
     (tmp_path / "mine" / "skills").mkdir()
@@ -179,7 +188,10 @@ def test_a_folder_of_others_that_is_a_link_out_is_read_by_nobody_and_hinders_not
 
 
 def test_a_change_that_keeps_size_and_time_is_seen(project):
-    """Contents are read again only where the status of a file changed; the time of that cannot be set back."""
+    """Contents are read again only where the status of a file changed.
+
+    The time of that cannot be set back.
+    """
     path = project / ".hilum/plugins/own.py"
     Trust().add(project)
     before = path.stat()
@@ -210,6 +222,8 @@ def test_what_changed_is_not_guessed(project):
     assert trusted(project)
     (project / ".hilum/plugins/own.py").write_text("")
     assert Trust().changes(project) == []
-    assert distrust(project).startswith("What this project brings along changed since you trusted it. Look at it")
+    assert distrust(project).startswith(
+        "What this project brings along changed since you trusted it. Look at it"
+    )
     assert Trust().remove(project)
     assert not listed.exists()

@@ -1,4 +1,6 @@
-"""What appears in a workspace and would be executed: it is noticed, whoever wrote it, and made inert; and nothing else is."""
+"""What appears in a workspace and would be executed: it is noticed, whoever wrote it, and made
+inert; and nothing else is.
+"""
 
 import os
 import subprocess
@@ -18,10 +20,17 @@ from hypothesis import strategies as st
 
 def git(folder: Path, *words: str) -> str:
     """Run Git as the user, with no configuration but the folder's own."""
-    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "b"}
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/nonexistent",
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "b",
+    }
     environ |= {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "b", "GIT_CONFIG_NOSYSTEM": "1"}
     argv = ["git", "-c", "protocol.file.allow=always", *words]
-    return subprocess.run(argv, cwd=folder, env=environ, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        argv, cwd=folder, env=environ, check=True, capture_output=True, text=True
+    ).stdout
 
 
 @pytest.fixture
@@ -61,7 +70,9 @@ def test_ordinary_work_is_left_alone(root: Path, script: str) -> None:
     one = watch(root)
     one.begin()
     environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_COUNT": "3"}
-    for number, (key, value) in enumerate((("user.name", "a"), ("user.email", "b"), ("protocol.file.allow", "always"))):
+    for number, (key, value) in enumerate(
+        (("user.name", "a"), ("user.email", "b"), ("protocol.file.allow", "always"))
+    ):
         environ |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     subprocess.run(["bash", "-ec", script], cwd=root, env=environ, check=True, capture_output=True)
     assert one.check() == []
@@ -86,7 +97,9 @@ def test_what_a_command_does_is_made_inert_also_when_it_is_seen_late(root: Path)
     one.begin()
     (root / "a/b").mkdir(parents=True)
     (root / "a/b/.envrc").write_text("x")
-    assert "a/b/.envrc was written by a command" in one.begin()[1][0], "nobody had looked before the next command"
+    assert "a/b/.envrc was written by a command" in one.begin()[1][0], (
+        "nobody had looked before the next command"
+    )
     assert (root / "a/b/.envrc.quarantined").read_text() == "x"
     assert not (root / "a/b/.envrc").exists()
 
@@ -107,7 +120,9 @@ def test_settings_that_execute_nothing_stay_in_a_file_that_loses_others(root: Pa
 
 
 def test_a_link_in_the_way_leads_nowhere(root: Path, tmp_path: Path) -> None:
-    """What is renamed is in the workspace, though a command has put a link in the path meanwhile."""
+    """What is renamed is in the workspace, though a command has put a link in the path
+    meanwhile.
+    """
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / ".envrc").write_text("mine")
@@ -174,8 +189,12 @@ def test_the_thread_ends_whenever_it_is_told_to(root: Path) -> None:
     ],
     ids=lambda text: str(text)[:30].replace("\0", "0").replace("\n", " "),
 )  # fmt: skip
-def test_what_git_reads_otherwise_is_made_inert_with_all_the_rest(root: Path, path: str, text: str) -> None:
-    """NUL bytes, spaces at an end, and files that are too large: Git follows some of them, so none of them stays."""
+def test_what_git_reads_otherwise_is_made_inert_with_all_the_rest(
+    root: Path, path: str, text: str
+) -> None:
+    """NUL bytes, spaces at an end, and files that are too large: Git follows some of them, so none
+    of them stays.
+    """
     git(root, "init", "-q", "--bare", "bare")
     (root / "sub").mkdir()
     one = watch(root)
@@ -243,7 +262,9 @@ def owned() -> Iterator[Path]:
 
 @pytest.mark.parametrize("mode", [0o555, 0o311, 0o111, 0o000])
 @pytest.mark.parametrize("path", ["s/.envrc", "s/t/u/.envrc", "s/.vscode/tasks.json"])
-def test_a_folder_that_its_owner_cannot_write_or_list_hides_nothing(owned: Path, mode: int, path: str) -> None:
+def test_a_folder_that_its_owner_cannot_write_or_list_hides_nothing(
+    owned: Path, mode: int, path: str
+) -> None:
     one = watch(owned)
     one.begin()
     (owned / path).parent.mkdir(parents=True)
@@ -263,7 +284,10 @@ def test_a_hook_in_a_folder_that_cannot_be_listed_is_found(owned: Path) -> None:
     one = watch(owned)
     one.begin()
     subprocess.run(
-        ["git", "init", "-q", "sub"], cwd=owned, check=True, env={"PATH": os.environ["PATH"], "HOME": "/nowhere"}
+        ["git", "init", "-q", "sub"],
+        cwd=owned,
+        check=True,
+        env={"PATH": os.environ["PATH"], "HOME": "/nowhere"},
     )
     hook = owned / "sub/.git/hooks/pre-commit"
     hook.parent.mkdir(exist_ok=True)
@@ -309,10 +333,18 @@ LINES = [
 def test_no_setting_that_executes_is_overlooked(lines: list[str]) -> None:
     """Whatever Git reads in a file after it was rewritten executes nothing."""
     text = "\n".join(lines)
-    found = [setting for setting in repositories.parse_config(text) if not repositories.is_harmless(setting)]
+    found = [
+        setting
+        for setting in repositories.parse_config(text)
+        if not repositories.is_harmless(setting)
+    ]
     rest = repositories.without(text, [repositories.describe(setting) for setting in found])
-    done = subprocess.run(["git", "config", "--file", "-", "--list"], input=rest, capture_output=True, text=True)
-    assert not any(line.startswith(("core.fsmonitor", "alias.")) for line in done.stdout.splitlines())
+    done = subprocess.run(
+        ["git", "config", "--file", "-", "--list"], input=rest, capture_output=True, text=True
+    )
+    assert not any(
+        line.startswith(("core.fsmonitor", "alias.")) for line in done.stdout.splitlines()
+    )
 
 
 def test_the_table_is_found_by_path_and_name() -> None:
@@ -354,7 +386,9 @@ def monitored(folder: Path) -> str:
 
 @pytest.mark.parametrize("version", ["2", "3", "4"])
 @pytest.mark.parametrize("objects", ["sha1", "sha256"])
-def test_the_nested_repositories_of_an_index_are_read(tmp_path: Path, version: str, objects: str) -> None:
+def test_the_nested_repositories_of_an_index_are_read(
+    tmp_path: Path, version: str, objects: str
+) -> None:
     git(tmp_path, "init", "-q", f"--object-format={objects}")
     commit = "1" * (40 if objects == "sha1" else 64)
     wanted = ["a/b c/d", "a/b c/e", "sub", "s\xfcb", "z/" + "long/" * 60 + "end"]
@@ -427,8 +461,12 @@ def test_names_that_are_no_text_are_told_as_text(root: Path) -> None:
     assert "/out\\xff" in said
 
 
-@pytest.mark.parametrize("name", ["COMMIT_EDITMSG", "rebase-merge/done", "rr-cache/x/postimage", "info/exclude"])
-def test_a_link_out_of_a_git_folder_is_made_inert_once(root: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["COMMIT_EDITMSG", "rebase-merge/done", "rr-cache/x/postimage", "info/exclude"]
+)
+def test_a_link_out_of_a_git_folder_is_made_inert_once(
+    root: Path, tmp_path: Path, name: str
+) -> None:
     one = watch(root)
     one.begin()
     path = root / ".git" / name

@@ -1,4 +1,6 @@
-"""The library without hilum: shapes are tested through the kernel, here is what a program of another kind relies on."""
+"""The library without hilum: shapes are tested through the kernel, here is what a program of
+another kind relies on.
+"""
 
 import subprocess
 import sys
@@ -127,7 +129,10 @@ async def test_a_lifespan_that_crashes_is_told_and_ends_alone():
 
 
 def test_the_manager_finds_what_a_module_marks_and_checks_it():
-    """Other names in it are passed over; what does not fit its specification is refused, as by pluggy itself."""
+    """Other names in it are passed over.
+
+    What does not fit its specification is refused, as by pluggy itself.
+    """
     manager, specs, module = Manager("tea"), ModuleType("specs"), ModuleType("plugin")
     specs.pour = hookspec(shape="gather", fault="cold")(lambda cup: None)
     manager.add_hookspecs(specs)

@@ -1,4 +1,6 @@
-"""A server on loopback that speaks the formats of OpenAI's images and of Stable Diffusion's web API."""
+"""A server on loopback that speaks the formats of OpenAI's images and of Stable Diffusion's web
+API.
+"""
 
 import base64
 import json
@@ -23,9 +25,13 @@ def png(width: int = 8, height: int = 8, *, alpha: bool = False) -> bytes:
     """A real PNG, all black; or transparent."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
-    rows = zlib.compress(b"".join(b"\0" + b"\0" * (4 if alpha else 3) * width for _ in range(height)))
+    rows = zlib.compress(
+        b"".join(b"\0" + b"\0" * (4 if alpha else 3) * width for _ in range(height))
+    )
     head = struct.pack(">IIBBBBB", width, height, 8, 6 if alpha else 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
@@ -79,7 +85,11 @@ def serve(painter: Painter) -> ThreadingHTTPServer:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            painter.asked.append(Asked(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+            painter.asked.append(
+                Asked(
+                    self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body
+                )
+            )
             path = self.path.partition("?")[0]
             painter.arrival(path).set()
             if path in painter.waits:

@@ -29,9 +29,15 @@ def sd(painter, **more):
 
 
 async def test_openai_is_asked_in_its_format_and_the_image_saved(painter, draw, tmp_path):
-    """The request holds what the API wants; the file is the image, the answer says how large it is and what was understood."""
+    """The request holds what the API wants.
+
+    The file is the image, the answer says how large it is and what was understood.
+    """
     image = png(1024, 1024)
-    painter.answers[OPENAI] = (200, {"created": 1, "data": [{"b64_json": b64(image), "revised_prompt": "A dot, red."}]})
+    painter.answers[OPENAI] = (
+        200,
+        {"created": 1, "data": [{"b64_json": b64(image), "revised_prompt": "A dot, red."}]},
+    )
     result = await draw(openai(painter), filename="art/dot.png")
     assert (tmp_path / "proj/art/dot.png").read_bytes() == image
     assert "Saved art/dot.png: 1024x1024" in result.text
@@ -43,18 +49,27 @@ async def test_openai_is_asked_in_its_format_and_the_image_saved(painter, draw, 
     }  # fmt: skip
 
 
-async def test_newer_models_of_openai_are_told_the_format_and_pay_by_tokens(painter, draw, tmp_path):
+async def test_newer_models_of_openai_are_told_the_format_and_pay_by_tokens(
+    painter, draw, tmp_path
+):
     """They take no response_format, and give WebP when a name ends so."""
     webp = b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\x07\xc0\x01\0" + b"\0" * 9
-    painter.answers[OPENAI] = (200, {"data": [{"b64_json": b64(webp)}], "usage": {"output_tokens": 1000}})
-    result = await draw(openai(painter, model="gpt-image-1", quality="low"), filename="dot.webp", size="1536x1024")
+    painter.answers[OPENAI] = (
+        200,
+        {"data": [{"b64_json": b64(webp)}], "usage": {"output_tokens": 1000}},
+    )
+    result = await draw(
+        openai(painter, model="gpt-image-1", quality="low"), filename="dot.webp", size="1536x1024"
+    )
     assert painter.asked[0].json == {
         "model": "gpt-image-1", "prompt": "a red dot", "n": 1, "size": "1536x1024", "quality": "low", "output_format": "webp",
     }  # fmt: skip
     assert result.data["width"] == 8
     assert result.data["height"] == 8
     assert "not known" in result.text  # what another server than OpenAI's takes
-    assert price("gpt-image-1", "", "", {"output_tokens": 1000, "input_tokens": 100}) == pytest.approx(0.0405)
+    assert price(
+        "gpt-image-1", "", "", {"output_tokens": 1000, "input_tokens": 100}
+    ) == pytest.approx(0.0405)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +89,12 @@ async def test_stable_diffusion_is_asked_in_its_format(painter, draw, tmp_path):
     """Twenty steps, width and height; at no cost."""
     painter.answers[SD] = (200, {"images": [b64(png(64, 128))], "parameters": {}, "info": "{}"})
     result = await draw(sd(painter, sd_auth="me:pass"), size="64x128")
-    assert painter.at(SD)[0].json == {"prompt": "a red dot", "steps": 20, "width": 64, "height": 128}
+    assert painter.at(SD)[0].json == {
+        "prompt": "a red dot",
+        "steps": 20,
+        "width": 64,
+        "height": 128,
+    }
     assert painter.at(SD)[0].headers["authorization"] == "Basic bWU6cGFzcw=="
     name = re.search(r"Saved (generated_\d{8}_\d{6}\.png): 64x128", result.text)
     assert name
@@ -97,16 +117,26 @@ async def test_an_image_is_changed_by_openai(painter, draw, tmp_path):
 async def test_what_a_provider_cannot_do_the_next_one_does(painter, draw, tmp_path):
     """dall-e-3 changes no images; Stable Diffusion does, and the model is told."""
     (tmp_path / "proj/old.png").write_bytes(png(4, 4))
-    painter.answers["/sdapi/v1/img2img"] = (200, {"images": ["data:image/png;base64," + b64(png(1024, 1024))]})
-    result = await draw({**openai(painter), "sd_url": painter.url}, edit="old.png", filename="new.png")
+    painter.answers["/sdapi/v1/img2img"] = (
+        200,
+        {"images": ["data:image/png;base64," + b64(png(1024, 1024))]},
+    )
+    result = await draw(
+        {**openai(painter), "sd_url": painter.url}, edit="old.png", filename="new.png"
+    )
     assert "Saved new.png" in result.text
     assert "dall-e-3 makes new images and changes none" in result.text
     assert painter.at("/sdapi/v1/img2img")[0].json["init_images"] == [b64(png(4, 4))]
     assert not painter.at(OPENAI)
 
 
-async def test_an_image_given_as_an_address_is_fetched_from_the_provider_only(painter, draw, tmp_path):
-    """A compatible server may give an address of its own; one of the user's network is not fetched."""
+async def test_an_image_given_as_an_address_is_fetched_from_the_provider_only(
+    painter, draw, tmp_path
+):
+    """A compatible server may give an address of its own.
+
+    One of the user's network is not fetched.
+    """
     painter.answers["/out.png"] = (200, png(2, 2))
     painter.answers[OPENAI] = (200, {"data": [{"url": f"{painter.url}/out.png"}]})
     await draw(openai(painter), filename="a.png")
@@ -117,7 +147,12 @@ async def test_an_image_given_as_an_address_is_fetched_from_the_provider_only(pa
     assert "metadata" in result.text
 
 
-REFUSAL = {"error": {"code": "content_policy_violation", "message": "Your request was rejected by our safety system."}}
+REFUSAL = {
+    "error": {
+        "code": "content_policy_violation",
+        "message": "Your request was rejected by our safety system.",
+    }
+}
 
 
 async def test_a_refusal_is_shown_and_no_other_provider_asked(painter, draw):
@@ -132,8 +167,18 @@ async def test_a_refusal_is_shown_and_no_other_provider_asked(painter, draw):
 @pytest.mark.parametrize(
     ("status", "answer", "code", "words"),
     [
-        (401, {"error": {"message": "Incorrect API key"}}, "E_NOT_CONFIGURED", "image.openai_api_key"),
-        (429, {"error": {"code": "insufficient_quota", "message": "You exceeded"}}, "E_HTTP", "must add credit"),
+        (
+            401,
+            {"error": {"message": "Incorrect API key"}},
+            "E_NOT_CONFIGURED",
+            "image.openai_api_key",
+        ),
+        (
+            429,
+            {"error": {"code": "insufficient_quota", "message": "You exceeded"}},
+            "E_HTTP",
+            "must add credit",
+        ),
         (500, {"error": "boom"}, "E_HTTP", "boom"),
         (500, b"<html>", "E_HTTP", "500"),
         (200, b"<html>", "E_CONTENT", "not JSON"),
@@ -143,8 +188,18 @@ async def test_a_refusal_is_shown_and_no_other_provider_asked(painter, draw):
         (200, [1], "E_CONTENT", "without an image"),
         (200, {"data": [{"b64_json": b64(png(9, 9)[:-20])}]}, "E_CONTENT", "cut off"),
         (200, {"data": [{"b64_json": b64(png(9, 9))[:-30]}]}, "E_CONTENT", "without an image"),
-        (404, {"error": {"code": "model_not_found", "message": "No such model"}}, "E_HTTP", "image.model"),
-        (403, {"error": {"message": "Verify your organization"}}, "E_NOT_CONFIGURED", "Verify your organization"),
+        (
+            404,
+            {"error": {"code": "model_not_found", "message": "No such model"}},
+            "E_HTTP",
+            "image.model",
+        ),
+        (
+            403,
+            {"error": {"message": "Verify your organization"}},
+            "E_NOT_CONFIGURED",
+            "Verify your organization",
+        ),
     ],
 )
 async def test_failures_of_openai_are_told(painter, draw, tmp_path, status, answer, code, words):
@@ -169,8 +224,14 @@ async def test_failures_of_openai_are_told(painter, draw, tmp_path, status, answ
     ids=["nested", "bomb", "br", "pay", "often", "busy"],
 )  # fmt: skip
 @pytest.mark.parametrize("who", ["openai", "sd"])
-async def test_nasty_answers_end_in_a_sentence_and_a_next_step(painter, draw, who, status, answer, headers, words):
-    path, settings = (OPENAI, openai(painter)) if who == "openai" else (SD, {"enabled": True, "sd_url": painter.url})
+async def test_nasty_answers_end_in_a_sentence_and_a_next_step(
+    painter, draw, who, status, answer, headers, words
+):
+    path, settings = (
+        (OPENAI, openai(painter))
+        if who == "openai"
+        else (SD, {"enabled": True, "sd_url": painter.url})
+    )
     painter.answers[path], painter.headers[path] = (status, answer), headers
     result = await draw(settings, filename="a.png")
     assert result.code in ("E_HTTP", "E_CONTENT", "E_TOO_LARGE")
@@ -270,7 +331,10 @@ async def test_only_a_part_of_an_image_is_changed(painter, draw, tmp_path):
     painter.answers["/sdapi/v1/img2img"] = (200, {"images": [b64(base)]})
     change = {"edit": "old.png", "mask": "mask.png"}
     await draw(openai(painter, model="gpt-image-1"), filename="a.png", **change)
-    assert b'name="mask"; filename="mask.png"\r\nContent-Type: image/png\r\n\r\n' + mask in painter.asked[0].body
+    assert (
+        b'name="mask"; filename="mask.png"\r\nContent-Type: image/png\r\n\r\n' + mask
+        in painter.asked[0].body
+    )
     await draw(sd(painter), filename="b.png", **change)
     asked = painter.at("/sdapi/v1/img2img")[0].json
     assert asked["mask"] == b64(mask)
@@ -298,11 +362,16 @@ def test_sizes_are_checked_before_anybody_is_asked(model, size, fits):
 
 
 def test_a_retired_model_of_openai_is_replaced_by_the_one_it_names(monkeypatch):
-    """Only at OpenAI itself: servers like it have their own models of such names. The user is told."""
+    """Only at OpenAI itself: servers like it have their own models of such names.
+
+    The user is told.
+    """
     monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
     (made,) = configured(ImageSettings(enabled=True))
     assert (made.model, made.instead, made.key) == ("gpt-image-1-mini", "dall-e-3", "sk-env")
-    (other,) = configured(ImageSettings(enabled=True, openai_url="https://api.openai.com.evil.example/v1"))
+    (other,) = configured(
+        ImageSettings(enabled=True, openai_url="https://api.openai.com.evil.example/v1")
+    )
     assert (other.model, other.instead, other.key) == ("dall-e-3", "", "")
 
 

@@ -68,19 +68,26 @@ def fake(tmp_path: Path) -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def opened(root: Path) -> Callable[..., AbstractAsyncContextManager[Bench]]:
-    """Open a bench in the project; trusted unless said otherwise. With answers, all files have been read: only then they
-    may be edited."""
+    """Open a bench in the project; trusted unless said otherwise.
+
+    With answers, all files have been read: only then they may be edited."""
 
     def readable() -> list[str]:
         return [path.name for path in root.iterdir() if path.suffix in (".py", ".txt")]
 
     @asynccontextmanager
-    async def opened(*, trusted: bool = True, answers: Any = (), **settings: Any) -> AsyncIterator[Bench]:
+    async def opened(
+        *, trusted: bool = True, answers: Any = (), **settings: Any
+    ) -> AsyncIterator[Bench]:
         chosen = {"lint.trusted": [str(root)] if trusted else [], **settings}
-        async with open_bench(hilum_lint, "files", answers=answers, settings=chosen, workspace=root) as bench:
+        async with open_bench(
+            hilum_lint, "files", answers=answers, settings=chosen, workspace=root
+        ) as bench:
             names = readable() if answers else []
             if names:
-                bench.model.next(functools.reduce(add, (use("read_file", path=name) for name in names)), "Read.")
+                bench.model.next(
+                    functools.reduce(add, (use("read_file", path=name) for name in names)), "Read."
+                )
                 await bench.run("Read all.")
             yield bench
 
@@ -88,8 +95,11 @@ def opened(root: Path) -> Callable[..., AbstractAsyncContextManager[Bench]]:
 
 
 @pytest.fixture
-def clock(mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch) -> trio.testing.MockClock:
-    """A clock ten times slower than the machine, however busy that is: a time limit passes when a test says so.
+def clock(
+    mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> trio.testing.MockClock:
+    """A clock ten times slower than the machine, however busy that is: a time limit passes when a
+    test says so.
 
     A test has to name this fixture itself.
     """
@@ -116,7 +126,9 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], trio.Event]:
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
-    """Wait until something is so, for a minute at most: for what processes do to files, which nobody announces."""
+    """Wait until something is so, for a minute at most: for what processes do to files, which
+    nobody announces.
+    """
 
     async def until(condition: Callable[[], object]) -> None:
         with trio.fail_after(60):

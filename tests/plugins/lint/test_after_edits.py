@@ -1,4 +1,6 @@
-"""What the model is told unasked: new diagnostics after its edits, and errors in the files that a prompt names."""
+"""What the model is told unasked: new diagnostics after its edits, and errors in the files that a
+prompt names.
+"""
 
 import os
 
@@ -29,14 +31,21 @@ def edit(path: str, old: str, new: str):
     return use("edit_file", path=path, old_string=old, new_string=new)
 
 
-# --- quick checkers ------------------------------------------------------------------------------------------------------
+# --- quick checkers -------------------------------------------------------------------------------
 
 
 async def test_new_diagnostics_are_told_and_old_ones_counted(clock, opened, put, install) -> None:
-    """The unused import was there; the unknown name was not. A round that brings nothing new has no note."""
+    """The unused import was there; the unknown name was not.
+
+    A round that brings nothing new has no note.
+    """
     put(RUFF)
     install("ruff")
-    answers = [edit("a.py", "return 1", "return missing"), edit("a.py", "return missing", "return 2"), "Done."]
+    answers = [
+        edit("a.py", "return 1", "return missing"),
+        edit("a.py", "return missing", "return 2"),
+        "Done.",
+    ]
     async with opened(answers=answers) as bench:
         await bench.run("Change it.")
     first, second = notes(bench)
@@ -51,7 +60,10 @@ async def test_what_an_edit_moves_is_not_new(clock, opened, put, install) -> Non
     put({"ruff.toml": RULES, "a.py": "def f():\n    pass\n\n\ndef f():\n    pass\n"})
     install("ruff")
     async with opened(
-        answers=[edit("a.py", "def f():\n    pass\n\n\n", "X = 1\n\n\ndef f():\n    pass\n\n\n"), "Done."]
+        answers=[
+            edit("a.py", "def f():\n    pass\n\n\n", "X = 1\n\n\ndef f():\n    pass\n\n\n"),
+            "Done.",
+        ]
     ) as bench:
         await bench.run("Change it.")
         assert "F811" in (await bench.call("read_lints", paths=["a.py"])).text
@@ -84,7 +96,9 @@ async def test_several_edits_of_one_round(clock, opened, put, install, root) -> 
 
 async def test_syntax_is_checked_without_any_tool(clock, opened, put) -> None:
     """In every project, also one that is not trusted."""
-    async with opened(trusted=False, answers=[use("write_file", path="a.py", content="def f(:\n"), "Done."]) as bench:
+    async with opened(
+        trusted=False, answers=[use("write_file", path="a.py", content="def f(:\n"), "Done."]
+    ) as bench:
         await bench.run("Write it.")
     assert "a.py:1:7 error invalid-syntax" in notes(bench)[0]
 
@@ -109,10 +123,18 @@ async def test_it_can_be_switched_off(clock, opened) -> None:
     assert notes(bench) == [""]
 
 
-async def test_a_quick_checker_that_hangs_does_not_hold_up_the_round_twice(clock, opened, fake, checked) -> None:
+async def test_a_quick_checker_that_hangs_does_not_hold_up_the_round_twice(
+    clock, opened, fake, checked
+) -> None:
     """The note comes without it, in time, and it counts as slow from then on."""
-    answers = [use("write_file", path="a.txt", content="x"), use("write_file", path="b.txt", content="x"), "Done."]
-    settings = fake("sleep 1000", quick=True) | fake('echo "$1:1: error E1 bad"', name="good", quick=True)
+    answers = [
+        use("write_file", path="a.txt", content="x"),
+        use("write_file", path="b.txt", content="x"),
+        "Done.",
+    ]
+    settings = fake("sleep 1000", quick=True) | fake(
+        'echo "$1:1: error E1 bad"', name="good", quick=True
+    )
     async with opened(answers=answers, **settings) as bench:
         run = await bench.start("Write it.")
         await checked("good").wait()
@@ -132,12 +154,15 @@ async def test_a_quoted_end_does_not_end_the_block(clock, opened, fake) -> None:
     assert notes(bench)[0].endswith("</diagnostics>")
 
 
-# --- slow checkers -------------------------------------------------------------------------------------------------------
+# --- slow checkers --------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def slow(root, fake):
-    """A slow checker of all .txt files: reports each line with an x in it; leaves a line in ``runs`` for each run."""
+    """A slow checker of all .txt files: reports each line with an x in it.
+
+    Leaves a line in ``runs`` for each run.
+    """
     lines = "grep -nH x *.txt | sed -E 's/^([^:]*:[0-9]+):(.*)/\\1: error E1 bad \\2/'"
     script = f"echo run >>{root}/runs; {lines}; touch {root}/done"
     settings = fake(script, name="slow")
@@ -157,7 +182,9 @@ def ended(root, until):
     return ended
 
 
-async def test_slow_checkers_are_told_at_the_end_of_a_later_round(clock, opened, put, root, slow, ended) -> None:
+async def test_slow_checkers_are_told_at_the_end_of_a_later_round(
+    clock, opened, put, root, slow, ended
+) -> None:
     """First what stands in edited lines, then what was not there before; each once."""
     put({"old.txt": "x old\n", "a.txt": "fine\nx before\n", "b.txt": "fine\n"})
     first, second = trio.Event(), trio.Event()
@@ -182,7 +209,9 @@ async def test_slow_checkers_are_told_at_the_end_of_a_later_round(clock, opened,
     assert "x one" not in said[4]
 
 
-async def test_what_is_found_after_the_run_comes_with_the_next_prompt(clock, opened, put, root, slow, ended) -> None:
+async def test_what_is_found_after_the_run_comes_with_the_next_prompt(
+    clock, opened, put, root, slow, ended
+) -> None:
     """But not of a file that has changed since."""
     put({"a.txt": "fine\n", "b.txt": "fine\n"})
     edits = edit("a.txt", "fine", "x one") + edit("b.txt", "fine", "x two")
@@ -197,7 +226,9 @@ async def test_what_is_found_after_the_run_comes_with_the_next_prompt(clock, ope
     assert "b.txt" not in context
 
 
-async def test_a_further_edit_starts_slow_checkers_anew(clock, opened, put, root, fake, until, ended) -> None:
+async def test_a_further_edit_starts_slow_checkers_anew(
+    clock, opened, put, root, fake, until, ended
+) -> None:
     """What ran before knows nothing of it; it is ended, and nothing it said is told."""
     put({"a.txt": "fine\n"})
     settings = fake(
@@ -205,7 +236,11 @@ async def test_a_further_edit_starts_slow_checkers_anew(clock, opened, put, root
         "slow",
     )
     event = trio.Event()
-    answers = [edit("a.txt", "fine", "one"), say("So.") + pause(event) + edit("a.txt", "one", "two"), "Done."]
+    answers = [
+        edit("a.txt", "fine", "one"),
+        say("So.") + pause(event) + edit("a.txt", "one", "two"),
+        "Done.",
+    ]
     async with opened(answers=answers, **settings) as bench:
         run = await bench.start("Go on.")
         await until((root / "seen").exists)
@@ -220,12 +255,16 @@ async def test_a_further_edit_starts_slow_checkers_anew(clock, opened, put, root
     assert context.count("a.txt:1 error E1 bad") == 1
 
 
-async def test_what_read_lints_has_told_is_not_told_again(clock, opened, put, root, slow, ended) -> None:
+async def test_what_read_lints_has_told_is_not_told_again(
+    clock, opened, put, root, slow, ended
+) -> None:
     """The model knows it."""
     put({"a.txt": "fine\n"})
     event = trio.Event()
     look = say("So.") + pause(event) + use("read_lints", paths=["a.txt"])
-    async with opened(answers=[edit("a.txt", "fine", "x one"), look, use("list_directory"), "Done."], **slow) as bench:
+    async with opened(
+        answers=[edit("a.txt", "fine", "x one"), look, use("list_directory"), "Done."], **slow
+    ) as bench:
         run = await bench.start("Go on.")
         await ended(bench)
         event.set()
@@ -236,7 +275,9 @@ async def test_what_read_lints_has_told_is_not_told_again(clock, opened, put, ro
 
 
 async def test_mypy_tells_what_an_edit_breaks_elsewhere(clock, opened, put, install, until) -> None:
-    """With a configuration that names what is checked, the second time, when what was there before is known."""
+    """With a configuration that names what is checked, the second time, when what was there before
+    is known.
+    """
     put(
         {
             "mypy.ini": "[mypy]\nfiles = .\n",
@@ -257,7 +298,9 @@ async def test_mypy_tells_what_an_edit_breaks_elsewhere(clock, opened, put, inst
     assert "1 older one is not listed" in context
 
 
-async def test_closing_ends_what_runs_in_the_background(clock, opened, put, root, fake, until) -> None:
+async def test_closing_ends_what_runs_in_the_background(
+    clock, opened, put, root, fake, until
+) -> None:
     """Nothing is left."""
     put({"a.txt": "fine\n"})
     async with opened(
@@ -280,7 +323,7 @@ async def test_slow_checkers_can_be_switched_off(clock, opened, put, root, slow,
     assert not (root / "runs").exists()
 
 
-# --- with a prompt -------------------------------------------------------------------------------------------------------
+# --- with a prompt --------------------------------------------------------------------------------
 
 
 async def test_errors_of_files_named_in_a_prompt_come_with_it(clock, opened, put, install) -> None:
@@ -291,7 +334,9 @@ async def test_errors_of_files_named_in_a_prompt_come_with_it(clock, opened, put
         await bench.run("Why does src/a.py, and not b.py or ../c.py or none.py, fail?")
         await bench.run("What is b.py?")
     first, second = (event.message.parts[1:] for event in runs(bench))
-    assert [part.text for part in first] == ["<lint>\nsrc/a.py:2:5 error F821 Undefined name `missing` (ruff)\n</lint>"]
+    assert [part.text for part in first] == [
+        "<lint>\nsrc/a.py:2:5 error F821 Undefined name `missing` (ruff)\n</lint>"
+    ]
     assert second == ()
 
 

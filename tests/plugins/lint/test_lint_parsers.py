@@ -27,8 +27,22 @@ PYRIGHT = {
         {"file": "/p/b.py", "severity": "information", "message": "n"},
     ],
 }  # fmt: skip
-PYLINT = {"type": "convention", "path": "a.py", "line": 1, "column": 0, "symbol": "missing-docstring", "message": "m"}
-SHELLCHECK = {"file": "s.sh", "line": 2, "column": 6, "level": "style", "code": 2086, "message": "m"}
+PYLINT = {
+    "type": "convention",
+    "path": "a.py",
+    "line": 1,
+    "column": 0,
+    "symbol": "missing-docstring",
+    "message": "m",
+}
+SHELLCHECK = {
+    "file": "s.sh",
+    "line": 2,
+    "column": 6,
+    "level": "style",
+    "code": 2086,
+    "message": "m",
+}
 CARGO = {
     "reason": "compiler-message",
     "message": {
@@ -73,7 +87,9 @@ def test_formats(parse, stdout, found) -> None:
 def spoiled(value, chance):
     """Copy plain data with one part replaced by something odd, or left out."""
     if chance.random() < 0.2 or not isinstance(value, dict | list) or not value:
-        return chance.choice([None, -1, 1e300, "x" * 5, "\0", "../../..", [], {}, [[]], True, "9" * 5000])
+        return chance.choice(
+            [None, -1, 1e300, "x" * 5, "\0", "../../..", [], {}, [[]], True, "9" * 5000]
+        )
     if isinstance(value, list):
         return [spoiled(each, chance) for each in value]
     key = chance.choice(list(value))
@@ -97,7 +113,12 @@ def test_whatever_a_checker_says_it_gives_diagnostics_or_a_problem(name, said, t
     (checker,) = [each for each in CHECKERS if each.name == name]
     use, workspace = Use(checker, tmp_path, ""), Workspace(tmp_path)
     for _ in range(300):
-        outcome = _read(use, Completed(1, json.dumps(spoiled(said, chance)).encode(), b"", 0.1, 0), workspace, [])
+        outcome = _read(
+            use,
+            Completed(1, json.dumps(spoiled(said, chance)).encode(), b"", 0.1, 0),
+            workspace,
+            [],
+        )
         assert outcome.problem or listed(outcome.found, 5) or not outcome.found
 
 
@@ -107,18 +128,24 @@ def test_go_vet_speaks_on_standard_error() -> None:
 
 
 def test_an_edit_is_taken_back_exactly() -> None:
-    """Random texts, with and without an end of the last line, empty ones and odd characters among them."""
+    """Random texts, with and without an end of the last line, empty ones and odd characters among
+    them.
+    """
     chance = random.Random(4)
     pieces = ["a", "b", "", " ", "-x", "+y", "@@ -1 +1 @@", "\\ No newline", "ü\r", "\x0c"]
 
     def text() -> str:
-        return "\n".join(chance.choices(pieces, k=chance.randrange(30))) + "\n" * chance.randrange(2)
+        return "\n".join(chance.choices(pieces, k=chance.randrange(30))) + "\n" * chance.randrange(
+            2
+        )
 
     for _ in range(500):
         before = text()
         lines = before.split("\n")
         for _ in range(chance.randrange(4)):
-            lines[chance.randrange(len(lines)) :][:1] = chance.choices(pieces, k=chance.randrange(3))
+            lines[chance.randrange(len(lines)) :][:1] = chance.choices(
+                pieces, k=chance.randrange(3)
+            )
             at = chance.randrange(len(lines) + 1)
             lines[at : at + chance.randrange(3)] = chance.choices(pieces, k=chance.randrange(3))
             lines = lines or [""]

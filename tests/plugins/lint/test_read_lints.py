@@ -1,4 +1,6 @@
-"""read_lints: what the project's checkers find, which of them run, and what becomes of those that misbehave."""
+"""read_lints: what the project's checkers find, which of them run, and what becomes of those that
+misbehave.
+"""
 
 import os
 import shutil
@@ -17,7 +19,7 @@ TOOLCHAINS = os.environ.get("RUSTUP_HOME") or str(Path.home() / ".rustup")
 RUFF = '[tool.ruff.lint]\nselect = ["E", "F"]\n'
 
 
-# --- Python --------------------------------------------------------------------------------------------------------------
+# --- Python ---------------------------------------------------------------------------------------
 
 
 async def test_ruff_of_the_project_is_run_and_errors_come_first(opened, put, install) -> None:
@@ -36,8 +38,12 @@ async def test_ruff_of_the_project_is_run_and_errors_come_first(opened, put, ins
 
 
 async def test_nothing_found_is_said_and_nothing_is_written(opened, put, install, root) -> None:
-    """A clean file is clean, fixes that the configuration asks for are not made, and no cache is left."""
-    put({"ruff.toml": "fix = true\nunsafe-fixes = true\n", "a.py": "import os\n", "b.py": "x = 1\n"})
+    """A clean file is clean, fixes that the configuration asks for are not made, and no cache is
+    left.
+    """
+    put(
+        {"ruff.toml": "fix = true\nunsafe-fixes = true\n", "a.py": "import os\n", "b.py": "x = 1\n"}
+    )
     install("ruff")
     async with opened() as bench:
         assert "F401" in (await bench.call("read_lints", paths=["a.py"])).text
@@ -48,7 +54,9 @@ async def test_nothing_found_is_said_and_nothing_is_written(opened, put, install
     assert sorted(path.name for path in root.iterdir()) == [".venv", "a.py", "b.py", "ruff.toml"]
 
 
-async def test_mypy_is_run_with_the_configuration_of_the_nearest_folder(opened, put, install) -> None:
+async def test_mypy_is_run_with_the_configuration_of_the_nearest_folder(
+    opened, put, install
+) -> None:
     """In a repository of several projects each has its own checkers, run in its own folder."""
     put({
         "api/mypy.ini": "[mypy]\nstrict = true\n",
@@ -89,18 +97,31 @@ async def test_use_is_shown_by_a_requirement_as_well(opened, put, install, root)
         put({"pyproject.toml": shown, "a.py": "import os\n"})
         async with opened() as bench:
             assert "F401" in (await bench.call("read_lints", paths=["a.py"])).text, shown
-    put({"pyproject.toml": '[project]\ndependencies = ["ruff-lsp"]\n', ".pre-commit-config.yaml": "- id: ruff\n"})
+    put(
+        {
+            "pyproject.toml": '[project]\ndependencies = ["ruff-lsp"]\n',
+            ".pre-commit-config.yaml": "- id: ruff\n",
+        }
+    )
     async with opened() as bench:
         assert "F401" in (await bench.call("read_lints", paths=["a.py"])).text
 
 
 async def test_what_the_project_does_not_use_is_not_run(opened, put, install) -> None:
     """Ruff is there, but nothing says that this project uses it: only the syntax is checked."""
-    put({"pyproject.toml": '[project]\nname = "x"\n', "a.py": "import os\nx = (\n", "b.txt": "hello"})
+    put(
+        {
+            "pyproject.toml": '[project]\nname = "x"\n',
+            "a.py": "import os\nx = (\n",
+            "b.txt": "hello",
+        }
+    )
     install("ruff")
     async with opened() as bench:
         result = await bench.call("read_lints", paths=["a.py", "b.txt"])
-    assert result.text.startswith("1 error in 1 file:\na.py:2:5 error invalid-syntax '(' was never closed (syntax)\n")
+    assert result.text.startswith(
+        "1 error in 1 file:\na.py:2:5 error invalid-syntax '(' was never closed (syntax)\n"
+    )
     assert "ruff" not in result.text
     assert "The project has no checker for: b.txt." in result.text
 
@@ -126,23 +147,43 @@ async def test_odd_python_files(opened, put, root) -> None:
     assert "warn.py:1 warning invalid-syntax" in text
 
 
-# --- what is not there, and what must not run ----------------------------------------------------------------------------
+# --- what is not there, and what must not run -----------------------------------------------------
 
 
-async def test_configured_and_not_installed_is_told_with_the_projects_own_way(opened, put, monkeypatch) -> None:
+async def test_configured_and_not_installed_is_told_with_the_projects_own_way(
+    opened, put, monkeypatch
+) -> None:
     """Nothing is installed by itself."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
-    put({"pyproject.toml": "[tool.flake8x]\n", "setup.cfg": "[flake8]\n", "uv.lock": "", "a.py": "x = 1\n"})
+    put(
+        {
+            "pyproject.toml": "[tool.flake8x]\n",
+            "setup.cfg": "[flake8]\n",
+            "uv.lock": "",
+            "a.py": "x = 1\n",
+        }
+    )
     put({"web/eslint.config.js": "", "web/package-lock.json": "{}", "web/a.js": "x\n"})
     async with opened() as bench:
         text = (await bench.call("read_lints", paths=["a.py", "web/a.js"])).text
-    assert "Not checked with flake8 (setup.cfg[flake8]): it is not installed; the project's way is: uv sync." in text
-    assert "Not checked with eslint (web/eslint.config.js): it is not installed; the project's way is: npm ci." in text
+    assert (
+        "Not checked with flake8 (setup.cfg[flake8]): it is not installed; the project's way is: uv sync."
+        in text
+    )
+    assert (
+        "Not checked with eslint (web/eslint.config.js): it is not installed; the project's way is: npm ci."
+        in text
+    )
 
 
-async def test_in_an_untrusted_folder_nothing_of_the_project_runs(opened, put, root, monkeypatch) -> None:
-    """Neither its programs nor, whose ever the program is, its plugins and configuration; also not through the PATH."""
+async def test_in_an_untrusted_folder_nothing_of_the_project_runs(
+    opened, put, root, monkeypatch
+) -> None:
+    """Neither its programs nor, whose ever the program is, its plugins and configuration.
+
+    Also not through the PATH.
+    """
     proof = root / "ran"
     for name in ("ruff", "mypy", "eslint"):
         for folder in (".venv/bin", "node_modules/.bin"):
@@ -151,17 +192,33 @@ async def test_in_an_untrusted_folder_nothing_of_the_project_runs(opened, put, r
     monkeypatch.setenv("PATH", f"{root}/.venv/bin:.venv/bin:{root}/link:/usr/bin:/bin")
     monkeypatch.setenv("VIRTUAL_ENV", f"{root}/.venv")
     (root / "link").symlink_to(root / ".venv/bin")
-    put({"ruff.toml": "", "mypy.ini": "[mypy]\n", "eslint.config.js": "", "a.py": "x = (\n", "a.js": "x\n"})
+    put(
+        {
+            "ruff.toml": "",
+            "mypy.ini": "[mypy]\n",
+            "eslint.config.js": "",
+            "a.py": "x = (\n",
+            "a.js": "x\n",
+        }
+    )
     async with opened(trusted=False) as bench:
         text = (await bench.call("read_lints", paths=["a.py", "a.js"])).text
     assert not proof.exists()
-    assert "ruff (ruff.toml): its program is part of the project, and this folder is not trusted." in text
-    assert "mypy (mypy.ini[mypy]): it runs code of the project, and this folder is not trusted." in text
+    assert (
+        "ruff (ruff.toml): its program is part of the project, and this folder is not trusted."
+        in text
+    )
+    assert (
+        "mypy (mypy.ini[mypy]): it runs code of the project, and this folder is not trusted."
+        in text
+    )
     assert "eslint (eslint.config.js): it runs code of the project" in text
     assert "a.py:1:5 error invalid-syntax" in text  # what needs nothing of it still works
 
 
-async def test_a_folder_that_the_user_trusts_by_command_may_run_its_programs(opened, put, root, monkeypatch, tmp_path):
+async def test_a_folder_that_the_user_trusts_by_command_may_run_its_programs(
+    opened, put, root, monkeypatch, tmp_path
+):
     """``hilum trust`` counts, and what it says holds at the next look."""
     monkeypatch.setenv("HILUM_CONFIG", str(tmp_path / "config"))
     put({".venv/bin/ruff": f"#!/bin/sh\ntouch {root}/ran\n", "ruff.toml": "", "a.py": "x = 1\n"})
@@ -174,7 +231,9 @@ async def test_a_folder_that_the_user_trusts_by_command_may_run_its_programs(ope
         assert (root / "ran").exists()
 
 
-async def test_in_an_untrusted_folder_the_users_own_ruff_runs(opened, put, monkeypatch, tmp_path) -> None:
+async def test_in_an_untrusted_folder_the_users_own_ruff_runs(
+    opened, put, monkeypatch, tmp_path
+) -> None:
     """It only reads."""
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     put({"ruff.toml": "", "a.py": "import os\n"})
@@ -184,14 +243,19 @@ async def test_in_an_untrusted_folder_the_users_own_ruff_runs(opened, put, monke
 
 async def test_a_project_cannot_add_checkers_or_trust_itself(opened, put, root, fake) -> None:
     """Its settings may only switch checkers off."""
-    for wrong in ('trusted = ["/"]', '[lint.checkers.x]\ncommand = ["sh"]\npattern = "x"\nfiles = [""]'):
+    for wrong in (
+        'trusted = ["/"]',
+        '[lint.checkers.x]\ncommand = ["sh"]\npattern = "x"\nfiles = [""]',
+    ):
         put({".hilum/settings.toml": f"[lint]\n{wrong}\n"})
         with pytest.raises(SettingsError, match="only the user may set this"):
             async with opened():
                 pass
     put({".hilum/settings.toml": '[lint]\noff = ["syntax"]\n', "a.py": "x = (\n"})
     async with opened() as bench:
-        assert (await bench.call("read_lints", paths=["a.py"])).text == "The project has no checker for: a.py."
+        assert (
+            await bench.call("read_lints", paths=["a.py"])
+        ).text == "The project has no checker for: a.py."
 
 
 async def test_paths_stay_in_the_workspace(opened, put) -> None:
@@ -208,14 +272,15 @@ async def test_reading_is_what_it_counts_as(opened) -> None:
         assert not (await bench.call("read_lints")).code
 
 
-# --- a user's own checkers, and bad ones ---------------------------------------------------------------------------------
+# --- a user's own checkers, and bad ones ----------------------------------------------------------
 
 
 async def test_a_checker_of_the_users_own(opened, put, fake, root) -> None:
     """A command and a pattern are enough; it runs where its configuration stands."""
     put({"sub/fake.cfg": "", "sub/a.txt": "hello", "b.txt": "hello"})
     settings = fake(
-        'echo "a.txt:7: warning W1 in $(pwd)"; for f; do echo "$f:1: fatal E1 bad"; done', configs=["fake.cfg"]
+        'echo "a.txt:7: warning W1 in $(pwd)"; for f; do echo "$f:1: fatal E1 bad"; done',
+        configs=["fake.cfg"],
     )
     async with opened(**settings) as bench:
         result = await bench.call("read_lints", paths=["sub/a.txt", "b.txt"])
@@ -251,7 +316,9 @@ async def test_mistakes_in_a_users_checker_are_told(opened, fake, key, value, wo
         ("echo '  File \"x\"' >&2; echo 'ValueError: no' >&2; exit 1", "ValueError: no (exit code 1)."),
     ],
 )  # fmt: skip
-async def test_a_checker_that_misbehaves_is_told_in_one_line(opened, put, fake, script, words) -> None:
+async def test_a_checker_that_misbehaves_is_told_in_one_line(
+    opened, put, fake, script, words
+) -> None:
     """The others go on."""
     put({"a.txt": "hello"})
     good = fake('echo "$1:1: error E1 bad"', name="good")
@@ -265,11 +332,16 @@ async def test_a_checker_that_misbehaves_is_told_in_one_line(opened, put, fake, 
 
 
 @pytest.mark.parametrize("script", ["sleep 1000", "trap '' TERM; while :; do sleep 5; done"])
-async def test_a_checker_that_does_not_end_is_ended(clock, opened, put, fake, checked, script) -> None:
+async def test_a_checker_that_does_not_end_is_ended(
+    clock, opened, put, fake, checked, script
+) -> None:
     """When its time is over, and the others are heard."""
     put({"a.txt": "hello"})
     good = fake('echo "$1:1: error E1 bad"', name="good")
-    async with opened(**fake(script), **good, **{"lint.timeout": 9}) as bench, trio.open_nursery() as nursery:
+    async with (
+        opened(**fake(script), **good, **{"lint.timeout": 9}) as bench,
+        trio.open_nursery() as nursery,
+    ):
 
         @nursery.start_soon
         async def wait() -> None:
@@ -281,10 +353,18 @@ async def test_a_checker_that_does_not_end_is_ended(clock, opened, put, fake, ch
     assert "a.txt:1 error E1 bad (good)" in text
 
 
-@pytest.mark.parametrize("printed", ["null", "[1]", '[{"code": 1}]', "{", "Segmentation fault", '{"a": []}'])
+@pytest.mark.parametrize(
+    "printed", ["null", "[1]", '[{"code": 1}]', "{", "Segmentation fault", '{"a": []}']
+)
 async def test_json_that_is_none_is_told(opened, put, fake, printed, root) -> None:
     """A ruff that prints something else than it should."""
-    put({"ruff.toml": "", "a.py": "x = 1\n", ".venv/bin/ruff": f"#!/bin/sh\nprintf '%s' '{printed}'\n"})
+    put(
+        {
+            "ruff.toml": "",
+            "a.py": "x = 1\n",
+            ".venv/bin/ruff": f"#!/bin/sh\nprintf '%s' '{printed}'\n",
+        }
+    )
     (root / ".venv/bin/ruff").chmod(0o755)
     async with opened() as bench:
         text = (await bench.call("read_lints", paths=["a.py"])).text
@@ -302,11 +382,15 @@ async def test_a_refused_process_is_told(put, root) -> None:
     put({"a.py": "x = (\n"})
     async with open_bench(hilum_lint, Refuser(), workspace=root) as bench:
         text = (await bench.call("read_lints", paths=["a.py"])).text
-    assert text.startswith("Not checked with syntax: The command may not start. There is no sandbox.")
+    assert text.startswith(
+        "Not checked with syntax: The command may not start. There is no sandbox."
+    )
 
 
 async def test_files_of_a_project_that_are_not_what_they_seem(opened, put, root) -> None:
-    """Broken, binary, nested without end, folders, pipes and links: they show no use, and nothing waits for them."""
+    """Broken, binary, nested without end, folders, pipes and links: they show no use, and nothing
+    waits for them.
+    """
     (root / "pyproject.toml").write_bytes(b"\xff\0[tool.ruff]")
     (root / "setup.cfg").write_text("flake8]\n[flake8")
     (root / "package.json").write_text("[" * 100_000)
@@ -324,7 +408,13 @@ async def test_files_of_a_project_that_are_not_what_they_seem(opened, put, root)
 
 async def test_a_wrong_configuration_is_told(opened, put, install) -> None:
     """In the words of the checker."""
-    put({"ruff.toml": "selct = 1\n", "mypy.ini": "[mypy]\nplugins = nothing_here\n", "a.py": "x = 1\n"})
+    put(
+        {
+            "ruff.toml": "selct = 1\n",
+            "mypy.ini": "[mypy]\nplugins = nothing_here\n",
+            "a.py": "x = 1\n",
+        }
+    )
     install("ruff", "mypy")
     async with opened() as bench:
         text = (await bench.call("read_lints", paths=["a.py"])).text
@@ -349,7 +439,9 @@ async def test_what_a_checker_says_is_one_plain_line(opened, put, fake) -> None:
     """Escapes, direction marks and length are taken out of what quotes a file."""
     put({"a.txt": "hello"})
     many = "$(head -c 5000 /dev/zero | tr '\\0' x)"
-    script = 'printf \'%s:1: error E1 \\033[31mred\\033[0m \\342\\200\\256 %s\\n\' "$1" "' + many + '"'
+    script = (
+        'printf \'%s:1: error E1 \\033[31mred\\033[0m \\342\\200\\256 %s\\n\' "$1" "' + many + '"'
+    )
     async with opened(**fake(script)) as bench:
         text = (await bench.call("read_lints", paths=["a.txt"])).text
     assert "\033" not in text
@@ -361,7 +453,9 @@ async def test_stopping_ends_the_checkers(opened, put, fake, root, until) -> Non
     """At once, and nothing is left of them."""
     put({"a.txt": "hello"})
     answers = [use("read_lints", paths=["a.txt"])]
-    async with opened(answers=answers, **fake(f"mkfifo {root}/begun; echo $$ >{root}/begun; sleep 1000")) as bench:
+    async with opened(
+        answers=answers, **fake(f"mkfifo {root}/begun; echo $$ >{root}/begun; sleep 1000")
+    ) as bench:
         run = await bench.start("Look.")
         await until((root / "begun").exists)
         with trio.fail_after(60):
@@ -372,7 +466,7 @@ async def test_stopping_ends_the_checkers(opened, put, fake, root, until) -> Non
             os.kill(pid, 0)
 
 
-# --- other languages, where their tools are ------------------------------------------------------------------------------
+# --- other languages, where their tools are -------------------------------------------------------
 
 
 @pytest.mark.skipif(not shutil.which("cargo"), reason="needs cargo")
@@ -392,7 +486,10 @@ async def test_cargo(opened, put, monkeypatch) -> None:
 
 @pytest.mark.skipif(not shutil.which("eslint"), reason="needs eslint")
 async def test_eslint(opened, put) -> None:
-    """Findings, what cannot be parsed, and nothing of files it ignores; a broken configuration is told."""
+    """Findings, what cannot be parsed, and nothing of files it ignores.
+
+    A broken configuration is told.
+    """
     rules = 'export default [{rules: {"no-undef": "error", "no-unused-vars": "warn"}}, {ignores: ["c.js"]}]'
     put({"eslint.config.mjs": rules, "a.js": "var x = y;\n", "b.js": "var (", "c.js": "var ("})
     async with opened() as bench:
@@ -409,11 +506,20 @@ async def test_eslint(opened, put) -> None:
 @pytest.mark.skipif(not shutil.which("tsc"), reason="needs tsc")
 async def test_tsc(opened, put, root) -> None:
     """One configuration, or one that is made of others; nothing is emitted."""
-    put({"tsconfig.json": '{"compilerOptions": {"strict": true}}', "src/a.ts": 'export const x: number = "a";\n'})
+    put(
+        {
+            "tsconfig.json": '{"compilerOptions": {"strict": true}}',
+            "src/a.ts": 'export const x: number = "a";\n',
+        }
+    )
     async with opened() as bench:
         found = "src/a.ts:1:14 error TS2322 Type 'string' is not assignable to type 'number'. (tsc)"
         assert found in (await bench.call("read_lints", paths=["src/a.ts"])).text
-        put({"tsconfig.json": '{"files": [], /* all */ "references": [{"path": "./tsconfig.app.json"}]}'})
+        put(
+            {
+                "tsconfig.json": '{"files": [], /* all */ "references": [{"path": "./tsconfig.app.json"}]}'
+            }
+        )
         put({"tsconfig.app.json": '{"compilerOptions": {"composite": true}, "include": ["src"]}'})
         assert found in (await bench.call("read_lints", paths=["src/a.ts"])).text
     assert not list(root.rglob("*.js"))

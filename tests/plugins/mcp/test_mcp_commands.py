@@ -1,4 +1,7 @@
-"""``hilum mcp``: servers are added, imported, switched, approved and removed; nothing is lost, errors say what to do."""
+"""``hilum mcp``: servers are added, imported, switched, approved and removed.
+
+Nothing is lost, errors say what to do.
+"""
 
 import io
 import json
@@ -34,8 +37,15 @@ async def test_a_program_and_an_address_are_added_and_removed(mcp, place):
     file = sources.user_file()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     servers = read_config(file).servers
-    assert (servers["tickets"].args, servers["tickets"].env) == (("-y", "x", "--env", "theirs"), {"TOKEN": "${T}"})
-    assert (servers["docs"].kind, servers["docs"].bare, servers["docs"].headers) == ("http", True, {"K": "v: w"})
+    assert (servers["tickets"].args, servers["tickets"].env) == (
+        ("-y", "x", "--env", "theirs"),
+        {"TOKEN": "${T}"},
+    )
+    assert (servers["docs"].kind, servers["docs"].bare, servers["docs"].headers) == (
+        "http",
+        True,
+        {"K": "v: w"},
+    )
     code, said = await mcp("list", "--json")
     assert code == 0
     assert [each["name"] for each in json.loads(said)["servers"]] == ["tickets", "docs"]
@@ -72,15 +82,22 @@ async def test_a_server_that_cannot_be_used_is_not_said_to_be_unknown(mcp, place
     data["mcpServers"]["bad"] = {"type": "ws", "url": "ws://x"}
     sources.user_file().write_text(json.dumps(data))
     for action in ("test", "enable", "logs"):
-        with pytest.raises(HilumError, match=r"server bad cannot be used.*WebSockets are no transport of MCP"):
+        with pytest.raises(
+            HilumError, match=r"server bad cannot be used.*WebSockets are no transport of MCP"
+        ):
             await mcp(action, "bad")
 
 
 async def test_servers_are_imported_as_they_are_meant(mcp, place, tmp_path):
-    """Gemini's address is SSE also in hilum's file; inputs come along; a second import needs --replace."""
+    """Gemini's address is SSE also in hilum's file.
+
+    Inputs come along; a second import needs --replace.
+    """
     gemini = tmp_path / ".gemini/settings.json"
     gemini.parent.mkdir()
-    gemini.write_text('{"mcpServers": {"a": {"url": "https://x.example/sse", "timeout": 5000}, "b": {"command": "y"}}}')
+    gemini.write_text(
+        '{"mcpServers": {"a": {"url": "https://x.example/sse", "timeout": 5000}, "b": {"command": "y"}}}'
+    )
     await mcp("add", "--from", str(gemini), "a")
     (server,) = read_config(sources.user_file()).servers.values()
     assert (server.name, server.kind, server.call_seconds) == ("a", "sse", 5)
@@ -102,7 +119,14 @@ async def test_a_file_that_would_lose_something_is_not_written(mcp):
     """A key twice, a table of another name, what is no JSON: the file is as it was."""
     file = sources.user_file()
     file.parent.mkdir(parents=True)
-    for text in ('{"mcpServers": {}, "mcpServers": {}}', '{"servers": {}}', "[]", "{", '{"mcpServers": [1]}', "{} {}"):
+    for text in (
+        '{"mcpServers": {}, "mcpServers": {}}',
+        '{"servers": {}}',
+        "[]",
+        "{",
+        '{"mcpServers": [1]}',
+        "{} {}",
+    ):
         file.write_text(text)
         with pytest.raises(HilumError):
             await mcp("add", "x", "--", "y")
@@ -146,9 +170,13 @@ MINE = """\ufeff{
 """
 
 
-@pytest.mark.parametrize("text", [MINE, MINE.replace("\n", "\r\n"), '{"mcpServers": {}}', "{}", "", "// none\n{ }\n"])
+@pytest.mark.parametrize(
+    "text", [MINE, MINE.replace("\n", "\r\n"), '{"mcpServers": {}}', "{}", "", "// none\n{ }\n"]
+)
 async def test_comments_order_and_form_stay(mcp, tmp_path, text):
-    """Through an addition, a replacement and a removal, and through the link that leads to the file."""
+    """Through an addition, a replacement and a removal, and through the link that leads to the
+    file.
+    """
     real, file = tmp_path / "dotfiles.json", sources.user_file()
     file.parent.mkdir(parents=True)
     file.symlink_to(real)
@@ -211,8 +239,13 @@ async def test_a_file_that_cannot_be_written_is_told(mcp, place):
 
 
 async def test_what_a_project_wants_is_approved_by_a_yes(mcp, place):
-    """A no, and nobody who could be asked, approve nothing; an untrusted project cannot be approved at all."""
-    (place / ".mcp.json").write_text('{"mcpServers": {"tickets": {"command": "npx", "args": ["a b"]}}}')
+    """A no, and nobody who could be asked, approve nothing.
+
+    An untrusted project cannot be approved at all.
+    """
+    (place / ".mcp.json").write_text(
+        '{"mcpServers": {"tickets": {"command": "npx", "args": ["a b"]}}}'
+    )
     with pytest.raises(HilumError, match="do not trust"):
         await mcp("approve", "tickets")
     Trust().add(place)
@@ -274,15 +307,24 @@ def test_a_server_that_is_written_is_the_one_that_is_read(tmp_path):
             server.digest, server.enabled, server.start_seconds, server.call_seconds
         )  # fmt: skip
     moved = Server(
-        "m", "stdio", "${extensionPath}/run", env={"K": "{file:key}"}, file=tmp_path / "ext/gemini-extension.json"
+        "m",
+        "stdio",
+        "${extensionPath}/run",
+        env={"K": "{file:key}"},
+        file=tmp_path / "ext/gemini-extension.json",
     )
     written = saving.as_written(moved)
-    assert (written["command"], written["env"]["K"]) == (f"{tmp_path}/ext/run", f"{{file:{tmp_path}/ext/key}}")
+    assert (written["command"], written["env"]["K"]) == (
+        f"{tmp_path}/ext/run",
+        f"{{file:{tmp_path}/ext/key}}",
+    )
 
 
 def test_inputs_are_asked_once_and_kept_for_the_user(place, tmp_path):
     """Nobody to ask is an error that says where they are asked."""
-    server = Server("s", "http", url="https://x", headers={"K": "${input:k}"}, file=tmp_path / "mcp.json")
+    server = Server(
+        "s", "http", url="https://x", headers={"K": "${input:k}"}, file=tmp_path / "mcp.json"
+    )
     with pytest.raises(HilumError, match="asks for k"):
         asked.ask(server, {}, None)
     asked.ask(server, {}, lambda _: "secret")
@@ -325,7 +367,10 @@ async def test_where_there_is_nothing_to_log_in_at(mcp):
 
 def test_the_folder_is_an_option_before_the_command_only():
     """Behind -- everything is the server's own."""
-    assert _folder(["-C", "x", "add", "n", "--", "y", "-C", "z"]) == (["add", "n", "--", "y", "-C", "z"], "x")
+    assert _folder(["-C", "x", "add", "n", "--", "y", "-C", "z"]) == (
+        ["add", "n", "--", "y", "-C", "z"],
+        "x",
+    )
     assert _folder(["add", "n", "--", "y", "-C", "z"]) == (["add", "n", "--", "y", "-C", "z"], "")
 
 
@@ -352,7 +397,9 @@ async def test_the_loopback_takes_the_answer_with_the_right_state_only(autojump_
     async def get(port: int, path: str, host: str = "", method: str = "GET") -> str:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         async with stream:
-            await stream.send_all(f"{method} {path} HTTP/1.1\r\nHost: {host or f'127.0.0.1:{port}'}\r\n\r\n".encode())
+            await stream.send_all(
+                f"{method} {path} HTTP/1.1\r\nHost: {host or f'127.0.0.1:{port}'}\r\n\r\n".encode()
+            )
             data = b""
             async for chunk in stream:
                 data += chunk

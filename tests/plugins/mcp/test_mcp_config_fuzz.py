@@ -50,7 +50,11 @@ likely = st.fixed_dictionaries(
         "url": st.just("https://x.example/mcp"), "headers": st.dictionaries(texts, texts, max_size=2), "type": texts,
     },
 )  # fmt: skip
-entries = st.builds(lambda one, two: {**two, **one}, likely, st.dictionaries(st.sampled_from(KEYS), values, max_size=4))
+entries = st.builds(
+    lambda one, two: {**two, **one},
+    likely,
+    st.dictionaries(st.sampled_from(KEYS), values, max_size=4),
+)
 tables = st.sampled_from(TABLES)
 names = st.sampled_from(["mcp.json", ".gemini/settings.json", "cline_mcp_settings.json"])
 many = settings(
@@ -79,7 +83,9 @@ def plain(config):
 @many
 @given(entry=entries, table=tables, name=names)
 def test_each_key_changes_something_or_is_told(tmp_path, entry, table, name):
-    """Left out of the file, a key makes a difference, to the server or to what is complained about."""
+    """Left out of the file, a key makes a difference, to the server or to what is complained
+    about.
+    """
     config = read_config(write(tmp_path, name, table, {"good": {"command": "x"}, "s": entry}))
     assert "good" in config.servers
     assert all(str(mistake) and mistake.line >= 0 for mistake in config.mistakes)
@@ -96,12 +102,16 @@ def test_each_key_changes_something_or_is_told(tmp_path, entry, table, name):
             continue
         less = {other: entry[other] for other in entry if other != key}
         without = read_config(write(tmp_path, name, table, {"good": {"command": "x"}, "s": less}))
-        same = plain(config) == plain(without) and told == " ".join(mistake.reason for mistake in without.mistakes)
+        same = plain(config) == plain(without) and told == " ".join(
+            mistake.reason for mistake in without.mistakes
+        )
         assert not same or restates(key, value), (key, value, told)
 
 
 def restates(key: str, value: object) -> bool:
-    """Whether a value only says what would hold anyway: it is on, may use all tools, is of the kind that it looks like."""
+    """Whether a value only says what would hold anyway: it is on, may use all tools, is of the kind
+    that it looks like.
+    """
     word = str(value).strip().lower()
     return (
         (key == "enabled" and word in ("true", "yes", "on", "1"))
@@ -109,10 +119,12 @@ def restates(key: str, value: object) -> bool:
         or (key in ("trust", "autoApprove", "alwaysAllow") and not value)
         or key in ("type", "transport", "oauth", "auth", "authorization")
         or (
-            key in ("tools", "includeTools", "enabled_tools", "available_tools") and ("*" in value or word in ("", ","))
+            key in ("tools", "includeTools", "enabled_tools", "available_tools")
+            and ("*" in value or word in ("", ","))
         )  # type: ignore[operator]
         or (
-            key in ("requestInit", "scopes", "command", "cmd") or (isinstance(value, str) and not value.strip(" ,\t\n"))
+            key in ("requestInit", "scopes", "command", "cmd")
+            or (isinstance(value, str) and not value.strip(" ,\t\n"))
         )
     )
 
@@ -128,7 +140,10 @@ def test_no_file_of_any_shape_raises(tmp_path, data, ending):
 
 
 @many
-@given(data=st.binary(max_size=200) | st.text(alphabet='{}[]":,/*\\n \n-=abmcpServers', max_size=80).map(str.encode))
+@given(
+    data=st.binary(max_size=200)
+    | st.text(alphabet='{}[]":,/*\\n \n-=abmcpServers', max_size=80).map(str.encode)
+)
 def test_no_bytes_raise(tmp_path, data):
     """Any bytes, and texts made of what the formats are made of."""
     for ending in ("json", "yaml", "toml"):
@@ -143,8 +158,16 @@ def test_no_bytes_raise(tmp_path, data):
     value=st.sampled_from(["", "v", "${Y}", "$Y", "{env:Y}"]),
 )
 def test_values_are_filled_in_once(tmp_path, text, value):
-    """What a variable holds is never read for more variables; what has no value is a mistake and no empty text."""
-    path = write(tmp_path, "mcp.json", ("mcpServers",), {"s": {"command": "x", "args": [text], "env": {"A": text}}})
+    """What a variable holds is never read for more variables.
+
+    What has no value is a mistake and no empty text.
+    """
+    path = write(
+        tmp_path,
+        "mcp.json",
+        ("mcpServers",),
+        {"s": {"command": "x", "args": [text], "env": {"A": text}}},
+    )
     servers = read_config(path).servers
     if "s" not in servers:
         return
@@ -160,7 +183,10 @@ def test_values_are_filled_in_once(tmp_path, text, value):
 @pytest.mark.parametrize("size", [200_000])
 @pytest.mark.parametrize("piece", ['"\\"', "/*", ",\n", "{", "//", '"a" : '])
 def test_reading_takes_time_in_proportion_to_the_size(tmp_path, piece, size):
-    """Texts made to be hard for the search of comments and commas end; a quadratic search would take hours."""
+    """Texts made to be hard for the search of comments and commas end.
+
+    A quadratic search would take hours.
+    """
     path = tmp_path / "mcp.json"
     path.write_text('{"mcpServers": ' + piece * size)
     assert read_config(path).mistakes

@@ -1,4 +1,7 @@
-"""Each client's file of MCP servers gives the same model; what is odd is told with its place, and costs no other server."""
+"""Each client's file of MCP servers gives the same model.
+
+What is odd is told with its place, and costs no other server.
+"""
 
 import json
 import random
@@ -80,7 +83,12 @@ DIALECTS = {
 def test_a_program_of_every_client_is_the_same_server(config, dialect):
     """Name, program, arguments and variables come out alike, and nothing is complained about."""
     server = one(config(*DIALECTS[dialect]))
-    assert (server.name, server.kind, server.command, server.args) == ("s", "stdio", "npx", ("-y", "tickets"))
+    assert (server.name, server.kind, server.command, server.args) == (
+        "s",
+        "stdio",
+        "npx",
+        ("-y", "tickets"),
+    )
     assert server.env == {"TOKEN": "${TOKEN}"}
     assert server.enabled
     assert server.tools is None
@@ -121,14 +129,19 @@ REMOTE = {
 
 @pytest.mark.parametrize("dialect", REMOTE)
 def test_an_address_of_every_client_is_the_same_server(config, dialect):
-    """Kind, address and headers come out alike; only an address that says nothing of its kind may fall back to SSE."""
+    """Kind, address and headers come out alike.
+
+    Only an address that says nothing of its kind may fall back to SSE.
+    """
     name, content, kind, bare = REMOTE[dialect]
     server = one(config(name, content))
     assert (server.kind, server.url, server.headers, server.bare) == (kind, URL, KEY, bare)
 
 
 def test_codex_takes_tokens_and_headers_from_variables(config):
-    """A token by the name of its variable, headers likewise, variables that a program is given by name."""
+    """A token by the name of its variable, headers likewise, variables that a program is given by
+    name.
+    """
     server = one(
         config(
             "config.toml",
@@ -140,7 +153,10 @@ def test_codex_takes_tokens_and_headers_from_variables(config):
     assert server.header_names == {"X-Team": "TEAM"}
     assert (server.start_seconds, server.call_seconds) == (20, 90.5)
     given = one(
-        config("config.toml", '[mcp_servers.s]\ncommand = "x"\nenv_vars = ["A", {name = "B", source = "local"}]\n')
+        config(
+            "config.toml",
+            '[mcp_servers.s]\ncommand = "x"\nenv_vars = ["A", {name = "B", source = "local"}]\n',
+        )
     )
     assert given.env_names == ("A", "B")
 
@@ -148,7 +164,10 @@ def test_codex_takes_tokens_and_headers_from_variables(config):
 def test_a_program_has_a_folder_and_a_file_of_variables(config):
     """``cwd`` and ``envFile`` of VS Code and Cursor."""
     server = one(
-        config("mcp.json", {"servers": {"s": {"command": "x", "cwd": "${workspaceFolder}/a", "envFile": ".env"}}})
+        config(
+            "mcp.json",
+            {"servers": {"s": {"command": "x", "cwd": "${workspaceFolder}/a", "envFile": ".env"}}},
+        )
     )
     assert (server.cwd, server.env_file) == ("${workspaceFolder}/a", ".env")
 
@@ -156,7 +175,11 @@ def test_a_program_has_a_folder_and_a_file_of_variables(config):
 @pytest.mark.parametrize(
     ("name", "content", "enabled"),
     [
-        ("opencode.json", {"mcp": {"s": {"type": "local", "command": ["x"], "enabled": False}}}, False),
+        (
+            "opencode.json",
+            {"mcp": {"s": {"type": "local", "command": ["x"], "enabled": False}}},
+            False,
+        ),
         ("mcp.json", {"mcpServers": {"s": {"command": "x", "disabled": True}}}, False),
         ("mcp.json", {"mcpServers": {"s": {"command": "x", "disabled": "true"}}}, False),
         ("config.yaml", "extensions:\n  s:\n    cmd: x\n    enabled: false\n", False),
@@ -172,7 +195,8 @@ def test_a_server_that_its_file_has_off_is_off(config, name, content, enabled):
 def test_geminis_choice_of_servers_holds(config, choice):
     """A server that is excluded, or not allowed, is off, and the file is named as the cause."""
     found = config(
-        ".gemini/settings.json", {"mcp": choice, "mcpServers": {"s": {"command": "x"}, "other": {"command": "y"}}}
+        ".gemini/settings.json",
+        {"mcp": choice, "mcpServers": {"s": {"command": "x"}, "other": {"command": "y"}}},
     )
     assert not found.servers["s"].enabled
     assert found.servers["other"].enabled
@@ -217,50 +241,77 @@ def test_timeouts_are_read_in_the_units_of_their_client(config, name, table, val
     assert server.call_seconds == seconds
 
 
-@pytest.mark.parametrize("key", ["trust", "autoApprove", "alwaysAllow", "default_tools_approval_mode"])
+@pytest.mark.parametrize(
+    "key", ["trust", "autoApprove", "alwaysAllow", "default_tools_approval_mode"]
+)
 def test_what_means_an_approval_elsewhere_means_none_here(config, key):
     """It is told, and the definition that is approved stays the same."""
     found = config("mcp.json", {"mcpServers": {"s": {"command": "x", key: ["a"]}}})
     assert [mistake.reason for mistake in found.mistakes] == [f"{key} gives no approval here."]
-    assert found.servers["s"].digest == one(config("mcp.json", {"mcpServers": {"s": {"command": "x"}}})).digest
+    assert (
+        found.servers["s"].digest
+        == one(config("mcp.json", {"mcpServers": {"s": {"command": "x"}}})).digest
+    )
     codex = config(
-        "config.toml", '[mcp_servers.s]\ncommand = "x"\n[mcp_servers.s.tools.send]\napproval_mode = "approve"\n'
+        "config.toml",
+        '[mcp_servers.s]\ncommand = "x"\n[mcp_servers.s.tools.send]\napproval_mode = "approve"\n',
     )
     assert [mistake.reason for mistake in codex.mistakes] == ["tools gives no approval here."]
     assert codex.servers["s"].tools is None
 
 
 def test_oauth_settings_are_read_however_they_are_written(config):
-    """Names of keys in every style, scopes as a list; ``oauth: false`` says that nobody logs in there."""
+    """Names of keys in every style, scopes as a list.
+
+    ``oauth: false`` says that nobody logs in there.
+    """
     for auth in (
         {"CLIENT_ID": "i", "CLIENT_SECRET": "x", "scopes": ["a", "b"]},
         {"clientId": "i", "clientSecret": "x", "scope": "a b"},
     ):
         server = one(config("mcp.json", {"mcpServers": {"s": {"url": URL, "auth": auth}}}))
         assert server.oauth == {"client_id": "i", "client_secret": "x", "scope": "a b"}
-    assert one(config("opencode.json", {"mcp": {"s": {"type": "remote", "url": URL, "oauth": {}}}})).oauth == {}
-    assert not one(config("opencode.json", {"mcp": {"s": {"type": "remote", "url": URL, "oauth": False}}})).login
+    assert (
+        one(
+            config("opencode.json", {"mcp": {"s": {"type": "remote", "url": URL, "oauth": {}}}})
+        ).oauth
+        == {}
+    )
+    assert not one(
+        config("opencode.json", {"mcp": {"s": {"type": "remote", "url": URL, "oauth": False}}})
+    ).login
 
 
 def test_inputs_are_what_the_user_is_asked_for(config):
     """Of VS Code: prompts, secrets, defaults and lists to choose from, at the top or in ``mcp``."""
     inputs = [
         {"type": "promptString", "id": "key", "description": "API key", "password": True},
-        {"type": "pickString", "id": "region", "options": ["eu", {"label": "US", "value": "us"}], "default": "eu"},
+        {
+            "type": "pickString",
+            "id": "region",
+            "options": ["eu", {"label": "US", "value": "us"}],
+            "default": "eu",
+        },
     ]
     for content in ({"inputs": inputs, "servers": {}}, {"mcp": {"inputs": inputs, "servers": {}}}):
         found = config(".vscode/mcp.json", content)
         assert not found.mistakes
         assert (found.inputs["key"].secret, found.inputs["key"].description) == (True, "API key")
-        assert (found.inputs["region"].options, found.inputs["region"].default) == (("eu", "us"), "eu")
+        assert (found.inputs["region"].options, found.inputs["region"].default) == (
+            ("eu", "us"),
+            "eu",
+        )
     odd = config(
         "mcp.json",
-        {"inputs": [{"id": "c", "type": "command", "command": "x"}, {"type": "promptString"}], "servers": {}},
+        {
+            "inputs": [{"id": "c", "type": "command", "command": "x"}, {"type": "promptString"}],
+            "servers": {},
+        },
     )
     assert [mistake.where for mistake in odd.mistakes] == ["inputs", "inputs"]
 
 
-# --- mistakes ---------------------------------------------------------------------------------------------------------
+# --- mistakes -------------------------------------------------------------------------------------
 
 BROKEN = {
     "no mapping": ("x", "must be a mapping"),
@@ -284,7 +335,10 @@ BROKEN = {
 def test_one_bad_server_costs_no_other(config, broken):
     """It is told with the keys and the line; the servers beside it are there."""
     entry, reason = BROKEN[broken]
-    found = config("mcp.json", {"mcpServers": {"first": {"command": "a"}, "bad": entry, "last": {"command": "b"}}})
+    found = config(
+        "mcp.json",
+        {"mcpServers": {"first": {"command": "a"}, "bad": entry, "last": {"command": "b"}}},
+    )
     assert list(found.servers) == ["first", "last"]
     (mistake,) = found.mistakes
     assert mistake.where == "mcpServers.bad"
@@ -303,7 +357,9 @@ def test_one_bad_server_costs_no_other(config, broken):
         ("mcp.json", "[1]", 0, "a list"),
         (
             "mcp.json",
-            b'{"a":\n "\xff"}'.decode("latin-1").encode("latin-1").decode("utf-8", "surrogateescape"),
+            b'{"a":\n "\xff"}'.decode("latin-1")
+            .encode("latin-1")
+            .decode("utf-8", "surrogateescape"),
             2,
             "not text in UTF-8",
         ),
@@ -353,7 +409,9 @@ def test_a_part_of_a_file_is_told_to_be_one(tmp_path, text, reason):
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_damaged_file_of_every_client_is_told(tmp_path, dialect):
-    """Cut off, with a piece twice, with another character in it: no exception, and nothing lost in silence."""
+    """Cut off, with a piece twice, with another character in it: no exception, and nothing lost in
+    silence.
+    """
     name, content = DIALECTS[dialect]
     text = content if isinstance(content, str) else json.dumps(content, indent=1)
     chance = random.Random(dialect)
@@ -361,20 +419,43 @@ def test_a_damaged_file_of_every_client_is_told(tmp_path, dialect):
     for _ in range(40):
         at, to = sorted(chance.sample(range(len(text) + 1), 2))
         sign = chance.choice('{}[]",:=#\n\\-$ \0é')
-        for damaged in (text[:at], text[:at] + text[to:], text[:to] + text[at:], text[:at] + sign + text[at + 1 :]):
+        for damaged in (
+            text[:at],
+            text[:at] + text[to:],
+            text[:to] + text[at:],
+            text[:at] + sign + text[at + 1 :],
+        ):
             path.write_text(damaged)
             found = read_config(path)
-            assert found.servers or found.mistakes or not damaged.strip("\ufeff \n") or "s" not in damaged, damaged
+            assert (
+                found.servers
+                or found.mistakes
+                or not damaged.strip("\ufeff \n")
+                or "s" not in damaged
+            ), damaged
 
 
 def test_what_changes_nothing_is_told(config):
-    """Unknown keys, keys of the other kind, keys that mean the same, tables beside the one that is read."""
+    """Unknown keys, keys of the other kind, keys that mean the same, tables beside the one that is
+    read.
+    """
     found = config(
         "mcp.json",
         {
             "mcpServers": {
-                "a": {"command": "x", "headers": {"a": "b"}, "comand": "y", "env": {"A": "1"}, "envs": {"B": "2"}},
-                "b": {"url": URL, "serverUrl": "https://other.example", "args": ["x"], "env": {"A": None}},
+                "a": {
+                    "command": "x",
+                    "headers": {"a": "b"},
+                    "comand": "y",
+                    "env": {"A": "1"},
+                    "envs": {"B": "2"},
+                },
+                "b": {
+                    "url": URL,
+                    "serverUrl": "https://other.example",
+                    "args": ["x"],
+                    "env": {"A": None},
+                },
             },
             "servers": {"c": {"command": "z"}},
         },
@@ -397,7 +478,9 @@ def test_a_key_that_stands_twice_is_told(config):
 
 
 def test_files_of_clients_without_servers_name_none(config):
-    """VS Code's recommended extensions, Zed's installed ones and Gemini's choice are no tables of servers."""
+    """VS Code's recommended extensions, Zed's installed ones and Gemini's choice are no tables of
+    servers.
+    """
     for name, content in (
         ("extensions.json", {"extensions": {"recommendations": ["a.b"]}}),
         ("settings.json", {"extensions": {"html": True}}),
@@ -433,7 +516,12 @@ def test_the_digest_changes_with_what_is_run_and_not_with_what_describes_it(conf
     """Each part that decides what is started, reached or offered counts."""
     base = {"command": "x", "args": ["a"], "env": {"A": "1"}, "cwd": "c"}
     first = one(config("mcp.json", {"mcpServers": {"s": base}})).digest
-    assert one(config("mcp.json", {"mcpServers": {"s": {**base, "description": "d", "timeout": 5}}})).digest == first
+    assert (
+        one(
+            config("mcp.json", {"mcpServers": {"s": {**base, "description": "d", "timeout": 5}}})
+        ).digest
+        == first
+    )
     for change in (
         {"command": "y"},
         {"args": ["a", "b"]},

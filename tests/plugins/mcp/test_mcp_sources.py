@@ -1,4 +1,6 @@
-"""Which servers there are, and whether each may be started: trust, approvals of a definition, switches."""
+"""Which servers there are, and whether each may be started: trust, approvals of a definition,
+switches.
+"""
 
 import json
 import os
@@ -68,7 +70,10 @@ def test_a_server_of_a_project_is_off_until_it_is_trusted_and_approved(place, fi
 
 
 def test_an_approval_is_for_one_definition_in_one_place(place, tmp_path):
-    """Another argument, variable or folder is asked for again; so is the same in another project."""
+    """Another argument, variable or folder is asked for again.
+
+    So is the same in another project.
+    """
     write(place / ".mcp.json", tickets={"command": "x", "args": ["a"]})
     Trust().add(place)
     assert "not approved" in state(place)[1]
@@ -77,7 +82,10 @@ def test_an_approval_is_for_one_definition_in_one_place(place, tmp_path):
     write(place / ".mcp.json", tickets={"command": "x", "args": ["a", "--all"]})
     assert state(place)[0] == "unapproved"
     assert "changed since" in state(place)[1]
-    write(place / ".mcp.json", tickets={"command": "x", "args": ["a"], "description": "d", "autoApprove": ["*"]})
+    write(
+        place / ".mcp.json",
+        tickets={"command": "x", "args": ["a"], "description": "d", "autoApprove": ["*"]},
+    )
     assert state(place)[0] == "on"
     other = tmp_path / "other"
     write(other / ".mcp.json", tickets={"command": "x", "args": ["a"]})
@@ -149,7 +157,10 @@ def test_switching_on_approves_nothing(place):
 
 
 def test_the_user_comes_first_and_a_clash_is_told(place):
-    """A project cannot take the place of a server of the user's; the same definition twice is no clash."""
+    """A project cannot take the place of a server of the user's.
+
+    The same definition twice is no clash.
+    """
     write(sources.user_file(), tickets={"command": "mine"})
     write(place / ".mcp.json", tickets={"command": "theirs"}, wiki={"command": "w"})
     write(place / ".cursor/mcp.json", wiki={"command": "w"})
@@ -203,7 +214,9 @@ def test_a_file_of_decisions_that_cannot_be_read_is_an_error(place):
 
 
 def test_what_is_approved_is_shown_in_full():
-    """Program with quotes, folder, variables, headers and tools: nothing of the definition is hidden."""
+    """Program with quotes, folder, variables, headers and tools: nothing of the definition is
+    hidden.
+    """
     program = Server(
         "s",
         "stdio",
@@ -218,10 +231,23 @@ def test_what_is_approved_is_shown_in_full():
         file=Path("f"),
     )
     text = approving.described(program)
-    for part in ("sh -c 'a b'", "A=1", "B (from your environment)", ".env", "in        /tmp", "only t", "without u"):
+    for part in (
+        "sh -c 'a b'",
+        "A=1",
+        "B (from your environment)",
+        ".env",
+        "in        /tmp",
+        "only t",
+        "without u",
+    ):
         assert part in text
     address = Server(
-        "s", "http", url="https://x.example", headers={"K": "v"}, header_names={"T": "TEAM"}, oauth={"client_id": "i"}
+        "s",
+        "http",
+        url="https://x.example",
+        headers={"K": "v"},
+        header_names={"T": "TEAM"},
+        oauth={"client_id": "i"},
     )
     text = approving.described(address)
     for part in ("https://x.example", "K: v", "T: from your variable TEAM", "client_id = i"):

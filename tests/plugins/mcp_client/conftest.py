@@ -1,4 +1,6 @@
-"""Sessions with MCP servers: a bench, the files that describe the servers, and what is left of them afterwards."""
+"""Sessions with MCP servers: a bench, the files that describe the servers, and what is left of them
+afterwards.
+"""
 
 import json
 import sys
@@ -47,7 +49,11 @@ async def until(condition: Callable[[], object], seconds: float = 20.0) -> bool:
 async def known(kit: Bench, name: str = "plain") -> ServerClient:
     """A server of the session, once it is known what it offers."""
     found = client(kit, name)
-    up = await until(lambda: found.offer is not None and any(tool.name in kit.session.tools for tool in found.tools))
+    up = await until(
+        lambda: (
+            found.offer is not None and any(tool.name in kit.session.tools for tool in found.tools)
+        )
+    )
     assert up, f"it did not come up: {half(kit).rows()} {found._log.last()}"
     return found
 
@@ -67,7 +73,9 @@ def marked(mark: str) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and f"MARK={mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+            if entry.name.isdigit() and f"MARK={mark}".encode() in (
+                entry / "environ"
+            ).read_bytes().split(b"\0"):
                 found.append(int(entry.name))
         except OSError:  # it has just ended, or is another user's
             continue
@@ -79,7 +87,9 @@ def servers(tmp_path: Path) -> Opened:
     """Opens a session with servers, by name."""
 
     @asynccontextmanager
-    async def opened(described: dict[str, Any] | None = None, *plugins: object, **options: Any) -> AsyncIterator[Bench]:
+    async def opened(
+        described: dict[str, Any] | None = None, *plugins: object, **options: Any
+    ) -> AsyncIterator[Bench]:
         config = tmp_path / "bench" / "config"
         config.mkdir(parents=True, exist_ok=True)
         wanted = {"plain": plain()} if described is None else described

@@ -1,4 +1,6 @@
-"""An MCP server for tests, over stdio or HTTP: tools, resources, prompts, progress, changes of the list, questions."""
+"""An MCP server for tests, over stdio or HTTP: tools, resources, prompts, progress, changes of the
+list, questions.
+"""
 
 import sys
 

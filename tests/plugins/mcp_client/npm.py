@@ -1,4 +1,6 @@
-"""Where MCP servers from npm are, for tests: ``NPM_SERVERS`` names a folder with ``node_modules``."""
+"""Where MCP servers from npm are, for tests: ``NPM_SERVERS`` names a folder with
+``node_modules``.
+"""
 
 import json
 import os
@@ -21,7 +23,9 @@ def program(package: str) -> list[str]:
     """Give what starts a package's program; skips the test where it is not installed."""
     folder = FOLDER / "node_modules" / package
     if not folder.is_dir():
-        pytest.skip(f"needs npm's {package} in the folder that NPM_SERVERS names (npm install --prefix FOLDER)")
+        pytest.skip(
+            f"needs npm's {package} in the folder that NPM_SERVERS names (npm install --prefix FOLDER)"
+        )
     bins = json.loads((folder / "package.json").read_text())["bin"]
     return ["node", str(folder / (bins if isinstance(bins, str) else next(iter(bins.values()))))]
 

@@ -1,5 +1,6 @@
-"""An MCP server for tests that needs nothing but the standard library, so that it starts in a moment, and that misbehaves
-as it is told: ``plain_server.py [new] [tools=N] [page=N] [name=X] [crash-at-start] [stubborn] [deaf] [noise] [flood] …``.
+"""An MCP server for tests that needs nothing but the standard library, so that it starts in a
+moment, and that misbehaves as it is told:
+``plain_server.py [new] [tools=N] [page=N] [name=X] [crash-at-start] [stubborn] [deaf] [noise] [flood] …``.
 """
 
 import json
@@ -81,7 +82,10 @@ FORM = {
     },
     "required": ["colour", "count", "sure"],
 }
-SAMPLE = {"messages": [{"role": "user", "content": {"type": "text", "text": "Say hello."}}], "maxTokens": 50}
+SAMPLE = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "Say hello."}}],
+    "maxTokens": 50,
+}
 if WORDS.get("system"):
     SAMPLE["systemPrompt"] = WORDS["system"]
 
@@ -92,14 +96,19 @@ def tools() -> list[dict[str, object]]:
     return TOOLS + many + asking + [tool(name) for name in EXTRA]
 
 
-def requested(name: str, params: dict[str, object], method: str, wanted: dict[str, object]) -> object:
+def requested(
+    name: str, params: dict[str, object], method: str, wanted: dict[str, object]
+) -> object:
     """Ask within the call, as servers of the second era do; or as a request."""
     if not NEW:
         return ask(method, wanted)
     answers = params.get("inputResponses")
     if not answers:
         raise NeedsInput(
-            {"resultType": "input_required", "inputRequests": {name: {"method": method, "params": wanted}}}
+            {
+                "resultType": "input_required",
+                "inputRequests": {name: {"method": method, "params": wanted}},
+            }
         )
     return answers[name]
 
@@ -114,10 +123,20 @@ def call(number: object, params: dict[str, object]) -> dict[str, object]:
         return text(json.dumps(given))
     if name == "ask":
         return text(
-            json.dumps(requested("who", params, "elicitation/create", {"message": "Please", "requestedSchema": FORM}))
+            json.dumps(
+                requested(
+                    "who",
+                    params,
+                    "elicitation/create",
+                    {"message": "Please", "requestedSchema": FORM},
+                )
+            )
         )
     if name == "nag":
-        asked = [ask("elicitation/create", {"message": f"Now {n}?", "requestedSchema": FORM}) for n in range(10)]
+        asked = [
+            ask("elicitation/create", {"message": f"Now {n}?", "requestedSchema": FORM})
+            for n in range(10)
+        ]
         return text(json.dumps(asked + [ask("sampling/createMessage", SAMPLE) for n in range(10)]))
     if name == "open":
         wanted = {"mode": "url", "message": "Log in", "url": given["url"], "elicitationId": "1"}
@@ -129,7 +148,12 @@ def call(number: object, params: dict[str, object]) -> dict[str, object]:
     if name == "slow":
         token = (params.get("_meta") or {}).get("progressToken")
         for step in range(4):
-            progress = {"progressToken": token, "progress": step + 1, "total": 4, "message": f"step {step + 1}"}
+            progress = {
+                "progressToken": token,
+                "progress": step + 1,
+                "total": 4,
+                "message": f"step {step + 1}",
+            }
             send({"method": "notifications/progress", "params": progress})
             time.sleep(float(WORDS.get("step") or 0.05))
         return text("done")
@@ -225,7 +249,12 @@ def call(number: object, params: dict[str, object]) -> dict[str, object]:
             return text(str(error), isError=True)
         return text("connected")
     if name == "link":
-        link = {"type": "resource_link", "uri": "plain://one", "name": "one", "description": "the first"}
+        link = {
+            "type": "resource_link",
+            "uri": "plain://one",
+            "name": "one",
+            "description": "the first",
+        }
         whole = {"type": "resource", "resource": {"uri": "plain://two", "text": "two"}}
         return {"content": [link, whole], "structuredContent": {"n": 1}}
     raise KeyError(name)
@@ -246,17 +275,30 @@ def answer(number: object, method: str, params: dict[str, object]) -> dict[str, 
         said = WORDS.get("says") or ""
         more = {"completions": {}} if "completes" in WORDS else {}
         able = {**CAPABILITIES, **more}
-        found = {"protocolVersion": params["protocolVersion"], "capabilities": able, "serverInfo": info}
+        found = {
+            "protocolVersion": params["protocolVersion"],
+            "capabilities": able,
+            "serverInfo": info,
+        }
         return {**found, **({"instructions": said} if said else {})}
     if method == "server/discover" and NEW:
-        return {"supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES, "ttlMs": 0, "cacheScope": "public"}
+        return {
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": CAPABILITIES,
+            "ttlMs": 0,
+            "cacheScope": "public",
+        }
     if method == "tools/list":
         if "slow-list" in WORDS:
             time.sleep(float(WORDS["slow-list"]))
         return page("tools", tools(), params)
     if method == "prompts/list":
         arguments = [{"name": "path", "required": True}, {"name": "tone"}]
-        return page("prompts", [{"name": "review", "description": "Review it.", "arguments": arguments}], params)
+        return page(
+            "prompts",
+            [{"name": "review", "description": "Review it.", "arguments": arguments}],
+            params,
+        )
     if method == "prompts/get":
         given = params.get("arguments") or {}
         words = f"Review {given.get('path')}, and be {given.get('tone', 'kind')}."
@@ -268,7 +310,11 @@ def answer(number: object, method: str, params: dict[str, object]) -> dict[str, 
         values = [f"{params['argument']['name']} {number} {known}".strip() for number in range(100)]
         return {"completion": {"values": ["a\u202e\nb", *values]}}
     if method == "resources/list":
-        return page("resources", [{"uri": f"plain://{n}", "name": f"r{n}"} for n in ("one", "two", "three")], params)
+        return page(
+            "resources",
+            [{"uri": f"plain://{n}", "name": f"r{n}"} for n in ("one", "two", "three")],
+            params,
+        )
     if method == "resources/read":
         return {"contents": [{"uri": params["uri"], "text": f"the text of {params['uri']}"}]}
     if method == "tools/call":

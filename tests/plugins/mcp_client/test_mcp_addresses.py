@@ -1,4 +1,6 @@
-"""Where servers are reached: for nobody at metadata services, and for a project not on this machine."""
+"""Where servers are reached: for nobody at metadata services, and for a project not on this
+machine.
+"""
 
 from pathlib import Path
 
@@ -29,8 +31,13 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("file:///etc/passwd", False, False),
     ],
 )
-async def test_who_reaches_what(config: Path, tmp_path: Path, url: str, mine: bool, project: bool) -> None:
-    for file, reached in ((config / "mcp.json", mine), (tmp_path / "project" / ".mcp.json", project)):
+async def test_who_reaches_what(
+    config: Path, tmp_path: Path, url: str, mine: bool, project: bool
+) -> None:
+    for file, reached in (
+        (config / "mcp.json", mine),
+        (tmp_path / "project" / ".mcp.json", project),
+    ):
         server = Server("x", "http", url=url, file=file)
         if reached:
             await check_address(server, frozenset())
@@ -41,7 +48,9 @@ async def test_who_reaches_what(config: Path, tmp_path: Path, url: str, mine: bo
 
 def test_a_file_is_no_address(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
-    file.write_text('{"mcpServers": {"a": {"url": "file:///etc/passwd"}, "b": {"url": "https://example.com/mcp"}}}')
+    file.write_text(
+        '{"mcpServers": {"a": {"url": "file:///etc/passwd"}, "b": {"url": "https://example.com/mcp"}}}'
+    )
     config = read_config(file)
     assert set(config.servers) == {"b"}
     assert "http and https" in str(config.mistakes[0])

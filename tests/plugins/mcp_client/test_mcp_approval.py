@@ -1,4 +1,6 @@
-"""Servers of a project: the user is asked in the session, about this definition, and only where there is trust."""
+"""Servers of a project: the user is asked in the session, about this definition, and only where
+there is trust.
+"""
 
 import json
 from pathlib import Path
@@ -44,9 +46,16 @@ def asked(kit: Bench) -> list[str]:
 async def test_a_server_that_is_approved_in_the_session_serves_in_it(
     servers: Opened, tmp_path: Path, project: Path
 ) -> None:
-    answers = [say("hello"), use("call_tool", name="plain__echo", arguments={"call": "1"}), say("done")]
+    answers = [
+        say("hello"),
+        use("call_tool", name="plain__echo", arguments={"call": "1"}),
+        say("done"),
+    ]
     Trust().add(project)
-    async with servers({}, hilum_plan, workspace=project, answers=answers) as kit, trio.open_nursery() as nursery:
+    async with (
+        servers({}, hilum_plan, workspace=project, answers=answers) as kit,
+        trio.open_nursery() as nursery,
+    ):
         assert half(kit).rows()[0].state == "unapproved"
         nursery.start_soon(answering, kit, {"wants to start a program": "Yes, start it"})
         await trio.lowlevel.checkpoint()
@@ -56,19 +65,26 @@ async def test_a_server_that_is_approved_in_the_session_serves_in_it(
         nursery.cancel_scope.cancel()
         assert kit.of(CallDone)[0].result.text == '{"call": "1"}'
         (question,) = asked(kit)
-        assert f"{project}/.mcp.json wants to start a program as the MCP server 'plain':" in question
+        assert (
+            f"{project}/.mcp.json wants to start a program as the MCP server 'plain':" in question
+        )
         assert "plain_server.py" in question
     async with servers({}, hilum_plan, workspace=project, answers=[say("x")]) as kit:
         await kit.run("hi")
         assert not asked(kit), "what was approved is not asked again"
         assert half(kit).rows()[0].state != "unapproved"
     describe(project, {**plain(), "env": {"LD_PRELOAD": "/tmp/x.so"}})
-    async with servers({}, hilum_plan, workspace=project, answers=[say("x")]) as kit, trio.open_nursery() as nursery:
+    async with (
+        servers({}, hilum_plan, workspace=project, answers=[say("x")]) as kit,
+        trio.open_nursery() as nursery,
+    ):
         nursery.start_soon(answering, kit, {"LD_PRELOAD=/tmp/x.so": "No, switch it off"})
         await trio.lowlevel.checkpoint()
         await kit.run("hi")
         assert await until(lambda: asked(kit)), "another definition is asked for again"
-        assert await until(lambda: (entry := sources.look(project).get("plain")) and entry.state == "off")
+        assert await until(
+            lambda: (entry := sources.look(project).get("plain")) and entry.state == "off"
+        )
         nursery.cancel_scope.cancel()
 
 
@@ -82,14 +98,18 @@ async def test_nobody_is_asked_without_trust_or_without_a_terminal(
         await kit.run("hi")
         assert not asked(kit)
         assert half(kit).rows()[0].state == "unapproved"
-        assert not [tool.name for tool in kit.requests[0].tools if tool.name in ("find_tools", "call_tool")]
+        assert not [
+            tool.name for tool in kit.requests[0].tools if tool.name in ("find_tools", "call_tool")
+        ]
     assert not server_pids(tmp_path / "count")
 
 
 async def test_a_server_whose_files_changed_is_asked_for_again_and_does_not_start(
     tmp_path: Path, project: Path
 ) -> None:
-    """The files that it executes are part of what was approved: itself, what it imports, and code beside it."""
+    """The files that it executes are part of what was approved: itself, what it imports, and code
+    beside it.
+    """
     tools = project / "tools"
     tools.mkdir()
     (tools / "server.py").write_text("import helper\n")
@@ -147,7 +167,10 @@ def test_the_files_that_a_server_executes(
 async def test_files_of_an_approved_server_are_read_only_and_asked_for(
     servers: Opened, tmp_path: Path, project: Path
 ) -> None:
-    describe(project, {**plain(), "args": ["-c", "import sys; exec(open('server.py').read())", "server.py"]})
+    describe(
+        project,
+        {**plain(), "args": ["-c", "import sys; exec(open('server.py').read())", "server.py"]},
+    )
     (project / "server.py").write_text("raise SystemExit\n")
     Trust().add(project)
     approving.approve(str(project), sources.look(project).get("plain").server)
@@ -156,7 +179,13 @@ async def test_files_of_an_approved_server_are_read_only_and_asked_for(
         say("done"),
     ]  # fmt: skip
     async with servers(
-        {}, hilum_guard, hilum_files, hilum_shell, workspace=project, answers=answers, kind="headless"
+        {},
+        hilum_guard,
+        hilum_files,
+        hilum_shell,
+        workspace=project,
+        answers=answers,
+        kind="headless",
     ) as kit:
         kit.session.set(approve="auto")
         await kit.run("go")

@@ -1,4 +1,6 @@
-"""Calls of servers' tools: results, progress, cancellation, time limits, changes of the list, in both eras."""
+"""Calls of servers' tools: results, progress, cancellation, time limits, changes of the list, in
+both eras.
+"""
 
 import io
 import json
@@ -27,7 +29,9 @@ ERAS = [(), ("new",)]
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_tools_are_called_with_their_own_argument_names(servers: Opened, era: tuple[str, ...]) -> None:
+async def test_tools_are_called_with_their_own_argument_names(
+    servers: Opened, era: tuple[str, ...]
+) -> None:
     async with servers({"plain": plain(*era)}) as kit:
         await known(kit)
         result = await kit.call("plain__echo", call="x", self="y")
@@ -42,7 +46,9 @@ async def test_results_keep_images_links_resources_and_structure(servers: Opened
         await known(kit)
         picture = await kit.call("plain__image")
         images = [part for part in picture.parts if isinstance(part, Image)]
-        assert [(image.media_type, image.source) for image in images] == [("image/png", "tool:plain__image")]
+        assert [(image.media_type, image.source) for image in images] == [
+            ("image/png", "tool:plain__image")
+        ]
         linked = await kit.call("plain__link")
         assert linked.text == "[resource plain://one] one: the first\n\n[resource plain://two]\ntwo"
         assert linked.data == {"structured": {"n": 1}}
@@ -50,7 +56,9 @@ async def test_results_keep_images_links_resources_and_structure(servers: Opened
         assert (failed.code, failed.text) == ("E_FAILED", "E_FAILED: it failed")
 
 
-async def test_an_error_of_the_protocol_is_told_and_the_server_stays(servers: Opened, tmp_path: Path) -> None:
+async def test_an_error_of_the_protocol_is_told_and_the_server_stays(
+    servers: Opened, tmp_path: Path
+) -> None:
     async with servers({"plain": plain(f"count={tmp_path}/count")}) as kit:
         await known(kit)
         refused = await kit.call("plain__refuse")
@@ -78,7 +86,9 @@ async def test_progress_reaches_faces_and_renews_the_time_limit(servers: Opened)
         assert "4/4 step 4" in "".join(seen)
 
 
-async def test_a_call_without_a_sign_of_life_ends_and_the_server_is_told(servers: Opened, tmp_path: Path) -> None:
+async def test_a_call_without_a_sign_of_life_ends_and_the_server_is_told(
+    servers: Opened, tmp_path: Path
+) -> None:
     async with servers(settings={"mcp.call_seconds": 0.3}) as kit:
         await known(kit)
         result = await kit.call("plain__hang", path=str(tmp_path / "end"))
@@ -139,7 +149,7 @@ async def test_only_the_tools_that_the_description_lets_be_used_are_there(server
         assert [tool.name for tool in found.tools] == ["a_b__echo"]
 
 
-# --- what servers ask ------------------------------------------------------------------------------------------------------
+# --- what servers ask -----------------------------------------------------------------------------
 
 
 async def answering(kit: Bench, given: dict[str, str]) -> None:
@@ -148,7 +158,9 @@ async def answering(kit: Bench, given: dict[str, str]) -> None:
     assert plan is not None
     async for event in kit.session.events(kit.session.journal.last):
         if (asked := question_asked(event)) is not None:
-            plan.answer(asked.id, next(answer for word, answer in given.items() if word in asked.question))
+            plan.answer(
+                asked.id, next(answer for word, answer in given.items() if word in asked.question)
+            )
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -180,7 +192,11 @@ async def test_a_form_is_asked_field_by_field(servers: Opened, era: tuple[str, .
         ({"type": "boolean", "default": False}, "No", False),
         ({"type": "string", "enum": ["a", "b"], "default": "b"}, "b", "b"),
         (
-            {"type": "string", "oneOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}], "default": "b"},
+            {
+                "type": "string",
+                "oneOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}],
+                "default": "b",
+            },
             "B",
             "b",
         ),
@@ -189,7 +205,9 @@ async def test_a_form_is_asked_field_by_field(servers: Opened, era: tuple[str, .
         ({"type": "string", "default": "Decline"}, "Leave it empty", None),
     ],
 )
-def test_what_a_server_proposes_stands_first(about: dict[str, object], first: str, value: object) -> None:
+def test_what_a_server_proposes_stands_first(
+    about: dict[str, object], first: str, value: object
+) -> None:
     """And is one of the field's values, or is not offered."""
     (field,) = fields({"properties": {"x": about}})
     assert field.options[0] == first
@@ -197,7 +215,10 @@ def test_what_a_server_proposes_stands_first(about: dict[str, object], first: st
 
 
 async def test_a_form_can_be_declined_and_a_question_costs_no_time(servers: Opened) -> None:
-    async with servers(None, hilum_plan, settings={"mcp.call_seconds": 0.5}) as kit, trio.open_nursery() as nursery:
+    async with (
+        servers(None, hilum_plan, settings={"mcp.call_seconds": 0.5}) as kit,
+        trio.open_nursery() as nursery,
+    ):
         await known(kit)
 
         async def late() -> None:
@@ -252,7 +273,9 @@ async def test_what_is_offered_to_who_can_ask_is_not_forgotten_by_a_session_that
         assert "form" in desk.out.getvalue()
     async with servers(described, hilum_plan, kind="headless") as kit:
         assert (await kit.call("plain__echo", call="1")).text
-        assert await until(lambda: "plain__form" not in kit.session.tools), "nobody can be asked here"
+        assert await until(lambda: "plain__form" not in kit.session.tools), (
+            "nobody can be asked here"
+        )
     async with servers(described, hilum_plan) as kit:
         assert "plain__form" in kit.session.tools
         assert client(kit).state == "idle"
@@ -267,19 +290,26 @@ async def test_the_workspace_is_the_only_root(servers: Opened, era: tuple[str, .
         assert [root["uri"] for root in found["roots"]] == [kit.session.workspace.root.as_uri()]
 
 
-# --- resources and prompts -------------------------------------------------------------------------------------------------
+# --- resources and prompts ------------------------------------------------------------------------
 
 
 async def test_resources_are_listed_and_read(servers: Opened) -> None:
     async with servers({"plain": plain("page=2")}) as kit:
         await known(kit)
         listed = await kit.call("list_resources", server="plain")
-        assert listed.text.split("\n") == ["plain://one rone", "plain://two rtwo", "plain://three rthree"]
+        assert listed.text.split("\n") == [
+            "plain://one rone",
+            "plain://two rtwo",
+            "plain://three rthree",
+        ]
         assert "rtwo" in (await kit.call("list_resources", server="plain", query="TWO")).text
         read = await kit.call("read_resource", server="plain", uri="plain://two")
         assert read.text == "[resource plain://two]\nthe text of plain://two"
         assert (await kit.call("read_resource", server="plan", uri="x")).code == "E_NOT_FOUND"
-        for arguments, wrong in (({"server": "plain"}, "uri"), ({"server": 1, "uri": "x", "more": ""}, "more, server")):
+        for arguments, wrong in (
+            ({"server": "plain"}, "uri"),
+            ({"server": 1, "uri": "x", "more": ""}, "more, server"),
+        ):
             refused = await kit.call("read_resource", **arguments)
             assert refused.code == "E_BAD_ARGS"
             assert f"do not fit: {wrong}." in refused.text
@@ -332,7 +362,11 @@ async def test_the_start_is_lazy_once_the_offer_is_known(servers: Opened, tmp_pa
 
 
 async def test_an_unknown_server_delays_no_prompt_and_its_tools_come_late(servers: Opened) -> None:
-    answers = [say("first"), use("call_tool", name="plain__echo", arguments={"call": "1"}), say("second")]
+    answers = [
+        say("first"),
+        use("call_tool", name="plain__echo", arguments={"call": "1"}),
+        say("second"),
+    ]
     async with servers({"plain": plain("slow-list=0.5")}, answers=answers) as kit:
         began = time.perf_counter()
         await kit.run("hello")
@@ -342,11 +376,15 @@ async def test_an_unknown_server_delays_no_prompt_and_its_tools_come_late(server
         assert any("is being started" in layer.text for layer in first.layers)
         await known(kit)
         await kit.run("again")
-        assert [tool.name for tool in kit.requests[1].tools] == ["find_tools", "call_tool"], "the list stays as it was"
+        assert [tool.name for tool in kit.requests[1].tools] == ["find_tools", "call_tool"], (
+            "the list stays as it was"
+        )
         assert kit.of(CallDone)[0].result.text == '{"call": "1"}'
 
 
-async def test_who_looks_for_tools_waits_for_a_server_that_is_being_started(servers: Opened) -> None:
+async def test_who_looks_for_tools_waits_for_a_server_that_is_being_started(
+    servers: Opened,
+) -> None:
     answers = [
         use("find_tools", query="echo"), use("call_tool", name="plain__echo", arguments={"call": "1"}), say("so")
     ]  # fmt: skip
@@ -374,18 +412,25 @@ async def test_definitions_beyond_the_threshold_are_found_not_listed(servers: Op
         assert "and 265 more" in layer
         found = await kit.call("find_tools", query="more_77")
         assert found.text.startswith("large__more_77: The tool more_77.")
-        assert (await kit.call("call_tool", name="large__echo", arguments={"call": "1"})).text == '{"call": "1"}'
+        assert (
+            await kit.call("call_tool", name="large__echo", arguments={"call": "1"})
+        ).text == '{"call": "1"}'
 
 
 async def test_a_server_can_be_for_some_agents_only(servers: Opened) -> None:
     async with servers(settings={"mcp.agents": {"plain": ["researcher"]}}) as kit:
         await known(kit)
-        for tool, arguments in (("plain__echo", {"call": "1"}), ("list_resources", {"server": "plain"})):
+        for tool, arguments in (
+            ("plain__echo", {"call": "1"}),
+            ("list_resources", {"server": "plain"}),
+        ):
             assert (await kit.call(tool, **arguments)).code == "E_DENIED"
         assert "plain__" not in (await kit.call("find_tools", query="echo")).text
         assert not [layer for layer in kit.requests[-1].layers if "mcp" in layer.name]
     # What is known is in the list of those who may use it, and of nobody else.
-    async with servers(settings={"mcp.agents": {"plain": ["researcher"]}}, answers=[say("x"), say("y")]) as kit:
+    async with servers(
+        settings={"mcp.agents": {"plain": ["researcher"]}}, answers=[say("x"), say("y")]
+    ) as kit:
         await kit.run("hello")
         assert not [tool.name for tool in kit.requests[0].tools]
         kit.session.add_agent(Profile(name="researcher"))
@@ -393,14 +438,18 @@ async def test_a_server_can_be_for_some_agents_only(servers: Opened) -> None:
         assert {"plain__echo", "list_resources"} <= {tool.name for tool in kit.requests[1].tools}
 
 
-async def test_a_list_that_changes_where_nothing_was_expected_comes_with_the_next_prompt(servers: Opened) -> None:
+async def test_a_list_that_changes_where_nothing_was_expected_comes_with_the_next_prompt(
+    servers: Opened,
+) -> None:
     async with servers() as kit:
         await known(kit)
     async with servers() as kit:
         await kit.call("plain__grow")
         assert await until(lambda: "plain__grown_0" in kit.session.tools)
         assert not kit.session.tools["plain__grown_0"].deferred
-        assert (await kit.call("plain__grown_0")).code == "E_SERVER", "the server knows no such tool after all"
+        assert (await kit.call("plain__grown_0")).code == "E_SERVER", (
+            "the server knows no such tool after all"
+        )
 
 
 async def test_nothing_configured_costs_nothing(servers: Opened) -> None:
@@ -412,7 +461,9 @@ async def test_nothing_configured_costs_nothing(servers: Opened) -> None:
 
 async def test_the_real_sdk_server_speaks_the_new_era(servers: Opened) -> None:
     here = Path(__file__).parent
-    async with servers({"sdk": {"command": sys.executable, "args": [str(here / "modern_server.py")]}}) as kit:
+    async with servers(
+        {"sdk": {"command": sys.executable, "args": [str(here / "modern_server.py")]}}
+    ) as kit:
         found = await known(kit, "sdk")
         assert (await kit.call("sdk__add", a=1, b=2)).data == {"structured": {"total": 3}}
         assert found.connection._client is not None

@@ -1,4 +1,6 @@
-"""How sessions end whose servers do not: closing, cancelling and killing while servers start, hang, flood or fork away."""
+"""How sessions end whose servers do not: closing, cancelling and killing while servers start, hang,
+flood or fork away.
+"""
 
 import itertools
 import json
@@ -45,13 +47,17 @@ async def test_closing_waits_for_no_import_and_no_file(
         held.set()
 
 
-async def test_a_start_that_waits_for_a_file_is_given_up(servers: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_start_that_waits_for_a_file_is_given_up(
+    servers: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
     held, over = threading.Event(), threading.Event()
     opening._load()
     monkeypatch.setattr(opening, "filled", lambda *_: (held.wait(30), over.set()))
     try:
         async with servers(settings={"mcp.start_seconds": 0.2}) as kit:
-            assert await until(lambda: "did not start within 0.2 seconds" in half(kit).rows()[0].error)
+            assert await until(
+                lambda: "did not start within 0.2 seconds" in half(kit).rows()[0].error
+            )
             assert not over.is_set()
     finally:
         held.set()
@@ -67,7 +73,9 @@ async def test_a_server_that_has_not_said_a_word_is_given_no_time(
     assert await gone(server_pids(count))
 
 
-async def test_a_server_that_stops_reading_holds_up_nothing(servers: Opened, tmp_path: Path) -> None:
+async def test_a_server_that_stops_reading_holds_up_nothing(
+    servers: Opened, tmp_path: Path
+) -> None:
     count = tmp_path / "count"
     async with servers({"plain": plain(f"count={count}")}) as kit:
         await known(kit)
@@ -80,7 +88,9 @@ async def test_a_server_that_stops_reading_holds_up_nothing(servers: Opened, tmp
             began = trio.current_time()
             run.stop()
             assert (await run.wait()).state == "stopped"
-            assert trio.current_time() - began < connection.GOODBYE, "to tell the server takes no room in its pipe"
+            assert trio.current_time() - began < connection.GOODBYE, (
+                "to tell the server takes no room in its pipe"
+            )
         began = trio.current_time()
     assert trio.current_time() - began < stdio.FLUSH + stdio.LEAVE + stdio.TERM + 1
     assert await gone(server_pids(count))
@@ -107,7 +117,9 @@ async def test_what_is_no_message_costs_nothing(servers: Opened, tmp_path: Path)
         assert len(server_pids(tmp_path / "count")) == 1
 
 
-async def test_a_server_that_forks_away_is_told_of_and_held(servers: Opened, tmp_path: Path) -> None:
+async def test_a_server_that_forks_away_is_told_of_and_held(
+    servers: Opened, tmp_path: Path
+) -> None:
     async with servers({"plain": plain("fork-away", f"count={tmp_path}/count")}) as kit:
         assert await until(lambda: "exited with code 0" in half(kit).rows()[0].error)
     assert await gone(server_pids(tmp_path / "count"))
@@ -128,7 +140,9 @@ async def test_the_log_is_bounded_whatever_a_server_writes(
     async with servers() as kit:
         await known(kit)
         assert (await kit.call("plain__complain")).text == "complained"  # 40 MB
-    sizes = [file.stat().st_size for file in (tmp_path / "bench" / "data" / "mcp" / "logs").iterdir()]
+    sizes = [
+        file.stat().st_size for file in (tmp_path / "bench" / "data" / "mcp" / "logs").iterdir()
+    ]
     assert len(sizes) <= 2
     assert sum(sizes) < 2 * (200_000 + log.MOST_PENDING + 1_000)
 
@@ -147,7 +161,9 @@ async def test_a_hundred_calls_at_once(servers: Opened) -> None:
         calls = [use("plain__echo", call=str(number)) for number in range(100)]
         kit.model.next(calls, say("done"))  # type: ignore[attr-defined]
         assert (await kit.run("all at once")).text == "done"
-        assert [result.text for result in kit.results] == [f'{{"call": "{number}"}}' for number in range(100)]
+        assert [result.text for result in kit.results] == [
+            f'{{"call": "{number}"}}' for number in range(100)
+        ]
 
 
 async def test_a_call_is_cancelled_while_its_server_starts(servers: Opened, tmp_path: Path) -> None:
@@ -157,7 +173,9 @@ async def test_a_call_is_cancelled_while_its_server_starts(servers: Opened, tmp_
     kept = (tmp_path / "count").read_text()
     async with servers(described, answers=[use("plain__echo", call="1"), say("never")]) as kit:
         run = await kit.session.prompt("call it")
-        assert await until(lambda: client(kit).state == "starting" and (tmp_path / "count").read_text() != kept)
+        assert await until(
+            lambda: client(kit).state == "starting" and (tmp_path / "count").read_text() != kept
+        )
         run.stop()
         assert (await run.wait()).state == "stopped"
         # The server starts all the same, and the next call finds it.
@@ -170,12 +188,20 @@ async def test_an_answer_that_comes_too_late_is_dropped(servers: Opened, tmp_pat
         await known(kit)
         assert (await kit.call("plain__hang", path=str(tmp_path / "end"))).code == "E_TIMEOUT"
         assert await until(lambda: (tmp_path / "end").read_text() == "cancelled")  # it answers now
-        assert [(await kit.call("plain__echo", call=n)).text for n in "123"] == [f'{{"call": "{n}"}}' for n in "123"]
+        assert [(await kit.call("plain__echo", call=n)).text for n in "123"] == [
+            f'{{"call": "{n}"}}' for n in "123"
+        ]
 
 
 async def test_what_was_sent_stays_as_it_was_when_tools_come_late(servers: Opened) -> None:
-    """To the byte, within a run: a provider's cache of the prompt holds, whatever servers do meanwhile."""
-    described = {"plain": plain("slow-list=0.3"), "bad": plain("crash-at-start"), "large": plain("tools=200")}
+    """To the byte, within a run: a provider's cache of the prompt holds, whatever servers do
+    meanwhile.
+    """
+    described = {
+        "plain": plain("slow-list=0.3"),
+        "bad": plain("crash-at-start"),
+        "large": plain("tools=200"),
+    }
     async with servers(described, settings={"mcp.definitions": 3_000}) as kit:
 
         async def when_known(_: object) -> object:
@@ -199,7 +225,9 @@ async def test_what_was_sent_stays_as_it_was_when_tools_come_late(servers: Opene
         for earlier, later in itertools.pairwise(bodies):
             assert len(earlier) < len(later)
             assert later.startswith(earlier.removesuffix(b"]}"))
-        assert len({repr(request.tools) for request in kit.requests}) == 1, "nor does the list of a later run change"
+        assert len({repr(request.tools) for request in kit.requests}) == 1, (
+            "nor does the list of a later run change"
+        )
 
 
 KILLED = """
@@ -232,9 +260,16 @@ async def test_killing_hilum_leaves_no_server(tmp_path: Path, by: str) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "proj").mkdir()
     kinds = ["stubborn", "new", "noise", "crash-at-end", "tools=50"]
-    described = {f"s{number}": {**plain(kind), "env": {"MARK": str(tmp_path)}} for number, kind in enumerate(kinds)}
+    described = {
+        f"s{number}": {**plain(kind), "env": {"MARK": str(tmp_path)}}
+        for number, kind in enumerate(kinds)
+    }
     (tmp_path / "config" / "mcp.json").write_text(json.dumps({"mcpServers": described}))
-    env = {**os.environ, "HILUM_CONFIG": str(tmp_path / "config"), "HILUM_DATA": str(tmp_path / "data")}
+    env = {
+        **os.environ,
+        "HILUM_CONFIG": str(tmp_path / "config"),
+        "HILUM_DATA": str(tmp_path / "data"),
+    }
     argv = [sys.executable, "-c", KILLED, str(tmp_path / "proj"), by]
     hilum = await trio.lowlevel.open_process(argv, stdout=subprocess.PIPE, env=env)
     assert hilum.stdout is not None

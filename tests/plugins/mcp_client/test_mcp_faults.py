@@ -1,4 +1,6 @@
-"""Servers that misbehave: the session goes on, user and model are told, and nothing is left running."""
+"""Servers that misbehave: the session goes on, user and model are told, and nothing is left
+running.
+"""
 
 import json
 import os
@@ -30,11 +32,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def down(kit: Bench, name: str = "plain") -> str:
     """Wait until a server is down; gives what the user is told."""
-    told = await kit.wait_for(PluginEvent, lambda event: event.name == "mcp.down" and event.data["server"] == name)
+    told = await kit.wait_for(
+        PluginEvent, lambda event: event.name == "mcp.down" and event.data["server"] == name
+    )
     return str(told.data["say"])
 
 
-async def test_a_server_that_cannot_start_is_told_of_and_the_others_go_on(servers: Opened, tmp_path: Path) -> None:
+async def test_a_server_that_cannot_start_is_told_of_and_the_others_go_on(
+    servers: Opened, tmp_path: Path
+) -> None:
     described = {"bad": plain("crash-at-start", f"count={tmp_path}/count"), "plain": plain()}
     async with servers(described, answers=[say("hello")]) as kit:
         await known(kit)
@@ -84,27 +90,38 @@ def log_file(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("how", ["hang-at-start", "deaf"])
-async def test_a_server_that_hangs_at_its_start_is_ended(servers: Opened, tmp_path: Path, how: str) -> None:
+async def test_a_server_that_hangs_at_its_start_is_ended(
+    servers: Opened, tmp_path: Path, how: str
+) -> None:
     count = tmp_path / "count"
-    async with servers({"plain": plain(how, f"count={count}")}, settings={"mcp.start_seconds": 0.5}) as kit:
+    async with servers(
+        {"plain": plain(how, f"count={count}")}, settings={"mcp.start_seconds": 0.5}
+    ) as kit:
         assert "did not start within 0.5 seconds" in await down(kit)
     assert await gone(server_pids(count))
 
 
-async def test_a_crash_in_a_call_is_told_and_the_server_starts_again(servers: Opened, tmp_path: Path) -> None:
+async def test_a_crash_in_a_call_is_told_and_the_server_starts_again(
+    servers: Opened, tmp_path: Path
+) -> None:
     count = tmp_path / "count"
     async with servers({"plain": plain(f"count={count}")}) as kit:
         await known(kit)
         died = await kit.call("plain__crash")
         assert died.code == "E_SERVER"
-        assert "died during the call. It exited with code 7; its last words: the last words" in died.text
+        assert (
+            "died during the call. It exited with code 7; its last words: the last words"
+            in died.text
+        )
         assert "plain__echo" in kit.session.tools, "its tools stay listed"
         assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'
         assert len(server_pids(count)) == 2
     assert await gone(server_pids(count))
 
 
-async def test_while_a_server_is_down_its_tools_say_so(servers: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_while_a_server_is_down_its_tools_say_so(
+    servers: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connection, "FIRST_DELAY", 30.0)
     monkeypatch.setattr(connection, "LONGEST_DELAY", 30.0)
     async with servers() as kit:
@@ -118,7 +135,9 @@ async def test_while_a_server_is_down_its_tools_say_so(servers: Opened, monkeypa
         assert any("it is down" in layer.text for layer in kit.requests[-2].layers)
 
 
-async def test_calls_in_flight_all_end_when_the_server_dies(servers: Opened, tmp_path: Path) -> None:
+async def test_calls_in_flight_all_end_when_the_server_dies(
+    servers: Opened, tmp_path: Path
+) -> None:
     async with servers() as kit:
         await known(kit)
         results = []
@@ -138,7 +157,9 @@ async def test_calls_in_flight_all_end_when_the_server_dies(servers: Opened, tmp
         assert all("died during the call" in result for result in results)
 
 
-async def test_noise_on_stdout_is_skipped_and_stderr_kept_in_the_log(servers: Opened, tmp_path: Path) -> None:
+async def test_noise_on_stdout_is_skipped_and_stderr_kept_in_the_log(
+    servers: Opened, tmp_path: Path
+) -> None:
     async with servers({"plain": plain("noise")}) as kit:
         await known(kit)
         assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'
@@ -151,7 +172,11 @@ async def test_noise_on_stdout_is_skipped_and_stderr_kept_in_the_log(servers: Op
     ("tool", "code", "why"),
     [
         ("flood", "E_SERVER", "what is no message of the protocol"),
-        ("huge", "E_TOO_LARGE", "The MCP server plain died during the call. It sent an answer of more than 32 MB."),
+        (
+            "huge",
+            "E_TOO_LARGE",
+            "The MCP server plain died during the call. It sent an answer of more than 32 MB.",
+        ),
     ],
 )
 async def test_a_flood_ends_the_server_and_nothing_else(
@@ -175,7 +200,9 @@ async def test_a_server_that_is_killed_is_said_to_be(servers: Opened) -> None:
 async def test_caches_are_the_servers_own_and_what_was_fetched_is_read_where_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Playwright's server keeps its profile in the user's cache, which the sandbox does not let it write to."""
+    """Playwright's server keeps its profile in the user's cache, which the sandbox does not let it
+    write to.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("PLAYWRIGHT_BROWSERS_PATH", raising=False)
     (tmp_path / "ms-playwright").mkdir()
@@ -187,7 +214,9 @@ async def test_caches_are_the_servers_own_and_what_was_fetched_is_read_where_it_
     assert "XDG_CACHE_HOME" not in stdio.environment({})
 
 
-async def test_a_stubborn_server_and_its_children_are_ended(servers: Opened, tmp_path: Path) -> None:
+async def test_a_stubborn_server_and_its_children_are_ended(
+    servers: Opened, tmp_path: Path
+) -> None:
     count = tmp_path / "count"
     async with servers({"plain": plain("stubborn", f"count={count}")}) as kit:
         await known(kit)
@@ -217,7 +246,7 @@ async def test_a_session_closes_while_servers_are_starting(servers: Opened, tmp_
     assert await gone(server_pids(tmp_path / "count"))
 
 
-# --- the sandbox -----------------------------------------------------------------------------------------------------------
+# --- the sandbox ----------------------------------------------------------------------------------
 
 
 async def held(kit: Bench) -> None:
@@ -237,7 +266,12 @@ async def test_a_server_is_sandboxed_and_reaches_what_the_user_lets_it(
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = str(listening.getsockname()[1])
         environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "SECRET_TOKEN": "abcdefgh12345678"}
-        described = {"plain": {**plain(), "env": {"MINE": "${SECRET_TOKEN}", "SECRET_TOKEN": "${SECRET_TOKEN}"}}}
+        described = {
+            "plain": {
+                **plain(),
+                "env": {"MINE": "${SECRET_TOKEN}", "SECRET_TOKEN": "${SECRET_TOKEN}"},
+            }
+        }
         async with servers(described, hilum_guard, settings=settings, environ=environ) as kit:
             await held(kit)
             await known(kit)
@@ -249,11 +283,15 @@ async def test_a_server_is_sandboxed_and_reaches_what_the_user_lets_it(
                 outside.unlink(missing_ok=True)
             inside = await kit.call("plain__write", path=str(kit.session.workspace.root / "made"))
             assert inside.text == "written"
-            assert (await kit.call("plain__connect", port=port)).code == ("" if reaches else "E_FAILED")
+            assert (await kit.call("plain__connect", port=port)).code == (
+                "" if reaches else "E_FAILED"
+            )
             assert not client(kit).connection.error
             mcp_cache = tmp_path / "cache" / "hilum" / "mcp" / "plain"
             if kind != "off":
-                assert (await kit.call("plain__write", path=str(mcp_cache / "kept"))).text == "written"
+                assert (
+                    await kit.call("plain__write", path=str(mcp_cache / "kept"))
+                ).text == "written"
                 assert (mcp_cache / "kept").exists()
 
 
@@ -274,7 +312,9 @@ async def test_no_server_starts_before_the_guard_is_there(servers: Opened, tmp_p
     async with servers(described, plugin("slow", open_session=open_session), hilum_guard) as kit:
         assert there == [False]
         await held(kit)
-        found = await until(lambda: client(kit).offer is not None or (tmp_path / "count").exists(), 10)
+        found = await until(
+            lambda: client(kit).offer is not None or (tmp_path / "count").exists(), 10
+        )
         assert found, "it starts then"
 
 

@@ -1,4 +1,6 @@
-"""Servers that are reached by HTTP: both kinds, what they refuse, sessions that end, streams that break, bounds."""
+"""Servers that are reached by HTTP: both kinds, what they refuse, sessions that end, streams that
+break, bounds.
+"""
 
 import datetime
 import functools
@@ -26,7 +28,9 @@ from .conftest import Opened, client, half, known, until
 from .web_server import DROP, Handler, WebServer, answered, old, serving
 
 # The SDK leaves generators of broken-off streams to the collector, which trio warns of.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -48,14 +52,18 @@ def at(web: WebServer, **more: Any) -> dict[str, Any]:
 
 
 async def down(kit: Bench, name: str = "web") -> str:
-    told = await kit.wait_for(PluginEvent, lambda event: event.name == "mcp.down" and event.data["server"] == name)
+    told = await kit.wait_for(
+        PluginEvent, lambda event: event.name == "mcp.down" and event.data["server"] == name
+    )
     return str(told.data["say"])
 
 
-# --- both kinds ------------------------------------------------------------------------------------------------------------
+# --- both kinds -----------------------------------------------------------------------------------
 
 
-async def test_streamable_http_with_headers_of_the_environment(servers: Opened, web: WebServer) -> None:
+async def test_streamable_http_with_headers_of_the_environment(
+    servers: Opened, web: WebServer
+) -> None:
     headers = {"Authorization": "Bearer ${WEB_TOKEN}", "X-Own": "${MISSING:-none}"}
     async with servers(at(web, headers=headers), environ={"WEB_TOKEN": "the-key\n"}) as kit:
         await known(kit, "web")
@@ -69,22 +77,30 @@ async def test_streamable_http_with_headers_of_the_environment(servers: Opened, 
 @pytest.mark.parametrize("kind", ["sse", ""])
 async def test_http_of_the_first_era(servers: Opened, web: WebServer, kind: str) -> None:
     old(web)
-    async with servers({"web": {"url": web.url, **({"type": kind} if kind else {}), "headers": {"X-Own": "1"}}}) as kit:
+    async with servers(
+        {"web": {"url": web.url, **({"type": kind} if kind else {}), "headers": {"X-Own": "1"}}}
+    ) as kit:
         await known(kit, "web")
         assert (await kit.call("web__echo", text="hello")).text == "hello"
     assert {each.headers.get("x-own") for each in web.asked} == {"1"}
     tried = [each.method for each in web.asked if each.path == "/mcp"]
-    assert tried == (["GET"] if kind else ["POST", "POST", "GET"]), "streamable HTTP first, where nothing is said"
+    assert tried == (["GET"] if kind else ["POST", "POST", "GET"]), (
+        "streamable HTTP first, where nothing is said"
+    )
 
 
-async def test_what_is_said_to_be_streamable_is_not_tried_as_sse(servers: Opened, web: WebServer) -> None:
+async def test_what_is_said_to_be_streamable_is_not_tried_as_sse(
+    servers: Opened, web: WebServer
+) -> None:
     old(web)
     async with servers(at(web)) as kit:
         assert f"{web.url} answers HTTP 405 Method Not Allowed." in await down(kit)
     assert "GET" not in web.methods()
 
 
-async def test_the_first_era_is_reached_again_when_its_stream_ends(servers: Opened, web: WebServer) -> None:
+async def test_the_first_era_is_reached_again_when_its_stream_ends(
+    servers: Opened, web: WebServer
+) -> None:
     old(web)
     async with servers(at(web, type="sse")) as kit:
         await known(kit, "web")
@@ -95,7 +111,11 @@ async def test_the_first_era_is_reached_again_when_its_stream_ends(servers: Open
 
 @pytest.mark.parametrize(
     ("status", "why", "starts"),
-    [(404, "HTTP 404 Not Found", 2), (429, "HTTP 429 Too Many Requests", 1), (302, "HTTP 302 Found", 1)],
+    [
+        (404, "HTTP 404 Not Found", 2),
+        (429, "HTTP 429 Too Many Requests", 1),
+        (302, "HTTP 302 Found", 1),
+    ],
 )
 async def test_a_message_that_is_refused_in_the_first_era(
     servers: Opened, web: WebServer, status: int, why: str, starts: int
@@ -104,7 +124,9 @@ async def test_a_message_that_is_refused_in_the_first_era(
     async with servers(at(web, type="sse")) as kit:
         await known(kit, "web")
         post = web.answers.pop("POST")
-        web.answers["POST"] = lambda handler, _: handler.give(status, **({"location": "/"} if status == 302 else {}))
+        web.answers["POST"] = lambda handler, _: handler.give(
+            status, **({"location": "/"} if status == 302 else {})
+        )
         web.answers["GET"] = lambda handler, _: handler.give(200, b"log in", "text/html")
         refused = await kit.call("web__echo", text="hello")
         assert f"answers {why}" in refused.text
@@ -114,8 +136,12 @@ async def test_a_message_that_is_refused_in_the_first_era(
         assert client(kit, "web").connection.starts == starts
 
 
-async def test_a_post_of_the_first_era_that_is_not_answered_holds_up_no_other(servers: Opened, web: WebServer) -> None:
-    """A server may answer a post when its work is done: the next call, and that one is given up, must get through."""
+async def test_a_post_of_the_first_era_that_is_not_answered_holds_up_no_other(
+    servers: Opened, web: WebServer
+) -> None:
+    """A server may answer a post when its work is done: the next call, and that one is given up,
+    must get through.
+    """
     old(web)
     real, going = web.answers["POST"], threading.Event()
 
@@ -167,7 +193,9 @@ async def test_the_first_era_behind_a_redirect(servers: Opened, web: WebServer) 
         assert (await kit.call("web__echo", text="hello")).text == "hello"
     with serving(WebServer()) as other:
         web.answers["GET"] = lambda handler, _: handler.give(307, location=other.url)
-        async with servers(at(web, type="sse", headers={"Authorization": "Bearer secret-key"})) as kit:
+        async with servers(
+            at(web, type="sse", headers={"Authorization": "Bearer secret-key"})
+        ) as kit:
             assert f"Redirect to {other.url} not followed" in await down(kit)
         assert not other.asked
 
@@ -176,7 +204,10 @@ async def test_the_first_era_behind_a_redirect(servers: Opened, web: WebServer) 
     ("answer", "why"),
     [
         (lambda handler, _: handler.give(200, b"<html>", "text/html"), "got 'text/html'"),
-        (lambda handler, _: handler.stream(": hello"), "without a word of where messages are to be sent"),
+        (
+            lambda handler, _: handler.stream(": hello"),
+            "without a word of where messages are to be sent",
+        ),
         (lambda handler, _: handler.give(503), "answers HTTP 503"),
     ],
 )
@@ -188,7 +219,9 @@ async def test_what_is_no_server_of_the_first_era_is_said(
         assert why in await down(kit)
 
 
-async def test_the_first_era_may_not_send_messages_elsewhere(servers: Opened, web: WebServer) -> None:
+async def test_the_first_era_may_not_send_messages_elsewhere(
+    servers: Opened, web: WebServer
+) -> None:
     web.answers["GET"] = lambda handler, _: handler.stream(
         f"event: endpoint\ndata: http://127.0.0.2:{web.port}/messages"
     )
@@ -218,10 +251,16 @@ async def test_the_sdks_own_server_in_both_eras(
                 assert running.protocol_version == era
                 assert (await kit.call("sdk__wrong")).code == "E_FAILED"
                 assert (await kit.call("sdk__slow", steps=2)).text == "done"
-                assert (await kit.call("read_resource", server="sdk", uri="note://a")).text.endswith("the note a")
-                assert any(isinstance(part, Image) for part in (await kit.call("sdk__picture")).parts)
+                assert (
+                    await kit.call("read_resource", server="sdk", uri="note://a")
+                ).text.endswith("the note a")
+                assert any(
+                    isinstance(part, Image) for part in (await kit.call("sdk__picture")).parts
+                )
                 await kit.call("sdk__grow", name=f"grown_{mode}")
-                assert await until(lambda kit=kit, mode=mode: f"sdk__grown_{mode}" in kit.session.tools)
+                assert await until(
+                    lambda kit=kit, mode=mode: f"sdk__grown_{mode}" in kit.session.tools
+                )
                 if mode == "legacy":
                     died = await kit.call("sdk__die")
                     assert died.code == "E_SERVER"
@@ -245,7 +284,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 
 
 async def test_who_must_log_in_is_told_how(servers: Opened, web: WebServer) -> None:
@@ -282,13 +321,19 @@ async def test_a_login_that_runs_out_in_the_session(servers: Opened, web: WebSer
         (503, b"no", "answers HTTP 503 Service Unavailable. (hilum mcp logs web)"),
         (
             400,
-            {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "a key is missing"}},
+            {
+                "jsonrpc": "2.0",
+                "id": None,
+                "error": {"code": -32600, "message": "a key is missing"},
+            },
             "a key is missing.",
         ),
         (200, b"<html>log in here</html>", "Unexpected content type: text/html."),
     ],
 )
-async def test_what_a_server_answers_is_said(servers: Opened, web: WebServer, status: int, body: Any, why: str) -> None:
+async def test_what_a_server_answers_is_said(
+    servers: Opened, web: WebServer, status: int, body: Any, why: str
+) -> None:
     kind = "application/json" if isinstance(body, dict) else "text/html"
     web.answers["POST"] = lambda handler, _: handler.give(status, body, kind)
     async with servers(at(web)) as kit:
@@ -316,8 +361,12 @@ async def test_nobody_is_there(servers: Opened) -> None:
         assert "pass-word" not in said
 
 
-@pytest.mark.parametrize("headers", [{"X-Key": "a\nb: c"}, {"X Key": "a"}, {"X-Key": "schlüssel-secret"}])
-async def test_a_header_that_is_none(servers: Opened, web: WebServer, headers: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "headers", [{"X-Key": "a\nb: c"}, {"X Key": "a"}, {"X-Key": "schlüssel-secret"}]
+)
+async def test_a_header_that_is_none(
+    servers: Opened, web: WebServer, headers: dict[str, str]
+) -> None:
     async with servers(at(web, headers=headers)) as kit:
         said = await down(kit)
         assert "has characters that no header may have" in said
@@ -360,7 +409,10 @@ def certificate(folder: Path) -> Path:
         .serial_number(1)
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -371,7 +423,9 @@ def certificate(folder: Path) -> Path:
     return folder / "both.pem"
 
 
-async def test_a_redirect_to_another_origin_is_not_followed(servers: Opened, web: WebServer) -> None:
+async def test_a_redirect_to_another_origin_is_not_followed(
+    servers: Opened, web: WebServer
+) -> None:
     with serving(WebServer()) as other:
         web.answers["POST"] = lambda handler, _: handler.give(307, location=other.url)
         async with servers(at(web, headers={"Authorization": "Bearer secret-key"})) as kit:
@@ -410,7 +464,7 @@ async def test_the_proxy_of_the_environment_is_used(
     assert {each.path for each in web.asked[asked:]} == {"/mcp"}
 
 
-# --- sessions and streams ----------------------------------------------------------------------------------------------------
+# --- sessions and streams -------------------------------------------------------------------------
 
 
 async def test_a_session_that_the_server_forgot_is_begun_anew_and_the_call_is_made(
@@ -423,14 +477,18 @@ async def test_a_session_that_the_server_forgot_is_begun_anew_and_the_call_is_ma
         async with trio.open_nursery() as nursery:
 
             async def one(text: str) -> None:
-                found = await client(kit, "web").connection.use(lambda found: found.call_tool("echo", {"text": text}))
+                found = await client(kit, "web").connection.use(
+                    lambda found: found.call_tool("echo", {"text": text})
+                )
                 results.append(found.content[0].text)
 
             for number in range(3):
                 nursery.start_soon(one, str(number))
         assert sorted(results) == ["0", "1", "2"]
         assert web.methods().count("initialize") == 2
-        assert not [event for event in kit.of(PluginEvent) if event.name == "mcp.down"], "that is no news to anybody"
+        assert not [event for event in kit.of(PluginEvent) if event.name == "mcp.down"], (
+            "that is no news to anybody"
+        )
 
 
 async def test_a_server_that_knows_no_session_at_all(servers: Opened, web: WebServer) -> None:
@@ -456,8 +514,14 @@ async def test_a_server_that_is_restarted_between_calls(servers: Opened) -> None
 
 async def test_a_stream_that_breaks_is_resumed(servers: Opened, web: WebServer) -> None:
     def broken(handler: Handler, message: dict[str, Any]) -> Any:
-        progress = {"progressToken": message["params"]["_meta"]["progressToken"], "progress": 1, "message": "half"}
-        note = json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
+        progress = {
+            "progressToken": message["params"]["_meta"]["progressToken"],
+            "progress": 1,
+            "message": "half",
+        }
+        note = json.dumps(
+            {"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}
+        )
         web.answers["GET"] = lambda handler, _: resumed(handler, message)
         return handler.stream(f"id: 7\nretry: 10\ndata: {note}")
 
@@ -465,7 +529,9 @@ async def test_a_stream_that_breaks_is_resumed(servers: Opened, web: WebServer) 
         if handler.headers.get("last-event-id") != "7":
             return handler.give(405)
         result = {"content": [{"type": "text", "text": "at last"}]}
-        return handler.stream(f"id: 8\ndata: {json.dumps({'jsonrpc': '2.0', 'id': message['id'], 'result': result})}")
+        return handler.stream(
+            f"id: 8\ndata: {json.dumps({'jsonrpc': '2.0', 'id': message['id'], 'result': result})}"
+        )
 
     async with servers(at(web)) as kit:
         await known(kit, "web")
@@ -504,7 +570,7 @@ async def test_a_stream_is_not_opened_again_and_again(
         assert web.methods().count("GET") == 1
 
 
-# --- bounds ------------------------------------------------------------------------------------------------------------------
+# --- bounds ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["json", "event", "sse"])
@@ -520,7 +586,9 @@ async def test_a_large_image_comes_through(servers: Opened, web: WebServer, how:
         if how == "json":
             web.answers["tools/call"] = lambda _, message: result
         elif how == "event":
-            web.answers["tools/call"] = lambda handler, message: handler.stream(event(message, result))
+            web.answers["tools/call"] = lambda handler, message: handler.stream(
+                event(message, result)
+            )
         else:
             real = web.answers["POST"]
 
@@ -532,7 +600,9 @@ async def test_a_large_image_comes_through(servers: Opened, web: WebServer, how:
 
             web.answers["POST"] = post
         found = await kit.call("web__echo", text="x")
-        assert [len(part.data) for part in found.parts if isinstance(part, Image)] == [4 + (3 << 20)]
+        assert [len(part.data) for part in found.parts if isinstance(part, Image)] == [
+            4 + (3 << 20)
+        ]
 
 
 def event(message: dict[str, Any], result: Any) -> str:
@@ -558,7 +628,9 @@ async def test_a_flood_ends_the_call_and_nothing_else(
         if how == "gzip":
             return handler.give(200, b"\x1f\x8b" + bytes(100), content_encoding="gzip")
         handler.send_response(200)
-        handler.send_header("content-type", "application/json" if how == "json" else "text/event-stream")
+        handler.send_header(
+            "content-type", "application/json" if how == "json" else "text/event-stream"
+        )
         handler.send_header("connection", "close")
         handler.end_headers()
         handler.close_connection = True
@@ -581,7 +653,9 @@ async def test_a_flood_ends_the_call_and_nothing_else(
         web.answers.pop("tools/call", None)
         assert (await kit.call("web__echo", text="hello")).text == "hello"
         if how in ("json", "event"):
-            assert client(kit, "web").connection.starts == 1, "the connection stays, and what the server keeps for it"
+            assert client(kit, "web").connection.starts == 1, (
+                "the connection stays, and what the server keeps for it"
+            )
 
 
 async def test_events_of_the_first_era_that_are_no_messages(
@@ -593,7 +667,9 @@ async def test_events_of_the_first_era_that_are_no_messages(
 
     def post(handler: Any, message: dict[str, Any]) -> Any:
         if message.get("method") == "tools/call":
-            web.streams[handler.path.rpartition("=")[2]].put("data: {}\n\ndata: null\n\nevent: x\ndata: y\n\n" * lines)
+            web.streams[handler.path.rpartition("=")[2]].put(
+                "data: {}\n\ndata: null\n\nevent: x\ndata: y\n\n" * lines
+            )
         return real(handler, message)
 
     async with servers({"web": {"url": web.url, "type": "sse"}}) as kit:
@@ -601,12 +677,19 @@ async def test_events_of_the_first_era_that_are_no_messages(
         web.answers["POST"] = post
         ended = await kit.call("web__echo", text="hello")
         assert ended.code == "E_SERVER"
-        assert "The MCP server web died during the call. It sends what is no message of the protocol." in ended.text
+        assert (
+            "The MCP server web died during the call. It sends what is no message of the protocol."
+            in ended.text
+        )
         lines = 10
-        assert (await kit.call("web__echo", text="hello")).text == "hello", "some of it does no harm"
+        assert (await kit.call("web__echo", text="hello")).text == "hello", (
+            "some of it does no harm"
+        )
 
 
-async def test_a_silent_answer_ends_with_the_calls_own_limit(servers: Opened, web: WebServer) -> None:
+async def test_a_silent_answer_ends_with_the_calls_own_limit(
+    servers: Opened, web: WebServer
+) -> None:
     going = threading.Event()
     async with servers(at(web), settings={"mcp.call_seconds": 0.3}) as kit:
         await known(kit, "web")
@@ -619,7 +702,9 @@ async def test_a_silent_answer_ends_with_the_calls_own_limit(servers: Opened, we
         assert (await kit.call("web__echo", text="hello")).text == "hello"
 
 
-async def test_closing_does_not_wait_for_a_server_that_does_not_answer(servers: Opened, web: WebServer) -> None:
+async def test_closing_does_not_wait_for_a_server_that_does_not_answer(
+    servers: Opened, web: WebServer
+) -> None:
     going = threading.Event()
     async with servers(at(web)) as kit:
         await known(kit, "web")

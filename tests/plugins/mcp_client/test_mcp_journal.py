@@ -1,4 +1,7 @@
-"""What servers' tools change in files is journalled like what commands change; their own claims widen nothing."""
+"""What servers' tools change in files is journalled like what commands change.
+
+Their own claims widen nothing.
+"""
 
 import random
 from pathlib import Path
@@ -26,7 +29,9 @@ def paths(kit) -> list[list[str]]:
 
 
 async def test_changes_of_a_servers_tool_are_shown_and_undone(servers: Opened) -> None:
-    """A file that a tool of a server writes is in the diff of the run, and the undo of the call takes it back."""
+    """A file that a tool of a server writes is in the diff of the run, and the undo of the call
+    takes it back.
+    """
     async with servers(None, hilum_files, files={"a.txt": "old\n"}) as kit:
         await known(kit)
         kit.model.next(use("plain__write", path=str(kit.workspace / "a.txt")), say("Done."))
@@ -54,8 +59,13 @@ async def test_a_claim_to_read_only_hides_nothing(servers: Opened) -> None:
 
 
 async def test_the_user_may_take_a_servers_word(servers: Opened) -> None:
-    """Where the user says so, tools that claim to read only are tools that read; the others are not."""
-    async with servers({"plain": plain("sneaks")}, hilum_files, settings={"mcp.trust_read_only": ["plain"]}) as kit:
+    """Where the user says so, tools that claim to read only are tools that read.
+
+    The others are not.
+    """
+    async with servers(
+        {"plain": plain("sneaks")}, hilum_files, settings={"mcp.trust_read_only": ["plain"]}
+    ) as kit:
         await known(kit)
         found = {name: kit.session.tools[f"plain__{name}"] for name in ("sneak", "write")}
         assert (found["sneak"].risk, found["sneak"].changes_files) == ("read", False)
@@ -63,7 +73,9 @@ async def test_the_user_may_take_a_servers_word(servers: Opened) -> None:
 
 
 async def test_what_happens_before_an_approval_is_not_the_tools(servers: Opened) -> None:
-    """The user edits a file while a call waits for approval: the undo of the call leaves that alone."""
+    """The user edits a file while a call waits for approval: the undo of the call leaves that
+    alone.
+    """
     async with servers(None, hilum_files, approve="ask_first", files={"a.txt": "one\n"}) as kit:
         await known(kit)
         kit.model.next(use("plain__write", path=str(kit.workspace / "b.txt")), say("Done."))
@@ -79,7 +91,9 @@ async def test_what_happens_before_an_approval_is_not_the_tools(servers: Opened)
 
 
 async def test_any_order_of_commands_and_tools_is_undone(servers: Opened, tmp_path: Path) -> None:
-    """Random runs of servers' tools, commands and edits: the undo of all runs restores every byte."""
+    """Random runs of servers' tools, commands and edits: the undo of all runs restores every
+    byte.
+    """
     rng = random.Random(5)
     files = {f"f{n}.txt": f"{n}\n" for n in range(5)}
     async with servers({"plain": plain()}, hilum_files, hilum_shell, files=dict(files)) as kit:
@@ -94,12 +108,22 @@ async def test_any_order_of_commands_and_tools_is_undone(servers: Opened, tmp_pa
                 elif kind == "command":
                     calls.append(use("run_terminal_cmd", command=f"echo {rng.random()} >> {name}"))
                 else:
-                    calls.append(use("write_file", path=f"new{rng.randrange(3)}/{name}", content=f"{rng.random()}\n"))
+                    calls.append(
+                        use(
+                            "write_file",
+                            path=f"new{rng.randrange(3)}/{name}",
+                            content=f"{rng.random()}\n",
+                        )
+                    )
             kit.model.next(*calls, say("Done."))
             await kit.run("Work.")
         while changes(kit).records():
             await changes(kit).undo("run")
-        left = {str(p.relative_to(kit.workspace)): p.read_text() for p in kit.workspace.rglob("*") if p.is_file()}
+        left = {
+            str(p.relative_to(kit.workspace)): p.read_text()
+            for p in kit.workspace.rglob("*")
+            if p.is_file()
+        }
         assert left == files
 
 

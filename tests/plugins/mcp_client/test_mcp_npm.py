@@ -1,4 +1,6 @@
-"""Servers that others wrote, from npm, in the sandbox: everything that the protocol has, files, and a browser."""
+"""Servers that others wrote, from npm, in the sandbox: everything that the protocol has, files, and
+a browser.
+"""
 
 import json
 import shutil
@@ -26,7 +28,9 @@ from .test_mcp_http import free_port, listens, started
 EVERYTHING = "@modelcontextprotocol/server-everything"
 # The SDK leaves generators of broken-off streams to the collector, which trio warns of.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
+    ),
     there,
 ]
 LATE = "ev__simulate-research-query"
@@ -46,7 +50,10 @@ async def exercised(kit: Bench) -> None:
     wrong = await call("ev__get-sum", a=1, b="x")
     assert wrong.code == "E_FAILED"
     assert "expected number" in wrong.text
-    assert "humidity" in (await call("ev__get-structured-content", location="New York")).data["structured"]
+    assert (
+        "humidity"
+        in (await call("ev__get-structured-content", location="New York")).data["structured"]
+    )
     picture = await call("ev__get-tiny-image")
     assert [part.media_type for part in picture.parts if isinstance(part, Image)] == ["image/png"]
     noted = await call("ev__get-annotated-message", messageType="error", includeImage=True)
@@ -56,7 +63,9 @@ async def exercised(kit: Bench) -> None:
     for kind in ("Text", "Blob"):
         whole = await call("ev__get-resource-reference", resourceType=kind, resourceId=2)
         assert "Resource 2: This is a" in whole.text, "what is text is shown as such"
-    zipped = await call("ev__gzip-file-as-resource", data="data:text/plain,hello", outputType="resource")
+    zipped = await call(
+        "ev__gzip-file-as-resource", data="data:text/plain,hello", outputType="resource"
+    )
     assert "application/gzip" in zipped.text
     listed = await call("list_resources", server="ev")
     assert "demo://resource/static/document/features.md (text/markdown)" in listed.text
@@ -87,7 +96,11 @@ async def asked(kit: Bench) -> None:
             "untitledSingleSelectEnum": "Joey", "untitledMultipleSelectEnum": ["Piano"], "titledSingleSelectEnum": "hero-1",
             "titledMultipleSelectEnum": ["fish-3"], "legacyTitledEnum": "pet-1",
         }  # fmt: skip
-        kit.model.next(use("ev__trigger-sampling-request", prompt="Say it.", maxTokens=10), say("Said."), say("Done."))  # type: ignore[attr-defined]
+        kit.model.next(
+            use("ev__trigger-sampling-request", prompt="Say it.", maxTokens=10),
+            say("Said."),
+            say("Done."),
+        )  # type: ignore[attr-defined]
         await kit.run("go")
         assert '"text": "Said."' in kit.of(CallDone)[-1].result.text
         nursery.cancel_scope.cancel()
@@ -111,12 +124,16 @@ async def test_everything_over_stdio_in_the_sandbox(servers: Opened) -> None:
             nursery.cancel_scope.cancel()
         assert "Long running operation completed" in long.text
         assert "1/2" in "".join(seen)
-        assert LATE not in kit.session.tools, "a tool that only works as a task, which hilum has not"
+        assert LATE not in kit.session.tools, (
+            "a tool that only works as a task, which hilum has not"
+        )
         assert "simulate-research-query" in " ".join(client(kit, "ev").offer.left_out)  # type: ignore[union-attr]
         kit.model.next(say("Sunny."))  # type: ignore[attr-defined]
         assert (await kit.run("/ev:args-prompt Paris")).text == "Sunny."
         assert "What's weather in Paris?" in str(kit.requests[-1].messages[-1])
-        assert "/ev:resource-prompt resourceType resourceId" in ((await kit.session.prompt("/prompts")).reply or "")
+        assert "/ev:resource-prompt resourceType resourceId" in (
+            (await kit.session.prompt("/prompts")).reply or ""
+        )
         log = client(kit, "ev")._log
         await log.flush()
         assert "Roots updated: 1 root(s) received from client" in log.file.read_text()
@@ -147,7 +164,9 @@ async def test_everything_over_http(servers: Opened, tmp_path: Path, kind: str) 
 
 
 async def test_the_server_of_files_has_the_workspace_alone(servers: Opened, tmp_path: Path) -> None:
-    fs = described("@modelcontextprotocol/server-filesystem")  # no folder is named: it asks for the roots
+    fs = described(
+        "@modelcontextprotocol/server-filesystem"
+    )  # no folder is named: it asks for the roots
     async with servers({"fs": fs}, hilum_guard) as kit:
         await known(kit, "fs")
         root = kit.session.workspace.root
@@ -199,9 +218,16 @@ def chromium() -> str:
 async def test_a_browser_that_playwrights_server_drives(
     servers: Opened, shop: str, chromium: str, profile: str, tmp_path: Path
 ) -> None:
-    words = ("--headless", "--no-sandbox", f"--executable-path={chromium}", *filter(None, [profile]))
+    words = (
+        "--headless",
+        "--no-sandbox",
+        f"--executable-path={chromium}",
+        *filter(None, [profile]),
+    )
     environ = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    async with servers({"web": described("@playwright/mcp", *words)}, hilum_guard, environ=environ) as kit:
+    async with servers(
+        {"web": described("@playwright/mcp", *words)}, hilum_guard, environ=environ
+    ) as kit:
         await known(kit, "web")
         shown = await kit.call("web__browser_navigate", url=shop)
         assert not shown.code, shown.text
@@ -214,7 +240,9 @@ async def test_a_browser_that_playwrights_server_drives(
         assert any(isinstance(part, Image) for part in picture.parts)
 
 
-async def test_a_browser_that_chromes_own_server_drives(servers: Opened, shop: str, chromium: str) -> None:
+async def test_a_browser_that_chromes_own_server_drives(
+    servers: Opened, shop: str, chromium: str
+) -> None:
     words = ("--headless", "--isolated", f"--executablePath={chromium}", "--chromeArg=--no-sandbox")
     async with servers({"web": described("chrome-devtools-mcp", *words)}, hilum_guard) as kit:
         await known(kit, "web")
@@ -222,7 +250,9 @@ async def test_a_browser_that_chromes_own_server_drives(servers: Opened, shop: s
         assert not opened.code, opened.text
         page = await kit.call("web__take_snapshot", pageId=2)
         line = next(line for line in page.text.splitlines() if 'button "Buy"' in line)
-        await kit.call("web__click", pageId=2, uid=line.strip().partition("uid=")[2].partition(" ")[0])
+        await kit.call(
+            "web__click", pageId=2, uid=line.strip().partition("uid=")[2].partition(" ")[0]
+        )
         assert 'heading "Sold"' in (await kit.call("web__take_snapshot", pageId=2)).text
         picture = await kit.call("web__take_screenshot", pageId=2)
         assert any(isinstance(part, Image) for part in picture.parts)

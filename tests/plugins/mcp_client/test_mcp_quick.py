@@ -1,4 +1,7 @@
-"""A session begins with what the last one knew of its servers, for as long as that holds; nothing is started by it."""
+"""A session begins with what the last one knew of its servers, for as long as that holds.
+
+Nothing is started by it.
+"""
 
 import json
 from pathlib import Path
@@ -54,7 +57,13 @@ async def settle(servers: Opened, again: Opened, described: dict[str, Any] | Non
 async def test_a_server_that_is_known_costs_no_reading_until_it_is_used(
     servers: Opened, again: Opened, tmp_path: Path, looks: list[Path | None]
 ) -> None:
-    described = {"plain": {**plain(f"count={tmp_path}/count"), "env": {"KEY": SECRET}, "excludeTools": ["slow"]}}
+    described = {
+        "plain": {
+            **plain(f"count={tmp_path}/count"),
+            "env": {"KEY": SECRET},
+            "excludeTools": ["slow"],
+        }
+    }
     await settle(servers, again, described)
     del looks[:]
     async with again(answers=[say("x")]) as kit:
@@ -72,9 +81,15 @@ async def test_a_server_that_is_known_costs_no_reading_until_it_is_used(
 
 
 async def test_what_changed_since_is_seen(
-    servers: Opened, again: Opened, tmp_path: Path, looks: list[Path | None], monkeypatch: pytest.MonkeyPatch
+    servers: Opened,
+    again: Opened,
+    tmp_path: Path,
+    looks: list[Path | None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Before a session begins, and where it has begun: what is kept starts nothing that is not as it was."""
+    """Before a session begins, and where it has begun: what is kept starts nothing that is not as
+    it was.
+    """
     monkeypatch.setenv("HILUM_CONFIG", str(tmp_path / "bench" / "config"))
     await settle(servers, again)
     file = tmp_path / "bench" / "config" / "mcp.json"
@@ -117,7 +132,9 @@ async def test_a_project_that_is_trusted_no_more_starts_nothing(
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[]", b'{"seal": 1}'])
-async def test_a_damaged_file_is_left_alone(servers: Opened, again: Opened, tmp_path: Path, text: bytes) -> None:
+async def test_a_damaged_file_is_left_alone(
+    servers: Opened, again: Opened, tmp_path: Path, text: bytes
+) -> None:
     await settle(servers, again)
     (kept,) = (tmp_path / "bench" / "data" / "mcp" / "begun").iterdir()
     kept.write_bytes(text)
@@ -126,7 +143,9 @@ async def test_a_damaged_file_is_left_alone(servers: Opened, again: Opened, tmp_
 
 
 @pytest.mark.parametrize("broken", [False, True])
-async def test_mcp_is_answered_in_a_session_without_servers(servers: Opened, tmp_path: Path, broken: bool) -> None:
+async def test_mcp_is_answered_in_a_session_without_servers(
+    servers: Opened, tmp_path: Path, broken: bool
+) -> None:
     async with servers({}, answers=[say("never")]) as kit:
         pass
     if broken:

@@ -17,7 +17,10 @@ from .test_mcp_calls import answering
 
 
 async def sampled(kit: Bench) -> Any:
-    """Have the model call a tool whose server asks the model; gives what the server was told, and the agent's answer."""
+    """Have the model call a tool whose server asks the model.
+
+    Gives what the server was told, and the agent's answer.
+    """
     await known(kit)
     assert kit.session.half(Plan) is not None
     async with trio.open_nursery() as nursery:

@@ -1,6 +1,8 @@
-"""An MCP server on loopback that a test has in its hand: streamable HTTP of the second era's elder, with sessions, or SSE.
+"""An MCP server on loopback that a test has in its hand: streamable HTTP of the second era's elder,
+with sessions, or SSE.
 
-It answers what a server must; a test changes single answers by ``server.answers[method] = function`` and sees all requests.
+It answers what a server must; a test changes single answers by
+``server.answers[method] = function`` and sees all requests.
 """
 
 import itertools
@@ -35,7 +37,8 @@ class WebServer:
     """A server.
 
     Args:
-        answers: By method of HTTP or of the protocol: gives the result, or answers by itself and gives ``DROP``.
+        answers: By method of HTTP or of the protocol: gives the result, or answers by itself and
+            gives ``DROP``.
     """
 
     url: str = ""
@@ -66,10 +69,16 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
         pass
 
-    def give(self, status: int, body: Any = b"", kind: str = "application/json", **headers: str) -> Any:
+    def give(
+        self, status: int, body: Any = b"", kind: str = "application/json", **headers: str
+    ) -> Any:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
-        for name, value in {"content-type": kind, "content-length": str(len(data)), **headers}.items():
+        for name, value in {
+            "content-type": kind,
+            "content-length": str(len(data)),
+            **headers,
+        }.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(data)
@@ -123,7 +132,11 @@ class Handler(BaseHTTPRequestHandler):
         else:
             result = answered(method, message.get("params") or {})
         reply = {"jsonrpc": "2.0", "id": message.get("id")}
-        reply |= {"result": result} if result is not None else {"error": {"code": -32601, "message": "not known"}}
+        reply |= (
+            {"result": result}
+            if result is not None
+            else {"error": {"code": -32601, "message": "not known"}}
+        )
         more = {"mcp_session_id": self.web.session()} if method == "initialize" else {}
         self.give(200, reply, **more)
 
@@ -170,7 +183,11 @@ def old(web: WebServer) -> None:
         if "id" in message:
             result = answered(message["method"], message.get("params") or {})
             reply: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
-            reply |= {"error": {"code": -32601, "message": "not known"}} if result is None else {"result": result}
+            reply |= (
+                {"error": {"code": -32601, "message": "not known"}}
+                if result is None
+                else {"result": result}
+            )
             sent.put(f"event: message\ndata: {json.dumps(reply)}\n\n")
         return handler.give(202)
 

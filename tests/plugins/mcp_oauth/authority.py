@@ -1,4 +1,6 @@
-"""A server for tests that wants a log-in, and the server that logs in: real ones, on two ports of 127.0.0.1."""
+"""A server for tests that wants a log-in, and the server that logs in: real ones, on two ports of
+127.0.0.1.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-TOOLS = [{"name": "look", "inputSchema": {"type": "object"}}, {"name": "change", "inputSchema": {"type": "object"}}]
+TOOLS = [
+    {"name": "look", "inputSchema": {"type": "object"}},
+    {"name": "change", "inputSchema": {"type": "object"}},
+]
 
 
 class Authority:
@@ -28,10 +33,12 @@ class Authority:
         expires: Seconds that a token holds.
         refusal: Status and error with which a renewal is refused.
         issuer: What the browser brings as ``iss``; ``None`` for the right one.
-        metadata: Entries of the authorization server's metadata, over the usual ones; ``None`` leaves one out.
+        metadata: Entries of the authorization server's metadata, over the usual ones; ``None``
+            leaves one out.
         resource: Entries of the resource's metadata, over the usual ones.
         pointer: Where the server of tools says that its metadata stands; empty for the right place.
-        moved: Where the authorization server sends requests for its metadata and tokens on to; empty for nowhere.
+        moved: Where the authorization server sends requests for its metadata and tokens on to;
+            empty for nowhere.
     """
 
     def __init__(self) -> None:
@@ -52,7 +59,7 @@ class Authority:
         """Give the requests to a path."""
         return [data for each, data in self.seen if each == path]
 
-    # --- the server of tools ----------------------------------------------------------------------------------------------
+    # --- the server of tools ----------------------------------------------------------------------
 
     async def mcp(self, request: Request) -> Response:
         """Answer as an MCP server of 2025-11-25 does, to whoever has a token."""
@@ -64,13 +71,19 @@ class Authority:
         self.seen.append((f"mcp {method}", {"scope": scope or ""}))
         place = f'resource_metadata="{self.pointer or f"{self.url}/.well-known/oauth-protected-resource/mcp"}"'
         if scope is None:
-            return Response(status_code=401, headers={"www-authenticate": f'Bearer {place}, scope="look"'})
+            return Response(
+                status_code=401, headers={"www-authenticate": f'Bearer {place}, scope="look"'}
+            )
         if number is None:
             return Response(status_code=202)
         result: dict[str, Any]
         if method == "initialize":
             info = {"name": "tests", "version": "1"}
-            result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
+            result = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {}},
+                "serverInfo": info,
+            }
         elif method == "tools/list":
             result = {"tools": TOOLS}
         elif method == "tools/call":
@@ -79,16 +92,22 @@ class Authority:
                 return Response(status_code=403, headers={"www-authenticate": wants})
             result = {"content": [{"type": "text", "text": scope}]}
         else:
-            return JSONResponse({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "no"}}, 400)
+            return JSONResponse(
+                {"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "no"}}, 400
+            )
         return JSONResponse({"jsonrpc": "2.0", "id": number, "result": result})
 
     async def protected(self, request: Request) -> Response:
         """Say who logs in."""
         self.seen.append((request.url.path, {}))
-        found = {"resource": f"{self.url}/mcp", "authorization_servers": [self.login], "scopes_supported": ["look"]}
+        found = {
+            "resource": f"{self.url}/mcp",
+            "authorization_servers": [self.login],
+            "scopes_supported": ["look"],
+        }
         return JSONResponse(found | self.resource)
 
-    # --- the server that logs in ------------------------------------------------------------------------------------------
+    # --- the server that logs in ------------------------------------------------------------------
 
     async def about(self, request: Request) -> Response:
         """Give the metadata of RFC 8414."""
@@ -101,14 +120,18 @@ class Authority:
             "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
             "token_endpoint_auth_methods_supported": ["none"], "authorization_response_iss_parameter_supported": True,
         }  # fmt: skip
-        return JSONResponse({key: value for key, value in (found | self.metadata).items() if value is not None})
+        return JSONResponse(
+            {key: value for key, value in (found | self.metadata).items() if value is not None}
+        )
 
     async def register(self, request: Request) -> Response:
         """Register a client (RFC 7591)."""
         data = await request.json()
         self.count += 1
         self.seen.append(("register", {"redirect": data["redirect_uris"][0]}))
-        return JSONResponse({**data, "client_id": f"client-{self.count}", "token_endpoint_auth_method": "none"}, 201)
+        return JSONResponse(
+            {**data, "client_id": f"client-{self.count}", "token_endpoint_auth_method": "none"}, 201
+        )
 
     async def authorize(self, request: Request) -> Response:
         """Let the user in at once, and send the browser back."""
@@ -121,7 +144,9 @@ class Authority:
         return RedirectResponse(f"{given['redirect_uri']}?{urlencode(back)}", 302)
 
     async def token(self, request: Request) -> Response:
-        """Give tokens for a code, whose proof is checked, or for a renewing token, which is taken once."""
+        """Give tokens for a code, whose proof is checked, or for a renewing token, which is taken
+        once.
+        """
         form = {key: values[0] for key, values in parse_qs((await request.body()).decode()).items()}
         self.seen.append(("token", form))
         if form["grant_type"] == "refresh_token":
@@ -132,7 +157,11 @@ class Authority:
                 return JSONResponse({"error": "invalid_grant"}, 400)
             return self._give(scope)
         asked = self.codes[form["code"]]
-        proof = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=").decode()
+        proof = (
+            base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest())
+            .rstrip(b"=")
+            .decode()
+        )
         if asked["code_challenge"] != proof or asked["resource"] != form["resource"]:
             return JSONResponse({"error": "invalid_grant"}, 400)
         return self._give(asked.get("scope", ""))
@@ -141,7 +170,12 @@ class Authority:
         self.count += 1
         access, renewing = f"access-{self.count}", f"renewing-{self.count}"
         self.access[access], self.renewing[renewing] = scope, scope
-        found = {"access_token": access, "token_type": "Bearer", "refresh_token": renewing, "expires_in": self.expires}
+        found = {
+            "access_token": access,
+            "token_type": "Bearer",
+            "refresh_token": renewing,
+            "expires_in": self.expires,
+        }
         return JSONResponse({key: value for key, value in found.items() if value is not None})
 
     def forget_access(self) -> None:

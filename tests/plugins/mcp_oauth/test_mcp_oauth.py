@@ -1,4 +1,7 @@
-"""Logging in at a server: once, renewed, refused, for more; to nowhere that is not checked; nothing of it for others."""
+"""Logging in at a server: once, renewed, refused, for more.
+
+To nowhere that is not checked; nothing of it for others.
+"""
 
 import io
 import json
@@ -20,7 +23,10 @@ from .conftest import Place
 
 
 async def test_a_log_in_is_kept_and_signs_the_requests_of_later_sessions(place: Place) -> None:
-    """PKCE, state, resource and scope are sent; the file is the user's; nobody is asked a second time."""
+    """PKCE, state, resource and scope are sent.
+
+    The file is the user's; nobody is asked a second time.
+    """
     with pytest.raises(NeedsUser, match="log in"):
         await place.use()
     assert await place.log_in() == "look"
@@ -31,7 +37,9 @@ async def test_a_log_in_is_kept_and_signs_the_requests_of_later_sessions(place: 
     assert len(place.it.of("authorize")) == len(place.it.of("register")) == 1
 
 
-async def test_a_token_that_has_run_out_is_renewed_and_the_renewing_token_changes(place: Place) -> None:
+async def test_a_token_that_has_run_out_is_renewed_and_the_renewing_token_changes(
+    place: Place,
+) -> None:
     """By its own time, and where the server takes it no more."""
     await place.log_in()
     place.kept.update(until=time.time() - 1)
@@ -47,7 +55,9 @@ async def test_a_token_that_has_run_out_is_renewed_and_the_renewing_token_change
 
 
 async def test_two_sessions_spend_a_renewing_token_once(place: Place) -> None:
-    """The second takes what the first got: a token that comes twice would end the log-in at many servers."""
+    """The second takes what the first got: a token that comes twice would end the log-in at many
+    servers.
+    """
     await place.log_in()
     place.it.forget_access()
     got: list[str] = []
@@ -75,7 +85,10 @@ async def test_requests_at_once_renew_a_token_once(place: Place, how: str) -> No
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     got: list[int] = []
 
-    async with httpx2.AsyncClient(auth=login.auth_of(place.server)) as client, trio.open_nursery() as nursery:
+    async with (
+        httpx2.AsyncClient(auth=login.auth_of(place.server)) as client,
+        trio.open_nursery() as nursery,
+    ):
 
         async def one() -> None:
             got.append((await client.post(f"{place.it.url}/mcp", json=message)).status_code)
@@ -89,7 +102,9 @@ async def test_requests_at_once_renew_a_token_once(place: Place, how: str) -> No
 async def test_slow_reads_of_the_token_file_do_not_renew_a_token_twice(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request that reads the old time limit late must not make another one take the renewed token for an old one."""
+    """A request that reads the old time limit late must not make another one take the renewed token
+    for an old one.
+    """
     import httpx2
 
     await place.log_in()
@@ -114,11 +129,16 @@ async def test_slow_reads_of_the_token_file_do_not_renew_a_token_twice(
         assert len(place.it.of("token")) == before + 1, f"seed {seed}"
 
 
-@pytest.mark.parametrize(("refusal", "registered"), [((400, "invalid_grant"), 1), ((401, "invalid_client"), 2)])
+@pytest.mark.parametrize(
+    ("refusal", "registered"), [((400, "invalid_grant"), 1), ((401, "invalid_client"), 2)]
+)
 async def test_a_renewal_that_is_refused_wants_a_new_log_in(
     place: Place, refusal: tuple[int, str], registered: int
 ) -> None:
-    """What is refused is forgotten; a client that the server does not know any more registers anew."""
+    """What is refused is forgotten.
+
+    A client that the server does not know any more registers anew.
+    """
     await place.log_in()
     place.it.forget_access()
     place.it.refusal = refusal
@@ -145,7 +165,10 @@ async def test_a_server_for_logging_in_that_is_ill_costs_no_log_in(place: Place)
 
 
 async def test_what_a_server_wants_more_is_asked_for_at_the_next_log_in(place: Place) -> None:
-    """A session says so and opens no browser; the log-in asks for all of it, and then the call works."""
+    """A session says so and opens no browser.
+
+    The log-in asks for all of it, and then the call works.
+    """
     await place.log_in()
     with pytest.raises((NeedsUser, ToolError), match="log in"):
         await place.use("change")
@@ -176,10 +199,14 @@ async def test_the_address_where_the_browser_ended_can_be_pasted(place: Place) -
 
     async def elsewhere(url: str) -> None:
         state = url.partition("state=")[2].partition("&")[0]
-        place.it.codes["typed"] = dict(part.split("=", 1) for part in url.partition("?")[2].split("&"))
+        place.it.codes["typed"] = dict(
+            part.split("=", 1) for part in url.partition("?")[2].split("&")
+        )
         place.it.codes["typed"]["resource"] = f"{place.it.url}/mcp"
         await lines[0].send("http://127.0.0.1:1/callback?code=typed&state=wrong")
-        await lines[0].send(f"http://127.0.0.1:1/callback?code=typed&state={state}&iss={place.it.login}")
+        await lines[0].send(
+            f"http://127.0.0.1:1/callback?code=typed&state={state}&iss={place.it.login}"
+        )
 
     taken: list[bool] = []
 
@@ -199,7 +226,12 @@ async def test_what_the_browser_brings_is_checked(place: Place) -> None:
 
     async def refuse(url: str) -> None:
         state = url.partition("state=")[2].partition("&")[0]
-        back = url.partition("redirect_uri=")[2].partition("&")[0].replace("%3A", ":").replace("%2F", "/")
+        back = (
+            url.partition("redirect_uri=")[2]
+            .partition("&")[0]
+            .replace("%3A", ":")
+            .replace("%2F", "/")
+        )
         await place.browse(f"{back}?error=access_denied&error_description=No+thanks&state={state}")
 
     with pytest.raises(ToolError, match="did not let you in: access_denied No thanks"):
@@ -226,7 +258,11 @@ async def test_nobody_logs_in(place: Place, monkeypatch: pytest.MonkeyPatch) -> 
         ({"registration_endpoint": "https://169.254.169.254/register"}, {}, "not reached"),
         ({"authorization_endpoint": "http://intern.example/authorize"}, {}, "not reached"),
         ({"issuer": "https://other.example"}, {}, "issuer"),
-        ({"code_challenge_methods_supported": ["plain"]}, {}, "docs has you log in, takes no PKCE with S256"),
+        (
+            {"code_challenge_methods_supported": ["plain"]},
+            {},
+            "docs has you log in, takes no PKCE with S256",
+        ),
         ({"code_challenge_methods_supported": []}, {}, "takes no PKCE with S256"),
         ({}, {"authorization_servers": ["https://192.168.0.1"]}, "not reached"),
         ({}, {"resource": "https://other.example/mcp"}, "does not match"),
@@ -235,15 +271,23 @@ async def test_nobody_logs_in(place: Place, monkeypatch: pytest.MonkeyPatch) -> 
 async def test_a_server_cannot_send_a_log_in_elsewhere(
     place: Place, metadata: dict[str, object], resource: dict[str, object], why: str
 ) -> None:
-    """To the user's network, to metadata services, to another issuer or resource; nor without PKCE."""
+    """To the user's network, to metadata services, to another issuer or resource.
+
+    Nor without PKCE.
+    """
     place.it.metadata, place.it.resource = metadata, resource
     with pytest.raises(HilumError, match=why):
         await place.log_in()
     assert not place.kept.read().get("tokens")
 
 
-async def test_who_does_not_say_that_it_takes_pkce_is_not_logged_in_at_unless_the_user_knows_it(place: Place) -> None:
-    """Providers that leave it out of their metadata are there; the protocol wants clients to refuse them."""
+async def test_who_does_not_say_that_it_takes_pkce_is_not_logged_in_at_unless_the_user_knows_it(
+    place: Place,
+) -> None:
+    """Providers that leave it out of their metadata are there.
+
+    The protocol wants clients to refuse them.
+    """
     place.it.metadata = {"code_challenge_methods_supported": None}
     with pytest.raises(HilumError) as failure:
         await place.log_in()
@@ -265,7 +309,9 @@ async def test_who_has_no_metadata_does_not_say_that_it_takes_pkce(place: Place)
         await place.log_in()
 
 
-async def test_the_address_is_checked_where_the_socket_is_opened(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_address_is_checked_where_the_socket_is_opened(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A name that is public when it is checked and this machine's a moment later leads nowhere."""
     from hilum_mcp import elsewhere
 
@@ -286,7 +332,8 @@ async def test_the_address_is_checked_where_the_socket_is_opened(place: Place, m
 
 
 @pytest.mark.parametrize(
-    "pointer", ["http://10.0.0.1/x", "http://[::ffff:169.254.169.254]/x", "https://user@192.168.1.1/"]
+    "pointer",
+    ["http://10.0.0.1/x", "http://[::ffff:169.254.169.254]/x", "https://user@192.168.1.1/"],
 )
 async def test_metadata_is_not_looked_for_in_the_users_network(place: Place, pointer: str) -> None:
     """Where the server says that it stands is an address like any other."""
@@ -316,7 +363,10 @@ async def test_a_document_that_is_too_large_is_not_read(place: Place) -> None:
 
 
 async def test_a_client_is_described_by_a_document_or_beforehand(place: Place) -> None:
-    """The setting's document is the client's id where the server takes one; an id in the file comes before it."""
+    """The setting's document is the client's id where the server takes one.
+
+    An id in the file comes before it.
+    """
     place.it.metadata = {"client_id_metadata_document_supported": True}
     document = "https://hilum.example/client.json"
     await place.log_in(client_metadata_url=document)
@@ -332,14 +382,18 @@ async def test_a_client_is_described_by_a_document_or_beforehand(place: Place) -
         await place.log_in(client_metadata_url="http://x")
 
 
-async def test_the_command_uses_the_setting_for_the_document(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_command_uses_the_setting_for_the_document(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a session does."""
     import io
 
     from hilum import config_folder
 
     place.it.metadata = {"client_id_metadata_document_supported": True}
-    (config_folder() / "settings.toml").write_text('[mcp]\nclient_metadata_url = "https://hilum.example/c.json"\n')
+    (config_folder() / "settings.toml").write_text(
+        '[mcp]\nclient_metadata_url = "https://hilum.example/c.json"\n'
+    )
     shown = trio.Event()
 
     class Terminal(io.StringIO):
@@ -365,7 +419,10 @@ async def test_the_command_uses_the_setting_for_the_document(place: Place, monke
 
 
 async def test_a_port_that_is_taken(place: Place) -> None:
-    """Another one is taken, and the client registers anew for it; but where the file names the port, that is told."""
+    """Another one is taken, and the client registers anew for it.
+
+    But where the file names the port, that is told.
+    """
     await place.log_in()
     port = login.port_of(place.server)
     (listener,) = await trio.open_tcp_listeners(port, host="127.0.0.1")

@@ -56,9 +56,15 @@ def test_a_memory_from_its_adding_to_its_forgetting(run, here) -> None:
     """Each step says what it did."""
     assert run() == (0, f"Nothing is remembered for {here}.\n", "")
     added = run("add", "Run the tests with", "uv run pytest.")
-    assert added == (0, f"Remembered as [1], fact, in {here}: Run the tests with uv run pytest.\n", "")
+    assert added == (
+        0,
+        f"Remembered as [1], fact, in {here}: Run the tests with uv run pytest.\n",
+        "",
+    )
     assert run("add", "run the tests with uv run pytest")[1].startswith("Known already as [1]")
-    assert run("add", "I prefer short answers.")[1].startswith("Remembered as [2], preference, everywhere:")
+    assert run("add", "I prefer short answers.")[1].startswith(
+        "Remembered as [2], preference, everywhere:"
+    )
     assert "    1  " in run("list", "--workspace")[1]
     assert "    1  " not in run("list", "--user")[1]
     assert "uv run pytest" in run("search", "testing")[1]
@@ -83,7 +89,11 @@ def test_what_was_replaced_is_shown(run) -> None:
 def test_everything_in_json(run, here) -> None:
     """Errors, too."""
     added = json.loads(run("add", "缓存目录是 .cache", "--json")[1])
-    assert (added["what"], added["memory"]["scope"], added["memory"]["workspace"]) == ("new", "workspace", str(here))
+    assert (added["what"], added["memory"]["scope"], added["memory"]["workspace"]) == (
+        "new",
+        "workspace",
+        str(here),
+    )
     listed = json.loads(run("--json")[1])
     assert listed["off"] is False
     assert listed["memories"][0]["text"] == "缓存目录是 .cache"
@@ -111,7 +121,10 @@ def test_off_and_on_everywhere_and_here(run, memories, here) -> None:
 
 
 def test_forgetting_all_asks(run, memories, monkeypatch) -> None:
-    """Where nobody is there to ask, ``--yes`` is needed; the user's are kept with ``--workspace``."""
+    """Where nobody is there to ask, ``--yes`` is needed.
+
+    The user's are kept with ``--workspace``.
+    """
     run("add", "One.")
     run("add", "--user", "Two.")
     code, _, errors = run("forget", "--all")
@@ -120,7 +133,11 @@ def test_forgetting_all_asks(run, memories, monkeypatch) -> None:
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stdin", terminal)
     code, out, errors = run("forget", "--all", "--workspace")
-    assert (code, out, "Delete 1 memories for good?" in errors) == (1, "Nothing was deleted.\n", True)
+    assert (code, out, "Delete 1 memories for good?" in errors) == (
+        1,
+        "Nothing was deleted.\n",
+        True,
+    )
     assert run("forget", "--all", "--workspace")[1].startswith("Forgot 1 memories.")
     assert [memory.text for memory in memories.all([USER, os.getcwd()])] == ["Two."]
     assert run("forget", "--all", "--yes")[0] == 0
@@ -151,7 +168,10 @@ def test_an_editor_changes_a_memory(run, tmp_path, monkeypatch) -> None:
         (["add", "my password is hunter2"], "looks as if it held a secret"),
         (["add", "   "], "nothing to remember"),
         (["add", "x" * 2_000], "at most 500"),
-        (["add", "--user", "--workspace", "x"], "Argument --workspace: not allowed with argument --user."),
+        (
+            ["add", "--user", "--workspace", "x"],
+            "Argument --workspace: not allowed with argument --user.",
+        ),
         (["forget"], "Give numbers of memories, or --all."),
         (["forget", "1", "--all"], "Give numbers of memories, or --all."),
         (["forget", "x"], "invalid int value"),

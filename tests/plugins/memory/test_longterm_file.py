@@ -1,4 +1,6 @@
-"""The file of memories: several processes, what is forgotten, what is not ours, what is old or too much."""
+"""The file of memories: several processes, what is forgotten, what is not ours, what is old or too
+much.
+"""
 
 import os
 import sqlite3
@@ -43,7 +45,7 @@ def found(memories: Memories, text: str) -> list[str]:
     return [memory.text for memory, _ in memories.search(text, [HERE, USER])]
 
 
-# --- finding ----------------------------------------------------------------------------------------------------------
+# --- finding --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=[True, False], ids=["fts5", "no fts5"])
@@ -80,7 +82,9 @@ def test_what_fits_better_comes_first(either) -> None:
     add(either, "The grammar of the parser is in grammar.lark.")
     for number in range(20):
         add(either, f"The parser has a quirk of kind alpha{number}beta.")
-    assert found(either, "grammar of the parser")[0] == "The grammar of the parser is in grammar.lark."
+    assert (
+        found(either, "grammar of the parser")[0] == "The grammar of the parser is in grammar.lark."
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +104,7 @@ def test_a_common_word_does_not_make_it_slow_or_empty(memories) -> None:
     assert len(found(memories, "common")) == 30
 
 
-# --- one subject ------------------------------------------------------------------------------------------------------
+# --- one subject ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ def test_scopes_do_not_touch_each_other(memories) -> None:
     assert texts(memories) == ["Use tabs.", "Use no tabs."]
 
 
-# --- bounds and age ---------------------------------------------------------------------------------------------------
+# --- bounds and age -------------------------------------------------------------------------------
 
 
 def test_the_number_is_bounded_and_what_the_user_asked_for_stays_longest(path) -> None:
@@ -201,7 +205,7 @@ def test_the_past_of_a_memory_is_bounded(memories) -> None:
     ]
 
 
-# --- forgetting -------------------------------------------------------------------------------------------------------
+# --- forgetting -----------------------------------------------------------------------------------
 
 
 def everything(path) -> bytes:
@@ -259,7 +263,9 @@ def is_sound(path) -> bool:
     return True
 
 
-def test_a_memory_is_forgotten_together_with_what_it_replaced_by_its_own_number(memories, path) -> None:
+def test_a_memory_is_forgotten_together_with_what_it_replaced_by_its_own_number(
+    memories, path
+) -> None:
     """It goes once: the index would be damaged by a second time, and the file with it."""
     old, new = add(memories, "Python 3.11 is used"), add(memories, "Python 3.12 is used")
     add(memories, "Python is a snake")
@@ -277,7 +283,9 @@ def test_the_index_is_sound_after_what_is_old_and_what_it_replaced_went_at_once(
         add(memories, f"The version is {number}.", origin="run")
     now[0] = 201 * DAY
     add(memories, "Another version of the story")
-    assert [one.text for one in memories.all([HERE], replaced=True)] == ["Another version of the story"]
+    assert [one.text for one in memories.all([HERE], replaced=True)] == [
+        "Another version of the story"
+    ]
     assert found(memories, "version") == ["Another version of the story"]
     assert is_sound(path)
 
@@ -298,7 +306,7 @@ def test_without_full_text_search_forgetting_is_as_thorough(memories, path, monk
     assert found(memories, "weevil") == ["Zyzzyva is a weevil"]
 
 
-# --- the file ---------------------------------------------------------------------------------------------------------
+# --- the file -------------------------------------------------------------------------------------
 
 
 def test_nothing_is_made_by_looking(memories, path) -> None:
@@ -426,7 +434,9 @@ def test_a_full_disk_is_told_and_nothing_is_half_written(memories, path) -> None
 
 
 def test_many_processes_write_at_once(memories, path) -> None:
-    """From the first instant on, when there is no file: nothing is lost, and nothing is there twice."""
+    """From the first instant on, when there is no file: nothing is lost, and nothing is there
+    twice.
+    """
     code = """
         import sys
         from pathlib import Path
@@ -456,7 +466,9 @@ def test_many_processes_write_at_once(memories, path) -> None:
 def start(code: str, *arguments: object) -> "subprocess.Popen[str]":
     """Start Python on some code."""
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def run(code: str, *arguments: object) -> str:
@@ -466,7 +478,7 @@ def run(code: str, *arguments: object) -> str:
     return out
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,19 @@
-"""Thinned results: what stays of them, which are left whole, and how they come back from the log."""
+"""Thinned results: what stays of them, which are left whole, and how they come back from the
+log.
+"""
 
 import hilum_memory
-from hilum import AssistantMessage, Image, Output, Text, ToolCall, ToolMessage, ToolResult, UserMessage, tool
+from hilum import (
+    AssistantMessage,
+    Image,
+    Output,
+    Text,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+    tool,
+)
 from hilum.events import Trimmed
 from hilum.testing import ScriptedModel, open_bench, plugin, use
 from hilum_memory.plan import Planner
@@ -17,9 +29,13 @@ def dump(path: str = "") -> str:
 
 async def thinned(bench, *answers):
     model = ScriptedModel(
-        [*[use("dump", path=f"{n}.txt") for n in range(18)], *answers], window=100_000, max_output=1_000
+        [*[use("dump", path=f"{n}.txt") for n in range(18)], *answers],
+        window=100_000,
+        max_output=1_000,
     )
-    kit = await bench(hilum_memory, plugin("tools", dump), model=model, settings={"memory.recent_turns": 1})
+    kit = await bench(
+        hilum_memory, plugin("tools", dump), model=model, settings={"memory.recent_turns": 1}
+    )
     ended = await kit.run("Look.")
     assert ended.state == "completed"
     return kit
@@ -62,7 +78,9 @@ async def test_a_result_comes_back_with_its_images(bench):
         return Output("seen", images=(Image("image/png", b"png"),))
 
     kit = await bench(
-        hilum_memory, plugin("tools", shot), answers=[use("shot"), use("recall_result", id="call-1"), "done"]
+        hilum_memory,
+        plugin("tools", shot),
+        answers=[use("shot"), use("recall_result", id="call-1"), "done"],
     )
     await kit.run("x")
     back = kit.result("recall_result")
@@ -73,7 +91,10 @@ def conversation(*rounds):
     messages = [UserMessage((Text("Go."),))]
     for number, (path, size) in enumerate(rounds):
         call = ToolCall(f"c{number}", "read_file", f'{{"path": "{path}"}}')
-        messages += [AssistantMessage((call,)), ToolMessage((ToolResult(call.id, "read_file", (Text("x" * size),)),))]
+        messages += [
+            AssistantMessage((call,)),
+            ToolMessage((ToolResult(call.id, "read_file", (Text("x" * size),)),)),
+        ]
     return messages
 
 
@@ -84,7 +105,13 @@ def plan(messages, budget, **options):
 
 def test_what_the_last_turns_work_with_is_not_thinned():
     """A file that is being edited stays as it was read last; an older reading of it goes."""
-    rounds = [("src/app.py", 8_000), ("src/other.py", 8_000), ("src/app.py", 8_000), ("a", 10), ("src/app.py", 10)]
+    rounds = [
+        ("src/app.py", 8_000),
+        ("src/other.py", 8_000),
+        ("src/app.py", 8_000),
+        ("a", 10),
+        ("src/app.py", 10),
+    ]
     found = plan(conversation(*rounds), 4_000, recent=1)
     assert found.upto == 0
     assert set(found.thinned) == {"c0", "c1"}
@@ -111,7 +138,11 @@ def test_a_last_turn_that_is_too_big_by_itself_is_thinned_too():
 
 def test_old_images_are_thinned():
     image = ToolResult("c9", "shot", (Text("seen"), Image("image/png", b"x")))
-    messages = [UserMessage((Text("Go."),)), AssistantMessage((ToolCall("c9", "shot", "{}"),)), ToolMessage((image,))]
+    messages = [
+        UserMessage((Text("Go."),)),
+        AssistantMessage((ToolCall("c9", "shot", "{}"),)),
+        ToolMessage((image,)),
+    ]
     messages += conversation(("a.py", 4_000), ("b.py", 10))[1:]
     found = Planner(messages, [20, 20, 1_300, 20, 1_000, 20, 20], recent=1).plan(1_900, 300)
     assert found.thinned["c9"].startswith("seen\n[… 1 image left out")

@@ -1,4 +1,6 @@
-"""A thousand conversations that do not fit: each is made to fit, and stays one that every gateway takes."""
+"""A thousand conversations that do not fit: each is made to fit, and stays one that every gateway
+takes.
+"""
 
 import importlib.util
 from pathlib import Path
@@ -24,7 +26,10 @@ class Writer(ScriptedModel):
 
     def __init__(self, api):
         super().__init__()
-        self._wire, self._info = histories.wire(api), ModelInfo("scripted/model", WINDOW, OUTPUT, images=True)
+        self._wire, self._info = (
+            histories.wire(api),
+            ModelInfo("scripted/model", WINDOW, OUTPUT, images=True),
+        )
         self.asked = 0
 
     async def answer(self, request):
@@ -36,12 +41,17 @@ class Writer(ScriptedModel):
 
 @pytest.mark.parametrize("api", histories.WIRES)
 async def test_what_is_made_of_any_history_fits_and_is_valid(bench, api):
-    """250 per wire format, through the real loop: it fits, no call or result is alone, the last turn is as it was."""
+    """250 per wire format, through the real loop: it fits, no call or result is alone, the last
+    turn is as it was.
+    """
     model = Writer(api)
     kit = await bench(hilum_memory, model=model, patience=300)
     agent, trimmed, whole, small = kit.session.agents["main"], 0, 0, 0
     for seed in range(250):
-        agent.conversation, messages = Conversation(), histories.history(seed, repeated=seed % 10 == 0)
+        agent.conversation, messages = (
+            Conversation(),
+            histories.history(seed, repeated=seed % 10 == 0),
+        )
         agent.conversation.messages, seen = list(messages), len(kit.of(Trimmed))
         agent.pieces.clear()
         model.requests.clear()
@@ -56,7 +66,11 @@ async def test_what_is_made_of_any_history_fits_and_is_valid(bench, api):
         assert before <= (WINDOW - OUTPUT) * 0.8 + 60, seed
         assert sent.messages[-1].parts[0].text == f"Go on, {seed}."
         if trims:
-            last = max(i for i, message in enumerate(messages) if isinstance(message, AssistantMessage | UserMessage))
+            last = max(
+                i
+                for i, message in enumerate(messages)
+                if isinstance(message, AssistantMessage | UserMessage)
+            )
             if sum(map(_length, messages[last:])) < 2_000:
                 whole += list(sent.messages[last - len(messages) - 1 : -1]) == messages[last:]
                 small += 1
@@ -70,4 +84,6 @@ async def test_what_is_made_of_any_history_fits_and_is_valid(bench, api):
 
 def _length(message):
     results = message.results if isinstance(message, ToolMessage) else ()
-    return sum(len(result.text) for result in results) + sum(len(part.data) for r in results for part in r.parts[1:])
+    return sum(len(result.text) for result in results) + sum(
+        len(part.data) for r in results for part in r.parts[1:]
+    )

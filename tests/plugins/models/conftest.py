@@ -30,8 +30,8 @@ class Seen:
 class Reply:
     """What the server does about one request.
 
-    ``pieces`` are sent one by one, each as an HTTP chunk; ``die`` breaks the connection off after them, ``hold`` keeps it
-    open and silent.
+    ``pieces`` are sent one by one, each as an HTTP chunk; ``die`` breaks the connection off after
+    them, ``hold`` keeps it open and silent.
     """
 
     status: int = 200
@@ -90,8 +90,17 @@ class Server:
     async def _answer(self, stream: trio.SocketStream, path: str) -> bool:
         reply = self.by_path.get(path)
         if reply is None:
-            reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0] if self.replies else Reply(404)
-        lines = [f"HTTP/1.1 {reply.status} Whatever", *(f"{k}: {v}" for k, v in reply.headers.items())]
+            reply = (
+                self.replies.pop(0)
+                if len(self.replies) > 1
+                else self.replies[0]
+                if self.replies
+                else Reply(404)
+            )
+        lines = [
+            f"HTTP/1.1 {reply.status} Whatever",
+            *(f"{k}: {v}" for k, v in reply.headers.items()),
+        ]
         head = "\r\n".join([*lines, "transfer-encoding: chunked"]) + "\r\n\r\n"
         await stream.send_all(head.encode("latin-1"))
         for piece in reply.pieces:

@@ -1,4 +1,7 @@
-"""Servers that never come to an end: every wire format, through real connections; memory and time stay bounded."""
+"""Servers that never come to an end: every wire format, through real connections.
+
+Memory and time stay bounded.
+"""
 
 from __future__ import annotations
 
@@ -53,24 +56,49 @@ CONTENT: dict[str, tuple[bytes, bytes]] = {
     "chat text": (b"", chat({"content": LONG})),
     "chat reasoning": (b"", chat({"reasoning_content": LONG})),
     "chat arguments": (
-        chat({"tool_calls": [{"index": 0, "id": "call_123456789", "function": {"name": "f", "arguments": ""}}]}),
+        chat(
+            {
+                "tool_calls": [
+                    {"index": 0, "id": "call_123456789", "function": {"name": "f", "arguments": ""}}
+                ]
+            }
+        ),
         chat({"tool_calls": [{"index": 0, "function": {"arguments": LONG}}]}),
     ),
     "chat calls": (
         b"",
-        chat({"tool_calls": [{"id": "", "function": {"name": "f", "arguments": json.dumps({"a": LONG})}}]}),
+        chat(
+            {
+                "tool_calls": [
+                    {"id": "", "function": {"name": "f", "arguments": json.dumps({"a": LONG})}}
+                ]
+            }
+        ),
     ),
-    "responses text": (b"", event(type="response.output_text.delta", output_index=0, content_index=0, delta=LONG)),
+    "responses text": (
+        b"",
+        event(type="response.output_text.delta", output_index=0, content_index=0, delta=LONG),
+    ),
     "responses reasoning": (
         b"",
-        event(type="response.reasoning_summary_text.delta", output_index=0, summary_index=0, delta=LONG),
+        event(
+            type="response.reasoning_summary_text.delta",
+            output_index=0,
+            summary_index=0,
+            delta=LONG,
+        ),
     ),
     "responses arguments": (
         ITEM,
-        event(type="response.function_call_arguments.delta", output_index=0, item_id="i", delta=LONG),
+        event(
+            type="response.function_call_arguments.delta", output_index=0, item_id="i", delta=LONG
+        ),
     ),
     "anthropic text": (begun("text", text=""), more(type="text_delta", text=LONG)),
-    "anthropic reasoning": (begun("thinking", thinking=""), more(type="thinking_delta", thinking=LONG)),
+    "anthropic reasoning": (
+        begun("thinking", thinking=""),
+        more(type="thinking_delta", thinking=LONG),
+    ),
     "anthropic arguments": (
         begun("tool_use", id="toolu_123456", name="f", input={}),
         more(type="input_json_delta", partial_json=LONG),
@@ -84,14 +112,22 @@ CONTENT: dict[str, tuple[bytes, bytes]] = {
     "chat line": (b"data: ", b"x" * 2_000),
     "chat lines": (b"", b"data: " + b"x" * 2_000 + b"\n"),
     "chat nothing": (b"", event(choices=[{"index": 1, "delta": {"content": LONG}}])),
-    "chat details": (b"", chat({"reasoning_details": [{"type": "reasoning.encrypted", "index": 0, "data": LONG}]})),
-    "anthropic signature": (begun("thinking", thinking=""), more(type="signature_delta", signature=LONG)),
+    "chat details": (
+        b"",
+        chat({"reasoning_details": [{"type": "reasoning.encrypted", "index": 0, "data": LONG}]}),
+    ),
+    "anthropic signature": (
+        begun("thinking", thinking=""),
+        more(type="signature_delta", signature=LONG),
+    ),
     "chat document": (b'{"choices": "', b"x" * 2_000),
     "chat blanks": (b"", b" " * 2_000),
 }
 
 
-async def serve(nursery: trio.Nursery, pieces: Callable[[], Iterator[bytes]], pause: float = 0.0) -> str:
+async def serve(
+    nursery: trio.Nursery, pieces: Callable[[], Iterator[bytes]], pause: float = 0.0
+) -> str:
     """Serve a stream that ends only when the client goes; return the address."""
 
     async def handle(stream: trio.SocketStream) -> None:
@@ -119,10 +155,16 @@ async def ended(url: str, api: str, tmp_path: Any, **settings: Any) -> Any:
     transport = Transport()
     protocol = "text" if api == "text" else "native"
     api = "chat" if api == "text" else api
-    own = ModelsSettings(models={"test/m": ModelSettings(window=64_000, max_output=4_000, tool_protocol=protocol)})  # type: ignore[arg-type]
+    own = ModelsSettings(
+        models={"test/m": ModelSettings(window=64_000, max_output=4_000, tool_protocol=protocol)}
+    )  # type: ignore[arg-type]
     try:
-        async with open_bench(settings={"model": "test/m", **settings}, folder=tmp_path, patience=120) as kit:
-            kit.kernel.router.replace(HttpProvider("test", url + BASES[api], api, transport, settings=own))
+        async with open_bench(
+            settings={"model": "test/m", **settings}, folder=tmp_path, patience=120
+        ) as kit:
+            kit.kernel.router.replace(
+                HttpProvider("test", url + BASES[api], api, transport, settings=own)
+            )
             return kit, await kit.run("x")
     finally:
         await transport.aclose()
@@ -132,7 +174,9 @@ async def ended(url: str, api: str, tmp_path: Any, **settings: Any) -> Any:
 async def test_an_endless_stream_ends_in_bounded_memory(
     name: str, nursery: trio.Nursery, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever comes without an end is cut off, and the process does not grow by more than the bounds."""
+    """Whatever comes without an end is cut off, and the process does not grow by more than the
+    bounds.
+    """
     monkeypatch.setattr(gateway, "MAX_STREAM", 24 << 20)
     first, again = CONTENT[name]
     again = again * (1 + 60_000 // len(again))
@@ -160,7 +204,9 @@ SIGNS = {
 async def test_signs_of_life_do_not_outlive_the_limit_for_silence(
     name: str, nursery: trio.Nursery, tmp_path: Any
 ) -> None:
-    """Something comes all the time, and never any content: both attempts end, and the server is told to be silent."""
+    """Something comes all the time, and never any content: both attempts end, and the server is
+    told to be silent.
+    """
     pieces, stretch = SIGNS[name]
     url = await serve(nursery, lambda: chain(pieces, repeat(pieces[-1])), pause=0.02)
     kit, end = await ended(url, "anthropic" if name == "pings" else "chat", tmp_path, silence=0.4)
@@ -172,14 +218,19 @@ async def test_signs_of_life_do_not_outlive_the_limit_for_silence(
 
 
 GOOD = {
-    "chat": chat({"content": "caf\u00e9"}) + event(choices=[{"index": 0, "delta": {}, "finish_reason": "stop"}]),
-    "responses": event(type="response.output_text.delta", output_index=0, content_index=0, delta="caf\u00e9")
+    "chat": chat({"content": "caf\u00e9"})
+    + event(choices=[{"index": 0, "delta": {}, "finish_reason": "stop"}]),
+    "responses": event(
+        type="response.output_text.delta", output_index=0, content_index=0, delta="caf\u00e9"
+    )
     + event(type="response.completed", response={"status": "completed", "output": []}),
     "anthropic": begun("text", text="")
     + more(type="text_delta", text="caf\u00e9")
     + event(type="message_delta", delta={"stop_reason": "end_turn"})
     + event(type="message_stop"),
-    "gemini": event(candidates=[{"content": {"parts": [{"text": "caf\u00e9"}]}, "finishReason": "STOP"}]),
+    "gemini": event(
+        candidates=[{"content": {"parts": [{"text": "caf\u00e9"}]}, "finishReason": "STOP"}]
+    ),
 }
 
 

@@ -1,4 +1,6 @@
-"""Every way in which a provider can fail is told by kind, in its own words, with what to do, and without keys."""
+"""Every way in which a provider can fail is told by kind, in its own words, with what to do, and
+without keys.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,10 @@ REFUSALS: dict[str, tuple[int, bytes, str, str, str]] = {
 
 @pytest.mark.parametrize("name", REFUSALS)
 async def test_refusal_is_told(name: str, server: Any, transport: Transport) -> None:
-    """Status and body of each vendor's refusals become kind, message and hint; through a real connection."""
+    """Status and body of each vendor's refusals become kind, message and hint.
+
+    Through a real connection.
+    """
     status, body, kind, words, hint = REFUSALS[name]
     headers = {**JSON, "location": "https://elsewhere.example"} if name == "redirect" else JSON
     server.say(body, status=status, headers=headers)
@@ -140,7 +145,9 @@ async def test_wait_is_read_from_the_headers(
     headers: dict[str, str], low: float, high: float, server: Any, transport: Transport
 ) -> None:
     """How long to wait is told in seconds, whichever of its three forms the provider uses."""
-    if headers.get("retry-after") == "in a minute":  # a date, made now: the tests were collected long ago
+    if (
+        headers.get("retry-after") == "in a minute"
+    ):  # a date, made now: the tests were collected long ago
         headers = {"retry-after": formatdate(time.time() + 60, usegmt=True)}
     server.say(b"{}", status=429, headers={**JSON, **headers})
     error = await failure(provider(server.url, transport))
@@ -148,14 +155,19 @@ async def test_wait_is_read_from_the_headers(
     assert low <= error.retry_after <= high
 
 
-@pytest.mark.parametrize("headers", [{}, {"retry-after": "soon"}, {"retry-after": ""}, {"retry-after-ms": "x"}])
+@pytest.mark.parametrize(
+    "headers", [{}, {"retry-after": "soon"}, {"retry-after": ""}, {"retry-after-ms": "x"}]
+)
 def test_wait_that_cannot_be_read_is_none(headers: dict[str, str]) -> None:
     """Nonsense is no number."""
     assert retry_after(headers) is None
 
 
 async def test_refused_connection_is_told(free_port: int, transport: Transport) -> None:
-    """Nobody listening is a failure to connect; on this machine the server may just not be running."""
+    """Nobody listening is a failure to connect.
+
+    On this machine the server may just not be running.
+    """
     error = await failure(provider(f"http://127.0.0.1:{free_port}", transport))
     assert error.kind == "connect"
     assert f"127.0.0.1:{free_port}" in error.message
@@ -163,21 +175,29 @@ async def test_refused_connection_is_told(free_port: int, transport: Transport) 
 
 
 async def test_unknown_host_is_told(transport: Transport) -> None:
-    """A name that does not resolve is a failure to connect, without the user's name and password in the address."""
+    """A name that does not resolve is a failure to connect, without the user's name and password in
+    the address.
+    """
     error = await failure(provider("http://user:hunter2@nowhere.invalid", transport))
     assert error.kind == "connect"
     assert "hunter2" not in f"{error!r}{error.message}{error.hint}"
 
 
-@pytest.mark.parametrize("url", ["http://", "nonsense", "ftp://host", "http://[::", "http://host:99999"])
+@pytest.mark.parametrize(
+    "url", ["http://", "nonsense", "ftp://host", "http://[::", "http://host:99999"]
+)
 async def test_senseless_address_is_told(url: str, transport: Transport) -> None:
     """A base URL that is none is a mistake of the user, never a traceback."""
     error = await failure(provider(url, transport))
     assert error.kind in ("request", "connect")
 
 
-@pytest.mark.parametrize("bad", ["schlüssel-1234", "sk-abcdefghijk\nx-evil: 1", "sk-abcdefghijk\x00"])
-async def test_key_that_no_header_can_hold_is_told(bad: str, server: Any, transport: Transport) -> None:
+@pytest.mark.parametrize(
+    "bad", ["schlüssel-1234", "sk-abcdefghijk\nx-evil: 1", "sk-abcdefghijk\x00"]
+)
+async def test_key_that_no_header_can_hold_is_told(
+    bad: str, server: Any, transport: Transport
+) -> None:
     """A key with letters that HTTP does not allow is an error that does not show it."""
     error = await failure(provider(server.url, transport, key=bad))
     assert error.kind == "request"
@@ -195,7 +215,9 @@ async def test_html_instead_of_a_stream_is_told(server: Any, transport: Transpor
 
 
 @pytest.mark.parametrize("body", [b"", b"just text", b"data: [DONE]\n\n"])
-async def test_stream_without_an_answer_is_broken(body: bytes, server: Any, transport: Transport) -> None:
+async def test_stream_without_an_answer_is_broken(
+    body: bytes, server: Any, transport: Transport
+) -> None:
     """A stream that holds nothing is no answer."""
     server.say(body)
     assert (await failure(provider(server.url, transport))).kind == "broken"
@@ -233,7 +255,8 @@ def test_long_refusals_are_shortened() -> None:
     ],
 )
 @pytest.mark.parametrize(
-    "make", [lambda text: refusal(400, {}, text.encode(), WHO), lambda text: reported(text, "", WHO)]
+    "make",
+    [lambda text: refusal(400, {}, text.encode(), WHO), lambda text: reported(text, "", WHO)],
 )
 def test_quoted_keys_are_removed(leak: str, make: Callable[[str], ModelError]) -> None:
     """Whatever looks like a key, whole or masked, does not reach a message or a log."""
@@ -249,7 +272,9 @@ async def test_keys_are_in_no_representation(server: Any, transport: Transport) 
     assert KEY not in repr(made.model("gpt-5"))
 
 
-async def test_keys_are_in_no_log(server: Any, transport: Transport, caplog: pytest.LogCaptureFixture) -> None:
+async def test_keys_are_in_no_log(
+    server: Any, transport: Transport, caplog: pytest.LogCaptureFixture
+) -> None:
     """Even with everything logged, by all libraries below, no key is written."""
     caplog.set_level(logging.DEBUG)
     server.say(b"", status=500, headers=JSON)
@@ -261,17 +286,27 @@ async def test_keys_are_in_no_log(server: Any, transport: Transport, caplog: pyt
 async def test_proxy_is_used_for_others_and_not_for_this_machine(
     server: Any, transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The environment's proxy gets requests to other hosts; a server on this machine is asked directly."""
+    """The environment's proxy gets requests to other hosts.
+
+    A server on this machine is asked directly.
+    """
     monkeypatch.setenv("HTTP_PROXY", server.url)
     monkeypatch.delenv("NO_PROXY", raising=False)
     server.say(b"", status=500, headers=JSON)
     await failure(provider("http://models.invalid", transport))
     await failure(provider(server.url, transport))
-    assert [seen.path for seen in server.seen] == ["http://models.invalid/v1/chat/completions", "/v1/chat/completions"]
+    assert [seen.path for seen in server.seen] == [
+        "http://models.invalid/v1/chat/completions",
+        "/v1/chat/completions",
+    ]
 
 
-async def test_proxy_that_cannot_be_used_is_told(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kind of proxy for which a library is missing is a mistake that is named, never a traceback."""
+async def test_proxy_that_cannot_be_used_is_told(
+    transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kind of proxy for which a library is missing is a mistake that is named, never a
+    traceback.
+    """
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     monkeypatch.delenv("NO_PROXY", raising=False)
     error = await failure(provider("http://models.invalid", transport))
@@ -287,7 +322,10 @@ async def test_compressed_refusal_is_read(server: Any, transport: Transport) -> 
 
 async def test_damaged_compression_is_a_broken_stream(server: Any, transport: Transport) -> None:
     """Bytes that do not decompress are told as such."""
-    server.say(b"data: nonsense\n\n", headers={"content-type": "text/event-stream", "content-encoding": "gzip"})
+    server.say(
+        b"data: nonsense\n\n",
+        headers={"content-type": "text/event-stream", "content-encoding": "gzip"},
+    )
     assert (await failure(provider(server.url, transport))).kind == "broken"
 
 

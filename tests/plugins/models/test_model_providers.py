@@ -1,4 +1,7 @@
-"""Providers come from a table, the environment and the user's settings; they find out what can be used."""
+"""Providers come from a table, the environment and the user's settings.
+
+They find out what can be used.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ KEYS = {key: f"key-of-{row.name}" for row in TABLE for key in row.keys[:1]}
 EMPTY = ModelsSettings()
 
 
-def make(transport: Transport, settings: ModelsSettings = EMPTY, **environ: str) -> dict[str, HttpProvider]:
+def make(
+    transport: Transport, settings: ModelsSettings = EMPTY, **environ: str
+) -> dict[str, HttpProvider]:
     return {p.name: p for p in providers(settings, environ, transport)}
 
 
@@ -47,14 +52,20 @@ async def test_table_names_the_known_providers(transport: Transport) -> None:
     ("environ", "api", "url"),
     [
         ({}, "responses", "https://api.openai.com/v1/responses"),
-        ({"OPENAI_BASE_URL": "https://api.openai.com/v1/"}, "responses", "https://api.openai.com/v1/responses"),
+        (
+            {"OPENAI_BASE_URL": "https://api.openai.com/v1/"},
+            "responses",
+            "https://api.openai.com/v1/responses",
+        ),
         ({"OPENAI_BASE_URL": "http://gpu:8000/v1"}, "chat", "http://gpu:8000/v1/chat/completions"),
     ],
 )
 async def test_openai_speaks_responses_at_home_and_chat_elsewhere(
     environ: dict[str, str], api: str, url: str, transport: Transport
 ) -> None:
-    """A base URL that is not OpenAI's own means a compatible server, which speaks the older format."""
+    """A base URL that is not OpenAI's own means a compatible server, which speaks the older
+    format.
+    """
     model = make(transport, OPENAI_API_KEY="k", **environ)["openai"].model("gpt-5")
     assert model.wire.key.startswith(f"{api}:")
     assert model.url == url
@@ -64,9 +75,16 @@ async def test_addresses_of_the_other_formats(transport: Transport) -> None:
     """Base URLs are taken with or without the version, as each vendor's own tools take them."""
     made = make(transport, **KEYS)
     assert made["anthropic"].model("c").url == "https://api.anthropic.com/v1/messages"
-    gemini = "https://generativelanguage.googleapis.com/v1beta/models/g:streamGenerateContent?alt=sse"
+    gemini = (
+        "https://generativelanguage.googleapis.com/v1beta/models/g:streamGenerateContent?alt=sse"
+    )
     assert made["gemini"].model("g").url == gemini
-    made = make(transport, ANTHROPIC_BASE_URL="http://p/v1/", GOOGLE_GEMINI_BASE_URL="http://q", GOOGLE_API_KEY="k")
+    made = make(
+        transport,
+        ANTHROPIC_BASE_URL="http://p/v1/",
+        GOOGLE_GEMINI_BASE_URL="http://q",
+        GOOGLE_API_KEY="k",
+    )
     assert made["anthropic"].model("c").url == "http://p/v1/messages"
     assert made["gemini"].model("g").url == "http://q/v1beta/models/g:streamGenerateContent?alt=sse"
     assert made["gemini"].key == "k"
@@ -94,11 +112,17 @@ def test_ollama_host_is_understood(host: str, url: str) -> None:
 
 async def test_missing_key_is_an_error_that_names_it(transport: Transport) -> None:
     """Asking for a model that cannot be used says which variable to set."""
-    for name, key in [("openai", "OPENAI_API_KEY"), ("anthropic", "ANTHROPIC_API_KEY"), ("gemini", "GEMINI_API_KEY")]:
+    for name, key in [
+        ("openai", "OPENAI_API_KEY"),
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("gemini", "GEMINI_API_KEY"),
+    ]:
         with pytest.raises(UsageError, match="no key") as caught:
             make(transport)[name].model("x")
         assert key in caught.value.hint
-    own = ModelsSettings(providers={"company": ProviderSettings(base_url="http://x/v1", key_env="COMPANY_KEY")})
+    own = ModelsSettings(
+        providers={"company": ProviderSettings(base_url="http://x/v1", key_env="COMPANY_KEY")}
+    )
     with pytest.raises(UsageError, match="no key") as caught:
         make(transport, own)["company"].model("x")
     assert "COMPANY_KEY" in caught.value.hint
@@ -110,8 +134,12 @@ async def test_settings_change_providers_and_add_new_ones(transport: Transport) 
     """The user's own providers stand beside the known ones, which can be changed in any part."""
     settings = ModelsSettings(
         providers={
-            "company": ProviderSettings(base_url="https://llm.example/v1/", key_env="COMPANY_KEY", default="big"),
-            "claude": ProviderSettings(base_url="https://p.example", api="anthropic", headers={"X-Team": "a"}),
+            "company": ProviderSettings(
+                base_url="https://llm.example/v1/", key_env="COMPANY_KEY", default="big"
+            ),
+            "claude": ProviderSettings(
+                base_url="https://p.example", api="anthropic", headers={"X-Team": "a"}
+            ),
             "openai": ProviderSettings(api="chat", key_env="OTHER_KEY"),
         }
     )
@@ -127,7 +155,11 @@ async def test_settings_change_providers_and_add_new_ones(transport: Transport) 
 async def test_catalogue_and_settings_describe_a_model(transport: Transport) -> None:
     """Window, longest answer and price come from the catalogue, and the user's settings win."""
     own = ModelSettings(
-        window=50_000, max_output=1_000, price=PriceSettings(input=1, output=2), images=False, effort="low"
+        window=50_000,
+        max_output=1_000,
+        price=PriceSettings(input=1, output=2),
+        images=False,
+        effort="low",
     )
     made = make(transport, ModelsSettings(models={"anthropic/claude-sonnet-4-6": own}), **KEYS)
     known = made["anthropic"].model("claude-opus-4-6").info
@@ -139,7 +171,11 @@ async def test_catalogue_and_settings_describe_a_model(transport: Transport) -> 
     assert (head["max_tokens"], head["output_config"]) == (1_000, {"effort": "low"})
     assert made["ollama"].model("qwen3:8b").info.window == catalog.LOCAL_WINDOW
     assert made["ollama"].model("qwen3:8b").info.price is None
-    small = make(transport, ModelsSettings(models={"vllm/x": ModelSettings(window=8_192)}))["vllm"].model("x").info
+    small = (
+        make(transport, ModelsSettings(models={"vllm/x": ModelSettings(window=8_192)}))["vllm"]
+        .model("x")
+        .info
+    )
     assert small.max_output <= small.window // 2
 
 
@@ -171,7 +207,7 @@ def test_models_without_tools_are_known(name: str, tools: bool) -> None:
     assert catalog.known(name).tools is tools
 
 
-# --- what can be used right now --------------------------------------------------------------------------------------
+# --- what can be used right now -------------------------------------------------------------------
 
 
 async def test_suggests_a_model_where_there_is_a_key(transport: Transport) -> None:
@@ -183,12 +219,22 @@ async def test_suggests_a_model_where_there_is_a_key(transport: Transport) -> No
             assert await bare[row.name].suggest() is None
 
 
-async def test_local_servers_that_are_not_there_cost_next_to_nothing(free_port: int, transport: Transport) -> None:
+async def test_local_servers_that_are_not_there_cost_next_to_nothing(
+    free_port: int, transport: Transport
+) -> None:
     """A closed port is known at once, and no HTTP library is loaded for it."""
     url = f"http://127.0.0.1:{free_port}"
-    names = {"OLLAMA_HOST": url, "VLLM_BASE_URL": url, "LLAMACPP_BASE_URL": url, "LMSTUDIO_BASE_URL": url}
+    names = {
+        "OLLAMA_HOST": url,
+        "VLLM_BASE_URL": url,
+        "LLAMACPP_BASE_URL": url,
+        "LMSTUDIO_BASE_URL": url,
+    }
     made = make(transport, **names)
-    local = [msgspec.structs.replace(made[name], given=False) for name in ("ollama", "vllm", "llamacpp", "lmstudio")]
+    local = [
+        msgspec.structs.replace(made[name], given=False)
+        for name in ("ollama", "vllm", "llamacpp", "lmstudio")
+    ]
     assert [await provider.suggest() for provider in local] == [None] * 4
     assert await made["ollama"].names() == []
 
@@ -196,18 +242,32 @@ async def test_local_servers_that_are_not_there_cost_next_to_nothing(free_port: 
 async def test_server_that_does_not_answer_is_left_after_a_moment(
     server: Any, transport: Transport, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """A port on which somebody listens and says nothing delays the start by at most a third of a second."""
+    """A port on which somebody listens and says nothing delays the start by at most a third of a
+    second.
+    """
     server.say(hold=True)
     began = trio.current_time()
-    provider = msgspec.structs.replace(make(transport, VLLM_BASE_URL=f"{server.url}/v1")["vllm"], given=False)
+    provider = msgspec.structs.replace(
+        make(transport, VLLM_BASE_URL=f"{server.url}/v1")["vllm"], given=False
+    )
     assert await provider.suggest() is None
     assert trio.current_time() - began < 0.4
 
 
 @pytest.mark.parametrize(
-    "reply", [b"<html>my web app</html>", b'{"data":[1]}', b'{"hello":"world"}', b"[]", b"", b'{"data":{"id":"x"}}']
+    "reply",
+    [
+        b"<html>my web app</html>",
+        b'{"data":[1]}',
+        b'{"hello":"world"}',
+        b"[]",
+        b"",
+        b'{"data":{"id":"x"}}',
+    ],
 )
-async def test_other_servers_on_the_port_are_no_models(reply: bytes, server: Any, transport: Transport) -> None:
+async def test_other_servers_on_the_port_are_no_models(
+    reply: bytes, server: Any, transport: Transport
+) -> None:
     """A web server under development on port 8000 is not taken for a model."""
     server.say(reply, headers=JSON)
     provider = make(transport, VLLM_BASE_URL=f"{server.url}/v1")["vllm"]
@@ -216,8 +276,13 @@ async def test_other_servers_on_the_port_are_no_models(reply: bytes, server: Any
         await provider.suggest()
 
 
-async def test_ollama_is_found_and_asked_what_its_models_can_do(server: Any, transport: Transport) -> None:
-    """The first model listed is suggested, embeddings are not; capabilities decide how tools are called."""
+async def test_ollama_is_found_and_asked_what_its_models_can_do(
+    server: Any, transport: Transport
+) -> None:
+    """The first model listed is suggested, embeddings are not.
+
+    Capabilities decide how tools are called.
+    """
     models = [{"id": "nomic-embed-text:latest"}, {"id": "mystery:7b"}, {"id": "llava:7b"}]
     listing = msgspec.json.encode({"object": "list", "data": models})
     show = msgspec.json.encode({"capabilities": ["completion", "vision"], "details": {}})
@@ -232,8 +297,13 @@ async def test_ollama_is_found_and_asked_what_its_models_can_do(server: Any, tra
     assert model.info.images is True
 
 
-async def test_names_come_from_the_server_the_default_first(server: Any, transport: Transport) -> None:
-    """Gemini's and Anthropic's lists are read like OpenAI's; a server that fails leaves the default."""
+async def test_names_come_from_the_server_the_default_first(
+    server: Any, transport: Transport
+) -> None:
+    """Gemini's and Anthropic's lists are read like OpenAI's.
+
+    A server that fails leaves the default.
+    """
     gemini = b'{"models":[{"name":"models/gemini-x"},{"name":"models/text-embedding-004"}]}'
     anthropic = b'{"data":[{"type":"model","id":"claude-x","display_name":"X"}],"has_more":false}'
     settings = ModelsSettings(
@@ -259,13 +329,15 @@ async def test_compatible_server_is_asked_for_its_model(server: Any, transport: 
     assert await made.suggest() == "served-model"
 
 
-# --- in a kernel -----------------------------------------------------------------------------------------------------
+# --- in a kernel ----------------------------------------------------------------------------------
 
 
 async def test_kernel_gets_models_from_the_plugin(
     server: Any, stream_of: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The plugin gives a kernel its providers, a model answers, and closing the kernel closes the connections."""
+    """The plugin gives a kernel its providers, a model answers, and closing the kernel closes the
+    connections.
+    """
     import hilum_models
     from hilum import open_kernel
 
@@ -298,7 +370,9 @@ def test_import_is_cheap() -> None:
         "import trio\n"
         "print(sorted((heavy - {'ssl'}) & set(sys.modules)))\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert ran.stdout.strip() == "[]"
 
 

@@ -38,7 +38,11 @@ MODELS = {
     "gemini": "gemini/gemini-3-pro",
 }
 PNG = Image("image/png", b"\x89PNG\r\n\x1a\n", "user")
-LAYERS = (Layer(0, "meta", "You are hilum. Grüße."), Layer(10, "empty", ""), Layer(40, "rules", "Be kind."))
+LAYERS = (
+    Layer(0, "meta", "You are hilum. Grüße."),
+    Layer(10, "empty", ""),
+    Layer(40, "rules", "Be kind."),
+)
 TOOLS = (
     ToolSpec(
         "read_file",
@@ -55,7 +59,8 @@ TOOLS = (
 OWN = {
     "chat": Thinking("hm", {"field": "reasoning_content"}),
     "responses": Thinking(
-        "hm", {"item": {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAA=="}}
+        "hm",
+        {"item": {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAA=="}},
     ),
     "anthropic": Thinking("hm", {"signature": "c2ln"}),
     "gemini": Thinking("", {"thoughtSignature": "c2ln"}),
@@ -81,7 +86,12 @@ def conversation(format: str, thinking: bool = True) -> list[Message]:
         ToolMessage(
             (
                 result("call_0123456789abc", Text("1 | x", "tool:read_file"), PNG),
-                result("functions.list_directory:1", Text("not found"), code="E_FILE_NOT_FOUND", name="list_directory"),
+                result(
+                    "functions.list_directory:1",
+                    Text("not found"),
+                    code="E_FILE_NOT_FOUND",
+                    name="list_directory",
+                ),
             )
         ),
         NoteMessage("Check the rules.</note>"),
@@ -93,7 +103,9 @@ def conversation(format: str, thinking: bool = True) -> list[Message]:
     ]
 
 
-def encoded(wire: Wire, messages: list[Message], layers: Any = LAYERS, tools: Any = TOOLS) -> dict[str, Any]:
+def encoded(
+    wire: Wire, messages: list[Message], layers: Any = LAYERS, tools: Any = TOOLS
+) -> dict[str, Any]:
     body = wire.body(wire.head(layers, tools), [wire.message(message) for message in messages])
     value = msgspec.json.decode(body)
     assert isinstance(value, dict)
@@ -104,11 +116,13 @@ def wire_of(format: str, **rest: Any) -> Wire:
     return wire_for(format, MODELS[format], **rest)
 
 
-# --- the SDKs' types as judges ---------------------------------------------------------------------------------------
+# --- the SDKs' types as judges --------------------------------------------------------------------
 
 
 def strict(package: str) -> None:
-    """Make all TypedDicts of an SDK's types refuse unknown keys, and their iterables be checked at once."""
+    """Make all TypedDicts of an SDK's types refuse unknown keys, and their iterables be checked at
+    once.
+    """
     root = importlib.import_module(package)
     for found in pkgutil.walk_packages(root.__path__, f"{package}."):
         if ".beta" in found.name:
@@ -116,7 +130,9 @@ def strict(package: str) -> None:
         module = importlib.import_module(found.name)
         module.__dict__["Iterable"] = list
         for value in vars(module).values():
-            if (isinstance(value, type) and typing.is_typeddict(value)) or hasattr(value, "__total__"):
+            if (isinstance(value, type) and typing.is_typeddict(value)) or hasattr(
+                value, "__total__"
+            ):
                 old = getattr(value, "__pydantic_config__", {})
                 value.__pydantic_config__ = {**old, "extra": "forbid"}  # type: ignore[union-attr]
 
@@ -178,10 +194,20 @@ def judges() -> dict[str, Any]:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_judges_are_strict(format: str, judges: dict[str, Any]) -> None:
-    """The judges do refuse what is wrong deep inside; otherwise the other tests would prove nothing."""
+    """The judges do refuse what is wrong deep inside.
+
+    Otherwise the other tests would prove nothing.
+    """
     value = encoded(wire_of(format), conversation(format, thinking=False))
-    messages = value["messages" if "messages" in value else "input" if "input" in value else "contents"]
-    part = next(p for m in messages for p in (m.get("content") or m.get("parts") or ()) if isinstance(p, dict))
+    messages = value[
+        "messages" if "messages" in value else "input" if "input" in value else "contents"
+    ]
+    part = next(
+        p
+        for m in messages
+        for p in (m.get("content") or m.get("parts") or ())
+        if isinstance(p, dict)
+    )
     part["nonsense"] = 1
     with pytest.raises(ValueError):
         judges[format](value)
@@ -190,7 +216,9 @@ def test_judges_are_strict(format: str, judges: dict[str, Any]) -> None:
 @pytest.mark.parametrize("effort", ["", "high"])
 @pytest.mark.parametrize("format", FORMATS)
 def test_request_is_what_the_sdk_accepts(format: str, effort: str, judges: dict[str, Any]) -> None:
-    """A conversation with images, parallel calls, errors, notes, and broken arguments passes the vendor's own types."""
+    """A conversation with images, parallel calls, errors, notes, and broken arguments passes the
+    vendor's own types.
+    """
     # A reasoning field of other vendors is no part of OpenAI's own types.
     messages = conversation(format, thinking=format != "chat")
     judges[format](encoded(wire_of(format, effort=effort, max_output=1000), messages))
@@ -199,7 +227,9 @@ def test_request_is_what_the_sdk_accepts(format: str, effort: str, judges: dict[
 
 
 @pytest.mark.parametrize("stream", ["chat_openai", "chat_parallel", "chat_length", "chat_refusal"])
-def test_recorded_chat_has_the_real_shape(stream: str, stream_of: Any, judges: dict[str, Any]) -> None:
+def test_recorded_chat_has_the_real_shape(
+    stream: str, stream_of: Any, judges: dict[str, Any]
+) -> None:
     """The streams the tests read are of the shape OpenAI's SDK expects."""
     from openai.types.chat import ChatCompletionChunk
 
@@ -210,7 +240,9 @@ def test_recorded_chat_has_the_real_shape(stream: str, stream_of: Any, judges: d
 @pytest.mark.parametrize(
     "stream", ["responses_reasoning", "responses_incomplete", "responses_failed", "responses_error"]
 )
-def test_recorded_responses_have_the_real_shape(stream: str, stream_of: Any, judges: dict[str, Any]) -> None:
+def test_recorded_responses_have_the_real_shape(
+    stream: str, stream_of: Any, judges: dict[str, Any]
+) -> None:
     """The streams the tests read are of the shape OpenAI's SDK expects."""
     import pydantic
     from openai.types.responses import ResponseStreamEvent
@@ -221,7 +253,9 @@ def test_recorded_responses_have_the_real_shape(stream: str, stream_of: Any, jud
 
 
 @pytest.mark.parametrize("stream", ["anthropic_thinking", "anthropic_length"])
-def test_recorded_messages_have_the_real_shape(stream: str, stream_of: Any, judges: dict[str, Any]) -> None:
+def test_recorded_messages_have_the_real_shape(
+    stream: str, stream_of: Any, judges: dict[str, Any]
+) -> None:
     """The streams the tests read are of the shape Anthropic's SDK expects."""
     import pydantic
     from anthropic.types import RawMessageStreamEvent
@@ -232,8 +266,12 @@ def test_recorded_messages_have_the_real_shape(stream: str, stream_of: Any, judg
             adapter.validate_python(data)
 
 
-@pytest.mark.parametrize("stream", ["gemini_calls", "gemini_signed_text", "gemini_length", "gemini_malformed"])
-def test_recorded_contents_have_the_real_shape(stream: str, stream_of: Any, judges: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "stream", ["gemini_calls", "gemini_signed_text", "gemini_length", "gemini_malformed"]
+)
+def test_recorded_contents_have_the_real_shape(
+    stream: str, stream_of: Any, judges: dict[str, Any]
+) -> None:
     """The streams the tests read are of the shape Google's SDK expects."""
     from google.genai import types
 
@@ -246,13 +284,15 @@ def events(stream: bytes) -> list[Any]:
     return [msgspec.json.decode(line[6:]) for line in lines if line.startswith(b"data: {")]
 
 
-# --- bytes -----------------------------------------------------------------------------------------------------------
+# --- bytes ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", ["native", "text"])
 @pytest.mark.parametrize("format", FORMATS)
 def test_longer_conversation_begins_with_the_same_bytes(format: str, protocol: str) -> None:
-    """The body of each turn, but for its closing brackets, is the beginning of the next turn's body."""
+    """The body of each turn, but for its closing brackets, is the beginning of the next turn's
+    body.
+    """
     wire = wire_of(format, tool_protocol=protocol)
     head = wire.head(LAYERS, TOOLS)
     assert head == wire_of(format, tool_protocol=protocol).head(LAYERS, TOOLS)
@@ -281,7 +321,10 @@ def test_body_without_messages_is_valid(format: str, layers: Any) -> None:
 
 
 def test_keys_tell_encodings_apart() -> None:
-    """Two wires that encode differently keep their pieces under different names; the same wire under the same."""
+    """Two wires that encode differently keep their pieces under different names.
+
+    The same wire under the same.
+    """
     wires = [
         wire_for("chat", "openai/a"),
         wire_for("chat", "openai/b"),
@@ -299,13 +342,22 @@ def test_keys_tell_encodings_apart() -> None:
 def test_result_data_is_never_sent(format: str) -> None:
     """What results hold for faces does not reach a model."""
     wire = wire_of(format)
-    assert b"for faces only" not in b"".join(wire.message(message) for message in conversation(format))
+    assert b"for faces only" not in b"".join(
+        wire.message(message) for message in conversation(format)
+    )
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_reasoning_goes_only_to_the_model_that_wrote_it(format: str) -> None:
-    """Signatures and encrypted reasoning are sent back unchanged to their author and to nobody else."""
-    marks = {"chat": "reasoning_content", "responses": "gAAA==", "anthropic": "c2ln", "gemini": "c2ln"}
+    """Signatures and encrypted reasoning are sent back unchanged to their author and to nobody
+    else.
+    """
+    marks = {
+        "chat": "reasoning_content",
+        "responses": "gAAA==",
+        "anthropic": "c2ln",
+        "gemini": "c2ln",
+    }
     message = AssistantMessage((OWN[format], Text("ok", "model")), MODELS[format])
     other = msgspec.structs.replace(message, model="other/model")
     assert marks[format] in wire_of(format).message(message).decode()
@@ -313,24 +365,40 @@ def test_reasoning_goes_only_to_the_model_that_wrote_it(format: str) -> None:
 
 
 def test_user_options_are_laid_over_the_request() -> None:
-    """Further fields of the request can be set, tables are merged, and an empty text takes a field away."""
-    options = {"temperature": 0, "thinking": {"type": "disabled"}, "cache_control": "", "metadata": {"user_id": "u"}}
+    """Further fields of the request can be set, tables are merged, and an empty text takes a field
+    away.
+    """
+    options = {
+        "temperature": 0,
+        "thinking": {"type": "disabled"},
+        "cache_control": "",
+        "metadata": {"user_id": "u"},
+    }
     value = encoded(wire_of("anthropic", options=options), [])
     assert value["temperature"] == 0
     assert value["thinking"] == {"type": "disabled"}
     assert "cache_control" not in value
     merged = encoded(wire_of("gemini", options={"generationConfig": {"temperature": 0}}), [])
-    assert merged["generationConfig"] == {"thinkingConfig": {"includeThoughts": True}, "temperature": 0}
+    assert merged["generationConfig"] == {
+        "thinkingConfig": {"includeThoughts": True},
+        "temperature": 0,
+    }
 
 
-# --- what each vendor is particular about ----------------------------------------------------------------------------
+# --- what each vendor is particular about ---------------------------------------------------------
 
 
 def test_anthropic_has_cache_marks_and_one_message_of_results() -> None:
-    """The request marks its own end, the system prompt marks its; results of one round stand in one user message."""
+    """The request marks its own end, the system prompt marks its.
+
+    Results of one round stand in one user message.
+    """
     value = encoded(wire_of("anthropic"), conversation("anthropic"))
     assert value["cache_control"] == {"type": "ephemeral"}
-    assert [block.get("cache_control") for block in value["system"]] == [None, {"type": "ephemeral"}]
+    assert [block.get("cache_control") for block in value["system"]] == [
+        None,
+        {"type": "ephemeral"},
+    ]
     results = value["messages"][3]
     assert results["role"] == "user"
     assert [block["type"] for block in results["content"]] == ["tool_result", "tool_result"]
@@ -349,15 +417,23 @@ def test_note_is_tagged_and_cannot_be_ended_from_inside() -> None:
 
 
 def test_chat_results_are_messages_of_their_own_with_images_after_them() -> None:
-    """Each result is a tool message; images, which those cannot hold, follow in a user's message."""
+    """Each result is a tool message.
+
+    Images, which those cannot hold, follow in a user's message.
+    """
     value = encoded(wire_of("chat"), conversation("chat"))
     roles = [message["role"] for message in value["messages"]]
     assert roles[:8] == ["system", "user", "user", "assistant", "tool", "tool", "user", "user"]
-    assert value["messages"][6]["content"][1]["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+    assert value["messages"][6]["content"][1]["image_url"]["url"].startswith(
+        "data:image/png;base64,iVBOR"
+    )
 
 
 def test_broken_arguments_are_sent_back_as_json() -> None:
-    """Arguments that were no JSON go back wrapped, since servers refuse the raw text; good ones go back as written."""
+    """Arguments that were no JSON go back wrapped, since servers refuse the raw text.
+
+    Good ones go back as written.
+    """
     value = encoded(wire_of("chat"), conversation("chat"))
     calls = [call for message in value["messages"] for call in message.get("tool_calls", ())]
     assert [call["function"]["arguments"] for call in calls] == [
@@ -371,14 +447,19 @@ def test_mistral_gets_ids_it_accepts() -> None:
     """Mistral takes nine letters and digits; calls and results still belong together."""
     value = encoded(wire_for("chat", "mistral/devstral"), conversation("chat"))
     asked = [call["id"] for message in value["messages"] for call in message.get("tool_calls", ())]
-    answered = [message["tool_call_id"] for message in value["messages"] if message["role"] == "tool"]
+    answered = [
+        message["tool_call_id"] for message in value["messages"] if message["role"] == "tool"
+    ]
     assert asked == answered
     assert all(len(given) == 9 and given.isalnum() for given in asked)
 
 
 @pytest.mark.parametrize("name", ["mistral/devstral-latest", "vllm/mistralai/Devstral-Small"])
 def test_mistral_gets_no_user_right_after_a_tool(name: str) -> None:
-    """Between a tool and a user the model says a word; the beginning of the body still never changes."""
+    """Between a tool and a user the model says a word.
+
+    The beginning of the body still never changes.
+    """
     wire = wire_for("chat", name)
     messages = conversation("chat")
     messages.insert(7, NoteMessage("careful"))
@@ -396,16 +477,24 @@ def test_mistral_gets_no_user_right_after_a_tool(name: str) -> None:
 
 def test_deepseek_gets_reasoning_with_every_call() -> None:
     """DeepSeek refuses calls without their reasoning, even where there was none."""
-    message = AssistantMessage((ToolCall("call_0123456789", "read_file", "{}"),), "other/model", "calls")
+    message = AssistantMessage(
+        (ToolCall("call_0123456789", "read_file", "{}"),), "other/model", "calls"
+    )
     value = msgspec.json.decode(wire_for("chat", "deepseek/deepseek-v4-pro").message(message))
     assert value["reasoning_content"] == ""
-    own = msgspec.structs.replace(message, parts=(OWN["chat"], *message.parts), model="deepseek/deepseek-v4-pro")
-    assert msgspec.json.decode(wire_for("chat", own.model).message(own))["reasoning_content"] == "hm"
+    own = msgspec.structs.replace(
+        message, parts=(OWN["chat"], *message.parts), model="deepseek/deepseek-v4-pro"
+    )
+    assert (
+        msgspec.json.decode(wire_for("chat", own.model).message(own))["reasoning_content"] == "hm"
+    )
 
 
 def test_claude_behind_openrouter_has_a_cache_mark() -> None:
     """Claude's cache is used behind OpenRouter too; other models cache by themselves."""
-    assert encoded(wire_for("chat", "openrouter/anthropic/claude-x"), [])["cache_control"] == {"type": "ephemeral"}
+    assert encoded(wire_for("chat", "openrouter/anthropic/claude-x"), [])["cache_control"] == {
+        "type": "ephemeral"
+    }
     assert "cache_control" not in encoded(wire_for("chat", "openrouter/openai/gpt-x"), [])
 
 
@@ -427,7 +516,10 @@ def test_claude_behind_openrouter_has_a_cache_mark() -> None:
 def test_thinking_is_asked_for_as_each_claude_takes_it(
     name: str, adaptive: bool, bound: bool, judges: dict[str, Any]
 ) -> None:
-    """Newer models think by themselves; the newest drop thinking whose past has changed instead of refusing it."""
+    """Newer models think by themselves.
+
+    The newest drop thinking whose past has changed instead of refusing it.
+    """
     from anthropic.types.beta import BetaThinkingConfigAdaptiveParam
     from pydantic import TypeAdapter
 
@@ -445,11 +537,20 @@ def test_image_for_a_model_without_eyes_becomes_a_line_of_text() -> None:
 
 
 def test_gemini_three_gets_a_signature_for_foreign_calls() -> None:
-    """Calls another model made carry the word that skips the check; own calls without a signature stay as they came."""
-    calls = (ToolCall("call_1234567890", "read_file", "{}"), ToolCall("call_1234567891", "read_file", "{}"))
+    """Calls another model made carry the word that skips the check.
+
+    Own calls without a signature stay as they came.
+    """
+    calls = (
+        ToolCall("call_1234567890", "read_file", "{}"),
+        ToolCall("call_1234567891", "read_file", "{}"),
+    )
     wire = wire_of("gemini")
     foreign = msgspec.json.decode(wire.message(AssistantMessage(calls, "openai/gpt-5")))
-    assert [part.get("thoughtSignature") for part in foreign["parts"]] == ["skip_thought_signature_validator", None]
+    assert [part.get("thoughtSignature") for part in foreign["parts"]] == [
+        "skip_thought_signature_validator",
+        None,
+    ]
     own = msgspec.json.decode(wire.message(AssistantMessage(calls, MODELS["gemini"])))
     assert [part.get("thoughtSignature") for part in own["parts"]] == [None, None]
 

@@ -147,7 +147,9 @@ def done(reader: Reader, *pieces: bytes) -> Done:
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_stream_becomes_message_and_usage(name: str, stream_of: Callable[[str], bytes]) -> None:
-    """Text, thinking, calls, the reason of the end and the tokens used are read from each recorded stream."""
+    """Text, thinking, calls, the reason of the end and the tokens used are read from each recorded
+    stream.
+    """
     found = done(reader_for(name), stream_of(name))
     assert (found.message, found.usage) == ANSWERS[name]
 
@@ -165,12 +167,16 @@ def test_chunks_add_up_to_the_message(name: str, stream_of: Callable[[str], byte
             entry = calls.setdefault(chunk.call_id, [chunk.name, ""])
             entry[1] += chunk.arguments
     assert shown == last.message.text
-    assert thought == "".join(part.text for part in last.message.parts if isinstance(part, Thinking))
+    assert thought == "".join(
+        part.text for part in last.message.parts if isinstance(part, Thinking)
+    )
     assert calls == {call.id: [call.name, call.arguments] for call in last.message.calls}
 
 
 @pytest.mark.parametrize("name", [*ANSWERS, *MADE_UP])
-def test_stream_cut_at_every_byte_is_the_same_answer(name: str, stream_of: Callable[[str], bytes]) -> None:
+def test_stream_cut_at_every_byte_is_the_same_answer(
+    name: str, stream_of: Callable[[str], bytes]
+) -> None:
     """A network that cuts the bytes anywhere, inside characters too, changes nothing."""
     data = stream_of(name)
     whole = done(reader_for(name), data)
@@ -181,7 +187,9 @@ def test_stream_cut_at_every_byte_is_the_same_answer(name: str, stream_of: Calla
 
 @pytest.mark.parametrize("name", [*ANSWERS, *MADE_UP])
 def test_truncated_stream_is_never_an_answer(name: str, stream_of: Callable[[str], bytes]) -> None:
-    """Whatever a stream is cut down to, it is the whole message or an error: never half a message."""
+    """Whatever a stream is cut down to, it is the whole message or an error: never half a
+    message.
+    """
     data = stream_of(name)
     whole = done(reader_for(name), data).message
     kinds = []
@@ -204,7 +212,9 @@ def test_error_in_the_stream_is_raised(name: str, stream_of: Callable[[str], byt
 
 
 def test_ids_are_made_up_from_the_request(stream_of: Callable[[str], bytes]) -> None:
-    """Calls without ids get some that are unique in the answer, differ by request, and are the same on replay."""
+    """Calls without ids get some that are unique in the answer, differ by request, and are the same
+    on replay.
+    """
     data = stream_of("chat_plain_server")
     first = done(reader_for("chat_plain_server"), data).message
     again = done(reader_for("chat_plain_server"), data).message
@@ -212,7 +222,10 @@ def test_ids_are_made_up_from_the_request(stream_of: Callable[[str], bytes]) -> 
     ids = [call.id for call in first.calls] + [call.id for call in other.calls]
     assert first == again
     assert len(set(ids)) == 4
-    assert [call.arguments for call in first.calls] == ['{"path":"a.py","limit":3}', '{"path":"b.py"}']
+    assert [call.arguments for call in first.calls] == [
+        '{"path":"a.py","limit":3}',
+        '{"path":"b.py"}',
+    ]
 
 
 def test_gemini_calls_keep_signatures_and_get_ids(stream_of: Callable[[str], bytes]) -> None:
@@ -230,7 +243,12 @@ def test_gemini_calls_keep_signatures_and_get_ids(stream_of: Callable[[str], byt
         '{"path":"ä.py"}',
         {"thoughtSignature": "CikBVKhc7gM="},
     )
-    assert (second.id, second.name, second.arguments, second.vendor) == ("fc-7h3kk29x", "list_directory", "{}", {})
+    assert (second.id, second.name, second.arguments, second.vendor) == (
+        "fc-7h3kk29x",
+        "list_directory",
+        "{}",
+        {},
+    )
     assert found.usage == Usage(input=300, cached=200, output=120, reasoning=80)
     assert found.message.stop == "calls"
 
@@ -244,7 +262,9 @@ def test_unreadable_event_is_a_broken_stream(format: str, bad: bytes) -> None:
     assert caught.value.kind == "broken"
 
 
-@pytest.mark.parametrize("odd", [b"{}", b'{"choices":null}', b'{"choices":[{"delta":null}]}', b'{"type":"new.thing"}'])
+@pytest.mark.parametrize(
+    "odd", [b"{}", b'{"choices":null}', b'{"choices":[{"delta":null}]}', b'{"type":"new.thing"}']
+)
 @pytest.mark.parametrize("format", ["chat", "responses", "anthropic", "gemini"])
 def test_unknown_events_are_ignored(format: str, odd: bytes) -> None:
     """Events nobody has heard of give nothing and harm nothing."""
@@ -254,8 +274,9 @@ def test_unknown_events_are_ignored(format: str, odd: bytes) -> None:
 @pytest.mark.parametrize("given", ["call_0", "", "0"])
 def test_id_too_short_to_be_unique_is_replaced(given: str) -> None:
     """Servers that number their calls anew in each answer do not mix up a conversation."""
-    event = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"%s","function":{"name":"f","arguments":"{}"}}]},' % (
-        given.encode()
+    event = (
+        b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"%s","function":{"name":"f","arguments":"{}"}}]},'
+        % (given.encode())
     )
     data = b"data: " + event + b'"finish_reason":"tool_calls"}]}\n\n'
     (call,) = done(reader_for("chat"), data).message.calls
@@ -263,7 +284,7 @@ def test_id_too_short_to_be_unique_is_replaced(given: str) -> None:
     assert len(call.id) > 15
 
 
-# --- through a real connection ---------------------------------------------------------------------------------------
+# --- through a real connection --------------------------------------------------------------------
 
 
 def model_at(url: str, transport: Transport, format: str = "chat") -> HttpModel:
@@ -285,7 +306,9 @@ async def ask(model: HttpModel) -> list[Chunk]:
 @pytest.mark.parametrize("name", [*ANSWERS, *MADE_UP])
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 async def test_answer_over_http(name: str, size: int, server, transport, stream_of) -> None:
-    """The same answers come through a real connection in chunks of any size, and the connection is used again."""
+    """The same answers come through a real connection in chunks of any size, and the connection is
+    used again.
+    """
     data = stream_of(name)
     server.say(*(data[i : i + size] for i in range(0, len(data), size)))
     model = model_at(server.url, transport, name.partition("_")[0])
@@ -296,9 +319,17 @@ async def test_answer_over_http(name: str, size: int, server, transport, stream_
 
 
 async def test_request_carries_key_and_body(server, transport, stream_of) -> None:
-    """Each format sends the key in its own header, the body as it is, and no compression is asked for."""
-    for format, header in [("chat", "authorization"), ("anthropic", "x-api-key"), ("gemini", "x-goog-api-key")]:
-        name = {"chat": "chat_openai", "anthropic": "anthropic_length", "gemini": "gemini_length"}[format]
+    """Each format sends the key in its own header, the body as it is, and no compression is asked
+    for.
+    """
+    for format, header in [
+        ("chat", "authorization"),
+        ("anthropic", "x-api-key"),
+        ("gemini", "x-goog-api-key"),
+    ]:
+        name = {"chat": "chat_openai", "anthropic": "anthropic_length", "gemini": "gemini_length"}[
+            format
+        ]
         await ask(model_at(server.say(stream_of(name)).url, transport, format))
         assert WHO.key in server.seen[-1].headers[header]
         assert WHO.key not in server.seen[-1].path
@@ -306,26 +337,39 @@ async def test_request_carries_key_and_body(server, transport, stream_of) -> Non
 
 
 async def test_compressed_stream_is_read(server, transport, stream_of) -> None:
-    """A gateway that compresses the stream without being asked is understood, however it cuts the bytes."""
+    """A gateway that compresses the stream without being asked is understood, however it cuts the
+    bytes.
+    """
     data = gzip.compress(stream_of("chat_openai"))
     headers = {"content-type": "text/event-stream", "content-encoding": "gzip"}
     server.say(*(data[i : i + 3] for i in range(0, len(data), 3)), headers=headers)
-    assert (await ask(model_at(server.url, transport)))[-1] == done(reader_for("chat"), stream_of("chat_openai"))
+    assert (await ask(model_at(server.url, transport)))[-1] == done(
+        reader_for("chat"), stream_of("chat_openai")
+    )
 
 
 async def test_comments_are_signs_of_life(server, transport, stream_of) -> None:
-    """A comment, and bytes that complete nothing, give ``Alive``, so that silence is counted anew."""
-    server.say(b": OPENROUTER PROCESSING\n\n", b"data: {", b'"choices":[]}\n\n', stream_of("chat_openai"))
+    """A comment, and bytes that complete nothing, give ``Alive``, so that silence is counted
+    anew.
+    """
+    server.say(
+        b": OPENROUTER PROCESSING\n\n", b"data: {", b'"choices":[]}\n\n', stream_of("chat_openai")
+    )
     chunks = await ask(model_at(server.url, transport))
     assert chunks[0] == Alive()
     assert sum(isinstance(chunk, Alive) for chunk in chunks) >= 2
 
 
 @pytest.mark.parametrize(
-    "name", ["chat_parallel", "responses_reasoning", "anthropic_thinking", "gemini_calls", "chat_deepseek"]
+    "name",
+    ["chat_parallel", "responses_reasoning", "anthropic_thinking", "gemini_calls", "chat_deepseek"],
 )
-async def test_connection_that_dies_is_a_broken_stream(name: str, server, transport, stream_of) -> None:
-    """A connection that dies in the middle of the arguments gives an error, whatever came before."""
+async def test_connection_that_dies_is_a_broken_stream(
+    name: str, server, transport, stream_of
+) -> None:
+    """A connection that dies in the middle of the arguments gives an error, whatever came
+    before.
+    """
     data = stream_of(name)
     server.say(data[: int(len(data) * 0.55)], die=True)
     with pytest.raises(ModelError, match=r"broke off|cannot be read") as caught:
@@ -341,8 +385,12 @@ async def test_stream_that_just_ends_is_broken(server, transport, stream_of) -> 
     assert caught.value.kind == "broken"
 
 
-async def test_whole_answer_survives_a_connection_that_dies_after_it(server, transport, stream_of) -> None:
-    """Once the provider has said that the answer is whole, nothing can spoil it: no [DONE], no usage, no ending."""
+async def test_whole_answer_survives_a_connection_that_dies_after_it(
+    server, transport, stream_of
+) -> None:
+    """Once the provider has said that the answer is whole, nothing can spoil it: no [DONE], no
+    usage, no ending.
+    """
     data = stream_of("chat_openai")
     end = data.index(b'"finish_reason":"stop"')
     server.say(data[: data.index(b"\n\n", end) + 2], die=True)
@@ -351,7 +399,9 @@ async def test_whole_answer_survives_a_connection_that_dies_after_it(server, tra
     assert last.message == ANSWERS["chat_openai"][0]
 
 
-async def test_server_that_keeps_the_connection_open_does_not_delay(server, transport, stream_of) -> None:
+async def test_server_that_keeps_the_connection_open_does_not_delay(
+    server, transport, stream_of
+) -> None:
     """After [DONE] the answer is given, even if the server never ends the response."""
     server.say(stream_of("chat_openai"), hold=True)
     assert isinstance((await ask(model_at(server.url, transport)))[-1], Done)
@@ -367,7 +417,9 @@ async def test_server_that_ignores_streaming_is_understood(server, transport) ->
 
 
 async def test_cancelling_closes_the_connection(server, transport, stream_of) -> None:
-    """A run that is stopped in the middle of a stream leaves no connection behind, and the transport goes on."""
+    """A run that is stopped in the middle of a stream leaves no connection behind, and the
+    transport goes on.
+    """
     server.say(stream_of("chat_openai")[:700], hold=True)
     model = model_at(server.url, transport)
     with trio.fail_after(60):

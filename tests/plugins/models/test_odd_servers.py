@@ -1,4 +1,6 @@
-"""What compatible servers and the proxies between make of the formats: an answer that came whole is never thrown away."""
+"""What compatible servers and the proxies between make of the formats: an answer that came whole is
+never thrown away.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def ask(server: Any, transport: Transport) -> Ask:
         settings = ModelsSettings(providers={"odd": ProviderSettings(base_url=server.url, api=api)})  # type: ignore[arg-type]
         [provider] = [found for found in providers(settings, {}, transport) if found.name == "odd"]
         with trio.fail_after(60):
-            async with provider.model("m").stream(Request(b'{"messages":[]}', (), (), ())) as chunks:
+            async with provider.model("m").stream(
+                Request(b'{"messages":[]}', (), (), ())
+            ) as chunks:
                 return [chunk async for chunk in chunks]
 
     return ask
@@ -76,7 +80,10 @@ REASON = event("message_delta", delta={"stop_reason": "end_turn"}, usage={"outpu
         ("chat", HI + DONE),
         ("chat", HI + said({}, "stop", message={"role": "assistant", "content": "hi"})),
         ("chat", HI + STOP + DONE + b"data: nonsense\n\n"),
-        ("chat", b'data: {"choices":[{"delta":{"content":"hi"},"logprobs":NaN,"finish_reason":"stop"}]}\n\n'),
+        (
+            "chat",
+            b'data: {"choices":[{"delta":{"content":"hi"},"logprobs":NaN,"finish_reason":"stop"}]}\n\n',
+        ),
         ("anthropic", BLOCK + REASON + event("message_stop") + DONE),
         ("anthropic", BLOCK + REASON + DONE),
         ("anthropic", BLOCK + REASON),
@@ -84,7 +91,9 @@ REASON = event("message_delta", delta={"stop_reason": "end_turn"}, usage={"outpu
     ],
 )
 async def test_whole_answer_is_taken(ask: Ask, api: str, body: bytes) -> None:
-    """Empty events, a mark of the end where there should be none or nothing else, repetitions and NaN do no harm."""
+    """Empty events, a mark of the end where there should be none or nothing else, repetitions and
+    NaN do no harm.
+    """
     answer = message(await ask(body, api))
     assert (plain(answer.parts), answer.stop) == (["hi"], "end")
 
@@ -97,8 +106,12 @@ async def test_half_an_answer_is_not(ask: Ask, body: bytes) -> None:
     assert caught.value.kind == "broken"
 
 
-@pytest.mark.parametrize("headers", [JSON, {"content-type": "text/event-stream"}, {"content-type": "text/plain"}, {}])
-@pytest.mark.parametrize("body", [HI + STOP, b'\n {"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}'])
+@pytest.mark.parametrize(
+    "headers", [JSON, {"content-type": "text/event-stream"}, {"content-type": "text/plain"}, {}]
+)
+@pytest.mark.parametrize(
+    "body", [HI + STOP, b'\n {"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}']
+)
 async def test_stream_and_document_are_told_apart_by_what_they_are(
     ask: Ask, headers: dict[str, str], body: bytes
 ) -> None:
@@ -111,7 +124,11 @@ async def test_stream_and_document_are_told_apart_by_what_they_are(
     [
         (b'{"error":{"message":"bad model","code":404}}', "request", "bad model"),
         (b'{"detail":"Not Found"}', "request", "gave no answer but this: Not Found"),
-        (b'data: {"object":"error","message":"maximum context length is 9","code":400}\n\n', "too_long", "maximum"),
+        (
+            b'data: {"object":"error","message":"maximum context length is 9","code":400}\n\n',
+            "too_long",
+            "maximum",
+        ),
         (b"<html><title>Sign in</title></html>", "request", "HTML page"),
     ],
 )
@@ -135,11 +152,18 @@ async def test_error_that_is_only_a_text(ask: Ask) -> None:
         ((piece('{"a":{}'), piece("}")), ['{"a":{}}']),
         ((piece("{}"), piece('{"a":1}', None)), ['{"a":1}']),
         ((piece("{}"), piece("")), ["{}"]),
-        ((piece('{"a":1}', id="call_aaaaaaaaa"), piece('{"a":2}', id="call_bbbbbbbbb")), ['{"a":1}', '{"a":2}']),
+        (
+            (piece('{"a":1}', id="call_aaaaaaaaa"), piece('{"a":2}', id="call_bbbbbbbbb")),
+            ['{"a":1}', '{"a":2}'],
+        ),
     ],
 )
-async def test_calls_under_one_index(ask: Ask, pieces: tuple[dict[str, Any], ...], arguments: list[str]) -> None:
-    """Calls are told apart by ids, or by one being whole when the next begins (as proxies before Gemini send them)."""
+async def test_calls_under_one_index(
+    ask: Ask, pieces: tuple[dict[str, Any], ...], arguments: list[str]
+) -> None:
+    """Calls are told apart by ids, or by one being whole when the next begins (as proxies before
+    Gemini send them).
+    """
     answer = message(await ask(b"".join(map(said, pieces)) + STOP))
     assert plain(answer.parts) == arguments
     assert answer.stop == "calls"
@@ -147,10 +171,16 @@ async def test_calls_under_one_index(ask: Ask, pieces: tuple[dict[str, Any], ...
 
 
 async def test_character_cut_in_two_becomes_whole(ask: Ask) -> None:
-    """Servers that count in UTF-16 cut a character in two; what is shown has a mark in its place."""
+    """Servers that count in UTF-16 cut a character in two.
+
+    What is shown has a mark in its place.
+    """
     chunks = await ask(said({"content": "a \ud83d"}) + said({"content": "\ude00 b"}) + STOP)
     assert plain(message(chunks).parts) == ["a 😀 b"]
-    assert "".join(chunk.text for chunk in chunks if isinstance(chunk, TextChunk)) == "a \ufffd\ufffd b"
+    assert (
+        "".join(chunk.text for chunk in chunks if isinstance(chunk, TextChunk))
+        == "a \ufffd\ufffd b"
+    )
     assert plain(message(await ask(said({"content": "a \ud83d"}) + STOP)).parts) == ["a \ufffd"]
 
 
@@ -166,11 +196,17 @@ async def test_character_cut_in_two_becomes_whole(ask: Ask) -> None:
         ("  <", "", "  <"),
     ],
 )
-async def test_reasoning_between_tags(ask: Ask, text: str, thought: str, answer: str, size: int) -> None:
-    """Servers without a parser for reasoning leave it in the text: it is taken out of the beginning, and only there."""
+async def test_reasoning_between_tags(
+    ask: Ask, text: str, thought: str, answer: str, size: int
+) -> None:
+    """Servers without a parser for reasoning leave it in the text: it is taken out of the
+    beginning, and only there.
+    """
     pieces = [text[i : i + size] for i in range(0, len(text), size)]
     parts = message(await ask(b"".join(said({"content": one}) for one in pieces) + STOP)).parts
-    assert "".join(part.text for part in parts if isinstance(part, Thinking)).rstrip("\n") == thought
+    assert (
+        "".join(part.text for part in parts if isinstance(part, Thinking)).rstrip("\n") == thought
+    )
     assert "".join(part.text for part in parts if isinstance(part, Text)) == answer
 
 
@@ -183,14 +219,20 @@ async def test_reasoning_between_tags(ask: Ask, text: str, thought: str, answer:
         ("responses", "/v1/responses/", "/v1/responses"),
     ],
 )
-async def test_endpoint_copied_as_base_url(api: Any, path: str, asked: str, transport: Transport) -> None:
+async def test_endpoint_copied_as_base_url(
+    api: Any, path: str, asked: str, transport: Transport
+) -> None:
     """The address of the endpoint itself works as a base URL, too."""
-    settings = ModelsSettings(providers={"odd": ProviderSettings(base_url=f"http://gpu{path}", api=api)})
+    settings = ModelsSettings(
+        providers={"odd": ProviderSettings(base_url=f"http://gpu{path}", api=api)}
+    )
     [provider] = [found for found in providers(settings, {}, transport) if found.name == "odd"]
     assert provider.model("m").url == f"http://gpu{asked}"
 
 
-@pytest.mark.parametrize("bypass", ["localhost,::1/128", "[::1]", "fd07:b51a:cc66:f0::/64,other.example"])
+@pytest.mark.parametrize(
+    "bypass", ["localhost,::1/128", "[::1]", "fd07:b51a:cc66:f0::/64,other.example"]
+)
 async def test_networks_in_no_proxy(
     server: Any, transport: Transport, monkeypatch: pytest.MonkeyPatch, bypass: str
 ) -> None:
@@ -199,7 +241,9 @@ async def test_networks_in_no_proxy(
         monkeypatch.setenv(name, bypass)
     monkeypatch.setenv("http_proxy", server.url)
     server.say(HI + STOP)
-    settings = ModelsSettings(providers={"odd": ProviderSettings(base_url="http://model.example/v1")})
+    settings = ModelsSettings(
+        providers={"odd": ProviderSettings(base_url="http://model.example/v1")}
+    )
     [provider] = [found for found in providers(settings, {}, transport) if found.name == "odd"]
     with trio.fail_after(60):
         async with provider.model("m").stream(Request(b'{"messages":[]}', (), (), ())) as chunks:
@@ -223,10 +267,14 @@ def test_proxy_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proxy_for("http://a.example/v1") == "socks5://s:1"
 
 
-async def test_certificates_that_are_not_there(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_certificates_that_are_not_there(
+    transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A wrong SSL_CERT_FILE is named, not shown as a crash."""
     monkeypatch.setenv("SSL_CERT_FILE", "/does/not/exist.pem")
-    settings = ModelsSettings(providers={"odd": ProviderSettings(base_url="https://model.example/v1")})
+    settings = ModelsSettings(
+        providers={"odd": ProviderSettings(base_url="https://model.example/v1")}
+    )
     [provider] = [found for found in providers(settings, {}, transport) if found.name == "odd"]
     with pytest.raises(ModelError, match="certificates") as caught:
         async with provider.model("m").stream(Request(b"{}", (), (), ())):

@@ -27,7 +27,9 @@ EVENTS = [
 
 
 def test_whole_stream_is_decoded() -> None:
-    """Names, several data lines, comments, a byte order mark and all three line endings are understood."""
+    """Names, several data lines, comments, a byte order mark and all three line endings are
+    understood.
+    """
     assert SseDecoder().feed(STREAM) == EVENTS
 
 

@@ -1,4 +1,6 @@
-"""Tools work for models without tool calling: described, called and answered in text, and read strictly."""
+"""Tools work for models without tool calling: described, called and answered in text, and read
+strictly.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ from hilum_models.textual import reading
 from hilum_models.transport import Transport
 
 NAME = "ollama/gemma:2b"
-TOOLS = (ToolSpec("read_file", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}}),)
+TOOLS = (
+    ToolSpec(
+        "read_file", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}}
+    ),
+)
 
 
 def stream(text: str, finish: str = "stop", size: int = 5) -> bytes:
@@ -49,7 +55,9 @@ def stream(text: str, finish: str = "stop", size: int = 5) -> bytes:
 def read(text: str, finish: str = "stop", size: int = 5) -> tuple[Done, str, list[CallChunk]]:
     reader = reading(api("chat").read)(NAME, b"body", Who("ollama"))
     chunks = [
-        chunk for event, data in SseDecoder().feed(stream(text, finish, size)) for chunk in reader.feed(event, data)
+        chunk
+        for event, data in SseDecoder().feed(stream(text, finish, size))
+        for chunk in reader.feed(event, data)
     ]
     shown = "".join(chunk.text for chunk in chunks if isinstance(chunk, TextChunk))
     return reader.finish(), shown, [chunk for chunk in chunks if isinstance(chunk, CallChunk)]
@@ -60,7 +68,10 @@ CALL = '```call read_file\n{"path": "a.py"}\n```\n'
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 def test_calls_are_found_between_text(size: int) -> None:
-    """Text around the blocks is the answer's text, each block is a call; however the stream is cut."""
+    """Text around the blocks is the answer's text, each block is a call.
+
+    However the stream is cut.
+    """
     done, shown, chunks = read(f"I look.\n{CALL}And:\n{CALL.replace('a.py', 'b.py')}", size=size)
     calls = done.message.calls
     assert [(call.name, call.arguments) for call in calls] == [
@@ -102,10 +113,14 @@ def test_what_is_no_whole_block_is_text(text: str, size: int) -> None:
     assert text.startswith(shown)
 
 
-@pytest.mark.parametrize("text", ['```call read_file\n{"path": "a.py"}\n', 'So:\n```call read_file\n{"path": "a.p'])
+@pytest.mark.parametrize(
+    "text", ['```call read_file\n{"path": "a.py"}\n', 'So:\n```call read_file\n{"path": "a.p']
+)
 @pytest.mark.parametrize("size", [1, 4, 1000])
 def test_a_block_that_does_not_end_is_a_malformed_call(text: str, size: int) -> None:
-    """It is no answer and it does not run: the model reads that its arguments are no JSON, and why."""
+    """It is no answer and it does not run: the model reads that its arguments are no JSON, and
+    why.
+    """
     done, _, chunks = read(text, size=size)
     (call,) = done.message.calls
     assert done.message.stop == "calls"
@@ -124,28 +139,40 @@ def test_block_at_the_very_end_needs_no_newline() -> None:
 
 
 def test_call_cut_by_the_length_limit_is_a_malformed_call() -> None:
-    """A block that the limit cut off cannot be continued: the model writes the call again, shorter."""
+    """A block that the limit cut off cannot be continued: the model writes the call again,
+    shorter.
+    """
     done, _, _ = read(CALL[:-6], finish="length")
     assert "was not closed" in done.message.calls[0].arguments
     assert done.message.stop == "length"
 
 
 def test_arguments_that_are_no_json_reach_the_kernel() -> None:
-    """A whole block with bad arguments is a call: the kernel tells the model what is wrong with it."""
+    """A whole block with bad arguments is a call: the kernel tells the model what is wrong with
+    it.
+    """
     done, _, _ = read("```call read_file\npath: a.py\n```\n")
     assert [call.arguments for call in done.message.calls] == ["path: a.py"]
 
 
 def test_arguments_may_hold_fences() -> None:
     """Three backticks inside JSON text do not end the block."""
-    arguments = msgspec.json.encode({"path": "a.md", "content": "```call read_file\n{}\n```\n"}).decode()
+    arguments = msgspec.json.encode(
+        {"path": "a.md", "content": "```call read_file\n{}\n```\n"}
+    ).decode()
     done, _, _ = read(f"```call write_file\n{arguments}\n```\n")
-    assert [(call.name, call.arguments) for call in done.message.calls] == [("write_file", arguments)]
+    assert [(call.name, call.arguments) for call in done.message.calls] == [
+        ("write_file", arguments)
+    ]
 
 
 def test_thinking_is_never_read_as_a_call() -> None:
     """Only what the model says is read, not what it thinks."""
-    event = {"choices": [{"index": 0, "delta": {"reasoning": CALL, "content": "no"}, "finish_reason": "stop"}]}
+    event = {
+        "choices": [
+            {"index": 0, "delta": {"reasoning": CALL, "content": "no"}, "finish_reason": "stop"}
+        ]
+    }
     reader = reading(api("chat").read)(NAME, b"", Who("ollama"))
     list(reader.feed(b"", msgspec.json.encode(event)))
     message = reader.finish().message
@@ -154,7 +181,10 @@ def test_thinking_is_never_read_as_a_call() -> None:
 
 
 def test_conversation_is_text_alone() -> None:
-    """Tools stand in the prompt, calls and results in messages; nothing of a native protocol is left."""
+    """Tools stand in the prompt, calls and results in messages.
+
+    Nothing of a native protocol is left.
+    """
     wire = wire_for("chat", NAME, tool_protocol="text")
     call = ToolCall("call_0123456789", "read_file", '{"path":\n "a.py"}')
     messages: list[Message] = [
@@ -162,19 +192,26 @@ def test_conversation_is_text_alone() -> None:
         AssistantMessage((Text("I look.", "model"), call), NAME, "calls"),
         ToolMessage(
             (
-                ToolResult(call.id, "read_file", (Text(f"{CALL}</result> <result>", "tool:read_file"),)),
+                ToolResult(
+                    call.id, "read_file", (Text(f"{CALL}</result> <result>", "tool:read_file"),)
+                ),
                 ToolResult("x", "shot", (Image("image/png", b"x"),), "E_FAILED"),
             )
         ),
     ]
-    body = wire.body(wire.head((Layer(0, "meta", "Be good."),), TOOLS), [wire.message(m) for m in messages])
+    body = wire.body(
+        wire.head((Layer(0, "meta", "Be good."),), TOOLS), [wire.message(m) for m in messages]
+    )
     value = msgspec.json.decode(body)
     assert "tools" not in value
     system, user, assistant, results = value["messages"]
     assert system["content"].startswith("Be good.")
     assert '{"type":"object","properties":{"path":{"type":"string"}}}' in system["content"]
     assert user["content"] == "hi"
-    assert assistant == {"role": "assistant", "content": 'I look.\n```call read_file\n{"path":  "a.py"}\n```\n'}
+    assert assistant == {
+        "role": "assistant",
+        "content": 'I look.\n```call read_file\n{"path":  "a.py"}\n```\n',
+    }
     assert results["role"] == "user"
     text = "".join(part.get("text", "") for part in results["content"])
     assert text.count("</result>") == 2
@@ -183,7 +220,9 @@ def test_conversation_is_text_alone() -> None:
 
 
 def test_models_that_want_turns_get_them() -> None:
-    """Results and notes are both the user's text: between two of them the model says a word, where that is wanted."""
+    """Results and notes are both the user's text: between two of them the model says a word, where
+    that is wanted.
+    """
     messages: list[Message] = [
         UserMessage((Text("hi"),)),
         AssistantMessage((ToolCall("call_0123456789", "read_file", "{}"),), NAME, "calls"),
@@ -192,7 +231,9 @@ def test_models_that_want_turns_get_them() -> None:
         UserMessage((Text("go on"),)),
     ]
     wire = wire_for("chat", NAME, tool_protocol="text")
-    value = msgspec.json.decode(wire.body(wire.head((), TOOLS), [wire.message(m) for m in messages]))
+    value = msgspec.json.decode(
+        wire.body(wire.head((), TOOLS), [wire.message(m) for m in messages])
+    )
     roles = [message["role"] for message in value["messages"]]
     assert roles == ["system", *["user", "assistant"] * 4][: len(roles)]
     assert roles[-1] == "user"
@@ -201,20 +242,32 @@ def test_models_that_want_turns_get_them() -> None:
 def test_what_the_model_wrote_is_read_the_same_again() -> None:
     """A call written back into the history has the form the model is asked for."""
     wire = wire_for("chat", NAME, tool_protocol="text")
-    message = AssistantMessage((Text("I look.", "model"), ToolCall("call_0123456789", "read_file", '{"a": 1}')), NAME)
+    message = AssistantMessage(
+        (Text("I look.", "model"), ToolCall("call_0123456789", "read_file", '{"a": 1}')), NAME
+    )
     text = msgspec.json.decode(wire.message(message))["content"]
     done, _, _ = read(text)
-    assert [(call.name, call.arguments) for call in done.message.calls] == [("read_file", '{"a": 1}')]
+    assert [(call.name, call.arguments) for call in done.message.calls] == [
+        ("read_file", '{"a": 1}')
+    ]
 
 
 async def test_protocol_is_chosen_by_setting_and_by_model(server, transport) -> None:
-    """Auto takes the textual protocol for models known to have no tools; a setting decides otherwise."""
+    """Auto takes the textual protocol for models known to have no tools.
+
+    A setting decides otherwise.
+    """
     models = {
         "ollama/gemma:2b": ModelSettings(tool_protocol="native"),
         "ollama/qwen3:8b": ModelSettings(tool_protocol="text"),
     }
-    for settings, gemma, qwen in [(ModelsSettings(), True, False), (ModelsSettings(models=models), False, True)]:
-        made = {p.name: p for p in providers(settings, {"OLLAMA_HOST": server.url}, transport)}["ollama"]
+    for settings, gemma, qwen in [
+        (ModelsSettings(), True, False),
+        (ModelsSettings(models=models), False, True),
+    ]:
+        made = {p.name: p for p in providers(settings, {"OLLAMA_HOST": server.url}, transport)}[
+            "ollama"
+        ]
         assert made.model("gemma:2b").wire.key.startswith("text:") is gemma
         assert made.model("qwen3:8b").wire.key.startswith("text:") is qwen
 
@@ -222,9 +275,13 @@ async def test_protocol_is_chosen_by_setting_and_by_model(server, transport) -> 
 async def test_textual_call_over_http(server, transport) -> None:
     """A model without tools calls one through a real connection."""
     server.say(stream(f"I look.\n{CALL}"))
-    made = {p.name: p for p in providers(ModelsSettings(), {"OLLAMA_HOST": server.url}, transport)}["ollama"]
+    made = {p.name: p for p in providers(ModelsSettings(), {"OLLAMA_HOST": server.url}, transport)}[
+        "ollama"
+    ]
     model = made.model("gemma:2b")
-    body = model.wire.body(model.wire.head((), TOOLS), [model.wire.message(UserMessage((Text("hi"),)))])
+    body = model.wire.body(
+        model.wire.head((), TOOLS), [model.wire.message(UserMessage((Text("hi"),)))]
+    )
     async with model.stream(Request(body, (), TOOLS, ())) as chunks:
         *_, last = [chunk async for chunk in chunks]
     assert isinstance(last, Done)
@@ -233,13 +290,22 @@ async def test_textual_call_over_http(server, transport) -> None:
 
 
 REFUSALS = [
-    (400, b'{"error":{"message":"registry.ollama.ai/library/x:2b does not support tools","type":"api_error"}}'),
+    (
+        400,
+        b'{"error":{"message":"registry.ollama.ai/library/x:2b does not support tools","type":"api_error"}}',
+    ),
     (
         400,
         b'{"object":"error","message":"\\"auto\\" tool choice requires --enable-auto-tool-choice to be set","code":400}',
     ),
-    (404, b'{"error":{"message":"No endpoints found that support tool use. Try disabling \\"f\\".","code":404}}'),
-    (500, b'{"error":{"code":500,"message":"tools are not supported by this model","type":"server_error"}}'),
+    (
+        404,
+        b'{"error":{"message":"No endpoints found that support tool use. Try disabling \\"f\\".","code":404}}',
+    ),
+    (
+        500,
+        b'{"error":{"code":500,"message":"tools are not supported by this model","type":"server_error"}}',
+    ),
 ]
 
 
@@ -247,7 +313,10 @@ REFUSALS = [
 async def test_auto_goes_on_in_the_text_where_tools_are_refused(
     status: int, body: bytes, server: Any, reply: Any, transport: Transport, bench: Any
 ) -> None:
-    """One request is refused, the next describes the tools in the text; calls work, and later runs begin with that."""
+    """One request is refused, the next describes the tools in the text.
+
+    Calls work, and later runs begin with that.
+    """
 
     @tool(risk="read")
     def look(n: int) -> str:
@@ -278,7 +347,9 @@ async def test_a_protocol_that_the_user_chose_is_not_changed(
     server.replies = [reply(status, {"content-type": "application/json"}, (body,))]
     own = ModelsSettings(models={"test/m": ModelSettings(tool_protocol="native")})
     kit = await bench(settings={"model": "test/m"})
-    kit.kernel.router.replace(HttpProvider("test", f"{server.url}/v1", "chat", transport, settings=own))
+    kit.kernel.router.replace(
+        HttpProvider("test", f"{server.url}/v1", "chat", transport, settings=own)
+    )
     ended = await kit.run("x")
     assert ended.state == "failed"
     assert 'tool_protocol = "text"' in ended.hint

@@ -1,4 +1,7 @@
-"""A certificate that is not accepted is told as such, with what to do; through real TLS connections."""
+"""A certificate that is not accepted is told as such, with what to do.
+
+Through real TLS connections.
+"""
 
 from __future__ import annotations
 

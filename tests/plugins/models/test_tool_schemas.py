@@ -1,4 +1,6 @@
-"""Schemas of tools as providers take them: no references, one object at the top, the same bytes each time."""
+"""Schemas of tools as providers take them: no references, one object at the top, the same bytes
+each time.
+"""
 
 import random
 from copy import deepcopy
@@ -45,7 +47,10 @@ def grow(tree: Tree, spots: list[Spot], title: str, level: Literal[1, 2] = 1) ->
 
 
 def test_types_of_a_tool_stand_where_they_are_used() -> None:
-    """Structs are put in place with what is said of the parameter; what contains itself is an object below that."""
+    """Structs are put in place with what is said of the parameter.
+
+    What contains itself is an object below that.
+    """
     properties = plain(grow.spec.parameters)["properties"]
     assert list(properties) == ["tree", "spots", "title", "level"]
     assert properties["tree"]["description"] == "What to grow."
@@ -70,14 +75,22 @@ def test_types_of_a_tool_stand_where_they_are_used() -> None:
 @pytest.mark.parametrize("protocol", ["native", "text"])
 def test_every_gateway_sends_plain_schemas_and_the_same_bytes(api: str, protocol: str) -> None:
     """Tools of hilum and of MCP servers alike, in each format and as text."""
-    foreign = {"$schema": "x", "anyOf": [{"$ref": "#/definitions/a"}], "definitions": {"a": inside(b=TEXT)}}
+    foreign = {
+        "$schema": "x",
+        "anyOf": [{"$ref": "#/definitions/a"}],
+        "definitions": {"a": inside(b=TEXT)},
+    }
     tools = [grow.spec, ToolSpec("foreign", "Do.", foreign)]
-    heads = {wire_for(api, "p/m", tool_protocol=protocol).head((), deepcopy(tools)) for _ in range(3)}
+    heads = {
+        wire_for(api, "p/m", tool_protocol=protocol).head((), deepcopy(tools)) for _ in range(3)
+    }
     assert len(heads) == 1
     (head,) = heads
     for word in (b"$ref", b"$defs", b"definitions", b"$schema"):
         assert word not in head
-    assert msgspec.json.encode(inside(b=TEXT)).decode().strip("{}") in head.decode().replace("\\", "")
+    assert msgspec.json.encode(inside(b=TEXT)).decode().strip("{}") in head.decode().replace(
+        "\\", ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,7 +111,16 @@ def test_references_into_the_schema_are_followed(ref: str, there: dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    "ref", ["#/$defs/missing", "#/required/9", "#/required/x", "#/type/x", "#anchor", "https://example.com/a.json", "b"]
+    "ref",
+    [
+        "#/$defs/missing",
+        "#/required/9",
+        "#/required/x",
+        "#/type/x",
+        "#anchor",
+        "https://example.com/a.json",
+        "b",
+    ],
 )
 def test_other_references_allow_anything(ref: str) -> None:
     """Nothing is fetched and nothing breaks; what stands beside the reference stays."""
@@ -107,19 +129,38 @@ def test_other_references_allow_anything(ref: str) -> None:
 
 
 def test_what_stands_beside_a_reference_is_added() -> None:
-    """Its words win, properties and required names join, and the definition itself stays as it is."""
+    """Its words win, properties and required names join, and the definition itself stays as it
+    is.
+    """
     base = {**inside(a=TEXT, b=TEXT), "required": ["a"], "description": "A base."}
-    beside = {"description": "Mine.", "default": {}, "properties": {"b": NUMBER, "c": TEXT}, "required": ["c", "a"]}
-    schema = inside(x={"$ref": "#/$defs/base", **beside}, y={"$ref": "#/$defs/base"}) | {"$defs": {"base": base}}
+    beside = {
+        "description": "Mine.",
+        "default": {},
+        "properties": {"b": NUMBER, "c": TEXT},
+        "required": ["c", "a"],
+    }
+    schema = inside(x={"$ref": "#/$defs/base", **beside}, y={"$ref": "#/$defs/base"}) | {
+        "$defs": {"base": base}
+    }
     before = deepcopy(schema)
-    joined = {**inside(a=TEXT, b=NUMBER, c=TEXT), "required": ["a", "c"], "description": "Mine.", "default": {}}
+    joined = {
+        **inside(a=TEXT, b=NUMBER, c=TEXT),
+        "required": ["a", "c"],
+        "description": "Mine.",
+        "default": {},
+    }
     assert plain(schema)["properties"] == {"x": joined, "y": base}
     assert schema == before
 
 
 def test_recursion_ends_without_a_wrong_type() -> None:
-    """What contains itself keeps its type below, or any type where it has several; # is the whole schema."""
-    json = {"description": "JSON.", "anyOf": [TEXT, {"type": "array", "items": {"$ref": "#/$defs/json"}}]}
+    """What contains itself keeps its type below, or any type where it has several; # is the whole
+    schema.
+    """
+    json = {
+        "description": "JSON.",
+        "anyOf": [TEXT, {"type": "array", "items": {"$ref": "#/$defs/json"}}],
+    }
     loop = {"$ref": "#/$defs/loop"}
     schema = inside(value={"$ref": "#/$defs/json"}, again={"$ref": "#"}, loop=loop)
     properties = plain(schema | {"$defs": {"json": json, "loop": loop}})["properties"]
@@ -130,10 +171,15 @@ def test_recursion_ends_without_a_wrong_type() -> None:
 
 @pytest.mark.parametrize("shape", ["doubling", "chain"])
 def test_schema_that_would_unfold_without_end_stays_small(shape: str) -> None:
-    """Small definitions that refer to each other twice, or a thousand deep, cost neither memory nor time."""
+    """Small definitions that refer to each other twice, or a thousand deep, cost neither memory nor
+    time.
+    """
     count = 2 if shape == "doubling" else 1
     names = range(60 if shape == "doubling" else 1000)
-    defs = {f"d{n}": inside(**{f"p{i}": {"$ref": f"#/$defs/d{n + 1}"} for i in range(count)}) for n in names}
+    defs = {
+        f"d{n}": inside(**{f"p{i}": {"$ref": f"#/$defs/d{n + 1}"} for i in range(count)})
+        for n in names
+    }
     result = plain(inside(x={"$ref": "#/$defs/d0"}) | {"$defs": defs})
     encoded = msgspec.json.encode(result)
     assert len(encoded) < 300_000
@@ -141,12 +187,18 @@ def test_schema_that_would_unfold_without_end_stays_small(shape: str) -> None:
 
 
 def test_only_keywords_go_and_not_names_or_data() -> None:
-    """A parameter may be called title or definitions, and a default may hold what looks like a reference."""
+    """A parameter may be called title or definitions, and a default may hold what looks like a
+    reference.
+    """
     data = {"title": "x", "$ref": "#/nowhere"}
     schema = inside(
-        title={"title": "Title", "default": data, "const": None}, definitions=TEXT, properties=inside(b=TEXT)
+        title={"title": "Title", "default": data, "const": None},
+        definitions=TEXT,
+        properties=inside(b=TEXT),
     )
-    expected = inside(title={"default": data, "const": None}, definitions=TEXT, properties=inside(b=TEXT))
+    expected = inside(
+        title={"default": data, "const": None}, definitions=TEXT, properties=inside(b=TEXT)
+    )
     assert plain(schema | {"title": "Args", "$id": "x", "$comment": "y"}) == expected
 
 
@@ -162,7 +214,9 @@ def test_enums_have_a_type() -> None:
     ]
     for values, more in cases:
         assert plain(inside(x={"enum": values}))["properties"]["x"] == {"enum": values, **more}
-    assert plain(inside(x={"enum": ["a"], "type": ["string", "null"]}))["properties"]["x"]["type"] == ["string", "null"]
+    assert plain(inside(x={"enum": ["a"], "type": ["string", "null"]}))["properties"]["x"][
+        "type"
+    ] == ["string", "null"]
 
 
 def test_top_is_always_an_object_with_properties() -> None:
@@ -172,7 +226,10 @@ def test_top_is_always_an_object_with_properties() -> None:
 
 
 def test_alternatives_at_the_top_become_one_object() -> None:
-    """Providers refuse them there. All parameters are offered, and required is what every alternative requires."""
+    """Providers refuse them there.
+
+    All parameters are offered, and required is what every alternative requires.
+    """
     one = inside(kind={"const": "a"}, path=TEXT) | {"required": ["kind", "path"]}
     two = inside(kind={"const": "b"}, url=TEXT) | {"required": ["url", "kind"]}
     both = {"kind": {"anyOf": [{"const": "a"}, {"const": "b"}]}, "path": TEXT, "url": TEXT}
@@ -180,7 +237,10 @@ def test_alternatives_at_the_top_become_one_object() -> None:
         assert plain({key: [one, two]}) == inside(**both) | {"required": ["kind"]}
     assert set(plain({"allOf": [one, two]})["required"]) == {"kind", "path", "url"}
     own = inside(a=TEXT, b=TEXT) | {"required": ["a"], "description": "Mine."}
-    assert plain(own | {"anyOf": [{"required": ["b"]}, {"required": ["a"]}], "not": {}, "enum": [1]}) == own
+    assert (
+        plain(own | {"anyOf": [{"required": ["b"]}, {"required": ["a"]}], "not": {}, "enum": [1]})
+        == own
+    )
     nested = inside(x={"anyOf": [TEXT, NUMBER]})
     assert plain(nested) == nested
 
@@ -188,7 +248,9 @@ def test_alternatives_at_the_top_become_one_object() -> None:
 def test_what_is_no_schema_is_put_right() -> None:
     """Servers write null for nothing, and required as a mark of the parameter."""
     assert plain({"type": "object", "properties": None, "required": None}) == inside()
-    assert plain(inside(x={"type": "string", "required": True, "items": None}))["properties"]["x"] == {
+    assert plain(inside(x={"type": "string", "required": True, "items": None}))["properties"][
+        "x"
+    ] == {
         "type": "string",
         "required": [],
     }
@@ -203,10 +265,18 @@ def test_whatever_a_server_sends_becomes_a_schema() -> None:
     def value(depth: int) -> Any:
         kind = chance.randrange(8 if depth else 5)
         if kind < 5:
-            return (None, True, 3, "object", chance.choice(["#", "#/$defs/a", "#/properties", "#/anyOf/0", "a"]))[kind]
+            return (
+                None,
+                True,
+                3,
+                "object",
+                chance.choice(["#", "#/$defs/a", "#/properties", "#/anyOf/0", "a"]),
+            )[kind]
         if kind == 5:
             return [value(depth - 1) for _ in range(chance.randrange(4))]
-        return {chance.choice([*keys, "a", "b"]): value(depth - 1) for _ in range(chance.randrange(6))}
+        return {
+            chance.choice([*keys, "a", "b"]): value(depth - 1) for _ in range(chance.randrange(6))
+        }
 
     for _ in range(3000):
         schema = {chance.choice(keys): value(4) for _ in range(chance.randrange(8))}

@@ -44,11 +44,16 @@ async def test_a_plan_is_proposed_and_waits():
 
 async def test_an_accepted_plan_is_carried_out_with_its_list():
     done = [use("todo_write", todos=[{"id": "a", "status": "in_progress"}])]
-    async with opened(WRITE, "First a, then b.", *done, use("ask_question", question=""), "Done.") as bench:
+    async with opened(
+        WRITE, "First a, then b.", *done, use("ask_question", question=""), "Done."
+    ) as bench:
         await bench.run("How would you do it?")
         run = await bench.session.half(Plan).accept()
         assert (await run.wait()).state == "completed"
-        assert said(bench) == "Your plan is accepted. Carry it out, and keep the todo list true while you do."
+        assert (
+            said(bench)
+            == "Your plan is accepted. Carry it out, and keep the todo list true while you do."
+        )
         assert bench.session.mode.name == "agent"
         assert states(bench) == ["in_progress", "pending"]
         (event,) = named(bench, "plan.accepted")
@@ -62,13 +67,18 @@ async def test_a_plan_can_be_changed():
         await bench.run("How would you do it?")
         run = await bench.session.half(Plan).accept("Only b. {text}")
         await run.wait()
-        assert "It now reads:\n\nOnly b. {text}\n\nBring the todo list in line with it first" in said(bench)
+        assert (
+            "It now reads:\n\nOnly b. {text}\n\nBring the todo list in line with it first"
+            in said(bench)
+        )
         assert named(bench, "plan.accepted")[0].data["edited"] is True
 
 
 async def test_the_model_is_reminded_of_an_accepted_plan():
     """It has not touched the list in this run, but the list is what this run is about."""
-    async with opened(WRITE, "First a, then b.", use("ask_question", question=""), "Done.") as bench:
+    async with opened(
+        WRITE, "First a, then b.", use("ask_question", question=""), "Done."
+    ) as bench:
         await bench.run("How would you do it?")
         run = await bench.session.half(Plan).accept("First a, then b. ")
         await run.wait()
@@ -95,7 +105,10 @@ async def test_a_plan_rejected_without_a_reason_is_over():
         assert await plan.reject() is None
         assert plan.proposal() is None
         assert states(bench) == ["cancelled", "cancelled"]
-        assert [event.name for event in bench.of(PluginEvent)][-2:] == ["plan.rejected", "plan.todos"]
+        assert [event.name for event in bench.of(PluginEvent)][-2:] == [
+            "plan.rejected",
+            "plan.todos",
+        ]
 
 
 async def test_a_plan_is_decided_on_once():

@@ -1,4 +1,6 @@
-"""Questions to the user: asked by events, answered by a command, with a default where nobody answers."""
+"""Questions to the user: asked by events, answered by a command, with a default where nobody
+answers.
+"""
 
 import hilum_plan
 import hilum_prompt
@@ -19,7 +21,9 @@ def opened(*answers, **options):
 
 
 async def asked(bench, after=0):
-    event = await bench.wait_for(PluginEvent, lambda e: e.name == "plan.question_asked", after=after)
+    event = await bench.wait_for(
+        PluginEvent, lambda e: e.name == "plan.question_asked", after=after
+    )
     return question_asked(event)
 
 
@@ -36,10 +40,18 @@ async def ask_and_answer(bench, *answers):
         (WHICH, "SQLite", "The user chose:\n- SQLite"),
         (WHICH, ["SQLite"], "The user chose:\n- SQLite"),
         (WHICH, "DuckDB, please", "The user answered:\nDuckDB, please"),
-        (WHICH, [], "The user leaves it to you. Go on with the first option, 'PostgreSQL', and say"),
+        (
+            WHICH,
+            [],
+            "The user leaves it to you. Go on with the first option, 'PostgreSQL', and say",
+        ),
         (WHICH, "  ", "The user leaves it to you. Go on with the first option"),
         (use("ask_question", question="Why?"), "Because.", "The user answered:\nBecause."),
-        (use("ask_question", question="Why?"), (), "The user leaves it to you. Decide by yourself, and say"),
+        (
+            use("ask_question", question="Why?"),
+            (),
+            "The user leaves it to you. Decide by yourself, and say",
+        ),
         (
             use("ask_question", question="Which?", options=["a", "b", "c"], multiple=True),
             ["c", "a", "a", "and d"],
@@ -103,7 +115,9 @@ async def test_without_an_answer_in_time_the_default_holds(autojump_clock):
         began = trio.current_time()
         await bench.run("Go")
         assert trio.current_time() - began == pytest.approx(300, abs=1)
-        assert bench.results[0].text.startswith("Nobody answered within 300 seconds. Go on with the first option")
+        assert bench.results[0].text.startswith(
+            "Nobody answered within 300 seconds. Go on with the first option"
+        )
         assert bench.results[0].code == ""
         settled = [found for event in bench.events if (found := question_settled(event))]
         assert [answer.by for answer in settled] == ["timeout"]
@@ -112,7 +126,9 @@ async def test_without_an_answer_in_time_the_default_holds(autojump_clock):
 
 
 async def test_the_time_to_answer_is_a_setting():
-    async with opened(WHICH, "I took it.", settings={"plan.question_timeout": 7}, kind="headless") as bench:
+    async with opened(
+        WHICH, "I took it.", settings={"plan.question_timeout": 7}, kind="headless"
+    ) as bench:
         await bench.run("Go")
         question = await asked(bench)
         event = next(e for e in bench.of(PluginEvent) if e.name == "plan.question_asked")
@@ -125,7 +141,9 @@ async def test_a_stop_ends_the_question():
         question = await asked(bench)
         run.stop()
         assert (await run.wait()).state == "stopped"
-        assert [found.by for event in bench.events if (found := question_settled(event))] == ["stop"]
+        assert [found.by for event in bench.events if (found := question_settled(event))] == [
+            "stop"
+        ]
         assert bench.session.half(Plan).questions() == []
         with pytest.raises(UsageError, match="no open question"):
             bench.session.half(Plan).answer(question.id, "SQLite")
@@ -133,7 +151,9 @@ async def test_a_stop_ends_the_question():
 
 async def cut_off(bench, store, name, tmp_path):
     """A copy of the session as it was when an event was the last one written."""
-    last = [event.seq for event in bench.events if isinstance(event, PluginEvent) and event.name == name][-1]
+    last = [
+        event.seq for event in bench.events if isinstance(event, PluginEvent) and event.name == name
+    ][-1]
     return await bench.kernel.fork(bench.session.id, last)
 
 
@@ -167,7 +187,9 @@ async def test_an_answer_that_was_given_is_not_asked_for_again(tmp_path):
 
 
 async def test_an_answer_belongs_to_its_own_call():
-    """The next question with the same call id (some servers count from one in each answer) is asked."""
+    """The next question with the same call id (some servers count from one in each answer) is
+    asked.
+    """
     from hilum.messages import ToolCall
 
     call = ToolCall("call-1", "ask_question", '{"question": "Which?"}')
@@ -182,14 +204,18 @@ async def test_an_answer_belongs_to_its_own_call():
 
 
 async def test_several_questions_are_asked_one_after_another():
-    """Each is asked when the one before is answered, in call order: so its time begins when the user sees it."""
+    """Each is asked when the one before is answered, in call order: so its time begins when the
+    user sees it.
+    """
     two = use("ask_question", question="One?") + use("ask_question", question="Two?")
     async with opened(two, "Thanks.") as bench:
         run = await bench.start("Go")
         plan = bench.session.half(Plan)
         seen = 0
         for expected in ("One?", "Two?"):
-            event = await bench.wait_for(PluginEvent, lambda event: question_asked(event) is not None, after=seen)
+            event = await bench.wait_for(
+                PluginEvent, lambda event: question_asked(event) is not None, after=seen
+            )
             seen = event.seq
             (question,) = plan.questions()
             assert question.question == expected
@@ -205,7 +231,10 @@ async def test_answers_that_cannot_be_leave_the_question_open():
     async with opened(WHICH, "Thanks.") as bench:
         run = await bench.start("Go")
         question, plan = await asked(bench), bench.session.half(Plan)
-        for answers, said in ((["PostgreSQL", "SQLite"], "takes one answer"), ("x" * 10_001, "longer than 10000")):
+        for answers, said in (
+            (["PostgreSQL", "SQLite"], "takes one answer"),
+            ("x" * 10_001, "longer than 10000"),
+        ):
             with pytest.raises(UsageError, match=said) as caught:
                 plan.answer(question.id, answers)
             assert caught.value.code == "E_BAD_ARGS"
@@ -246,7 +275,9 @@ def test_options_are_lines_and_stand_once():
 def test_what_an_agent_reads_has_no_answer_of_nobodys():
     question = Question("q", "main", "c", "Which?", ("a", "b"))
     assert checked(question, ["", " a "]) == ("a",)
-    assert "first option, 'a'" in told(question, hilum_plan.questions.Answer("q", "c", by="timeout"), 5.0)
+    assert "first option, 'a'" in told(
+        question, hilum_plan.questions.Answer("q", "c", by="timeout"), 5.0
+    )
 
 
 async def test_a_question_does_not_hold_up_the_other_calls():

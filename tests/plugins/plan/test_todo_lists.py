@@ -1,4 +1,6 @@
-"""Todo lists in sessions, through the real loop: what is logged, what the model reads, what ends of runs do."""
+"""Todo lists in sessions, through the real loop: what is logged, what the model reads, what ends of
+runs do.
+"""
 
 import hilum_memory
 import hilum_plan
@@ -64,14 +66,23 @@ def mark(name, status):
 
 
 async def test_a_list_is_written_and_kept():
-    async with opened(todo(*THREE), mark("a", "in_progress"), mark("a", "completed"), "Done.") as bench:
+    async with opened(
+        todo(*THREE), mark("a", "in_progress"), mark("a", "completed"), "Done."
+    ) as bench:
         await bench.run("Do three things")
         assert states(bench) == {"a": "completed", "b": "pending", "c": "pending"}
         plan = bench.session.half(Plan)
         assert plan.progress() == {"total": 3, "completed": 1, "in_progress": 0, "pending": 2}
-        assert [event.data["progress"]["completed"] for event in named(bench, "plan.todos")] == [0, 0, 1]
+        assert [event.data["progress"]["completed"] for event in named(bench, "plan.todos")] == [
+            0,
+            0,
+            1,
+        ]
         assert bench.results[0].text == "Todo list: 0 of 3 completed. Next: a (Do a)."
-        assert bench.results[1].text == "Todo list: 0 of 3 completed. In progress: a (Do a). Next: b (Do b)."
+        assert (
+            bench.results[1].text
+            == "Todo list: 0 of 3 completed. In progress: a (Do a). Next: b (Do b)."
+        )
         assert {event.agent for event in named(bench, "plan.todos")} == {"main"}
 
 
@@ -85,7 +96,9 @@ async def test_an_unlawful_change_is_told_and_the_others_are_made():
             "Not changed (everything else is):\n- a: it cannot go from pending to completed"
         )
         assert bench.results[2].code == "E_BAD_ARGS"
-        assert "from pending it can become in_progress, skipped or cancelled" in bench.results[2].text
+        assert (
+            "from pending it can become in_progress, skipped or cancelled" in bench.results[2].text
+        )
         assert len(named(bench, "plan.todos")) == 2
 
 
@@ -147,7 +160,10 @@ async def test_an_item_shows_the_calls_made_for_it():
     ) as bench:  # fmt: skip
         await bench.run("Do three things")
         item = bench.session.half(Plan).items()[0]
-        assert [(call.name, call.done, call.code) for call in item.calls] == [("look", True, ""), ("look", True, "")]
+        assert [(call.name, call.done, call.code) for call in item.calls] == [
+            ("look", True, ""),
+            ("look", True, ""),
+        ]
         assert item.spent > 0
         assert all(call.seconds >= 0 for call in item.calls)
         assert not any(item.calls for item in bench.session.half(Plan).items()[1:])
@@ -163,14 +179,27 @@ async def test_open_items_are_cancelled_when_the_run_is_stopped():
         await work.reached.wait()
         bench.session.stop()
         assert (await run.wait()).state == "stopped"
-        assert states(bench) == {"a": "cancelled", "b": "cancelled", "c": "cancelled", "d": "skipped"}
-        event = await bench.wait_for(PluginEvent, lambda e: e.name == "plan.todos" and e.data["cause"] == "stopped")
-        assert event.data["progress"] == {"total": 0, "completed": 0, "in_progress": 0, "pending": 0}
+        assert states(bench) == {
+            "a": "cancelled",
+            "b": "cancelled",
+            "c": "cancelled",
+            "d": "skipped",
+        }
+        event = await bench.wait_for(
+            PluginEvent, lambda e: e.name == "plan.todos" and e.data["cause"] == "stopped"
+        )
+        assert event.data["progress"] == {
+            "total": 0,
+            "completed": 0,
+            "in_progress": 0,
+            "pending": 0,
+        }
         assert event.run == run.id
         assert bench.session.half(Plan).left_over() == ()
         await bench.run("Hi")
-        assert "cancelled when the user stopped the run:\n- [in_progress] a: Do a\n- [pending] b: Do b" in context(
-            bench
+        assert (
+            "cancelled when the user stopped the run:\n- [in_progress] a: Do a\n- [pending] b: Do b"
+            in context(bench)
         )
         assert "open" not in context(bench)
 
@@ -187,7 +216,9 @@ async def test_a_stopped_prompt_that_waited_cancels_nothing():
 
 
 async def test_items_left_over_are_told_when_the_run_ends():
-    async with opened(todo(*THREE), mark("a", "in_progress"), mark("a", "completed"), "Done.", "Hello.") as bench:
+    async with opened(
+        todo(*THREE), mark("a", "in_progress"), mark("a", "completed"), "Done.", "Hello."
+    ) as bench:
         ended = await bench.run("Do three things")
         event = await bench.wait_for(PluginEvent, lambda event: event.name == "plan.left_over")
         assert ended.state == "completed"
@@ -195,7 +226,9 @@ async def test_items_left_over_are_told_when_the_run_ends():
         assert [item.id for item in bench.session.half(Plan).left_over()] == ["b", "c"]
         await bench.run("Hi")
         assert "still open:\n- [pending] b: Do b\n- [pending] c: Do c" in context(bench)
-        await bench.wait_for(PluginEvent, lambda e: e.name == "plan.left_over" and e.seq > event.seq)
+        await bench.wait_for(
+            PluginEvent, lambda e: e.name == "plan.left_over" and e.seq > event.seq
+        )
     assert len(named(bench, "plan.left_over")) == 2
 
 
@@ -215,7 +248,10 @@ async def test_what_is_owed_is_written_when_the_session_closes_at_once():
         await bench.run("Do three things")
         session = bench.session.id
     events = await store.read(session)
-    assert [e.name for e in events if isinstance(e, PluginEvent)] == ["plan.todos", "plan.left_over"]
+    assert [e.name for e in events if isinstance(e, PluginEvent)] == [
+        "plan.todos",
+        "plan.left_over",
+    ]
 
 
 async def test_resume_and_fork_have_the_list(tmp_path):
@@ -237,7 +273,9 @@ async def test_resume_and_fork_have_the_list(tmp_path):
 async def test_a_stop_that_was_not_written_down_is_written_by_the_resume(tmp_path):
     """The process died between the end of the run and the list: what holds is what the log says."""
     store = MemoryStore()
-    async with opened(todo(*THREE), mark("a", "in_progress"), "Done.", store=store, folder=tmp_path) as bench:
+    async with opened(
+        todo(*THREE), mark("a", "in_progress"), "Done.", store=store, folder=tmp_path
+    ) as bench:
         await bench.run("Do three things")
         upto = bench.of(RunEnded)[0].seq - 1
         fork = await bench.kernel.fork(bench.session.id, upto)
@@ -245,11 +283,15 @@ async def test_a_stop_that_was_not_written_down_is_written_by_the_resume(tmp_pat
         main = bench.session.agents["main"]
         bench.session.emit(RunEnded(state="stopped"), main)
         assert set(states(bench).values()) == {"cancelled"}
-        await bench.wait_for(PluginEvent, lambda e: e.name == "plan.todos" and e.data["cause"] == "stopped")
+        await bench.wait_for(
+            PluginEvent, lambda e: e.name == "plan.todos" and e.data["cause"] == "stopped"
+        )
 
 
 async def test_two_agents_have_two_lists():
-    async with opened(todo(*THREE), "Done.", todo({"id": "a", "content": "Other"}), "Done.") as bench:
+    async with opened(
+        todo(*THREE), "Done.", todo({"id": "a", "content": "Other"}), "Done."
+    ) as bench:
         bench.session.add_agent(Profile("other"))
         await bench.run("Do three things")
         await bench.run("Do another", agent="other")
@@ -261,7 +303,9 @@ async def test_two_agents_have_two_lists():
         assert context(bench) == ""
 
 
-@pytest.mark.parametrize(("mode", "there"), [("agent", True), ("plan", True), ("ask", False), ("debug", False)])
+@pytest.mark.parametrize(
+    ("mode", "there"), [("agent", True), ("plan", True), ("ask", False), ("debug", False)]
+)
 async def test_modes_that_have_the_list(mode, there):
     """Requirement P2; a question can be asked in all of them."""
     async with opened("Hi.", mode=mode) as bench:
@@ -278,7 +322,10 @@ async def test_writing_the_list_is_never_asked_for(approve):
 
 
 async def test_the_model_is_reminded_only_where_something_matters():
-    """None in progress: once. Long without a change: every few rounds. Nothing that was sent is changed."""
+    """None in progress: once.
+
+    Long without a change: every few rounds. Nothing that was sent is changed.
+    """
     async with opened(
         todo(*THREE), *[use("look", what=str(n)) for n in range(5)], mark("a", "in_progress"),
         *[use("look", what=f"b{n}") for n in range(7)], "Done.",
@@ -341,7 +388,9 @@ async def test_open_items_stand_after_a_trim():
         await bench.run("Do three things")
         kept = "Open items of your todo list:\n- [pending] b: Do b\n- [pending] c: Do c"
         assert plan.keep_on_trim(main) == kept
-        assert await bench.session.hooks.gather("keep_on_trim", agent=main) == [("hilum_plan", kept)]
+        assert await bench.session.hooks.gather("keep_on_trim", agent=main) == [
+            ("hilum_plan", kept)
+        ]
 
 
 async def test_events_that_do_not_fit_are_passed_over():

@@ -1,4 +1,6 @@
-"""The list of todo items by itself: every change of state, and what becomes of what a model writes."""
+"""The list of todo items by itself: every change of state, and what becomes of what a model
+writes.
+"""
 
 import itertools
 from typing import get_args
@@ -34,7 +36,11 @@ def test_every_pair_of_states_is_lawful_or_told(before, after):
         assert written.items == (item,)
         assert not written.refused
     elif (before, after) in LAWFUL:
-        assert (written.items[0].status, written.items[0].since, written.refused) == (after, 1000.0, ())
+        assert (written.items[0].status, written.items[0].since, written.refused) == (
+            after,
+            1000.0,
+            (),
+        )
     else:
         assert written.items == (item,)
         (why,) = written.refused
@@ -49,7 +55,9 @@ def test_a_failed_item_is_cancelled_after_three_failures(failures, can):
     item = Item("a", "x", "failed", failures)
     assert (refusal(item, "cancelled", 0.0, 300.0) == "") == can
     assert refusal(item, "in_progress", 0.0, 300.0) == ""
-    assert can or f"failed {['once', 'twice'][failures - 1]}" in refusal(item, "cancelled", 0.0, 300.0)
+    assert can or f"failed {['once', 'twice'][failures - 1]}" in refusal(
+        item, "cancelled", 0.0, 300.0
+    )
 
 
 def test_failures_are_counted_over_attempts():
@@ -61,7 +69,9 @@ def test_failures_are_counted_over_attempts():
         assert bool(put(items, {"id": "a", "status": "cancelled"}).refused) == (count < 3)
 
 
-@pytest.mark.parametrize(("waited", "can"), [(0, False), (299, False), (300, True), (9e9, True), (-100, False)])
+@pytest.mark.parametrize(
+    ("waited", "can"), [(0, False), (299, False), (300, True), (9e9, True), (-100, False)]
+)
 def test_a_blocked_item_is_cancelled_after_a_time(waited, can):
     item = Item("a", "x", "blocked", since=1000.0)
     assert ("cancelled" in allowed(item, 1000.0 + waited, 300.0)) == can
@@ -90,22 +100,36 @@ def test_a_new_item_is_pending_or_one_step_from_it(status):
 
 def test_one_unlawful_line_does_not_cost_the_others():
     old = put([], {"id": "a", "content": "one"}, {"id": "b", "content": "two"}).items
-    written = put(old, {"id": "a", "status": "completed"}, {"id": "b", "status": "in_progress"}, {"id": "z"})
+    written = put(
+        old, {"id": "a", "status": "completed"}, {"id": "b", "status": "in_progress"}, {"id": "z"}
+    )
     assert [item.status for item in written.items] == ["pending", "in_progress"]
     assert [why.partition(":")[0] for why in written.refused] == ["a", "z"]
 
 
 def test_merging_keeps_what_is_not_named_and_its_order():
     old = put([], *({"id": name, "content": name} for name in "abc")).items
-    written = put(old, {"id": "d", "content": "D"}, {"id": "b", "content": "B", "status": "in_progress"})
+    written = put(
+        old, {"id": "d", "content": "D"}, {"id": "b", "content": "B", "status": "in_progress"}
+    )
     assert [(item.id, item.content, item.status) for item in written.items] == [
         ("a", "a", "pending"), ("b", "B", "in_progress"), ("c", "c", "pending"), ("d", "D", "pending"),
     ]  # fmt: skip
 
 
 def test_replacing_drops_what_is_not_named_and_keeps_what_is():
-    old = put([], {"id": "a", "content": "a"}, {"id": "b", "content": "b", "status": "in_progress"}, now=5.0).items
-    written = put(old, {"id": "c", "content": "c"}, {"id": "b", "content": "b!", "status": "completed"}, merge=False)
+    old = put(
+        [],
+        {"id": "a", "content": "a"},
+        {"id": "b", "content": "b", "status": "in_progress"},
+        now=5.0,
+    ).items
+    written = put(
+        old,
+        {"id": "c", "content": "c"},
+        {"id": "b", "content": "b!", "status": "completed"},
+        merge=False,
+    )
     assert [(item.id, item.content, item.made, item.status) for item in written.items] == [
         ("c", "c", 1000.0, "pending"), ("b", "b!", 5.0, "completed"),
     ]  # fmt: skip
@@ -120,8 +144,13 @@ def test_an_unlawful_change_in_a_replaced_list_keeps_the_item():
 
 
 def test_a_list_of_another_task_may_use_the_same_ids():
-    """Models count each list from one: a finished item 1 does not stand in the way of another one."""
-    old = (Item("1", "old", "completed", made=1.0), Item("2", "other", "failed", failures=1, made=1.0))
+    """Models count each list from one: a finished item 1 does not stand in the way of another
+    one.
+    """
+    old = (
+        Item("1", "old", "completed", made=1.0),
+        Item("2", "other", "failed", failures=1, made=1.0),
+    )
     new = {"id": "1", "content": "new"}, {"id": "2", "content": "newer", "status": "in_progress"}
     for merge, stale in ((False, True), (True, True)):
         written = put(old, *new, merge=merge, stale=stale)
@@ -129,17 +158,28 @@ def test_a_list_of_another_task_may_use_the_same_ids():
         assert [(item.content, item.made, item.failures) for item in written.items] == [
             ("new", 1000.0, 0), ("newer", 1000.0, 0),
         ]  # fmt: skip
-    assert put(old, new[0], merge=False).items[0].made == 1000.0  # what is final is over, also in this run
-    assert "final" in put(old, {"id": "1", "content": "old", "status": "pending"}, merge=False).refused[0]
+    assert (
+        put(old, new[0], merge=False).items[0].made == 1000.0
+    )  # what is final is over, also in this run
+    assert (
+        "final"
+        in put(old, {"id": "1", "content": "old", "status": "pending"}, merge=False).refused[0]
+    )
 
 
 @pytest.mark.parametrize(
     ("todos", "said"),
     [
         ([{"id": "a", "content": "x"}, {"id": "a", "content": "y"}], "The id 'a' stands twice"),
-        ([{"id": "a", "content": "x"}, {"id": " a\x00", "content": "y"}], "The id 'a' stands twice"),
+        (
+            [{"id": "a", "content": "x"}, {"id": " a\x00", "content": "y"}],
+            "The id 'a' stands twice",
+        ),
         ([{"id": "\x1b", "content": "x"}], "The id of todos[0] is empty"),
-        ([{"id": "a", "content": "x"}, {"id": "b", "content": " \n\u200b"}], "The content of todos[1] is empty"),
+        (
+            [{"id": "a", "content": "x"}, {"id": "b", "content": " \n\u200b"}],
+            "The content of todos[1] is empty",
+        ),
     ],
 )
 def test_a_call_that_is_wrong_as_a_whole_changes_nothing(todos, said):
@@ -167,12 +207,16 @@ TODO = st.fixed_dictionaries(
     {"id": st.sampled_from("abcd")},
     optional={"content": st.sampled_from(["one", "two", "three"]), "status": STATUS},
 )
-CALL = st.tuples(st.lists(TODO, max_size=4, unique_by=lambda todo: todo["id"]), st.booleans(), st.booleans())
+CALL = st.tuples(
+    st.lists(TODO, max_size=4, unique_by=lambda todo: todo["id"]), st.booleans(), st.booleans()
+)
 
 
 @given(st.lists(CALL, max_size=12))
 def test_no_sequence_of_calls_makes_an_unlawful_change(calls):
-    """Whatever is merged and replaced: ids stay unique, every step of an item is lawful, a refused item is as it was."""
+    """Whatever is merged and replaced: ids stay unique, every step of an item is lawful, a refused
+    item is as it was.
+    """
     items: tuple[Item, ...] = ()
     for now, (todos, merge, stale) in enumerate(calls):
         written = put(items, *todos, merge=merge, stale=stale, now=float(now), patience=3.0)

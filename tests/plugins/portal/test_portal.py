@@ -1,4 +1,6 @@
-"""A trio side of its own, seen from asyncio and from plain code: what comes through, and that nothing is left behind."""
+"""A trio side of its own, seen from asyncio and from plain code: what comes through, and that
+nothing is left behind.
+"""
 
 import asyncio
 import functools
@@ -145,14 +147,18 @@ def nothing_is_left():
 
 
 def in_asyncio(function):
-    """Make a test of a coroutine function that is given an open client, and must not take longer than a minute."""
+    """Make a test of a coroutine function that is given an open client, and must not take longer
+    than a minute.
+    """
 
     @functools.wraps(function)
     def test(*args, **kwargs):
         complaints = []
 
         async def main():
-            asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+            asyncio.get_running_loop().set_exception_handler(
+                lambda loop, context: complaints.append(context)
+            )
             async with asyncio.timeout(60), open_aio() as client:
                 await function(client, *args, **kwargs)
             gc.collect()
@@ -181,7 +187,7 @@ def interrupt_when(up):
         thread.join()
 
 
-# --- what comes through -----------------------------------------------------------------------------------------------
+# --- what comes through ---------------------------------------------------------------------------
 
 
 @in_asyncio
@@ -255,7 +261,7 @@ def test_an_iterator_that_plain_code_leaves_early_is_closed():
         assert client.log == ["closed"]
 
 
-# --- context managers -------------------------------------------------------------------------------------------------
+# --- context managers -----------------------------------------------------------------------------
 
 
 @in_asyncio
@@ -268,7 +274,10 @@ async def test_a_context_manager_is_left_in_the_task_that_entered_it(client):
 
 @in_asyncio
 async def test_an_error_in_the_block_is_raised_in_the_manager(client):
-    """It comes out as trio would have it: through a nursery in a group. One that is swallowed there is."""
+    """It comes out as trio would have it: through a nursery in a group.
+
+    One that is swallowed there is.
+    """
     with pytest.raises(ExceptionGroup) as caught:
         async with client.block():
             raise LookupError("x")
@@ -326,7 +335,7 @@ async def test_giving_up_to_enter_waits_until_that_has_unwound(client):
     assert client.log == ["unwound"]
 
 
-# --- cancellation -----------------------------------------------------------------------------------------------------
+# --- cancellation ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -371,9 +380,13 @@ def test_ctrl_c_while_entering_waits_and_interrupts():
 
 
 @pytest.mark.parametrize("heard", [True, False])
-@pytest.mark.parametrize("use", [lambda client: client.slow(), lambda client: client.block().__enter__()])
+@pytest.mark.parametrize(
+    "use", [lambda client: client.slow(), lambda client: client.block().__enter__()]
+)
 def test_ctrl_c_in_the_instant_of_the_start_leaves_nothing_at_work(monkeypatch, heard, use):
-    """Whether the trio side has already heard of a call or a manager or not, it ends before the interrupt goes on."""
+    """Whether the trio side has already heard of a call or a manager or not, it ends before the
+    interrupt goes on.
+    """
     with open_blocking() as client:
         portal = client._portal
         soon, at_work = portal._soon, len(portal._scopes)
@@ -409,8 +422,11 @@ def test_ctrl_c_in_the_instant_after_entering_leaves_the_manager(monkeypatch):
 
 def test_ctrl_c_ends_a_plain_program_with_its_trio_side():
     """A whole program: it unwinds, prints what its managers print, and dies of the interrupt."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
-    # The order is this one, unless the interrupt comes in the instant between starting the call and waiting for it.
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60
+    )
+    # The order is this one, unless the interrupt comes in the instant between starting the call and
+    # waiting for it.
     assert sorted(done.stdout.split()) == ["left", "unwound"]
     assert done.returncode == -signal.SIGINT
     assert done.stderr.rstrip().endswith("KeyboardInterrupt")
@@ -441,11 +457,14 @@ with hosted(open_sleeper, wraps=(Sleeper,))() as sleeper:
 """
 
 
-# --- closing ----------------------------------------------------------------------------------------------------------
+# --- closing --------------------------------------------------------------------------------------
 
 
 def test_closing_ends_what_others_still_wait_for():
-    """They get an error that says so, and closing waits until all has unwound. Afterwards nothing can be started."""
+    """They get an error that says so, and closing waits until all has unwound.
+
+    Afterwards nothing can be started.
+    """
     portal, client = Portal("the portal"), Client()
     job = portal.submit(client.slow)
     held = portal.hold(client.block())
@@ -535,11 +554,13 @@ def test_a_thread_that_cannot_start_says_why():
         "try: Portal()\n"
         "except OSError as error: print(error.strerror)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
     assert done.stdout == "Too many open files\n", done.stderr
 
 
-# --- back from trio ---------------------------------------------------------------------------------------------------
+# --- back from trio -------------------------------------------------------------------------------
 
 
 @in_asyncio

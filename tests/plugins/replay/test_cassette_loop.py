@@ -1,4 +1,7 @@
-"""Record a session through the real loop and the real gateway; play it in process and over HTTP, elsewhere."""
+"""Record a session through the real loop and the real gateway.
+
+Play it in process and over HTTP, elsewhere.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +23,9 @@ BASES = {"chat": "/v1", "responses": "/v1", "anthropic": "", "gemini": "/v1beta"
 
 
 class Tools:
-    """A plugin with everything that reaches a model: layers, context, tools that run and fail, notes."""
+    """A plugin with everything that reaches a model: layers, context, tools that run and fail,
+    notes.
+    """
 
     name = "bench_tools"
 
@@ -35,9 +40,7 @@ class Tools:
             path: The file.
         """
         text = await call.workspace.read_text(path)
-        return (
-            f"{len(text.split())} {self.word} in {call.workspace.root}/{path}, took {trio.current_time():.4f} seconds"
-        )
+        return f"{len(text.split())} {self.word} in {call.workspace.root}/{path}, took {trio.current_time():.4f} seconds"
 
     @hookimpl
     def provide_tools(self) -> list[Any]:
@@ -57,7 +60,10 @@ class Tools:
 
 
 def script(request: WireRequest) -> AssistantMessage:
-    """Two runs: three calls at once of which one fails and one is unknown, an answer; then a plain answer."""
+    """Two runs: three calls at once of which one fails and one is unknown, an answer.
+
+    Then a plain answer.
+    """
     last = request.messages[-1]
     if request.number == 1:
         assert "You work in" in request.system
@@ -71,7 +77,9 @@ def script(request: WireRequest) -> AssistantMessage:
             )
         )
     words = getattr(last, "text", "") or str(last)
-    return AssistantMessage((Text("Two words, and a failure." if "Mind" in words else "You are welcome.", "model"),))
+    return AssistantMessage(
+        (Text("Two words, and a failure." if "Mind" in words else "You are welcome.", "model"),)
+    )
 
 
 @asynccontextmanager
@@ -82,7 +90,9 @@ async def session_in(
     await trio.Path(folder / "a.txt").write_text("two words")
     transport = Transport()
     try:
-        async with open_kernel(plugins=[Tools(word), hilum_replay], model=model, environ={}) as kernel:
+        async with open_kernel(
+            plugins=[Tools(word), hilum_replay], model=model, environ={}
+        ) as kernel:
             add(kernel, url, api, transport)
             async with kernel.open_session(folder, approve="auto") as session:
                 yield session
@@ -106,7 +116,10 @@ async def events_of(session: Session) -> list[AnyEvent]:
 
 async def make(folder: Path, path: Path, api: str = "chat") -> tuple[Cassette, list[RunEnded]]:
     """Record the script live to a file, and check that recording it afterwards gives the same."""
-    async with serve(script) as server, session_in(folder, "test/m", url=server.url, api=api) as session:
+    async with (
+        serve(script) as server,
+        session_in(folder, "test/m", url=server.url, api=api) as session,
+    ):
         recorder = Recorder(path=path)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(follow, session.events(), recorder)
@@ -128,10 +141,21 @@ def outcome(events: list[AnyEvent], folder: Path) -> list[tuple[Any, ...]]:
         match event:
             case ModelAnswered(message=message, usage=usage):
                 told.append(
-                    (message.text, [(c.id, c.name, c.arguments) for c in message.calls], message.stop, usage.total)
+                    (
+                        message.text,
+                        [(c.id, c.name, c.arguments) for c in message.calls],
+                        message.stop,
+                        usage.total,
+                    )
                 )
             case CallDone(result=result):
-                told.append((result.call_id, result.code, result.text.split(" took ")[0].replace(str(folder), "W")))
+                told.append(
+                    (
+                        result.call_id,
+                        result.code,
+                        result.text.split(" took ")[0].replace(str(folder), "W"),
+                    )
+                )
             case RunEnded(state=state, text=text):
                 told.append((state, text))
     return sorted(told, key=str)
@@ -149,9 +173,13 @@ async def test_a_session_is_recorded_and_played_elsewhere(tmp_path: Path) -> Non
     async with session_in(tmp_path / "two", f"cassette/{tmp_path}/c.toml") as session:
         again = await two_runs(session)
         events = await events_of(session)
-    assert [(end.state, end.text, end.turns) for end in again] == [(end.state, end.text, end.turns) for end in ends]
+    assert [(end.state, end.text, end.turns) for end in again] == [
+        (end.state, end.text, end.turns) for end in ends
+    ]
     played = record(events)
-    assert [e.answer.parts for e in played.exchanges] == [e.answer.parts for e in cassette.exchanges]
+    assert [e.answer.parts for e in played.exchanges] == [
+        e.answer.parts for e in cassette.exchanges
+    ]
     assert [e.layers for e in played.exchanges] == [e.layers for e in cassette.exchanges]
 
 
@@ -181,17 +209,26 @@ async def test_a_changed_tool_is_found_and_shown(tmp_path: Path, way: str) -> No
     async with serve(cassette, workspace=tmp_path / "two") as server:
         model = f"cassette/{tmp_path}/c.toml" if way == "process" else "test/m"
         url = server.url if way == "http" else ""
-        async with session_in(tmp_path / "two", model, word="tokens", url=url, api="anthropic") as session:
+        async with session_in(
+            tmp_path / "two", model, word="tokens", url=url, api="anthropic"
+        ) as session:
             with trio.fail_after(60):
                 end = await session.run("Count, please.")
     assert end.state == "failed"
-    for words in ("exchange 2 of 3", "- 2 words in {workspace}/a.txt", "+ 2 tokens in {workspace}/a.txt"):
+    for words in (
+        "exchange 2 of 3",
+        "- 2 words in {workspace}/a.txt",
+        "+ 2 tokens in {workspace}/a.txt",
+    ):
         assert words in end.error
     assert "--record" in end.hint + end.error
 
 
 async def test_strict_play_sees_a_changed_prompt(tmp_path: Path) -> None:
-    """In the strict mode another text of a tool is enough; it names the first thing that differs."""
+    """In the strict mode another text of a tool is enough.
+
+    It names the first thing that differs.
+    """
     await make(tmp_path / "one", tmp_path / "c.toml")
     async with session_in(tmp_path / "two", f"cassette/{tmp_path}/c.toml?mode=strict") as session:
         with trio.fail_after(60):

@@ -67,7 +67,7 @@ def sent(cassette: Cassette) -> list[list[tuple[str, str]]]:
     return [[(item.kind, item.text) for item in exchange.sent] for exchange in cassette.exchanges]
 
 
-# --- recording -----------------------------------------------------------------------------------------------------------
+# --- recording ------------------------------------------------------------------------------------
 
 
 def test_only_what_is_new_is_recorded_with_results_in_call_order() -> None:
@@ -88,7 +88,10 @@ def test_only_what_is_new_is_recorded_with_results_in_call_order() -> None:
     layers = [exchange.layers for exchange in cassette.exchanges]
     assert layers[1:] == [None, None]
     moved = LayersSealed(layers=(Layer(0, "meta", "a /other"),), tools=())
-    assert layers[0] == record([run("go"), moved, answered("x")], workspace="/other").exchanges[0].layers
+    assert (
+        layers[0]
+        == record([run("go"), moved, answered("x")], workspace="/other").exchanges[0].layers
+    )
 
 
 def test_agents_have_conversations_of_their_own() -> None:
@@ -110,12 +113,17 @@ def test_a_trim_is_recorded_as_the_summary_and_the_thinned_results() -> None:
         Trimmed(thinned={"c1": "[thinned]"}), answered("ok"), run("b"), Trimmed(upto=4, summary="in short"), answered("sure"),
     ]  # fmt: skip
     cassette = record(events)
-    assert sent(cassette)[1:] == [[("result", "[thinned]")], [("summary", "in short"), ("user", "b")]]
+    assert sent(cassette)[1:] == [
+        [("result", "[thinned]")],
+        [("summary", "in short"), ("user", "b")],
+    ]
 
 
 def test_a_prompt_after_a_run_that_got_no_answer_is_new_together_with_it() -> None:
     """What was sent without an answer is still unanswered."""
-    cassette = record([run("a"), ModelStarted(), RunEnded(state="stopped"), run("b"), answered("x")])
+    cassette = record(
+        [run("a"), ModelStarted(), RunEnded(state="stopped"), run("b"), answered("x")]
+    )
     assert sent(cassette) == [[("user", "a"), ("user", "b")]]
 
 
@@ -127,16 +135,22 @@ def test_a_file_that_cannot_be_written_is_a_plain_error(tmp_path) -> None:
         recorder.feed(answered("x"))
 
 
-# --- playing -------------------------------------------------------------------------------------------------------------
+# --- playing --------------------------------------------------------------------------------------
 
 
-async def ask(model: CassetteModel, *messages: Message, agent: str = "main", session: str = "s") -> Done:
+async def ask(
+    model: CassetteModel, *messages: Message, agent: str = "main", session: str = "s"
+) -> Done:
     return (await chunks(model, *messages, agent=agent, session=session))[-1]  # type: ignore[return-value]
 
 
-async def chunks(model: CassetteModel, *messages: Message, agent: str = "main", session: str = "s") -> Sequence[Chunk]:
+async def chunks(
+    model: CassetteModel, *messages: Message, agent: str = "main", session: str = "s"
+) -> Sequence[Chunk]:
     layers, tools = (Layer(0, "meta", "x"),), (ToolSpec("t", "T.", {}),)
-    body = model.wire.body(model.wire.head(layers, tools), [model.wire.message(message) for message in messages])
+    body = model.wire.body(
+        model.wire.head(layers, tools), [model.wire.message(message) for message in messages]
+    )
     assert msgspec.json.decode(body)
     async with model.stream(Request(body, layers, tools, messages, session, agent)) as stream:
         return [chunk async for chunk in stream]
@@ -148,11 +162,18 @@ def two_texts(recorded: str) -> Cassette:
 
 
 async def play(
-    recorded: str, came: str, mode: str = "text", code: str = "", call: str = "c1", **options: object
+    recorded: str,
+    came: str,
+    mode: str = "text",
+    code: str = "",
+    call: str = "c1",
+    **options: object,
 ) -> str:
     model = CassetteModel(two_texts(recorded), workspace="/srv/ws", mode=mode, **options)  # type: ignore[arg-type]
     await ask(model, user("go"))
-    return (await ask(model, user("go"), said("", "c1"), ToolMessage((result(call, came, code),)))).message.text
+    return (
+        await ask(model, user("go"), said("", "c1"), ToolMessage((result(call, came, code),)))
+    ).message.text
 
 
 SAME = [
@@ -209,7 +230,9 @@ async def test_modes_are_as_strict_as_they_say() -> None:
 
 async def test_strict_compares_layers_and_tools() -> None:
     """A changed system prompt or tool is named, with digests, in the strict mode only."""
-    exchange = Exchange((Sent("user", "go"),), said("x"), layers=("meta 00000000", "rules 1"), tools=("t 0",))
+    exchange = Exchange(
+        (Sent("user", "go"),), said("x"), layers=("meta 00000000", "rules 1"), tools=("t 0",)
+    )
     with pytest.raises(ModelError, match=r"other layers[^+]*- rules 1[^+]*\+ meta"):
         await ask(CassetteModel(Cassette((exchange,)), mode="strict"), user("go"))
     assert (await ask(CassetteModel(Cassette((exchange,))), user("go"))).message.text == "x"
@@ -235,7 +258,9 @@ async def test_rules_can_be_added(monkeypatch) -> None:
     from hilum_replay import Places
     from hilum_replay.matching import RULES, Matcher
 
-    matcher = Matcher(Places(), Redactor({}), "text", [*RULES, rule("builds", r"build-\d+", "build")])
+    matcher = Matcher(
+        Places(), Redactor({}), "text", [*RULES, rule("builds", r"build-\d+", "build")]
+    )
     assert matcher.same("build-1", "build-2")
     assert not matcher.same("build-1", "release-2")
 
@@ -243,7 +268,9 @@ async def test_rules_can_be_added(monkeypatch) -> None:
 async def test_a_played_answer_comes_in_pieces_that_join_to_it() -> None:
     """Chunks are small, calls name themselves once, ``Done`` is last."""
     answer = AssistantMessage(
-        (Text("text " * 50, "model"), ToolCall("c1", "t", '{"a": "%s"}' % ("x" * 100_000))), "m", "calls"
+        (Text("text " * 50, "model"), ToolCall("c1", "t", '{"a": "%s"}' % ("x" * 100_000))),
+        "m",
+        "calls",
     )
     model = CassetteModel(Cassette((Exchange((Sent("user", "go"),), answer),)))
     played = await chunks(model, user("go"))
@@ -275,7 +302,9 @@ async def test_play_can_begin_in_the_middle_of_a_conversation() -> None:
 async def test_sessions_play_from_the_beginning_each() -> None:
     """Two sessions on one model do not take answers from each other."""
     model = CassetteModel(two_texts("r"))
-    assert await ask(model, user("go"), session="one") == await ask(model, user("go"), session="two")
+    assert await ask(model, user("go"), session="one") == await ask(
+        model, user("go"), session="two"
+    )
 
 
 async def test_a_summary_is_not_missed_where_nothing_had_to_be_cut() -> None:
@@ -290,7 +319,9 @@ async def test_a_summary_is_not_missed_where_nothing_had_to_be_cut() -> None:
 
 async def test_agents_with_other_names_find_their_conversation() -> None:
     """Sub-agents whose names are made anew are recognised by what they are asked."""
-    exchanges = tuple(Exchange((Sent("user", f"task {n}"),), said(f"did {n}"), agent=f"sub-{n}") for n in range(3))
+    exchanges = tuple(
+        Exchange((Sent("user", f"task {n}"),), said(f"did {n}"), agent=f"sub-{n}") for n in range(3)
+    )
     model = CassetteModel(Cassette(exchanges))
     for n in (2, 0, 1):
         assert (await ask(model, user(f"task {n}"), agent=f"new-{n}")).message.text == f"did {n}"

@@ -3,8 +3,23 @@
 import json
 
 import pytest
-from hilum.events import CallDone, LayersSealed, ModelAnswered, RoundEnded, RunStarted, SessionOpened
-from hilum.messages import AssistantMessage, Layer, Text, Thinking, ToolCall, ToolResult, UserMessage
+from hilum.events import (
+    CallDone,
+    LayersSealed,
+    ModelAnswered,
+    RoundEnded,
+    RunStarted,
+    SessionOpened,
+)
+from hilum.messages import (
+    AssistantMessage,
+    Layer,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from hilum_guard import Redactor
 from hilum_replay import Places, Recorder
 
@@ -12,7 +27,9 @@ SECRET = 'va"lue\\of-the-environment'
 
 
 def test_planted_secrets_are_in_no_part_of_a_cassette(tmp_path) -> None:
-    """Prompts, context, results, answers, reasoning, arguments and vendor fields are cleaned, in file and memory."""
+    """Prompts, context, results, answers, reasoning, arguments and vendor fields are cleaned, in
+    file and memory.
+    """
     text = f"the key is {SECRET}, and\nthe end"
     arguments = json.dumps({"content": text, "path": "x"})
     path = tmp_path / "c.toml"
@@ -55,9 +72,14 @@ def test_paths_become_placeholders_and_come_back(text: str) -> None:
 
 
 def test_paths_move_to_another_machine() -> None:
-    """What was recorded in one workspace is played in another, also inside JSON with awkward names."""
+    """What was recorded in one workspace is played in another, also inside JSON with awkward
+    names.
+    """
     here, there = Places("/srv/ws", "/home/me"), Places('/data/o"dd', "/home/ana")
-    assert there.concrete(here.abstract("/srv/ws/a /home/me/b /srv/ws-2")) == '/data/o"dd/a /home/ana/b /srv/ws-2'
+    assert (
+        there.concrete(here.abstract("/srv/ws/a /home/me/b /srv/ws-2"))
+        == '/data/o"dd/a /home/ana/b /srv/ws-2'
+    )
     moved = there.concrete_json(here.abstract_json(json.dumps({"path": "/srv/ws/a"})))
     assert json.loads(moved) == {"path": '/data/o"dd/a'}
     assert "/srv" not in here.abstract("see file:///srv/ws/a, /srv/ws.")

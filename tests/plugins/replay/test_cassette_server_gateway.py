@@ -1,4 +1,7 @@
-"""Cassette → HTTP → the real gateway → the recorded message, in all four formats; and faults as the gateway sees them."""
+"""Cassette → HTTP → the real gateway → the recorded message, in all four formats.
+
+And faults as the gateway sees them.
+"""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -31,7 +34,9 @@ from hilum_replay import Answer, Cassette, Exchange, Fault, Sent, WireRequest, s
 APIS = ("chat", "responses", "anthropic", "gemini")
 BASES = {"chat": "/v1", "responses": "/v1", "anthropic": "", "gemini": "/v1beta"}
 LAYERS = (Layer(0, "meta", "You are a test."), Layer(40, "rules", "Be brief."))
-TOOLS = (ToolSpec("read_file", "Read.", {"type": "object", "properties": {"path": {"type": "string"}}}),)
+TOOLS = (
+    ToolSpec("read_file", "Read.", {"type": "object", "properties": {"path": {"type": "string"}}}),
+)
 USAGE = Usage(120, 20, 0, 30, 10)
 MODEL = "test/some-model"
 
@@ -45,7 +50,9 @@ async def gateway(api: str, url: str) -> AsyncIterator[Model]:
         await transport.aclose()
 
 
-async def ask(model: Model, messages: Sequence[Message], tools: Sequence[ToolSpec] = TOOLS) -> tuple[list[Chunk], Done]:
+async def ask(
+    model: Model, messages: Sequence[Message], tools: Sequence[ToolSpec] = TOOLS
+) -> tuple[list[Chunk], Done]:
     wire = model.wire
     body = wire.body(wire.head(LAYERS, tools), [wire.message(message) for message in messages])
     with trio.fail_after(60):
@@ -71,14 +78,18 @@ def one(message: AssistantMessage, usage: Usage = USAGE) -> Cassette:
 CALLS = tuple(ToolCall(f"call_00000000{n}", "read_file", f'{{"path":"ä{n}.py"}}') for n in range(3))
 ANSWERS = {
     "text": answer(Text("Hello, world.", "model")),
-    "unicode": answer(Text('ünï 🌱 漢字 \u2028 \x00 \\ " \r\n data: [DONE]\n\nevent: x' * 20, "model")),
+    "unicode": answer(
+        Text('ünï 🌱 漢字 \u2028 \x00 \\ " \r\n data: [DONE]\n\nevent: x' * 20, "model")
+    ),
     "empty": answer(),
     "length": answer(Text("cut", "model"), stop="length"),
     "refusal": answer(Text("No.", "model"), stop="refusal"),
     "one call": answer(Text("I read.", "model"), CALLS[0]),
     "parallel calls": answer(*CALLS),
     "empty arguments": answer(ToolCall("call_000000000", "read_file", "{}")),
-    "large arguments": answer(ToolCall("call_000000000", "write", json.dumps({"content": 'é\n"x"\t' * 16_000}))),
+    "large arguments": answer(
+        ToolCall("call_000000000", "write", json.dumps({"content": 'é\n"x"\t' * 16_000}))
+    ),
 }
 OWN = {
     "chat": answer(Thinking("I think. " * 20, {"field": "reasoning_content"}), Text("so", "model"), *CALLS),
@@ -130,8 +141,12 @@ async def test_reasoning_comes_out_with_what_the_vendor_wants_back(api: str) -> 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("ids", ["call_12345678", "c"])
 async def test_a_conversation_is_checked_and_played(api: str, ids: str) -> None:
-    """Context, parallel results, codes, notes and a second run are recognised, whatever ids the gateway gives to calls."""
-    calls = tuple(ToolCall(f"{ids}{n}", "read_file", f'{{"path":"{{workspace}}/{n}"}}') for n in range(2))
+    """Context, parallel results, codes, notes and a second run are recognised, whatever ids the
+    gateway gives to calls.
+    """
+    calls = tuple(
+        ToolCall(f"{ids}{n}", "read_file", f'{{"path":"{{workspace}}/{n}"}}') for n in range(2)
+    )
     exchanges = (
         Exchange((Sent("user", "hello"), Sent("user", "<ctx>1</ctx>", source="context:x")), answer(*calls)),
         Exchange(
@@ -148,7 +163,10 @@ async def test_a_conversation_is_checked_and_played(api: str, ids: str) -> None:
     ):
         messages: list[Message] = [UserMessage((Text("hello"), Text("<ctx>1</ctx>", "context:x")))]
         _, done = await ask(model, messages)
-        assert [json.loads(call.arguments)["path"] for call in done.message.calls] == ["/srv/ws/0", "/srv/ws/1"]
+        assert [json.loads(call.arguments)["path"] for call in done.message.calls] == [
+            "/srv/ws/0",
+            "/srv/ws/1",
+        ]
         first, second = (call.id for call in done.message.calls)
         results = (
             ToolResult(first, "read_file", (Text("one", "tool:read_file"),)),
@@ -169,7 +187,9 @@ async def test_a_conversation_is_checked_and_played(api: str, ids: str) -> None:
 
 @pytest.mark.parametrize("api", APIS)
 async def test_a_difference_is_refused_with_what_differs(api: str) -> None:
-    """The error that reaches the user says which exchange, what was expected, what came, and what to do."""
+    """The error that reaches the user says which exchange, what was expected, what came, and what
+    to do.
+    """
     async with serve(one(ANSWERS["text"])) as server, gateway(api, server.url) as model:
         with pytest.raises(ModelError) as caught:
             await ask(model, [user("hello there")])
@@ -198,7 +218,9 @@ async def test_images_are_told_apart_from_texts(api: str) -> None:
         _, done = await ask(model, messages)
         messages += [
             done.message,
-            ToolMessage((ToolResult("call_12345678", "shot", (Text("a shot", "tool:shot"), image)),)),
+            ToolMessage(
+                (ToolResult("call_12345678", "shot", (Text("a shot", "tool:shot"), image)),)
+            ),
         ]
         _, done = await ask(model, messages)
     await transport.aclose()
@@ -212,7 +234,9 @@ async def test_a_script_sees_the_neutral_request(api: str) -> None:
     history: list[Message] = [
         user("one"),
         answer(Text("two", "model"), ToolCall("call_12345678", "read_file", '{"path": "a"}')),
-        ToolMessage((ToolResult("call_12345678", "read_file", (Text("three", "tool:read_file"),)),)),
+        ToolMessage(
+            (ToolResult("call_12345678", "read_file", (Text("three", "tool:read_file"),)),)
+        ),
         NoteMessage("four"),
     ]
 
@@ -227,8 +251,12 @@ async def test_a_script_sees_the_neutral_request(api: str) -> None:
     assert (request.api, request.model, request.tools) == (api, "some-model", ("read_file",))
     assert request.system == "You are a test.\n\nBe brief."
     assert [
-        msgspec.structs.replace(m, model="") if isinstance(m, AssistantMessage) else m for m in request.messages
-    ] == [msgspec.structs.replace(m, model="") if isinstance(m, AssistantMessage) else m for m in history]
+        msgspec.structs.replace(m, model="") if isinstance(m, AssistantMessage) else m
+        for m in request.messages
+    ] == [
+        msgspec.structs.replace(m, model="") if isinstance(m, AssistantMessage) else m
+        for m in history
+    ]
     assert [item.text for item in request.asked.items] == ["three", "four"]
 
 
@@ -265,7 +293,9 @@ async def test_scripts_may_be_async_fail_and_give_text() -> None:
         (Fault(error_after=100), "server"),
     ],
 )
-async def test_faults_reach_the_gateway_and_a_retry_is_answered(api: str, fault: Fault, kind: str) -> None:
+async def test_faults_reach_the_gateway_and_a_retry_is_answered(
+    api: str, fault: Fault, kind: str
+) -> None:
     """Each fault gives the error that a real one gives; the same request again gets the answer."""
     message = answer(Text("Hello, world. " * 50, "model"))
     async with serve(one(message), faults=[fault]) as server, gateway(api, server.url) as model:
@@ -283,7 +313,10 @@ async def test_faults_reach_the_gateway_and_a_retry_is_answered(api: str, fault:
 async def test_bad_arguments_arrive_as_the_model_wrote_them(api: str) -> None:
     """Broken JSON of a call reaches the loop; Gemini's format can only break as a whole."""
     faults = [Fault(bad_arguments=True)]
-    async with serve(one(answer(CALLS[0])), faults=faults) as server, gateway(api, server.url) as model:
+    async with (
+        serve(one(answer(CALLS[0])), faults=faults) as server,
+        gateway(api, server.url) as model,
+    ):
         if api == "gemini":
             with pytest.raises(ModelError) as caught:
                 await ask(model, [user("hello")])
@@ -295,7 +328,9 @@ async def test_bad_arguments_arrive_as_the_model_wrote_them(api: str) -> None:
 
 @pytest.fixture
 def jumping_clock() -> trio.testing.MockClock:
-    """Time passes at once where there is nothing to do, and not in the moment that bytes take between two sockets."""
+    """Time passes at once where there is nothing to do, and not in the moment that bytes take
+    between two sockets.
+    """
     return trio.testing.MockClock(autojump_threshold=0.1)
 
 
@@ -306,7 +341,10 @@ async def test_silence_holds_the_connection_open(jumping_clock: trio.testing.Moc
         gateway("chat", server.url) as model,
     ):
         request = Request(
-            model.wire.body(model.wire.head(LAYERS, ()), [model.wire.message(user("hello"))]), LAYERS, (), ()
+            model.wire.body(model.wire.head(LAYERS, ()), [model.wire.message(user("hello"))]),
+            LAYERS,
+            (),
+            (),
         )
         chunks: list[Chunk] = []
         with trio.move_on_after(1000) as scope:
@@ -329,7 +367,12 @@ async def test_recorded_pace_is_kept(jumping_clock: trio.testing.MockClock) -> N
 
 
 async def ask_slow(model: Model) -> None:
-    request = Request(model.wire.body(model.wire.head(LAYERS, ()), [model.wire.message(user("hello"))]), LAYERS, (), ())
+    request = Request(
+        model.wire.body(model.wire.head(LAYERS, ()), [model.wire.message(user("hello"))]),
+        LAYERS,
+        (),
+        (),
+    )
     async with model.stream(request) as stream:
         assert [chunk async for chunk in stream]
 
@@ -356,7 +399,11 @@ async def test_several_conversations_at_once() -> None:
                 else Sent("result", "ok", f"call_{agent}_{step - 1:08}", "t", "")
             )
             last = step == 2
-            part = Text(f"done {agent}", "model") if last else ToolCall(f"call_{agent}_{step:08}", "t", "{}")
+            part = (
+                Text(f"done {agent}", "model")
+                if last
+                else ToolCall(f"call_{agent}_{step:08}", "t", "{}")
+            )
             exchanges.append(Exchange((new,), answer(part), agent=agent))
     async with serve(Cassette(tuple(exchanges))) as server:
 
@@ -366,7 +413,9 @@ async def test_several_conversations_at_once() -> None:
                 for _ in range(3):
                     _, done = await ask(model, messages)
                     messages.append(done.message)
-                    results = tuple(ToolResult(c.id, "t", (Text("ok", "tool:t"),)) for c in done.message.calls)
+                    results = tuple(
+                        ToolResult(c.id, "t", (Text("ok", "tool:t"),)) for c in done.message.calls
+                    )
                     if results:
                         messages.append(ToolMessage(results))
                 assert done.message.text == f"done {agent}"
@@ -388,13 +437,20 @@ async def test_models_are_listed_and_other_paths_are_not_there() -> None:
     """The list of models names the recorded one; a wrong path or method is an error, not a hang."""
     import httpx
 
-    async with serve(one(ANSWERS["text"])) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with (
+        serve(one(ANSWERS["text"])) as server,
+        httpx.AsyncClient(base_url=server.url) as client,
+    ):
         assert (await client.get("/v1/models")).json()["data"][0]["id"] == "some-model"
-        assert (await client.get("/v1beta/models")).json()["models"] == [{"name": "models/some-model"}]
+        assert (await client.get("/v1beta/models")).json()["models"] == [
+            {"name": "models/some-model"}
+        ]
         assert (await client.get("/nothing")).status_code == 404
         assert (await client.get("/v1/messages")).status_code == 405
         assert (await client.post("/v1/messages", content=b"{nonsense")).status_code == 400
-        not_streaming = await client.post("/v1/chat/completions", json={"model": "m", "messages": []})
+        not_streaming = await client.post(
+            "/v1/chat/completions", json={"model": "m", "messages": []}
+        )
         assert "stream" in not_streaming.json()["error"]["message"]
 
         async def body() -> AsyncIterator[bytes]:

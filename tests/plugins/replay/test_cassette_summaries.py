@@ -1,4 +1,6 @@
-"""A session whose past was summarized: recorded over HTTP, played with the same window, with a larger one, and by request."""
+"""A session whose past was summarized: recorded over HTTP, played with the same window, with a
+larger one, and by request.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,7 +39,10 @@ def script() -> Any:
         if request.system.startswith("You summarize"):
             summaries += 1
             said = f"Summary {summaries}: app.py counts from one, test_total fails."
-            return "\n".join(f"## {name}\n{said}\n" for name in ("Goal", "Decisions", "Files", "Facts", "Open work"))
+            return "\n".join(
+                f"## {name}\n{said}\n"
+                for name in ("Goal", "Decisions", "Files", "Facts", "Open work")
+            )
         looked += 1
         if looked > TURNS:
             return "Done."
@@ -48,16 +53,22 @@ def script() -> Any:
 
 
 @asynccontextmanager
-async def session_in(folder: Path, model: str, url: str = "", api: str = "chat") -> AsyncIterator[Session]:
+async def session_in(
+    folder: Path, model: str, url: str = "", api: str = "chat"
+) -> AsyncIterator[Session]:
     await trio.Path(folder).mkdir(exist_ok=True)
     transport = Transport()
     small = ModelsSettings(models={"test/m": ModelSettings(window=WINDOW, max_output=1_000)})
     settings = {"memory.thin_over": 100_000}
     plugins = [plugin("tools", look), hilum_memory, hilum_replay]
     try:
-        async with open_kernel(plugins=plugins, model=model, environ={}, settings=settings) as kernel:
+        async with open_kernel(
+            plugins=plugins, model=model, environ={}, settings=settings
+        ) as kernel:
             if url:
-                kernel.router.replace(HttpProvider("test", url + BASES[api], api, transport, settings=small))
+                kernel.router.replace(
+                    HttpProvider("test", url + BASES[api], api, transport, settings=small)
+                )
             async with kernel.open_session(folder, approve="auto") as session:
                 yield session
     finally:
@@ -83,11 +94,17 @@ def notes(events: list[AnyEvent]) -> list[str]:
 
 
 def extracts(events: list[AnyEvent]) -> list[AnyEvent]:
-    return [event for event in events if isinstance(event, PluginEvent) and event.name == "memory.extracted"]
+    return [
+        event
+        for event in events
+        if isinstance(event, PluginEvent) and event.name == "memory.extracted"
+    ]
 
 
 @pytest.mark.parametrize("api", BASES)
-async def test_the_same_window_asks_for_the_same_summaries_and_gets_them(tmp_path: Path, api: str) -> None:
+async def test_the_same_window_asks_for_the_same_summaries_and_gets_them(
+    tmp_path: Path, api: str
+) -> None:
     """Over HTTP each trim comes where it came, and its note is the recorded one."""
     cassette, before = await recorded(tmp_path / "one", api)
     asides = [exchange for exchange in cassette.exchanges if exchange.aside]
@@ -110,12 +127,16 @@ async def test_a_larger_window_needs_no_summaries(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(dumps(cassette))
     async with session_in(tmp_path / "two", f"cassette/{tmp_path}/c.toml") as session:
         assert notes(await played(session)) == []
-        model: Any = session.kernel.router.model(session.kernel.router.resolve(f"cassette/{tmp_path}/c.toml"))
+        model: Any = session.kernel.router.model(
+            session.kernel.router.resolve(f"cassette/{tmp_path}/c.toml")
+        )
         assert model.playback(session.id).left == 0
 
 
 async def test_a_summary_that_was_asked_for_is_played_in_process(tmp_path: Path) -> None:
-    """The trim that the user asked for comes again, with the recorded summary and not an extract."""
+    """The trim that the user asked for comes again, with the recorded summary and not an
+    extract.
+    """
 
     async def talk(session: Session) -> list[AnyEvent]:
         await played(session)
@@ -124,7 +145,10 @@ async def test_a_summary_that_was_asked_for_is_played_in_process(tmp_path: Path)
             assert (await session.run("Thanks.")).text == "Done."
         return list(await session.kernel.store.read(session.id))
 
-    async with serve(script()) as server, session_in(tmp_path / "one", "test/m", server.url) as session:
+    async with (
+        serve(script()) as server,
+        session_in(tmp_path / "one", "test/m", server.url) as session,
+    ):
         before = await talk(session)
     (tmp_path / "c.toml").write_text(dumps(record(before)))
     async with session_in(tmp_path / "two", f"cassette/{tmp_path}/c.toml") as session:
@@ -135,11 +159,18 @@ async def test_a_summary_that_was_asked_for_is_played_in_process(tmp_path: Path)
 
 
 async def test_what_else_was_asked_beside_the_conversation_is_not_recorded(tmp_path: Path) -> None:
-    """Playing a cassette must not, for example, write its memories into those of whoever plays it."""
+    """Playing a cassette must not, for example, write its memories into those of whoever plays
+    it.
+    """
     _, events = await recorded(tmp_path / "one")
     used = [event for event in events if isinstance(event, ModelUsed)]
     others = [
-        ModelUsed(model="test/m", purpose="memories", asked=e.asked, message=e.message, agent="main") for e in used
+        ModelUsed(
+            model="test/m", purpose="memories", asked=e.asked, message=e.message, agent="main"
+        )
+        for e in used
     ]
-    assert not record([*[event for event in events if event not in used], *others]).exchanges[-1].aside
+    assert (
+        not record([*[event for event in events if event not in used], *others]).exchanges[-1].aside
+    )
     assert not any(exchange.aside for exchange in record(others).exchanges)

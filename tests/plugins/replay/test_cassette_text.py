@@ -1,4 +1,6 @@
-"""A cassette as text: everything comes back, a killed recording stays readable, mistakes are named."""
+"""A cassette as text: everything comes back, a killed recording stays readable, mistakes are
+named.
+"""
 
 import random
 import re
@@ -27,16 +29,29 @@ ARGUMENTS = [
 ]  # fmt: skip
 
 
-def exchange(*parts: Text | Thinking | ToolCall, sent: tuple[Sent, ...] = (), **fields: object) -> Exchange:
+def exchange(
+    *parts: Text | Thinking | ToolCall, sent: tuple[Sent, ...] = (), **fields: object
+) -> Exchange:
     stop = "calls" if any(isinstance(part, ToolCall) for part in parts) else "end"
     return Exchange(sent, AssistantMessage(parts, "test/model", stop), **fields)
 
 
 @pytest.mark.parametrize("text", NASTY)
 def test_every_text_comes_back_as_it_was(text: str) -> None:
-    """Whatever a text holds, writing and reading gives the same text in every place it can stand."""
-    sent = (Sent("user", text, source="context:x"), Sent("note", text), Sent("result", text, "id", "tool", "E_X"))
-    one = exchange(Text(text, "model"), Thinking(text, {"signature": text}), ToolCall("c1", "t", text), sent=sent)
+    """Whatever a text holds, writing and reading gives the same text in every place it can
+    stand.
+    """
+    sent = (
+        Sent("user", text, source="context:x"),
+        Sent("note", text),
+        Sent("result", text, "id", "tool", "E_X"),
+    )
+    one = exchange(
+        Text(text, "model"),
+        Thinking(text, {"signature": text}),
+        ToolCall("c1", "t", text),
+        sent=sent,
+    )
     cassette = Cassette((one, one), "test/model", "0.1", title=text)
     assert loads(dumps(cassette)) == cassette
 
@@ -44,7 +59,23 @@ def test_every_text_comes_back_as_it_was(text: str) -> None:
 def test_random_texts_come_back_as_they_were() -> None:
     """Two thousand texts made of the characters that TOML treats specially survive."""
     rng = random.Random(7)
-    letters = ["\\", '"', "'", "\n", " ", "\t", "\r", "[", "[[exchange", "a", "u0041", "#", "=", "\x00", "é"]
+    letters = [
+        "\\",
+        '"',
+        "'",
+        "\n",
+        " ",
+        "\t",
+        "\r",
+        "[",
+        "[[exchange",
+        "a",
+        "u0041",
+        "#",
+        "=",
+        "\x00",
+        "é",
+    ]
     for _ in range(2000):
         text = "".join(rng.choices(letters, k=rng.randint(1, 12)))
         cassette = Cassette((exchange(Text(text, "model")),), "test/model", "0.1")
@@ -69,7 +100,15 @@ def test_a_written_file_reads_as_a_file() -> None:
 def test_all_fields_come_back() -> None:
     """Usage, times, agent, layers and tools survive."""
     usage = Usage(10, 2, 3, 4, 5, 0.25)
-    one = exchange(Text("hi", "model"), usage=usage, first=0.5, seconds=1.25, agent="sub", layers=("meta 1",), tools=())
+    one = exchange(
+        Text("hi", "model"),
+        usage=usage,
+        first=0.5,
+        seconds=1.25,
+        agent="sub",
+        layers=("meta 1",),
+        tools=(),
+    )
     cassette = Cassette((one,), "test/model", "0.1")
     assert loads(dumps(cassette)) == cassette
 

@@ -1,4 +1,7 @@
-"""Calls, answers and contexts judged by checks; the cases stand in ``enforcement``, for the benchmark too."""
+"""Calls, answers and contexts judged by checks.
+
+The cases stand in ``enforcement``, for the benchmark too.
+"""
 
 import json
 import os
@@ -15,7 +18,14 @@ import pytest
 from hilum import Tool, Verdict
 from hilum.events import Trimmed
 from hilum.testing import Bench, ScriptedModel, open_bench
-from hilum_rules.checks import compile_lines, compile_rule, guard_paths, judge, judge_answer, may_load
+from hilum_rules.checks import (
+    compile_lines,
+    compile_rule,
+    guard_paths,
+    judge,
+    judge_answer,
+    may_load,
+)
 
 CASES = Path(__file__).parent / "enforcement"
 RISKS = {
@@ -76,7 +86,9 @@ def test_all_forty_rules_are_enforced(rules: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("line", cases("violations.txt"))
-def test_what_a_rule_forbids_does_not_pass(line: str, verdict: Callable[[str], Verdict | None]) -> None:
+def test_what_a_rule_forbids_does_not_pass(
+    line: str, verdict: Callable[[str], Verdict | None]
+) -> None:
     number, _, case = line.partition("\t")
     found = verdict(case)
     assert found is not None
@@ -91,7 +103,9 @@ def test_what_no_rule_forbids_passes(line: str, verdict: Callable[[str], Verdict
     assert found is None, found
 
 
-def test_a_denial_quotes_the_rule_its_place_and_says_what_to_do(verdict: Callable[[str], Verdict | None]) -> None:
+def test_a_denial_quotes_the_rule_its_place_and_says_what_to_do(
+    verdict: Callable[[str], Verdict | None],
+) -> None:
     found = verdict('write_file {"path": "migrations/2.py", "content": ""}')
     assert found is not None
     assert "“Never edit files in `migrations/`.” (" in found.reason
@@ -104,7 +118,9 @@ class Ruled:
 
     def __init__(self, sentence: str, *lines: str) -> None:
         self.sentence, self.path, self.line = sentence, "AGENTS.md", 1
-        self.check = compile_lines(lines)[0].check if lines else compile_rule(sentence, hard=True).check
+        self.check = (
+            compile_lines(lines)[0].check if lines else compile_rule(sentence, hard=True).check
+        )
         assert self.check is not None
 
 
@@ -163,7 +179,7 @@ def test_the_strictest_rule_wins(tmp_path: Path) -> None:
     assert shell("git push", tmp_path, deny, ask) == "deny"
 
 
-# --- answers and contexts -----------------------------------------------------------------------------------------------
+# --- answers and contexts -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -208,10 +224,12 @@ def test_an_expression_that_never_ends_objects_in_time() -> None:
     ],
 )
 def test_a_context_is_kept_out_of_the_kinds_that_are_named(path: str, kind: str, may: bool) -> None:
-    assert (may_load([Ruled("Do not load `MEMORY.md` in shared sessions.")], path, kind) == "") is may
+    assert (
+        may_load([Ruled("Do not load `MEMORY.md` in shared sessions.")], path, kind) == ""
+    ) is may
 
 
-# --- through the loop ---------------------------------------------------------------------------------------------------
+# --- through the loop -----------------------------------------------------------------------------
 
 
 FILES = {
@@ -228,10 +246,17 @@ async def bench_call(kit: Bench, command: str) -> str:
 
 async def test_the_rules_hold_in_the_loop_and_the_sandbox_holds_what_no_reader_sees() -> None:
     async with open_bench(
-        hilum_guard, hilum_files, hilum_shell, hilum_rules, files=FILES, settings={"guard.unsandboxed": "run"}
+        hilum_guard,
+        hilum_files,
+        hilum_shell,
+        hilum_rules,
+        files=FILES,
+        settings={"guard.unsandboxed": "run"},
     ) as kit:
         root = kit.session.workspace.root
-        assert "“Never edit files in `migrations/`.” (AGENTS.md:3)" in await bench_call(kit, "touch migrations/2.py")
+        assert "“Never edit files in `migrations/`.” (AGENTS.md:3)" in await bench_call(
+            kit, "touch migrations/2.py"
+        )
         assert "“Never run `make deploy`.”" in await bench_call(kit, "make -C . deploy")
         assert "“Never read `secrets/`.”" in (await kit.call("read_file", path="secrets/key")).text
         guard = kit.session.half(hilum_guard.Guard)
@@ -247,7 +272,10 @@ async def test_a_rule_that_is_edited_holds_from_the_next_turn() -> None:
         root = kit.session.workspace.root
         assert "The rule" in (await kit.call("write_file", path="migrations/2.py", content="")).text
         (root / "AGENTS.md").write_text("# Safety\n\n- Never edit files in `docs/`.\n")
-        assert "The rule" not in (await kit.call("write_file", path="migrations/2.py", content="")).text
+        assert (
+            "The rule"
+            not in (await kit.call("write_file", path="migrations/2.py", content="")).text
+        )
         assert "The rule" in (await kit.call("write_file", path="docs/2.md", content="")).text
 
 
@@ -257,7 +285,7 @@ async def test_an_answer_that_a_rule_forbids_goes_back_to_the_model() -> None:
         assert (await kit.run("Go.")).text == "I shall."
 
 
-# --- what the sandbox is asked to hold ----------------------------------------------------------------------------------
+# --- what the sandbox is asked to hold ------------------------------------------------------------
 
 
 def test_what_may_not_be_written_at_all_is_held(root: Path, rules: list[Any]) -> None:
@@ -285,7 +313,9 @@ def test_where_files_may_be_made_those_that_are_there_are_held(root: Path) -> No
 
 async def test_the_rules_hold_after_a_trim() -> None:
     long = {"long.md": "a line of a long text\n" * 1200}
-    async with open_bench(hilum_files, hilum_rules, files=FILES | long, model=ScriptedModel(window=24_000)) as kit:
+    async with open_bench(
+        hilum_files, hilum_rules, files=FILES | long, model=ScriptedModel(window=24_000)
+    ) as kit:
         while not kit.of(Trimmed):
             await kit.call("read_file", path="long.md")
         assert "The rule" in (await kit.call("write_file", path="migrations/2.py", content="")).text
@@ -306,7 +336,9 @@ async def test_the_rules_hold_after_a_trim() -> None:
         ("scripts/check.sh", ""),
     ],
 )
-def test_a_script_of_a_folder_is_meant_wherever_it_is_run_from(command: str, kind: str, tmp_path: Path) -> None:
+def test_a_script_of_a_folder_is_meant_wherever_it_is_run_from(
+    command: str, kind: str, tmp_path: Path
+) -> None:
     for name in ("scripts/deploy.sh", "scripts/check.sh", "deploy.sh"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("true\n")
@@ -314,7 +346,8 @@ def test_a_script_of_a_folder_is_meant_wherever_it_is_run_from(command: str, kin
 
 
 @pytest.mark.parametrize(
-    "command", ["python manage.py migrate", "./manage.py migrate", "python3 -u manage.py migrate app"]
+    "command",
+    ["python manage.py migrate", "./manage.py migrate", "python3 -u manage.py migrate app"],
 )
 def test_a_script_is_meant_by_its_interpreter_too(command: str, tmp_path: Path) -> None:
     assert shell(command, tmp_path, Ruled("Never run `manage.py migrate`.")) == "deny"
@@ -332,7 +365,9 @@ def judged(tmp_path: Path) -> Callable[[str], Verdict | None]:
     for name in ("node_modules/a/x.js", "src/__snapshots__/a.snap", "proto/a.proto"):
         (root / name).parent.mkdir(parents=True)
         (root / name).touch()
-    (root.parent / "AGENTS.md").write_text("# Hard rules\n" + "".join(f"- {each}\n" for each in SENTENCES))
+    (root.parent / "AGENTS.md").write_text(
+        "# Hard rules\n" + "".join(f"- {each}\n" for each in SENTENCES)
+    )
     rules = [rule for rule in hilum_rules.load_rules(root.parent / "AGENTS.md").rules if rule.check]
     assert len(rules) == len(SENTENCES)
     return lambda text: judge(rules, json.dumps({"command": text}), made("run_terminal_cmd"), root)
@@ -345,7 +380,9 @@ def judged(tmp_path: Path) -> Callable[[str], Verdict | None]:
      "docker compose down --volumes", "./mvnw deploy", "curl http://169.254.169.254/", "find / -name a.proto -delete",
      "find . -name '*.snap' -delete", "rm -rf /*/../*/workspace/proto"],
 )  # fmt: skip
-def test_other_spellings_of_what_is_forbidden_do_not_pass(text: str, judged: Callable[[str], Verdict | None]) -> None:
+def test_other_spellings_of_what_is_forbidden_do_not_pass(
+    text: str, judged: Callable[[str], Verdict | None]
+) -> None:
     assert judged(text) is not None
 
 
@@ -406,8 +443,12 @@ FOUND = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in FOUND.items() for text in texts])
-def test_what_is_done_to_what_is_found_is_judged_by_what_is_there(tmp_path: Path, kind: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "text"), [(kind, text) for kind, texts in FOUND.items() for text in texts]
+)
+def test_what_is_done_to_what_is_found_is_judged_by_what_is_there(
+    tmp_path: Path, kind: str, text: str
+) -> None:
     for name in (
         "infra/main.tf",
         "infra/mod/a.tf",
@@ -425,7 +466,9 @@ def test_what_is_done_to_what_is_found_is_judged_by_what_is_there(tmp_path: Path
     assert (shell(text, tmp_path.resolve(), Ruled("Never edit files in `infra/`.")) or "ok") == kind
 
 
-def test_a_folder_with_too_many_names_is_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_too_many_names_is_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from hilum_rules.checks import finds
 
     for number in range(20):
@@ -485,7 +528,10 @@ def test_git_clean_is_judged_by_what_is_not_tracked(tmp_path: Path, text: str, k
         ("python -c \"print('never', 'git push --force'); print('x')\"", ""),
         ("python3 -c \"print('git push --force')\" | bash", "deny"),
         ('eval "$(python3 -c "print(\'git push --force\')")"', "deny"),
-        ("python3 -c \"print('git push --force')\" | python3 -c 'import os; os.system(input())'", "deny"),
+        (
+            "python3 -c \"print('git push --force')\" | python3 -c 'import os; os.system(input())'",
+            "deny",
+        ),
         ("python3 -c \"print('git push --force')\" > x.sh; sh x.sh", "ask"),
         ("python3 -c \"print(__import__('os').popen('git push --force').read())\"", "deny"),
         ("python3 -c \"import os; print('x'); os.system('git push --force')\"", "deny"),
@@ -493,5 +539,7 @@ def test_git_clean_is_judged_by_what_is_not_tracked(tmp_path: Path, text: str, k
         ("python3 -c \"print = exec; print('git push --force')\"", "deny"),
     ],
 )
-def test_code_that_only_prints_is_judged_by_what_reads_it(tmp_path: Path, text: str, kind: str) -> None:
+def test_code_that_only_prints_is_judged_by_what_reads_it(
+    tmp_path: Path, text: str, kind: str
+) -> None:
     assert shell(text, tmp_path, Ruled("Never use `git push --force`.")) == kind

@@ -172,24 +172,31 @@ def test_what_is_soft_bounded_or_not_understood_stays_advice(sentence: str) -> N
         ("NEVER commit.", False),
     ],
 )
-def test_elsewhere_only_hard_words_with_a_name_in_quotes_are_enforced(sentence: str, enforced: bool) -> None:
+def test_elsewhere_only_hard_words_with_a_name_in_quotes_are_enforced(
+    sentence: str, enforced: bool
+) -> None:
     assert (compile_rule(sentence, hard=False).check is not None) is enforced
 
 
 def test_paths_are_those_of_the_folder_that_the_file_governs() -> None:
-    check = compile_rule("Never edit `gen/` or `a/b.py`.", hard=True, folder=PurePosixPath("web/app")).check
+    check = compile_rule(
+        "Never edit `gen/` or `a/b.py`.", hard=True, folder=PurePosixPath("web/app")
+    ).check
     assert check is not None
     assert check.parts[0][1].patterns == ("/web/app/**/gen", "/web/app/a/b.py")  # type: ignore[union-attr]
 
 
-# --- lines by hand ------------------------------------------------------------------------------------------------------
+# --- lines by hand --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("line", "says"),
     [
         ("deny write migrations/**", "refuses writing migrations/**"),
-        ("deny write src/**/*.{sql,py} except src/tmp/", "refuses writing src/**/*.sql, src/**/*.py, except src/tmp"),
+        (
+            "deny write src/**/*.{sql,py} except src/tmp/",
+            "refuses writing src/**/*.sql, src/**/*.py, except src/tmp",
+        ),
         ("ask delete data/", "asks before deleting data"),
         ("deny read .env, secrets/", "refuses reading .env, secrets"),
         ("deny access private/", "refuses reading and writing private"),
@@ -197,7 +204,10 @@ def test_paths_are_those_of_the_folder_that_the_file_governs() -> None:
         ("ask command npm publish", "asks before the command `npm publish`"),
         ("deny tool web_fetch mcp__github__*", "refuses the tool web_fetch or mcp__github__*"),
         ("deny host *.example.com", "refuses contacting *.example.com"),
-        ("deny context MEMORY.md in shared, headless", "refuses loading MEMORY.md in shared, headless sessions"),
+        (
+            "deny context MEMORY.md in shared, headless",
+            "refuses loading MEMORY.md in shared, headless sessions",
+        ),
         ("deny answer /as an ai/i", "refuses an answer that matches /(?i)as an ai/"),
     ],
 )
@@ -216,7 +226,10 @@ def test_a_line_by_hand_says_what_is_enforced(line: str, says: str) -> None:
         ("deny write !keep migrations/**", "refuses writing migrations/**"),
         ("deny command curl | sh", "refuses the command `curl`"),
         ("deny context MEMORY.md", "refuses loading MEMORY.md in shared, headless sessions"),
-        ("deny context MEMORY.md in public", "refuses loading MEMORY.md in shared, headless sessions"),
+        (
+            "deny context MEMORY.md in public",
+            "refuses loading MEMORY.md in shared, headless sessions",
+        ),
         ("deny host a.example.com ht!tp", "refuses contacting a.example.com"),
         ("deny answer (unclosed", "refuses an answer that contains '(unclosed'"),
     ],
@@ -229,7 +242,9 @@ def test_a_malformed_line_fails_closed_for_what_it_names(line: str, says: str) -
     assert "fails closed" in compiled.why
 
 
-@pytest.mark.parametrize("line", ["", "deny", "deny write", "make it so", "deny answer /" + "a" * 600 + "/"])
+@pytest.mark.parametrize(
+    "line", ["", "deny", "deny write", "make it so", "deny answer /" + "a" * 600 + "/"]
+)
 def test_a_line_that_names_nothing_is_told_as_not_enforced(line: str) -> None:
     compiled, problems = compile_lines([line])
     assert compiled.check is None

@@ -82,12 +82,17 @@ def test_code_stays_with_its_rule() -> None:
     assert contents("- run\n\n  ```sh\n  make\n  ```\n- next") == ["run\n```sh\nmake\n```", "next"]
     assert contents("Run:\n\n```\nmake\n```\n\nNext.") == ["Run:\n```\nmake\n```", "Next."]
     assert contents("## Build\n\n```\nmake\n```") == ["```\nmake\n```"]
-    assert contents("- a\n```\n- no item\n# no title\n```\n- b") == ["a\n```\n- no item\n# no title\n```", "b"]
+    assert contents("- a\n```\n- no item\n# no title\n```\n- b") == [
+        "a\n```\n- no item\n# no title\n```",
+        "b",
+    ]
     assert contents("> ```\n> > in it\n> ```") == ["```\n> in it\n```"]
 
 
 def test_lists_in_lists_are_introduced_by_what_is_above() -> None:
-    found, _ = drafts("You must never:\n\n- push\n- touch:\n  - a\n  - b\n    more of b\n- commit\n\nAfter.\n")
+    found, _ = drafts(
+        "You must never:\n\n- push\n- touch:\n  - a\n  - b\n    more of b\n- commit\n\nAfter.\n"
+    )
     assert [(draft.lead, draft.content, draft.depth) for draft in found] == [
         ("You must never:", "push", 0),
         ("You must never:\ntouch:", "a", 1),
@@ -113,7 +118,11 @@ def test_a_bold_line_is_a_title_unless_it_is_a_sentence() -> None:
 
 def test_tags_are_titles_until_they_close() -> None:
     found, _ = drafts("# T\n<hard_rules>\n- a\n## In\n- b\n</hard_rules>\n- c\n<br>\n")
-    assert [draft.titles for draft in found] == [("T", "hard rules"), ("T", "hard rules", "In"), ("T",)]
+    assert [draft.titles for draft in found] == [
+        ("T", "hard rules"),
+        ("T", "hard rules", "In"),
+        ("T",),
+    ]
 
 
 def test_ids_stay_when_something_else_changes(tmp_path: Path) -> None:
@@ -121,7 +130,9 @@ def test_ids_stay_when_something_else_changes(tmp_path: Path) -> None:
     path.write_text("# T\n\n## A\n- one\n- two\n- one\n\n## B\n- one\n")
     before = {(rule.section, rule.content): rule.id for rule in load_rules(path).rules[1:]}
     assert len({rule.id for rule in load_rules(path).rules}) == 4
-    path.write_text("Intro.\n\n# T\n\n## New\n- new\n\n## A\n- two\n- one  \n\n## B\n- one\n- more\n")
+    path.write_text(
+        "Intro.\n\n# T\n\n## New\n- new\n\n## A\n- two\n- one  \n\n## B\n- one\n- more\n"
+    )
     after = {(rule.section, rule.content): rule.id for rule in load_rules(path).rules}
     assert before["T > A", "two"] == after["T > A", "two"]
     assert before["T > B", "one"] == after["T > B", "one"]
@@ -192,7 +203,10 @@ WORD = re.compile(r"[^\W_]+")
 
 
 def words(found: list[Draft]) -> set[str]:
-    texts = [" ".join([*draft.titles, draft.lead, draft.content, *(e.text for e in draft.enforce)]) for draft in found]
+    texts = [
+        " ".join([*draft.titles, draft.lead, draft.content, *(e.text for e in draft.enforce)])
+        for draft in found
+    ]
     return set(WORD.findall(" ".join(texts)))
 
 
@@ -200,11 +214,17 @@ def words(found: list[Draft]) -> set[str]:
 @given(st.lists(PIECES, max_size=30))
 def test_no_line_gets_lost_whatever_stands_around_it(pieces: list[str]) -> None:
     lines = [
-        f"{piece} w{number}" if piece.strip() in ("text words", "- item", "1. one", "  - inner", "•z") else piece
+        f"{piece} w{number}"
+        if piece.strip() in ("text words", "- item", "1. one", "  - inner", "•z")
+        else piece
         for number, piece in enumerate(pieces)
     ]
     found, problems = drafts("\n".join(lines))
-    told = {line for line, message in problems if "left out" in message or "Nothing stands under" in message}
+    told = {
+        line
+        for line, message in problems
+        if "left out" in message or "Nothing stands under" in message
+    }
     inside = set()
     for line, message in problems:
         if match := re.search(r"comment of (\d+) lines is left out", message):

@@ -25,7 +25,9 @@ def told(current: Current) -> list[str]:
     return [str(problem) for problem in current.snapshot.problems]
 
 
-def test_everything_is_found_from_the_user_to_the_leaf(put: Put, current: Read, root: Path, home: Path) -> None:
+def test_everything_is_found_from_the_user_to_the_leaf(
+    put: Put, current: Read, root: Path, home: Path
+) -> None:
     put(
         {
             "config/AGENTS.md": "- u1",
@@ -114,7 +116,15 @@ def test_the_same_text_in_two_subtrees_holds_in_both(put: Put, current: Read) ->
 
 
 def test_nested_folders_come_with_the_first_touch(put: Put, current: Read, root: Path) -> None:
-    put({"AGENTS.md": "- root", "a/AGENTS.md": "- a", "a/b/CLAUDE.md": "- b", "c/AGENTS.md": "- c", "a/b/x.py": ""})
+    put(
+        {
+            "AGENTS.md": "- root",
+            "a/AGENTS.md": "- a",
+            "a/b/CLAUDE.md": "- b",
+            "c/AGENTS.md": "- c",
+            "a/b/x.py": "",
+        }
+    )
     put({"a/.cursor/rules/n.mdc": "---\nglobs: b/*.py\n---\n- n"})
     rules = current()
     assert sentences(rules) == ["root"]
@@ -126,7 +136,9 @@ def test_nested_folders_come_with_the_first_touch(put: Put, current: Read, root:
 
 
 @pytest.mark.parametrize("kept_out", ["~/.claude/CLAUDE.md", "CLAUDE.md"])
-def test_a_project_does_not_keep_the_users_rules_out(put: Put, current: Read, home: Path, kept_out: str) -> None:
+def test_a_project_does_not_keep_the_users_rules_out(
+    put: Put, current: Read, home: Path, kept_out: str
+) -> None:
     """Files of the project are kept out by its rules, those of the user only by the user's own."""
     put({".claude/CLAUDE.md": "## Safety\n- Never edit `keys.txt`."}, home)
     text = f"## Safety\n- Do not load `{kept_out}` in main sessions."
@@ -137,8 +149,12 @@ def test_a_project_does_not_keep_the_users_rules_out(put: Put, current: Read, ho
     assert "~/.claude/CLAUDE.md" not in [file.path for file in mine.snapshot.active]
 
 
-def test_folders_without_rules_take_no_place_of_those_with_rules(put: Put, current: Read, root: Path) -> None:
-    """However many there are, and whether the rules come before them, behind them, or later into one that was seen."""
+def test_folders_without_rules_take_no_place_of_those_with_rules(
+    put: Put, current: Read, root: Path
+) -> None:
+    """However many there are, and whether the rules come before them, behind them, or later into
+    one that was seen.
+    """
     for number in range(MOST_FOLDERS + 5):
         (root / f"plain{number}").mkdir()
     put({"early/AGENTS.md": "- Early.\n", "late/AGENTS.md": "- Late.\n"})
@@ -150,7 +166,11 @@ def test_folders_without_rules_take_no_place_of_those_with_rules(put: Put, curre
     put({"plain0/AGENTS.md": "- Came later.\n"})
     rules.refresh()
     rules.touch(["plain0/x.py"])
-    assert [rule.content for rule in rules.snapshot.bundle.rules] == ["Early.", "Late.", "Came later."]
+    assert [rule.content for rule in rules.snapshot.bundle.rules] == [
+        "Early.",
+        "Late.",
+        "Came later.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +185,9 @@ def test_folders_without_rules_take_no_place_of_those_with_rules(put: Put, curre
         ("docs/", "docs/a.md", True),
     ],
 )
-def test_globs_bring_files_into_play(put: Put, current: Read, globs: str, path: str, plays: bool) -> None:
+def test_globs_bring_files_into_play(
+    put: Put, current: Read, globs: str, path: str, plays: bool
+) -> None:
     put({".cursor/rules/r.mdc": f"---\nglobs: {globs}\n---\n- r"})
     rules = current()
     assert rules.touch([path]) is plays
@@ -179,7 +201,12 @@ def test_globs_are_relative_to_the_folder_with_the_rules(put: Put, current: Read
 
 
 def test_files_are_named_by_the_user_or_read_by_the_model(put: Put, current: Read) -> None:
-    put({".cursor/rules/in/manual.mdc": "---\n---\n- m", ".cursor/rules/agent.mdc": "---\ndescription: d\n---\n- a"})
+    put(
+        {
+            ".cursor/rules/in/manual.mdc": "---\n---\n- m",
+            ".cursor/rules/agent.mdc": "---\ndescription: d\n---\n- a",
+        }
+    )
     rules = current()
     assert [file.mode for file in rules.snapshot.files] == [Mode.AGENT, Mode.MANUAL]
     assert not rules.name("mail me@manual.example and read manual.mdc")
@@ -207,7 +234,8 @@ def test_imports_stand_in_their_places_with_their_own_lines(put: Put, current: R
     put({"docs/sub/deep.md": "## Style\n- deep", "docs/more.md": "more"})
     rules = current()
     assert [
-        (rule.path, rule.line, rule.type.value[:4], rule.section, rule.sentence) for rule in rules.snapshot.bundle.rules
+        (rule.path, rule.line, rule.type.value[:4], rule.section, rule.sentence)
+        for rule in rules.snapshot.bundle.rules
     ] == [
         ("docs/safe.md", 2, "hard", "T > Safety", "careful"),
         ("docs/sub/deep.md", 2, "hard", "T > Safety > Style", "deep"),
@@ -219,9 +247,15 @@ def test_imports_stand_in_their_places_with_their_own_lines(put: Put, current: R
 
 def test_a_line_that_is_an_import_is_no_part_of_the_rule_above_it(put: Put, current: Read) -> None:
     put(
-        {"AGENTS.md": "- Short functions, see @more.md for why.\n@more.md\n", "more.md": "- Long ones hide mistakes.\n"}
+        {
+            "AGENTS.md": "- Short functions, see @more.md for why.\n@more.md\n",
+            "more.md": "- Long ones hide mistakes.\n",
+        }
     )
-    assert sentences(current()) == ["Short functions, see @more.md for why.", "Long ones hide mistakes."]
+    assert sentences(current()) == [
+        "Short functions, see @more.md for why.",
+        "Long ones hide mistakes.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -234,11 +268,17 @@ def test_a_line_that_is_an_import_is_no_part_of_the_rule_above_it(put: Put, curr
             "**ONLY load in main session** (direct chats)",
             "MEMORY.md in shared, headless",
         ),
-        ("## MEMORY.md - long-term memory", "**DO NOT load in shared contexts** (group chats)", "MEMORY.md in shared"),
+        (
+            "## MEMORY.md - long-term memory",
+            "**DO NOT load in shared contexts** (group chats)",
+            "MEMORY.md in shared",
+        ),
         ("## 禁止", "修改 `a.yaml`", "writing a.yaml"),
     ],
 )
-def test_a_title_completes_what_stands_below_it(put: Put, current: Read, title: str, item: str, says: str) -> None:
+def test_a_title_completes_what_stands_below_it(
+    put: Put, current: Read, title: str, item: str, says: str
+) -> None:
     put({"AGENTS.md": f"# Team\n\n{title}\n\n- {item}\n"})
     (rule,) = current().snapshot.bundle.rules
     assert rule.check is not None
@@ -264,13 +304,18 @@ def test_a_cycle_of_imports_ends_and_is_told(put: Put, current: Read) -> None:
     put({"AGENTS.md": "- one\n\n@b.md\n", "b.md": "- two\n\n@AGENTS.md @b.md\n"})
     rules = current()
     assert sentences(rules) == ["one", "two", "@AGENTS.md @b.md"]
-    assert [line.split(" is ")[0] for line in told(rules)] == ["b.md:3: @AGENTS.md", "b.md:3: @b.md"]
+    assert [line.split(" is ")[0] for line in told(rules)] == [
+        "b.md:3: @AGENTS.md",
+        "b.md:3: @b.md",
+    ]
 
 
 def test_imports_go_five_deep(put: Put, current: Read) -> None:
     put({"AGENTS.md": "@1.md"} | {f"{n}.md": f"- rule {n}\n\n@{n + 1}.md" for n in range(1, 9)})
     rules = current()
-    assert [s for s in sentences(rules) if s.startswith("rule")] == [f"rule {n}" for n in range(1, 6)]
+    assert [s for s in sentences(rules) if s.startswith("rule")] == [
+        f"rule {n}" for n in range(1, 6)
+    ]
     assert any("5.md:3: @6.md is not imported: imports go 5 deep." in line for line in told(rules))
 
 
@@ -281,8 +326,12 @@ def test_what_is_imported_by_two_stands_once(put: Put, current: Read) -> None:
     assert len(told(rules)) == 2
 
 
-@pytest.mark.parametrize("target", ["../../secret.md", "/etc/passwd", "~/secret.md", "inner/link.md"])
-def test_imports_do_not_leave_the_project(put: Put, current: Read, root: Path, home: Path, target: str) -> None:
+@pytest.mark.parametrize(
+    "target", ["../../secret.md", "/etc/passwd", "~/secret.md", "inner/link.md"]
+)
+def test_imports_do_not_leave_the_project(
+    put: Put, current: Read, root: Path, home: Path, target: str
+) -> None:
     put({"secret.md": "- secret"}, home)
     put({"secret.md": "- secret"}, root.parent.parent)
     put({"AGENTS.md": f"- see @{target}", "inner/x": ""})
@@ -294,7 +343,14 @@ def test_imports_do_not_leave_the_project(put: Put, current: Read, root: Path, h
 
 
 def test_files_with_keys_and_passwords_are_no_rules(put: Put, current: Read, root: Path) -> None:
-    put({".env": "KEY=s3cret", "deploy/id_rsa": "s3cret", ".aws/notes.md": "s3cret", "keys.md": "- in play"})
+    put(
+        {
+            ".env": "KEY=s3cret",
+            "deploy/id_rsa": "s3cret",
+            ".aws/notes.md": "s3cret",
+            "keys.md": "- in play",
+        }
+    )
     put({"AGENTS.md": "- one\n\n@.env @deploy/id_rsa @.aws/notes.md\n\n@keys.md\n"})
     (root / "CLAUDE.md").symlink_to(".env")
     rules = current()
@@ -373,7 +429,9 @@ def test_a_file_of_10_mb_is_read_up_to_the_limit_and_that_is_said(put: Put, curr
     put({"AGENTS.md": line * (10_000_000 // len(line))})
     before = time.process_time()
     rules = current()
-    assert time.process_time() - before < 5  # a bound on work, not a measurement: all of it would take minutes
+    assert (
+        time.process_time() - before < 5
+    )  # a bound on work, not a measurement: all of it would take minutes
     count = len(rules.snapshot.bundle.rules)
     assert count == 100_000 // len(line)
     assert told(rules) == [
@@ -419,7 +477,9 @@ def test_a_missing_file_gives_a_problem_and_no_exception(tmp_path: Path) -> None
     ]
 
 
-def test_what_changes_is_seen_and_what_went_is_forgotten(put: Put, current: Read, root: Path) -> None:
+def test_what_changes_is_seen_and_what_went_is_forgotten(
+    put: Put, current: Read, root: Path
+) -> None:
     put({"AGENTS.md": "- a\n\n@later.md", "CLAUDE.md": "- c"})
     rules = current()
     assert not rules.refresh()
@@ -436,14 +496,18 @@ def test_what_changes_is_seen_and_what_went_is_forgotten(put: Put, current: Read
     assert not rules.refresh()
 
 
-def test_rules_are_replaced_at_once_and_as_a_whole(put: Put, current: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_are_replaced_at_once_and_as_a_whole(
+    put: Put, current: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A call may be judged while a thread reads again: there is no moment without rules."""
     put({"AGENTS.md": "## Safety\n- Never edit `a`.\n"})
     rules = current()
     seen = []
     real = type(rules).__setattr__
     monkeypatch.setattr(
-        type(rules), "__setattr__", lambda self, name, value: (seen.append((name, value)), real(self, name, value))[1]
+        type(rules),
+        "__setattr__",
+        lambda self, name, value: (seen.append((name, value)), real(self, name, value))[1],
     )
     put({"AGENTS.md": "## Safety\n- Never edit `b`.\n"})
     assert rules.refresh()

@@ -7,7 +7,8 @@ from hilum_rules import Mode, load_rules
 
 ALWAYS, AUTO, AGENT, MANUAL = Mode
 
-# The file, its mode, globs and description, how many rules, and of each problem the line and some words.
+# The file, its mode, globs and description, how many rules, and of each problem the line and some
+# words.
 TABLE: list[tuple[str, Mode, tuple[str, ...], str, int, list[tuple[int, str]]]] = [
     ("mdc/unquoted.mdc", AUTO, ("**/*.ts", "**/*.{tsx,mts}"), "Rules for TypeScript: types first", 2, []),
     ("mdc/quoted.mdc", AUTO, ("*.py", "src/**/*.pyi"), "Python: style", 1, []),
@@ -57,7 +58,9 @@ TABLE: list[tuple[str, Mode, tuple[str, ...], str, int, list[tuple[int, str]]]] 
 
 
 @pytest.mark.parametrize(
-    ("name", "mode", "globs", "description", "rules", "problems"), TABLE, ids=[row[0] for row in TABLE]
+    ("name", "mode", "globs", "description", "rules", "problems"),
+    TABLE,
+    ids=[row[0] for row in TABLE],
 )
 def test_a_sample_is_read_as_it_is_meant(
     samples: Path,
@@ -69,7 +72,12 @@ def test_a_sample_is_read_as_it_is_meant(
     problems: list[tuple[int, str]],
 ) -> None:
     file = load_rules(samples / name)
-    assert (file.mode, file.globs, file.description, len(file.rules)) == (mode, globs, description, rules)
+    assert (file.mode, file.globs, file.description, len(file.rules)) == (
+        mode,
+        globs,
+        description,
+        rules,
+    )
     assert len(file.problems) == len(problems), file.problems
     for found, (line, words) in zip(file.problems, problems, strict=True):
         assert found.line == line
@@ -93,7 +101,8 @@ def test_front_matter_that_unfolds_without_end_is_not_unfolded(samples: Path) ->
 def test_rules_have_their_lines_sections_and_types(samples: Path) -> None:
     file = load_rules(samples / "agents/AGENTS.md")
     assert [
-        (rule.line, rule.section.split(" > ")[-1], rule.type.value.split("_")[0], rule.sentence) for rule in file.rules
+        (rule.line, rule.section.split(" > ")[-1], rule.type.value.split("_")[0], rule.sentence)
+        for rule in file.rules
     ] == [
         (3, "Project", "soft", "This is a service."),
         (7, "Commands", "soft", "Run before a commit:"),
@@ -127,7 +136,9 @@ def test_chinese_headings_have_the_types_of_the_requirement(samples: Path) -> No
 
 
 def test_hidden_characters_are_shown_and_those_of_ordinary_writing_stay(samples: Path) -> None:
-    first, tags, emoji, hindi, escape = (rule.content for rule in load_rules(samples / "agents/hidden.md").rules)
+    first, tags, emoji, hindi, escape = (
+        rule.content for rule in load_rules(samples / "agents/hidden.md").rules
+    )
     assert first == "Be kind<U+200B><U+202E>."
     assert tags == "Tags: <U+E0069><U+E0067><U+E006E>"
     assert emoji.count("\u200d") == 2
@@ -146,7 +157,9 @@ def test_comments_are_left_out_except_in_code(samples: Path) -> None:
 
 def test_lines_for_checks_go_to_the_rule_above_in_their_section(samples: Path) -> None:
     rules = load_rules(samples / "agents/enforce.md").rules
-    assert [(rule.content, [(line.line, line.text) for line in rule.enforce]) for rule in rules] == [
+    assert [
+        (rule.content, [(line.line, line.text) for line in rule.enforce]) for rule in rules
+    ] == [
         ("Generated code is not edited by hand.", [(6, "deny write gen/**")]),
         ("Nothing here.", [(9, "deny run rm")]),
         ("enforce: deny write alone/**", [(13, "deny write alone/**")]),

@@ -1,4 +1,6 @@
-"""Rules files as they are found in the field: what readers got wrong with one of them, each in its smallest form."""
+"""Rules files as they are found in the field: what readers got wrong with one of them, each in its
+smallest form.
+"""
 
 import os
 import signal
@@ -54,12 +56,18 @@ def test_a_heading_with_code_a_table_or_a_tag_under_it_is_no_rule():
         "**Short:**\n- one\n",
     ):
         assert [content for _, _, content in read(f"## What you must do\n{inner}")] != []
-        assert "What you must do" not in [content for _, _, content in read(f"## What you must do\n{inner}")]
+        assert "What you must do" not in [
+            content for _, _, content in read(f"## What you must do\n{inner}")
+        ]
 
 
 def test_a_table_without_rows_gives_its_head():
     for after in ("", "\n", "| | | |\n", "text\n", "# Next\n- a\n"):
-        assert read(f"## Risks\n| Risk | Impact |\n|---|---|\n{after}")[0] == (2, ("Risks",), "Risk; Impact")
+        assert read(f"## Risks\n| Risk | Impact |\n|---|---|\n{after}")[0] == (
+            2,
+            ("Risks",),
+            "Risk; Impact",
+        )
     assert read("| a | b |\n|---|---|\n| 1 | 2 |\n") == [(3, (), "a: 1; b: 2")]
 
 
@@ -79,7 +87,10 @@ def test_lines_with_bold_labels_and_chinese_numbers_are_rules_of_their_own():
         (2, (), "**先问**: 发邮件\n以及推文"),
     ]
     assert read("**Note:** a line\nthat goes on\n") == [(1, (), "**Note:** a line\nthat goes on")]
-    assert read("1，先做好设计\n2，编码严谨\n10，000 元\n") == [(1, (), "先做好设计"), (2, (), "编码严谨\n10，000 元")]
+    assert read("1，先做好设计\n2，编码严谨\n10，000 元\n") == [
+        (1, (), "先做好设计"),
+        (2, (), "编码严谨\n10，000 元"),
+    ]
 
 
 LONG = 99_000
@@ -116,7 +127,9 @@ def test_spans_of_code_end_at_as_many_backticks():
 
 def test_names_and_problems_without_end_are_bounded(tmp_path):
     (tmp_path / ".git").mkdir()
-    (tmp_path / "AGENTS.md").write_text("".join(f"- @missing{number}.md\n" for number in range(3_000)) + "- Tabs.\n")
+    (tmp_path / "AGENTS.md").write_text(
+        "".join(f"- @missing{number}.md\n" for number in range(3_000)) + "- Tabs.\n"
+    )
     file = load_rules(tmp_path / "AGENTS.md")
     assert len(file.rules) == 3_001
     assert len(file.problems) == 201
@@ -152,14 +165,17 @@ def test_links_in_a_circle_and_names_of_any_bytes_cost_no_other_file(tmp_path, m
 )  # fmt: skip
 def test_what_stands_under_a_condition_is_not_enforced(title: str, tmp_path: Path) -> None:
     path = tmp_path / "AGENTS.md"
-    path.write_text(f"# Hard rules\n\n## {title}\n\n- NEVER edit `src/`.\n\n### More\n\n- 禁止修改 `src/`\n")
+    path.write_text(
+        f"# Hard rules\n\n## {title}\n\n- NEVER edit `src/`.\n\n### More\n\n- 禁止修改 `src/`\n"
+    )
     rules = load_rules(path).rules
     assert [rule.check for rule in rules] == [None, None]
     assert all("may bound it" in rule.why for rule in rules)
 
 
 @pytest.mark.parametrize(
-    "title", ["Never", "Git workflow", "For all agents", "AI agents", "Read-only", "Safety", "当前规则"]
+    "title",
+    ["Never", "Git workflow", "For all agents", "AI agents", "Read-only", "Safety", "当前规则"],
 )
 def test_a_title_that_is_a_subject_bounds_nothing(title: str, tmp_path: Path) -> None:
     path = tmp_path / "AGENTS.md"

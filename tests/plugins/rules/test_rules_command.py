@@ -61,7 +61,9 @@ def test_every_rule_is_listed_with_its_line_and_why(hilum: Callable[..., str], p
 def test_the_list_as_data(hilum: Callable[..., str], put: Put) -> None:
     put(FILES)
     data = json.loads(hilum("--json"))
-    assert [(rule["number"], rule["type"], rule["enforced"], rule["line"]) for rule in data["rules"]] == [
+    assert [
+        (rule["number"], rule["type"], rule["enforced"], rule["line"]) for rule in data["rules"]
+    ] == [
         ("1.1", "hard_constraint", True, 5),
         ("1.2", "hard_constraint", False, 6),
         ("1.3", "soft_guideline", False, 10),
@@ -116,7 +118,9 @@ def test_wrong_use_is_told(hilum: Callable[..., str], put: Put) -> None:
     assert "usage: hilum rules" in hilum("--help")
 
 
-def test_a_narrow_terminal(hilum: Callable[..., str], put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal(
+    hilum: Callable[..., str], put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(FILES)
     monkeypatch.setenv("COLUMNS", "50")
     assert max(map(wide, hilum().splitlines())) <= 50
@@ -126,6 +130,8 @@ def test_a_process_of_its_own_whose_terminal_knows_little(root: Path, home: Path
     put(FILES)
     variables = {**os.environ, "HILUM_CONFIG": str(home / "config"), "PYTHONIOENCODING": "ascii"}
     command = [sys.executable, "-m", "hilum", "rules", "show", "1.1"]
-    done = subprocess.run(command, cwd=root, env=variables, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=root, env=variables, capture_output=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"\\u5b89" in done.stdout

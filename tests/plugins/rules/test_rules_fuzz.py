@@ -66,7 +66,14 @@ def spliced(data: bytes, chance: random.Random) -> bytes:
     return data[: chance.randrange(len(data) + 1)] + chance.choice(SAMPLES).read_bytes()
 
 
-DAMAGE: list[Callable[[bytes, random.Random], bytes]] = [cut, noise, noise, lines_moved, doubled, spliced]
+DAMAGE: list[Callable[[bytes, random.Random], bytes]] = [
+    cut,
+    noise,
+    noise,
+    lines_moved,
+    doubled,
+    spliced,
+]
 
 
 def everything(file: RulesFile) -> str:
@@ -76,7 +83,9 @@ def everything(file: RulesFile) -> str:
     return "\n".join(parts)
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.relative_to(SAMPLES[0].parent.parent).as_posix())
+@pytest.mark.parametrize(
+    "sample", SAMPLES, ids=lambda path: path.relative_to(SAMPLES[0].parent.parent).as_posix()
+)
 def test_damage_neither_crashes_nor_silences(sample: Path, tmp_path: Path) -> None:
     chance = random.Random(sample.name)
     place = tmp_path / sample.name
@@ -96,4 +105,6 @@ def test_damage_neither_crashes_nor_silences(sample: Path, tmp_path: Path) -> No
         assert len({rule.id for rule in file.rules}) == len(file.rules)
         assert file == load_rules(place)
         numbers = {file.path: 1}
-        assert "\x1b" not in "".join(layer.text for layer in layers(Snapshot((file,), (file,), numbers=numbers), 10**6))
+        assert "\x1b" not in "".join(
+            layer.text for layer in layers(Snapshot((file,), (file,), numbers=numbers), 10**6)
+        )

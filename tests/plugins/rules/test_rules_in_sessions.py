@@ -65,8 +65,12 @@ def told(b: Bench, name: str) -> list[dict[str, object]]:
     return [event.data for event in b.of(PluginEvent) if event.name == f"rules.{name}"]
 
 
-async def test_rules_are_numbered_layers_one_for_each_file_and_told_to_be_complied_with(bench) -> None:
-    b = await bench(hilum_rules, answers=["ok"], files={"AGENTS.md": RULES, "CLAUDE.md": "- Answer briefly."})
+async def test_rules_are_numbered_layers_one_for_each_file_and_told_to_be_complied_with(
+    bench,
+) -> None:
+    b = await bench(
+        hilum_rules, answers=["ok"], files={"AGENTS.md": RULES, "CLAUDE.md": "- Answer briefly."}
+    )
     await b.run("Hi")
     (layers,) = sealed(b)
     assert list(layers) == ["rules", "rules AGENTS.md", "rules CLAUDE.md"]
@@ -80,7 +84,12 @@ async def test_rules_are_numbered_layers_one_for_each_file_and_told_to_be_compli
 
 
 async def test_without_rules_nothing_is_said(bench) -> None:
-    b = await bench(hilum_rules, hilum_files, answers=[use("read_file", path="a.txt"), "ok"], files={"a.txt": "x"})
+    b = await bench(
+        hilum_rules,
+        hilum_files,
+        answers=[use("read_file", path="a.txt"), "ok"],
+        files={"a.txt": "x"},
+    )
     await b.run("Hi")
     assert sealed(b) == [{}]
     assert notes(b) == [()]
@@ -123,17 +132,26 @@ async def test_a_change_holds_from_the_next_turn_and_resends_that_file_only(benc
     assert reload["added"] == ["AGENTS.md:6: Never read `secrets/`.", "AGENTS.md:10: Use spaces."]
     assert reload["removed"] == ["AGENTS.md:6: Be careful.", "AGENTS.md:10: Use tabs."]
     first, second = (request.body for request in b.requests[:2])
-    assert json.loads(second)["messages"][: len(json.loads(first)["messages"])] == json.loads(first)["messages"]
+    assert (
+        json.loads(second)["messages"][: len(json.loads(first)["messages"])]
+        == json.loads(first)["messages"]
+    )
     await b.run("Again")
     assert "1.3 Use spaces." in sealed(b)[1]["rules AGENTS.md"]
 
 
-async def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(
+    bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from hilum_rules import reading
 
     real = reading._stamp
     monkeypatch.setattr(
-        reading, "_stamp", lambda status: real(status)._replace(changed=0, modified=status.st_mtime_ns // 10**9 * 10**9)
+        reading,
+        "_stamp",
+        lambda status: real(status)._replace(
+            changed=0, modified=status.st_mtime_ns // 10**9 * 10**9
+        ),
     )
     b = await bench(
         hilum_rules,
@@ -177,12 +195,22 @@ async def test_nested_rules_come_with_the_first_touch_and_hold_for_that_very_cal
     assert list(sealed(b)[1]) == ["rules", "rules AGENTS.md", "rules sub/AGENTS.md"]
 
 
-async def test_rules_for_files_come_with_the_prompt_that_names_one_or_the_editor_that_has_it_open(bench) -> None:
+async def test_rules_for_files_come_with_the_prompt_that_names_one_or_the_editor_that_has_it_open(
+    bench,
+) -> None:
     rule = "---\nglobs: *.{}\n---\n- for {}"
     files = {f".cursor/rules/{end}.mdc": rule.format(end, end) for end in ("ts", "py", "go")}
-    b = await bench(hilum_rules, answers=["ok", "ok"], files={**files, ".cursor/rules/m.mdc": "---\n---\n- manual"})
+    b = await bench(
+        hilum_rules,
+        answers=["ok", "ok"],
+        files={**files, ".cursor/rules/m.mdc": "---\n---\n- manual"},
+    )
     await b.run("Mend src/a.ts", state={"open_files": [{"path": "b.py"}]})
-    assert list(sealed(b)[0]) == ["rules", "rules .cursor/rules/py.mdc", "rules .cursor/rules/ts.mdc"]
+    assert list(sealed(b)[0]) == [
+        "rules",
+        "rules .cursor/rules/py.mdc",
+        "rules .cursor/rules/ts.mdc",
+    ]
     await b.run("and @m")
     assert list(sealed(b)[1]) == [
         "rules",
@@ -195,7 +223,9 @@ async def test_rules_for_files_come_with_the_prompt_that_names_one_or_the_editor
 async def test_of_very_many_open_files_the_first_ones_bring_their_rules(bench) -> None:
     rule = "---\nglobs: *.{}\n---\n- for {}"
     b = await bench(
-        hilum_rules, answers=["ok"], files={f".cursor/rules/{e}.mdc": rule.format(e, e) for e in ("py", "go")}
+        hilum_rules,
+        answers=["ok"],
+        files={f".cursor/rules/{e}.mdc": rule.format(e, e) for e in ("py", "go")},
     )
     opened = ["a.py", *(f"{number}.txt" for number in range(hilum_rules.half.MOST_OPEN)), "b.go"]
     await b.run("Hi", state={"open_files": [{"path": path} for path in opened]})
@@ -227,7 +257,9 @@ async def test_a_resumed_session_keeps_the_rules_of_folders_it_was_in(tmp_path: 
     ) as b:
         await b.run("Hi")
         session = b.session.id
-    async with open_bench(hilum_rules, hilum_files, folder=tmp_path, store=store, resume=session, answers=["ok"]) as b:
+    async with open_bench(
+        hilum_rules, hilum_files, folder=tmp_path, store=store, resume=session, answers=["ok"]
+    ) as b:
         await b.run("Again")
         assert "rules sub/AGENTS.md" in sealed(b)[-1]
 
@@ -259,21 +291,30 @@ async def test_nor_does_it_clean_them_away(bench, command: str) -> None:
     import trio
 
     answers = [use("run_terminal_cmd", command=command), "ok"]
-    b = await bench(hilum_rules, hilum_shell, answers=answers, files={"AGENTS.md": RULES}, kind="headless")
+    b = await bench(
+        hilum_rules, hilum_shell, answers=answers, files={"AGENTS.md": RULES}, kind="headless"
+    )
     await trio.run_process(["git", "init", "-q"], cwd=b.workspace)
     await b.run("Hi")
     assert "The agent wants to change rules that are enforced: it " in b.results[0].text
     assert (b.workspace / "AGENTS.md").exists()
 
 
-@pytest.mark.parametrize("path", ["AGENTS.md", "docs/house.md", "AGENTS.override.md", "docs/imported.md"])
+@pytest.mark.parametrize(
+    "path", ["AGENTS.md", "docs/house.md", "AGENTS.override.md", "docs/imported.md"]
+)
 async def test_nor_does_it_by_another_name(bench, path: str) -> None:
-    """Not where the file is a link, not by what stands in the place of another, not in what is imported."""
+    """Not where the file is a link, not by what stands in the place of another, not in what is
+    imported.
+    """
     b = await bench(
         hilum_rules,
         hilum_files,
         answers=[use("read_file", path=path), use("write_file", path=path, content="- free"), "ok"],
-        files={"docs/house.md": RULES + "\n@imported.md\n", "docs/imported.md": "## Safety\n- Never edit `x.txt`."},
+        files={
+            "docs/house.md": RULES + "\n@imported.md\n",
+            "docs/imported.md": "## Safety\n- Never edit `x.txt`.",
+        },
         kind="headless",
     )
     (b.workspace / "AGENTS.md").symlink_to("docs/house.md")
@@ -360,6 +401,18 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     import subprocess
     import sys
 
-    heavy = {"yaml", "hilum_frontmatter", "pathspec", "hilum_rules.blocks", "hilum_rules.checks", "hilum_guard"}
+    heavy = {
+        "yaml",
+        "hilum_frontmatter",
+        "pathspec",
+        "hilum_rules.blocks",
+        "hilum_rules.checks",
+        "hilum_guard",
+    }
     code = f"import hilum_rules, sys; print(sorted({heavy!r} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

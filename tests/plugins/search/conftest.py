@@ -1,4 +1,6 @@
-"""A search at work: a real folder, a real warden, calls made as the kernel makes them, with either engine."""
+"""A search at work: a real folder, a real warden, calls made as the kernel makes them, with either
+engine.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -17,7 +19,9 @@ from hilum_search.running import ripgrep
 Run = Callable[..., Awaitable[Output]]
 ENGINES = [
     "python",
-    pytest.param("rg", marks=pytest.mark.skipif(not ripgrep(), reason="there is no ripgrep for this system")),
+    pytest.param(
+        "rg", marks=pytest.mark.skipif(not ripgrep(), reason="there is no ripgrep for this system")
+    ),
 ]
 
 
@@ -78,7 +82,10 @@ def emitted() -> list[str]:
 
 @pytest.fixture
 async def call(root: Path, started: Started, emitted: list[str]) -> AsyncIterator[Run]:
-    """Call a tool: ``await call("search_files", "rg", pattern="x", settings={"limit": 3})``. Fails after 60 seconds."""
+    """Call a tool: ``await call("search_files", "rg", pattern="x", settings={"limit": 3})``.
+
+    Fails after 60 seconds.
+    """
 
     async def note(command: Command) -> Command:
         started.append(command.argv)
@@ -95,13 +102,28 @@ async def call(root: Path, started: Started, emitted: list[str]) -> AsyncIterato
             **arguments: Any,
         ) -> Output:
             processes = Processes(warden, note, str(at))
-            overrides = {f"search.{key}": value for key, value in {"engine": engine, **(settings or {})}.items()}
-            loaded = load([hilum_search.SearchSettings], overrides=overrides, environ={"HOME": str(root)})
+            overrides = {
+                f"search.{key}": value
+                for key, value in {"engine": engine, **(settings or {})}.items()
+            }
+            loaded = load(
+                [hilum_search.SearchSettings], overrides=overrides, environ={"HOME": str(root)}
+            )
             session: Any = SimpleNamespace(settings=loaded.get, half=lambda kind: None)
             tool = next(tool for tool in hilum_search.provide_tools(session) if tool.name == name)
             checked = tool.check(msgspec.json.encode(arguments).decode())
             deadline = trio.current_time() + tool.time_limit(checked)
-            running = Call("1", name, checked, None, session, Workspace(at), processes, deadline, emitted.append)
+            running = Call(
+                "1",
+                name,
+                checked,
+                None,
+                session,
+                Workspace(at),
+                processes,
+                deadline,
+                emitted.append,
+            )
             with trio.fail_after(60):
                 return await tool.run(running)
 

@@ -1,4 +1,6 @@
-"""ripgrep and Python find the same: files, order, lines, context and counts, on trees made up and on real ones."""
+"""ripgrep and Python find the same: files, order, lines, context and counts, on trees made up and
+on real ones.
+"""
 
 import os
 import random
@@ -51,11 +53,19 @@ PATTERNS = [
 def rule(chance: random.Random) -> str:
     """Make up a line of an ignore file."""
     text = "/".join(chance.choices(PARTS, k=chance.choice([1, 1, 1, 2, 2, 3])))
-    return "!" * (chance.random() < 0.3) + "/" * (chance.random() < 0.2) + text + "/" * (chance.random() < 0.25)
+    return (
+        "!" * (chance.random() < 0.3)
+        + "/" * (chance.random() < 0.2)
+        + text
+        + "/" * (chance.random() < 0.25)
+    )
 
 
 def plant(top: Path, chance: random.Random) -> list[str]:
-    """Make up a tree with ignore files of every kind in it and above it, and repositories in it; give its folders."""
+    """Make up a tree with ignore files of every kind in it and above it, and repositories in it.
+
+    Give its folders.
+    """
     root = top / "root"
     root.mkdir(parents=True)
     folders = [root]
@@ -70,13 +80,19 @@ def plant(top: Path, chance: random.Random) -> list[str]:
         elif kind < 0.4:
             path.symlink_to(chance.choice(folders))
         else:
-            words = chance.choices(["x", "needle", "", "a needle x", "Needle é", "\r"], k=chance.randint(0, 12))
-            ended = chance.randint(0, 1) or words[-1:] == ["\r"]  # a lone \r ends no line; nobody has that since 2001
+            words = chance.choices(
+                ["x", "needle", "", "a needle x", "Needle é", "\r"], k=chance.randint(0, 12)
+            )
+            ended = chance.randint(0, 1) or words[-1:] == [
+                "\r"
+            ]  # a lone \r ends no line; nobody has that since 2001
             path.write_text("\n".join(words) + "\n" * ended, newline="")
     for folder in [*folders, top]:
         for name, likely in ((".gitignore", 0.3), (".ignore", 0.1), (".rgignore", 0.1)):
             if chance.random() < likely:
-                (folder / name).write_text("\n".join(rule(chance) for _ in range(chance.randint(1, 4))))
+                (folder / name).write_text(
+                    "\n".join(rule(chance) for _ in range(chance.randint(1, 4)))
+                )
         if chance.random() < 0.1:
             (folder / ".git" / "info").mkdir(parents=True)
             (folder / ".git" / "info" / "exclude").write_text(rule(chance))
@@ -86,27 +102,54 @@ def plant(top: Path, chance: random.Random) -> list[str]:
 async def compare(call, both, at: Path, name: str, **arguments) -> None:
     first, second = [await call(name, engine, at=at, **arguments) for engine in both]
     assert first.text == second.text, arguments
-    told = [{k: v for k, v in output.data.items() if k not in ("engine", "seconds")} for output in (first, second)]
+    told = [
+        {k: v for k, v in output.data.items() if k not in ("engine", "seconds")}
+        for output in (first, second)
+    ]
     if not first.text.startswith("more than"):
         assert told[0] == told[1], arguments
 
 
 @pytest.mark.parametrize("seed", range(25))
 async def test_made_up_trees(call, both, tmp_path, seed) -> None:
-    """Ignore rules in all places and forms, in and out of repositories, from the top and from a folder."""
+    """Ignore rules in all places and forms, in and out of repositories, from the top and from a
+    folder.
+    """
     chance = random.Random(seed)
     folders = plant(tmp_path / "made", chance)
     root = tmp_path / "made" / "root"
     for path in {".", chance.choice(folders)}:
         await compare(call, both, root, "search_files", pattern=chance.choice(PATTERNS), path=path)
-        await compare(call, both, root, "search_files", pattern="^", path=path, context=0, settings={"limit": 1000})
+        await compare(
+            call,
+            both,
+            root,
+            "search_files",
+            pattern="^",
+            path=path,
+            context=0,
+            settings={"limit": 1000},
+        )
         ignored = chance.random() < 0.3
-        await compare(call, both, root, "search_files", pattern="e", glob="*.py", path=path, include_ignored=ignored)
+        await compare(
+            call,
+            both,
+            root,
+            "search_files",
+            pattern="e",
+            glob="*.py",
+            path=path,
+            include_ignored=ignored,
+        )
 
 
 @pytest.fixture(scope="module")
 def trees(tmp_path_factory) -> dict[str, Path]:
-    """Real trees. Of this project a copy: while tests run, caches come and go in it, and no two searches see the same."""
+    """Real trees.
+
+    Of this project a copy: while tests run, caches come and go in it, and no two searches see the
+    same.
+    """
     copy = tmp_path_factory.mktemp("real") / "project"
     shutil.copytree(
         REPOSITORY,
@@ -139,11 +182,29 @@ def trees(tmp_path_factory) -> dict[str, Path]:
     ids=lambda arguments: arguments["pattern"],
 )
 async def test_real_trees(call, both, trees, tree, arguments) -> None:
-    """A part of Python's library, more than the files that one process of the worker takes, and hilum."""
-    await compare(call, both, trees[tree], "search_files", settings={"limit": 900, "timeout": 50.0}, **arguments)
+    """A part of Python's library, more than the files that one process of the worker takes, and
+    hilum.
+    """
+    await compare(
+        call,
+        both,
+        trees[tree],
+        "search_files",
+        settings={"limit": 900, "timeout": 50.0},
+        **arguments,
+    )
 
 
-@pytest.mark.parametrize("pattern", ["*.py", "**/test_*.py", "**/[a-c]*/*.{py,pyi}", "*", "!*.py", "hilum/**"])
+@pytest.mark.parametrize(
+    "pattern", ["*.py", "**/test_*.py", "**/[a-c]*/*.{py,pyi}", "*", "!*.py", "hilum/**"]
+)
 async def test_globs_on_a_real_tree(call, both, trees, pattern) -> None:
     """The same paths in the same order."""
-    await compare(call, both, trees["this project"], "glob_search", pattern=pattern, settings={"path_limit": 100_000})
+    await compare(
+        call,
+        both,
+        trees["this project"],
+        "glob_search",
+        pattern=pattern,
+        settings={"path_limit": 100_000},
+    )

@@ -20,9 +20,17 @@ FILES = {
 
 
 async def test_the_best_paths_come_first(bench) -> None:
-    """The name begins with the query, the name has it, the path has it, its characters are there; ignored files are not."""
+    """The name begins with the query, the name has it, the path has it, its characters are there.
+
+    Ignored files are not.
+    """
     b = await bench(hilum_search, files=FILES)
-    expected = ["src/engine.py", "src/search_engine.py", "src/engines/diesel.py", "docs/the-eng-in-e.md"]
+    expected = [
+        "src/engine.py",
+        "src/search_engine.py",
+        "src/engines/diesel.py",
+        "docs/the-eng-in-e.md",
+    ]
     assert await hilum_search.find_paths(b.session, "engine") == expected
     assert await hilum_search.find_paths(b.session, "ENGINE", limit=2) == expected[:2]
     assert await hilum_search.find_paths(b.session, "s/die") == ["src/engines/diesel.py"]
@@ -54,13 +62,17 @@ async def test_without_the_plugin_it_says_so(bench) -> None:
 
 async def test_both_tools_through_the_loop(bench) -> None:
     """Called by a model, allowed in a read-only session and in the modes that only read."""
-    b = await bench(hilum_search, hilum_prompt, files=FILES, settings={"approve": "readonly", "mode": "plan"})
+    b = await bench(
+        hilum_search, hilum_prompt, files=FILES, settings={"approve": "readonly", "mode": "plan"}
+    )
     found = await b.call("search_files", pattern=r"def \w+\(")
     assert found.text == "1 matching line in 1 file\nsrc/engine.py\n1:def start():\n2-    pass"
     assert (await b.call("glob_search", pattern="src/*.py")).data["count"] == 2
     bad = await b.call("search_files", pattern="(")
     assert bad.code == "E_BAD_ARGS"
-    assert [(tool.risk, tool.effect) for tool in hilum_search.provide_tools(b.session)] == [("read", "pure")] * 2
+    assert [(tool.risk, tool.effect) for tool in hilum_search.provide_tools(b.session)] == [
+        ("read", "pure")
+    ] * 2
 
 
 async def test_a_refusal_to_start_processes_holds(bench) -> None:

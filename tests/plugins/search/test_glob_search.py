@@ -14,7 +14,9 @@ async def test_what_changed_last_comes_first(call, engine, write, root) -> None:
         os.utime(root / name, (time, time))
     assert (await call("glob_search", engine, pattern="*.py")).text == "lib/b.py\na.py\nlib/c.py"
     assert (await call("glob_search", engine, pattern="lib/*.py")).text == "lib/b.py\nlib/c.py"
-    assert (await call("glob_search", engine, pattern="*.py", path="lib")).text == "lib/b.py\nlib/c.py"
+    assert (
+        await call("glob_search", engine, pattern="*.py", path="lib")
+    ).text == "lib/b.py\nlib/c.py"
 
 
 async def test_too_many_are_cut_and_said(call, engine, write) -> None:
@@ -23,7 +25,9 @@ async def test_too_many_are_cut_and_said(call, engine, write) -> None:
     output = await call("glob_search", engine, pattern="*.txt", settings={"path_limit": 10})
     assert len(output.data["paths"]) == 10
     assert output.data["count"] == 30
-    assert output.text.endswith("[The 10 changed last of 30 files are shown; narrow the glob or path for others.]")
+    assert output.text.endswith(
+        "[The 10 changed last of 30 files are shown; narrow the glob or path for others.]"
+    )
 
 
 async def test_none_is_said(call, engine, write) -> None:
@@ -32,11 +36,16 @@ async def test_none_is_said(call, engine, write) -> None:
     output = await call("glob_search", engine, pattern="*.log")
     assert output.text.startswith("No file of the workspace matches '*.log'.")
     assert "include_ignored" in output.text
-    assert (await call("glob_search", engine, pattern="*.log", include_ignored=True)).text == "b.log"
+    assert (
+        await call("glob_search", engine, pattern="*.log", include_ignored=True)
+    ).text == "b.log"
 
 
 async def test_odd_names(call, engine, root) -> None:
-    """Line ends and bytes that are no text are escaped; braces and brackets can be escaped in the glob."""
+    """Line ends and bytes that are no text are escaped.
+
+    Braces and brackets can be escaped in the glob.
+    """
     for name in (b"b\xff.x", b"c\nd.x", b"[e].x"):
         os.close(os.open(os.fsencode(root) + b"/" + name, os.O_CREAT))
     output = await call("glob_search", engine, pattern="*.x")

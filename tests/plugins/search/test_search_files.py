@@ -11,11 +11,14 @@ from hilum.errors import E_BAD_ARGS, E_FILE_NOT_FOUND, E_PATH_TRAVERSAL, E_TIMEO
 
 TEN = "".join(f"line {n}\n" for n in range(1, 11))
 
-# --- what comes back -----------------------------------------------------------------------------------------------------
+# --- what comes back ------------------------------------------------------------------------------
 
 
 async def test_matches_come_with_path_number_and_context(call, engine, write) -> None:
-    """A match has two lines on each side; matches near one another share theirs, a gap is marked."""
+    """A match has two lines on each side.
+
+    Matches near one another share theirs, a gap is marked.
+    """
     write({"src/a.txt": TEN, "b.txt": "nothing\n"})
     output = await call("search_files", engine, pattern="line [48]$")
     assert output.text == (
@@ -25,7 +28,9 @@ async def test_matches_come_with_path_number_and_context(call, engine, write) ->
     assert output.data["places"] == [("src/a.txt", 4), ("src/a.txt", 8)]
     apart = await call("search_files", engine, pattern="line [19]$", context=1)
     assert apart.text.endswith("src/a.txt\n1:line 1\n2-line 2\n--\n8-line 8\n9:line 9\n10-line 10")
-    assert (await call("search_files", engine, pattern="line 5", context=0)).text.endswith("src/a.txt\n5:line 5")
+    assert (await call("search_files", engine, pattern="line 5", context=0)).text.endswith(
+        "src/a.txt\n5:line 5"
+    )
 
 
 async def test_files_come_in_the_order_of_their_paths(call, engine, write) -> None:
@@ -33,7 +38,15 @@ async def test_files_come_in_the_order_of_their_paths(call, engine, write) -> No
     names = ["b/x", "a.txt", "a/z", "a-b/c", "B", "é", "a/b/c"]
     write(dict.fromkeys(names, "here\n"))
     output = await call("search_files", engine, pattern="here")
-    assert [name for name, _ in output.data["places"]] == ["B", "a/b/c", "a/z", "a-b/c", "a.txt", "b/x", "é"]
+    assert [name for name, _ in output.data["places"]] == [
+        "B",
+        "a/b/c",
+        "a/z",
+        "a-b/c",
+        "a.txt",
+        "b/x",
+        "é",
+    ]
 
 
 async def test_more_than_the_limit_is_cut_and_said(call, engine, write) -> None:
@@ -48,10 +61,15 @@ async def test_more_than_the_limit_is_cut_and_said(call, engine, write) -> None:
 
 
 async def test_very_many_matches_end_the_search_early(call, engine, write) -> None:
-    """What is shown is the same first matches of all; that there are more is said, without counting them."""
+    """What is shown is the same first matches of all.
+
+    That there are more is said, without counting them.
+    """
     write({f"{n:03}/f": "needle\n" * 30 for n in range(300)})
     output = await call("search_files", engine, pattern="needle", context=0, settings={"limit": 3})
-    assert output.text.startswith("more than 1,000 matching lines\n000/f\n1:needle\n2:needle\n3:needle\n")
+    assert output.text.startswith(
+        "more than 1,000 matching lines\n000/f\n1:needle\n2:needle\n3:needle\n"
+    )
     assert output.data["shown"] == 3
 
 
@@ -69,11 +87,15 @@ async def test_no_match_says_what_was_searched_and_what_to_try(call, engine, wri
     assert text.startswith("No match in 4 files of the workspace.")
     assert "ignore_case" in text
     assert ".gitignore" in text
-    assert (await call("search_files", engine, pattern="x9", glob="*.py")).text.startswith("No match in 3 files")
+    assert (await call("search_files", engine, pattern="x9", glob="*.py")).text.startswith(
+        "No match in 3 files"
+    )
     assert (await call("search_files", engine, pattern="x9", glob="sub/**/*.py")).text.startswith(
         "No match in 1 file of sub"
     )
-    assert (await call("search_files", engine, pattern="x9", glob="!*.py")).text.startswith("No match in 1 file of")
+    assert (await call("search_files", engine, pattern="x9", glob="!*.py")).text.startswith(
+        "No match in 1 file of"
+    )
     none = (await call("search_files", engine, pattern="alpha", glob="*.rs")).text
     assert none.startswith("No file was searched")
     assert "a|b for one of two" in (await call("search_files", engine, pattern=r"x\|y")).text
@@ -81,7 +103,12 @@ async def test_no_match_says_what_was_searched_and_what_to_try(call, engine, wri
 
 async def test_long_lines_are_cut_around_the_match(call, engine, write) -> None:
     """Of a minified file the place is shown and the length told; characters are not cut in two."""
-    write({"min.js": "x" * 400_000 + "needle" + "y" * 400_000 + "\n", "u": "ü" * 5000 + "needle" + "ü" * 5000})
+    write(
+        {
+            "min.js": "x" * 400_000 + "needle" + "y" * 400_000 + "\n",
+            "u": "ü" * 5000 + "needle" + "ü" * 5000,
+        }
+    )
     output = await call("search_files", engine, pattern="needle")
     first, second = output.text.split("\n\n")
     assert "xxneedleyy" in first
@@ -98,7 +125,7 @@ async def test_progress_is_shown_as_files_are_found(call, engine, write, emitted
     assert sorted(emitted) == ["a:2: two needle (and 1 more)\n", "b:1: needle\n"]
 
 
-# --- which files ---------------------------------------------------------------------------------------------------------
+# --- which files ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -137,9 +164,13 @@ async def test_progress_is_shown_as_files_are_found(call, engine, write, emitted
         ({"path": "lbi"}, E_FILE_NOT_FOUND),
     ],
 )
-async def test_path_and_glob_choose_the_files(call, engine, write, root, arguments, expected) -> None:
+async def test_path_and_glob_choose_the_files(
+    call, engine, write, root, arguments, expected
+) -> None:
     """Globs go by name, or by path from the folder searched; nothing leads out of the workspace."""
-    write(dict.fromkeys(("a.py", "lib/a.py", "lib/b.ts", "lib/deep/c.tsx", "readme.md"), "needle\n"))
+    write(
+        dict.fromkeys(("a.py", "lib/a.py", "lib/b.ts", "lib/deep/c.tsx", "readme.md"), "needle\n")
+    )
     (root / "out").symlink_to("/etc")
     if isinstance(expected, str):
         with pytest.raises(ToolError) as caught:
@@ -199,13 +230,18 @@ async def test_ignored_files_are_found_on_request(call, engine, write) -> None:
 
 
 async def test_ignore_files_above_hold_in_a_repository_only(call, engine, write, root) -> None:
-    """Those of the repository hold in the folder searched; those of a home folder around it do not."""
+    """Those of the repository hold in the folder searched.
+
+    Those of a home folder around it do not.
+    """
     write({"sub/a.log": "needle\n", "sub/b": "needle\n", ".gitignore": "*.log\n"})
     (root.parent / ".gitignore").write_text("*\n")
     assert (await call("search_files", engine, pattern="needle")).data["places"] == [("sub/b", 1)]
     assert (await call("search_files", engine, pattern="needle", path="sub")).data["matches"] == 2
     (root / ".git").mkdir()
-    assert (await call("search_files", engine, pattern="needle", path="sub")).data["places"] == [("sub/b", 1)]
+    assert (await call("search_files", engine, pattern="needle", path="sub")).data["places"] == [
+        ("sub/b", 1)
+    ]
 
 
 async def test_hidden_files_are_searched_and_links_are_not(call, engine, write, root) -> None:
@@ -220,7 +256,10 @@ async def test_hidden_files_are_searched_and_links_are_not(call, engine, write, 
 
 
 async def test_encodings(call, engine, write) -> None:
-    """UTF-8 with and without a mark, UTF-16 with one, Latin-1 and CRLF are text; what has a null byte is not."""
+    """UTF-8 with and without a mark, UTF-16 with one, Latin-1 and CRLF are text.
+
+    What has a null byte is not.
+    """
     write({
         "bom": b"\xef\xbb\xbfneedle bom\n",
         "crlf": b"needle\r\nother\r\n",
@@ -260,17 +299,22 @@ async def test_big_files_are_searched_when_they_are_named(call, engine, write) -
     output = await call("search_files", engine, pattern="needle", settings=settings)
     assert "No match in 1 file" in output.text
     assert "files over 0.1 MB" in output.text
-    assert (await call("search_files", engine, pattern="needle", path="big", settings=settings)).data["matches"] == 1
+    assert (
+        await call("search_files", engine, pattern="needle", path="big", settings=settings)
+    ).data["matches"] == 1
 
 
-# --- the end -------------------------------------------------------------------------------------------------------------
+# --- the end --------------------------------------------------------------------------------------
 
 
 def alive(word: str) -> bool:
     """Whether a process runs that has a word in its command line."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes() and int(pid) != os.getpid():
+            if (
+                word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+                and int(pid) != os.getpid()
+            ):
                 return True
         except OSError:
             continue
@@ -290,7 +334,9 @@ async def test_an_expression_that_never_ends_is_ended(mock_clock, call, write, e
                 await trio.sleep(0.01)
             mock_clock.jump(20)
 
-        output = await call("search_files", "python", pattern=rf"(a|aa)+[bc]$|{mark}", settings={"timeout": 20})
+        output = await call(
+            "search_files", "python", pattern=rf"(a|aa)+[bc]$|{mark}", settings={"timeout": 20}
+        )
     assert output.code == E_TIMEOUT
     assert "longer than 20 s" in output.text
     assert "a\n1:aab" in output.text
@@ -319,7 +365,15 @@ async def test_without_ripgrep_python_searches(call, write, started, monkeypatch
 
 async def test_a_run_of_a_class_is_found_in_files_of_every_encoding(call, engine, write) -> None:
     """What looks for the run first must not know better than the expression."""
-    write({"a": "x 12345\n", "b": "١٢٣٤٥\n", "c": "x 12345\n".encode("utf-16"), "d": b"\xff 12345\n", "e": "1234 5\n"})
+    write(
+        {
+            "a": "x 12345\n",
+            "b": "١٢٣٤٥\n",
+            "c": "x 12345\n".encode("utf-16"),
+            "d": b"\xff 12345\n",
+            "e": "1234 5\n",
+        }
+    )
     output = await call("search_files", engine, pattern=r"\d{5}", context=0)
     assert [path for path, _ in output.data["places"]] == ["a", "b", "c", "d"]
 
@@ -327,7 +381,9 @@ async def test_a_run_of_a_class_is_found_in_files_of_every_encoding(call, engine
 async def test_many_files_are_searched_once_each(call, engine, write) -> None:
     """Enough that the worker in Python shares them among several processes."""
     write({f"{at % 7}/{at}.txt": f"number {at}\n" * 20 for at in range(600)})
-    output = await call("search_files", engine, pattern=r"^number \d*7$", context=0, settings={"limit": 2000})
+    output = await call(
+        "search_files", engine, pattern=r"^number \d*7$", context=0, settings={"limit": 2000}
+    )
     expected = [(f"{at % 7}/{at}.txt", line) for at in range(7, 600, 10) for line in range(1, 21)]
     assert sorted(map(tuple, output.data["places"])) == sorted(expected)
     nothing = await call("search_files", engine, pattern="nothing")

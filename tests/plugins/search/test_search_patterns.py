@@ -1,4 +1,6 @@
-"""Patterns in the dialects models write: what they find, the same with each engine, and what is no pattern."""
+"""Patterns in the dialects models write: what they find, the same with each engine, and what is no
+pattern.
+"""
 
 import pytest
 from hilum import ToolError
@@ -88,7 +90,9 @@ last"""
         (r"[^ ]+$", [1, 2, 3, 4, 5, 6, 8, 9, 10, 11]),
     ],
 )
-async def test_every_dialect_means_the_same_with_each_engine(call, engine, write, pattern, lines) -> None:
+async def test_every_dialect_means_the_same_with_each_engine(
+    call, engine, write, pattern, lines
+) -> None:
     """Line ends stay out of matches unless they are named."""
     write({"f": TEXT})
     output = await call("search_files", engine, pattern=pattern, context=0)
@@ -125,7 +129,9 @@ async def test_case_is_ignored_on_request(call, engine, write) -> None:
         ("gr.sse", False, [4]),
         ("SELF.VALUE", True, [2]),
     ):
-        output = await call("search_files", engine, pattern=pattern, literal=literal, ignore_case=True, context=0)
+        output = await call(
+            "search_files", engine, pattern=pattern, literal=literal, ignore_case=True, context=0
+        )
         assert [line for _, line in output.data["places"]] == lines, pattern
 
 
@@ -151,7 +157,9 @@ async def test_case_is_ignored_on_request(call, engine, write) -> None:
         ("(" * 5000, 1, ""),
     ],
 )
-async def test_what_is_no_pattern_is_refused_with_the_place(call, engine, write, pattern, position, problem) -> None:
+async def test_what_is_no_pattern_is_refused_with_the_place(
+    call, engine, write, pattern, position, problem
+) -> None:
     """The same with each engine, before any process is started; the hint is the literal search."""
     with pytest.raises(ToolError) as caught:
         await call("search_files", engine, pattern=pattern)

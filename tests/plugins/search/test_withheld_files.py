@@ -1,4 +1,6 @@
-"""A search shows no line of a file that ``read_file`` would need approval for, or be denied, and says how many it left out."""
+"""A search shows no line of a file that ``read_file`` would need approval for, or be denied, and
+says how many it left out.
+"""
 
 import json
 
@@ -20,12 +22,18 @@ FILES = {
 
 
 @pytest.fixture(
-    params=["python", pytest.param("rg", marks=pytest.mark.skipif(not hilum_search.ripgrep(), reason="no rg"))]
+    params=[
+        "python",
+        pytest.param("rg", marks=pytest.mark.skipif(not hilum_search.ripgrep(), reason="no rg")),
+    ]
 )
 async def kit(bench, request):
     """A session with the guard, with each engine."""
     return await bench(
-        *PLUGINS, approve="auto", files=FILES, settings={"search.engine": request.param, "search.timeout": 60.0}
+        *PLUGINS,
+        approve="auto",
+        files=FILES,
+        settings={"search.engine": request.param, "search.timeout": 60.0},
     )
 
 
@@ -64,16 +72,26 @@ async def test_files_of_secrets_are_left_out_and_counted(kit):
 
 
 @pytest.mark.parametrize("effect", ["ask", "deny"])
-@pytest.mark.parametrize("rule", ["read_file(secrets/**)", "read(secrets/**)", "read_file(/secrets/)"])
+@pytest.mark.parametrize(
+    "rule", ["read_file(secrets/**)", "read(secrets/**)", "read_file(/secrets/)"]
+)
 async def test_what_a_rule_keeps_from_being_read_is_left_out(kit, effect, rule):
     """Whatever the search: everywhere, in the folder, by a glob, in lines around a match."""
     user_rules(kit, **{effect: [rule]})
-    everywhere = [{}, {"glob": "secrets/**"}, {"glob": "*.md"}, {"include_ignored": True}, {"context": 20}]
+    everywhere = [
+        {},
+        {"glob": "secrets/**"},
+        {"glob": "*.md"},
+        {"include_ignored": True},
+        {"context": 20},
+    ]
     for arguments in everywhere:
         result = await kit.call("search_files", pattern="needle", **arguments)
         assert "needle one" not in result.text, arguments
         assert "needle two" not in result.text
-    assert (await kit.call("search_files", pattern="needle", glob="secrets/**")).data["left_out"] == 2
+    assert (await kit.call("search_files", pattern="needle", glob="secrets/**")).data[
+        "left_out"
+    ] == 2
 
 
 async def test_how_many_are_left_out_does_not_tell_what_is_in_them(kit):
@@ -82,14 +100,19 @@ async def test_how_many_are_left_out_does_not_tell_what_is_in_them(kit):
     miss = await kit.call("search_files", pattern="KEY=needle thrxe")
     assert hit.data["left_out"] == miss.data["left_out"] == 2
     assert hit.text == miss.text
-    assert (hit.data["matches"], hit.data["searched"]) == (miss.data["matches"], miss.data["searched"])
+    assert (hit.data["matches"], hit.data["searched"]) == (
+        miss.data["matches"],
+        miss.data["searched"],
+    )
 
 
 async def test_a_file_that_is_named_is_searched_after_a_yes(kit, answered):
     """The user saw its name."""
     assert "three" in (await answered(kit, "search_files", pattern="needle", path=".env")).text
     user_rules(kit, ask=["read_file(secrets/**)"])
-    assert "one" in (await answered(kit, "search_files", pattern="needle", path="secrets/k.md")).text
+    assert (
+        "one" in (await answered(kit, "search_files", pattern="needle", path="secrets/k.md")).text
+    )
     assert len(kit.of(ApprovalAsked)) == 2
 
 

@@ -1,4 +1,7 @@
-"""A project's settings narrow what costs money, time or privacy, and never widen it; what is ignored is reported."""
+"""A project's settings narrow what costs money, time or privacy, and never widen it.
+
+What is ignored is reported.
+"""
 
 import json
 import runpy
@@ -72,7 +75,9 @@ def test_a_project_narrows_and_never_widens(tmp_path, key, user, project, holds,
 
 def test_tables_are_ignored_key_by_key(tmp_path):
     """The user's role stays, and the project's new one is not added."""
-    found = load(tmp_path, '[cost.roles]\nfast = "a/b"\n', '[cost.roles]\nfast = "x/y"\ndefault = "x/z"\n')
+    found = load(
+        tmp_path, '[cost.roles]\nfast = "a/b"\n', '[cost.roles]\nfast = "x/y"\ndefault = "x/z"\n'
+    )
     assert found.get(Cost).roles == {"fast": "a/b"}
     assert len(found.ignored) == 2
 
@@ -82,7 +87,11 @@ def test_what_is_ignored_counts_neither_as_a_mistake_nor_as_a_source(tmp_path):
     found = load(tmp_path, "", "[cost]\nturns = 500\n", overrides={"cost.turns": 400})
     assert found.problems == []
     assert found.get(Cost).turns == 400
-    row = next(row for row in load(tmp_path, "", "[cost]\nturns = 500\n").explained if row.key == "cost.turns")
+    row = next(
+        row
+        for row in load(tmp_path, "", "[cost]\nturns = 500\n").explained
+        if row.key == "cost.turns"
+    )
     assert (row.value, row.source) == (25, "default")
 
 
@@ -94,7 +103,8 @@ def test_the_lower_of_both_holds(tmp_path_factory, user, project):
     assert found.get(Cost).turns == min(25 if user is None else user, project)
 
 
-# What a project may set as it likes: it costs nothing and opens nothing. Whoever adds a setting decides it here.
+# What a project may set as it likes: it costs nothing and opens nothing. Whoever adds a setting
+# decides it here.
 FREE = frozenset(
     """agents.by_name context.timeout context.search_timeout lint.after_edit lint.background lint.timeout lint.off
     plan.remind_after search.timeout search.engine shell.when_late""".split()

@@ -182,12 +182,29 @@ PIECES = [
     "a = 1\n", "b = 'x' # why\n", "# note\n", "\n", "l = [1,\n 2]\n", "m = '''\n[t]\n'''\n", "t.x = 1\n", "i = {x = 1}\n",
     "[t]\n", "[t.u] # deep\n", "[z]\n", "[[rows]]\n", "c.d.e = 2\n", "  s = \"#\"\n", "[t.u.v]\n",
 ]  # fmt: skip
-KEYS = ["a", "b", "l", "t.x", "t.u.x", "t.u", "z.a", "i.x", "c.d.e", "c.d.f", "rows", "new", "new.x.y", "t.u.v.w"]
+KEYS = [
+    "a",
+    "b",
+    "l",
+    "t.x",
+    "t.u.x",
+    "t.u",
+    "z.a",
+    "i.x",
+    "c.d.e",
+    "c.d.f",
+    "rows",
+    "new",
+    "new.x.y",
+    "t.u.v.w",
+]
 VALUES = [None, 7, "seven", ["s", 7], {"k": 7}]
 
 
 def test_whatever_the_file_looks_like_the_rest_stays(tmp_path: Path):
-    """Random files of odd pieces: each change is either refused, or right with every comment still there."""
+    """Random files of odd pieces: each change is either refused, or right with every comment still
+    there.
+    """
     chance, path, done = random.Random(5), tmp_path / "settings.toml", 0
     for _ in range(400):
         text = "".join(chance.choices(PIECES, k=chance.randrange(1, 8)))
@@ -206,7 +223,12 @@ def test_whatever_the_file_looks_like_the_rest_stays(tmp_path: Path):
         after = path.read_text()
         for comment in ("# note", "# why", "# deep"):
             lost = text.count(comment) - after.count(comment)
-            assert lost <= (value is None and text != after and comment != "# note"), (text, key, value, after)
+            assert lost <= (value is None and text != after and comment != "# note"), (
+                text,
+                key,
+                value,
+                after,
+            )
         assert flat(tomllib.loads(after), key) == flat(before, key), (text, key, value, after)
         found = tomllib.loads(after)
         for part in key.split("."):
@@ -221,7 +243,11 @@ def flat(data: object, without: str, at: str = "") -> dict[str, object]:
         return {}
     if not isinstance(data, dict):
         return {at: data}
-    return {k: v for name, inner in data.items() for k, v in flat(inner, without, f"{at}.{name}".strip(".")).items()}
+    return {
+        k: v
+        for name, inner in data.items()
+        for k, v in flat(inner, without, f"{at}.{name}".strip(".")).items()
+    }
 
 
 def test_a_key_may_be_given_in_parts_where_one_has_a_dot_in_it(tmp_path: Path) -> None:

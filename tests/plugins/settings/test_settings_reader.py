@@ -25,10 +25,14 @@ class TopSettings:
     roles: dict[str, str] = setting(factory=dict, help="Models by role.")
     fallback: list[str] = setting(factory=list, help="Models to try, in order.")
     mode: str = setting(default="agent", help="Mode to start in.")
-    approve: Literal["ask_first", "auto", "readonly"] = setting(default="ask_first", project=False, help="How to ask.")
+    approve: Literal["ask_first", "auto", "readonly"] = setting(
+        default="ask_first", project=False, help="How to ask."
+    )
     turns: int = setting(default=25, minimum=1, help="Most rounds.")
     timeout: float | None = setting(default=None, minimum=0, help="Seconds; no limit when not set.")
-    token_limit: int | None = setting(default=None, minimum=1, help="Tokens; no limit when not set.")
+    token_limit: int | None = setting(
+        default=None, minimum=1, help="Tokens; no limit when not set."
+    )
     silence: float = setting(default=30.0, minimum=0, help="Seconds without a byte.")
     required: list[str] = setting(factory=list, project=False, help="What must be there.")
     plugins: PluginSettings = setting(factory=PluginSettings, project=False, help="What is loaded.")
@@ -146,7 +150,9 @@ def test_tables_merge_key_by_key_and_lists_replace(place):
 
 def test_a_default_table_is_the_weakest_source_and_an_empty_one_takes_nothing_away(place):
     """Defaults merge like any other source."""
-    settings = place.load("[reach.aliases]\nb = 'beta'\n[reach.servers.x]\ncommand = 'run'", "[reach.servers.x]")
+    settings = place.load(
+        "[reach.aliases]\nb = 'beta'\n[reach.servers.x]\ncommand = 'run'", "[reach.servers.x]"
+    )
     reach = settings.get(ReachSettings)
     assert reach.aliases == {"a": "alpha", "b": "beta"}
     assert reach.servers == {"x": Server(command="run")}
@@ -189,7 +195,10 @@ def test_every_mistake_in_every_source_is_named_at_once(place):
         ("roles.fast = 5", "roles.fast: found 5, expected a string"),
         ("shell = 5", "shell: found 5, expected a table"),
         ("plugins = []", "plugins: found [], expected a table"),
-        ("approve = 'yes'", "approve: found 'yes', expected one of 'ask_first', 'auto', 'readonly'"),
+        (
+            "approve = 'yes'",
+            "approve: found 'yes', expected one of 'ask_first', 'auto', 'readonly'",
+        ),
         ("reach.level = true", "reach.level: found True, expected one of 1, 2"),
         ("reach.size = 'big'", "reach.size: found 'big', expected one of 'small', 'large'"),
         (
@@ -197,11 +206,17 @@ def test_every_mistake_in_every_source_is_named_at_once(place):
             "turns: found {'a': {'a': {'a': {'a': {'a': {'a': {...}}}}}}}, expected a whole number of at least 1",
         ),
         ("token_limit = 0", "token_limit: found 0, expected a whole number of at least 1"),
-        ("reach.servers.x.comand = 'y'", "unknown key reach.servers.x.comand. Did you mean command?"),
+        (
+            "reach.servers.x.comand = 'y'",
+            "unknown key reach.servers.x.comand. Did you mean command?",
+        ),
         ("reach.mirrors = [{command = 'y'}, 'z']", "reach.mirrors[1]: found 'z', expected a table"),
         ("reach.mirrors = 'z'", "reach.mirrors: found 'z', expected a list of tables"),
         ("reach.mirrors = [{command = 5}]", "reach.mirrors[0].command: found 5, expected a string"),
-        ("reach.mirrors = [{token = 5}]", "reach.mirrors[0].token: found a value that is not shown, expected a string"),
+        (
+            "reach.mirrors = [{token = 5}]",
+            "reach.mirrors[0].token: found a value that is not shown, expected a string",
+        ),
         (
             "reach.mirrors = [{comand = 'y'}]",
             "unknown key reach.mirrors[0].comand. Did you mean command?",
@@ -242,15 +257,23 @@ def test_a_required_setting_of_a_nested_table_must_be_there(place):
     ],
 )
 def test_a_project_cannot_set_what_is_for_the_user_to_say(place, text, key):
-    """Whatever widens rights, and every secret, is refused in a project's file and taken from the user's."""
+    """Whatever widens rights, and every secret, is refused in a project's file and taken from the
+    user's.
+    """
     (problem,) = place.problems("", text)
-    assert problem == f"{place.project}: {key}: only the user may set this, in a file of their own and not in a project"
+    assert (
+        problem
+        == f"{place.project}: {key}: only the user may set this, in a file of their own and not in a project"
+    )
     assert "hunter2" not in problem
     place.load(text)
 
 
 def test_the_environment_is_read_as_toml_and_else_as_text(place):
-    """Lists and numbers are written as in a file; a name needs no quotes; an empty variable counts as not set."""
+    """Lists and numbers are written as in a file.
+
+    A name needs no quotes; an empty variable counts as not set.
+    """
     settings = place.load(
         environ={
             "ORCHARD_PLUGINS_BLOCK": '["x"]',
@@ -276,7 +299,12 @@ def test_the_environment_is_read_as_toml_and_else_as_text(place):
 
 def test_pairs_of_the_command_line_are_read_like_the_environment(place):
     """``--set key=value`` gives what a file would."""
-    pairs = dict(map(ORCHARD.parse_pair, ["shell.timeout=5", "roles.fast=a/b", "model = x=y", "fallback=['c/d']"]))
+    pairs = dict(
+        map(
+            ORCHARD.parse_pair,
+            ["shell.timeout=5", "roles.fast=a/b", "model = x=y", "fallback=['c/d']"],
+        )
+    )
     settings = place.load(overrides=pairs)
     assert settings.get(ShellSettings).timeout == 5.0
     kernel = settings.get(TopSettings)
@@ -304,7 +332,9 @@ def test_a_name_with_a_dot_is_quoted_in_a_pair(place):
 
 def test_overrides_of_a_program_are_values_not_text(place):
     """An embedder passes Python values; text is not parsed, ``None`` takes a limit away."""
-    settings = place.load("timeout = 60", overrides={"timeout": None, "shell": {"login": True}, "model": "[x]"})
+    settings = place.load(
+        "timeout = 60", overrides={"timeout": None, "shell": {"login": True}, "model": "[x]"}
+    )
     assert settings.get(TopSettings).timeout is None
     assert settings.get(TopSettings).model == "[x]"
     assert settings.get(ShellSettings).login is True
@@ -359,7 +389,10 @@ def test_what_is_no_readable_file_is_a_problem_and_never_waited_for(place):
     os.mkfifo(place.project)
     with pytest.raises(SettingsError) as caught:
         place.read()
-    assert [problem.partition(": ")[0] for problem in caught.value.problems] == [str(place.user), str(place.project)]
+    assert [problem.partition(": ")[0] for problem in caught.value.problems] == [
+        str(place.user),
+        str(place.project),
+    ]
     place.user.rmdir()
     place.user.symlink_to("gone")
     place.project.unlink()
@@ -449,18 +482,28 @@ def test_one_section_cannot_be_declared_by_two_classes(place):
 
 
 def test_folders_follow_the_environment(tmp_path):
-    """ORCHARD_CONFIG and ORCHARD_DATA, then the XDG variables (absolute ones), then the home folder."""
+    """ORCHARD_CONFIG and ORCHARD_DATA, then the XDG variables (absolute ones), then the home
+    folder.
+    """
     home = {"HOME": str(tmp_path)}
     assert ORCHARD.config_folder(home) == tmp_path / ".config" / "orchard"
     assert ORCHARD.data_folder(home) == tmp_path / ".local" / "share" / "orchard"
     assert ORCHARD.config_folder({**home, "XDG_CONFIG_HOME": "/c"}) == Path("/c/orchard")
-    assert ORCHARD.data_folder({**home, "XDG_DATA_HOME": "relative"}) == tmp_path / ".local" / "share" / "orchard"
-    assert ORCHARD.config_folder({**home, "XDG_CONFIG_HOME": "/c", "ORCHARD_CONFIG": "/x"}) == Path("/x")
+    assert (
+        ORCHARD.data_folder({**home, "XDG_DATA_HOME": "relative"})
+        == tmp_path / ".local" / "share" / "orchard"
+    )
+    assert ORCHARD.config_folder({**home, "XDG_CONFIG_HOME": "/c", "ORCHARD_CONFIG": "/x"}) == Path(
+        "/x"
+    )
     assert ORCHARD.data_folder({**home, "ORCHARD_DATA": "/y"}) == Path("/y")
 
 
 def test_an_application_has_errors_of_its_own(tmp_path):
-    """Mistakes in settings and mistakes in the program, each with a hint; the library's errors stand in for them."""
+    """Mistakes in settings and mistakes in the program, each with a hint.
+
+    The library's errors stand in for them.
+    """
 
     class Broken(Exception):
         def __init__(self, what, *, hint=""):
@@ -511,7 +554,9 @@ def test_nothing_to_read_costs_no_import(place):
 
     def imported(turns: str) -> str:
         command = [sys.executable, "-c", CHECK, str(place.user.parent), turns]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=60
+        ).stdout.strip()
 
     assert imported("25") == ""
     place.user.write_text("turns = 7")

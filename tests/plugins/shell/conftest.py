@@ -24,7 +24,9 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def left() -> Callable[[Path], list[int]]:
-    """Lists the processes that wrote their ids to the file ``pids`` of a folder and are still there."""
+    """Lists the processes that wrote their ids to the file ``pids`` of a folder and are still
+    there.
+    """
 
     def alive(pid: int) -> bool:
         """Whether a process is there and no zombie."""
@@ -71,7 +73,8 @@ class Screen:
 
 @pytest.fixture
 def clock(mock_clock: trio.testing.MockClock) -> trio.testing.MockClock:
-    """The usual clock, which a test may set forward when what it waits for has come: no race against a time limit.
+    """The usual clock, which a test may set forward when what it waits for has come: no race
+    against a time limit.
 
     A test has to name this fixture itself.
     """
@@ -95,7 +98,9 @@ async def run(root: Path, screen: Screen) -> AsyncIterator[Run]:
 
     async with trio.open_nursery() as nursery:
 
-        async def serve(settings: dict[str, Any], task_status: trio.TaskStatus[tuple[trio.Event, trio.Event]]) -> None:
+        async def serve(
+            settings: dict[str, Any], task_status: trio.TaskStatus[tuple[trio.Event, trio.Event]]
+        ) -> None:
             close, closed = trio.Event(), trio.Event()
             chosen = {f"shell.{key}": value for key, value in settings.items()}
             async with open_bench(hilum_shell, settings=chosen, workspace=root) as bench:
@@ -113,7 +118,10 @@ async def run(root: Path, screen: Screen) -> AsyncIterator[Run]:
         doors: list[tuple[trio.Event, trio.Event]] = []
 
         async def run(
-            command: str = "", tool: str = "run_terminal_cmd", settings: dict[str, Any] | None = None, **arguments: Any
+            command: str = "",
+            tool: str = "run_terminal_cmd",
+            settings: dict[str, Any] | None = None,
+            **arguments: Any,
         ) -> Output:
             async with opening:
                 if not sessions or settings is not None:
@@ -125,7 +133,9 @@ async def run(root: Path, screen: Screen) -> AsyncIterator[Run]:
             checked = found.check(msgspec.json.encode(given).decode())
             deadline = trio.current_time() + found.time_limit(checked)
             agent, place = session.agents["main"], session.workspace
-            call = Call("1", tool, checked, agent, session, place, session.processes, deadline, screen.add)
+            call = Call(
+                "1", tool, checked, agent, session, place, session.processes, deadline, screen.add
+            )
             with trio.fail_after(60):
                 output = await found.run(call)
             assert isinstance(output, Output)

@@ -1,4 +1,6 @@
-"""Exit codes that answer a question are no failures, and what failed says so in the text that the model reads."""
+"""Exit codes that answer a question are no failures, and what failed says so in the text that the
+model reads.
+"""
 
 import hilum_files
 import hilum_search
@@ -47,20 +49,28 @@ def test_the_aim_of_a_command_is_its_program(command, program):
 
 
 async def test_the_model_reads_the_code_of_a_failure_and_none_of_an_answer(tmp_path):
-    """The code stands before the text where a command failed or was late; the exit code is always there."""
+    """The code stands before the text where a command failed or was late.
+
+    The exit code is always there.
+    """
     async with open_bench(hilum_shell, folder=tmp_path, files={"a.txt": "text"}) as kit:
         found = await kit.call("run_terminal_cmd", command="grep nothing a.txt")
         assert (found.code, found.data["exit_code"]) == ("", 1)
         assert found.text.startswith("Exit code 1")
         failed = await kit.call("run_terminal_cmd", command="exit 3")
-        assert (failed.code, failed.text.partition(" after")[0]) == (E_CMD_FAIL, "E_CMD_FAIL: Exit code 3")
+        assert (failed.code, failed.text.partition(" after")[0]) == (
+            E_CMD_FAIL,
+            "E_CMD_FAIL: Exit code 3",
+        )
         late = await kit.call("run_terminal_cmd", command="sleep 60", timeout=0.1)
         assert (late.code, late.text.partition(" The")[0]) == (E_TIMEOUT, "E_TIMEOUT:")
 
 
 @pytest.mark.parametrize("times", range(3))
 async def test_writes_edits_and_commands_of_one_answer_act_in_order(tmp_path, times):
-    """A write, two edits that need it, a command that reads it, a write, a command: each sees what came before it."""
+    """A write, two edits that need it, a command that reads it, a write, a command: each sees what
+    came before it.
+    """
     path = {"path": "a.txt"}
     show = use("run_terminal_cmd", command="cat a.txt")
     answer = (
@@ -73,7 +83,9 @@ async def test_writes_edits_and_commands_of_one_answer_act_in_order(tmp_path, ti
         + use("search_files", pattern="four", path=".")
         + use("read_file", **path)
     )
-    async with open_bench(hilum_shell, hilum_files, hilum_search, folder=tmp_path, answers=[answer, "ok"]) as kit:
+    async with open_bench(
+        hilum_shell, hilum_files, hilum_search, folder=tmp_path, answers=[answer, "ok"]
+    ) as kit:
         await kit.run("go")
     assert [result.code for result in kit.results] == [""] * 8
     assert "three" in kit.results[3].text

@@ -1,4 +1,6 @@
-"""What a command leaves running: it goes on as a service that is listed, read and stopped; nothing of it is lost silently.
+"""What a command leaves running: it goes on as a service that is listed, read and stopped.
+
+Nothing of it is lost silently.
 
 Everything happens without a sandbox, and in each kind of sandbox.
 """
@@ -56,7 +58,9 @@ async def kit(tmp_path, settings):
     root = tmp_path / "proj"
     root.mkdir()
     (root / "server.py").write_text(SERVER)
-    async with open_bench(hilum_shell, "guard", settings=settings | {"approve": "auto"}, workspace=root) as bench:
+    async with open_bench(
+        hilum_shell, "guard", settings=settings | {"approve": "auto"}, workspace=root
+    ) as bench:
         yield bench
 
 
@@ -84,7 +88,10 @@ async def call(kit, tool, **arguments):
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_a_command_leaves_goes_on_as_a_service(kit, way):
-    """Told, listed, read and stopped, by its command's name; the command's own end is told at once."""
+    """Told, listed, read and stopped, by its command's name.
+
+    The command's own end is told at once.
+    """
     root = Path(kit.session.workspace.root)
     command = WAYS[way] + "until test -s pid; do sleep 0.01; done; echo started; exit 3"
     output = await call(kit, "run_terminal_cmd", command=command)
@@ -141,8 +148,13 @@ async def test_too_many_services_end_what_is_left(tmp_path, settings):
 async def test_they_end_with_the_session(tmp_path, settings):
     """Whatever they did to get away."""
     (tmp_path / "server.py").write_text(SERVER)
-    command = WAYS["double fork"] + "until test -s pid; do sleep 0.01; done; pgrep -f server.py > pids; cat pids"
-    async with open_bench(hilum_shell, "guard", settings=settings | {"approve": "auto"}, workspace=tmp_path) as kit:
+    command = (
+        WAYS["double fork"]
+        + "until test -s pid; do sleep 0.01; done; pgrep -f server.py > pids; cat pids"
+    )
+    async with open_bench(
+        hilum_shell, "guard", settings=settings | {"approve": "auto"}, workspace=tmp_path
+    ) as kit:
         assert "goes on as s1" in (await call(kit, "run_terminal_cmd", command=command)).text
         here = [pid for pid in os.listdir("/proc") if pid.isdigit() and _runs(pid, tmp_path)]
         assert here
@@ -152,9 +164,9 @@ async def test_they_end_with_the_session(tmp_path, settings):
 def _runs(pid, folder):
     """Whether a process is the server in a folder."""
     try:
-        return b"server.py" in Path(f"/proc/{pid}/cmdline").read_bytes() and os.readlink(f"/proc/{pid}/cwd") == str(
-            folder
-        )
+        return b"server.py" in Path(f"/proc/{pid}/cmdline").read_bytes() and os.readlink(
+            f"/proc/{pid}/cwd"
+        ) == str(folder)
     except OSError:
         return False
 

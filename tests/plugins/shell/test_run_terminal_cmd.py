@@ -18,7 +18,7 @@ async def answer(gate: Path, screen, seen: str) -> None:
     await trio.Path(gate).write_text("x\n")
 
 
-# --- what comes back -----------------------------------------------------------------------------------------------------
+# --- what comes back ------------------------------------------------------------------------------
 
 
 async def test_success(run, screen) -> None:
@@ -32,7 +32,9 @@ async def test_success(run, screen) -> None:
 
 
 async def test_failure(run) -> None:
-    """A failing command is told with its code and both outputs, standard error under its heading."""
+    """A failing command is told with its code and both outputs, standard error under its
+    heading.
+    """
     output = await run("echo out; echo err >&2; exit 3")
     assert output.code == E_CMD_FAIL
     assert output.text.startswith("Exit code 3 after ")
@@ -98,7 +100,7 @@ async def test_what_is_no_command(run) -> None:
         await run(": " + "x" * 3_000_000)
 
 
-# --- nothing waits -------------------------------------------------------------------------------------------------------
+# --- nothing waits --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,9 @@ async def test_what_is_no_command(run) -> None:
     ["cat", "read line; echo got:$line", "python3 -c 'input()'", "head -c 1 /dev/tty", "sh"],
 )
 async def test_reading_input_ends_at_once(run, command: str) -> None:
-    """Standard input is empty and there is no terminal, so that what asks gets an end instead of a wait."""
+    """Standard input is empty and there is no terminal, so that what asks gets an end instead of a
+    wait.
+    """
     with trio.fail_after(60):
         await run(command)
 
@@ -115,12 +119,16 @@ async def test_pagers_do_not_page(run, root: Path) -> None:
     """Git, and whatever takes the usual variables, writes plainly."""
     assert (await run("echo $PAGER $GIT_PAGER $MANPAGER $TERM")).text.endswith("\ncat cat cat dumb")
     if shutil.which("git"):
-        setup = "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first"
+        setup = (
+            "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first"
+        )
         assert "first" in (await run(f"{setup} && git --paginate log")).text
 
 
 async def test_environment_is_the_users(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the user's shell has set is there, prompts are off, and hilum adds no settings of its own Python."""
+    """What the user's shell has set is there, prompts are off, and hilum adds no settings of its
+    own Python.
+    """
     monkeypatch.setenv("MY_PROJECT", "yes")
     for name in ("PYTHONPATH", "PYTHONHOME"):
         monkeypatch.delenv(name, raising=False)
@@ -128,19 +136,22 @@ async def test_environment_is_the_users(run, monkeypatch: pytest.MonkeyPatch) ->
     assert "MY_PROJECT=yes" in text
     assert "GIT_TERMINAL_PROMPT=0" in text
     assert "DEBIAN_FRONTEND=noninteractive" in text
-    assert [line for line in text.split("\n") if line.startswith(("PYTHONPATH", "PYTHONHOME"))] == []
+    assert [
+        line for line in text.split("\n") if line.startswith(("PYTHONPATH", "PYTHONHOME"))
+    ] == []
 
 
-# --- nothing stays -------------------------------------------------------------------------------------------------------
+# --- nothing stays --------------------------------------------------------------------------------
 
 
 async def test_timeout_gives_the_output_so_far(clock, run, root: Path, screen, left) -> None:
-    """A command over its time is ended with all it started; the model gets what there was, and advice."""
+    """A command over its time is ended with all it started.
+
+    The model gets what there was, and advice.
+    """
     async with trio.open_nursery() as nursery:
         nursery.start_soon(screen.then_jump, "begun\nbad\n", clock, 20)
-        command = (
-            "echo $$ >pids; sleep 1000 & echo $! >>pids; mkfifo gate; echo begun; read x <gate; echo bad >&2; wait"
-        )
+        command = "echo $$ >pids; sleep 1000 & echo $! >>pids; mkfifo gate; echo begun; read x <gate; echo bad >&2; wait"
         nursery.start_soon(answer, root / "gate", screen, "begun\n")
         output = await run(command, timeout=20)
     assert output.code == E_TIMEOUT
@@ -165,7 +176,10 @@ async def test_timeout_of_the_stubborn(clock, run, root: Path, screen, left) -> 
 
 
 async def test_time_limits_come_from_settings_and_arguments(run) -> None:
-    """The setting holds without an argument, the maximum always; the kernel's limit is above both."""
+    """The setting holds without an argument, the maximum always.
+
+    The kernel's limit is above both.
+    """
     ending = {"when_late": "end"}
     assert (await run("sleep 60", settings={"timeout": 0.2, **ending})).code == E_TIMEOUT
     assert (await run("sleep 60", timeout=0, settings={"timeout": 0.2})).code == E_TIMEOUT
@@ -190,9 +204,15 @@ async def test_cancellation_leaves_nothing(run, root: Path, screen, left) -> Non
     assert left(root) == []
 
 
-@pytest.mark.parametrize("how", ["CHILD &", "nohup CHILD &", "(setsid CHILD &)", "CHILD >/dev/null 2>&1 &"])
-async def test_background_child_does_not_hold_its_command_up(run, root: Path, how: str, left) -> None:
-    """A command that leaves something behind is done when it is done, and what it left is a service."""
+@pytest.mark.parametrize(
+    "how", ["CHILD &", "nohup CHILD &", "(setsid CHILD &)", "CHILD >/dev/null 2>&1 &"]
+)
+async def test_background_child_does_not_hold_its_command_up(
+    run, root: Path, how: str, left
+) -> None:
+    """A command that leaves something behind is done when it is done, and what it left is a
+    service.
+    """
     os.mkfifo(root / "up")
     child = "sh -c 'echo $$ >>pids; echo >up; exec sleep 1000'"
     with trio.fail_after(60):
@@ -204,12 +224,15 @@ async def test_background_child_does_not_hold_its_command_up(run, root: Path, ho
     assert left(root) == []
 
 
-# --- output --------------------------------------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------
 
 
 async def test_output_comes_as_it_is_written(run, root: Path, screen) -> None:
     """Faces see a line while the command still runs, both streams in their order."""
-    for gate in ("first", "second"):  # one each: a second reader could meet the first writer before it has closed
+    for gate in (
+        "first",
+        "second",
+    ):  # one each: a second reader could meet the first writer before it has closed
         os.mkfifo(root / gate)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, "echo one; read x <first; echo two >&2; read x <second; echo three")
@@ -220,7 +243,10 @@ async def test_output_comes_as_it_is_written(run, root: Path, screen) -> None:
 
 
 async def test_a_hundred_megabytes(run, screen) -> None:
-    """Output without end costs bounded memory; the model gets its head and its tail, and how much is missing."""
+    """Output without end costs bounded memory.
+
+    The model gets its head and its tail, and how much is missing.
+    """
     tracemalloc.start()
     output = await run("echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last")
     _, peak = tracemalloc.get_traced_memory()
@@ -250,7 +276,10 @@ async def test_output_limit_is_a_setting(run) -> None:
 
 
 async def test_escapes_do_not_reach_the_model(run, screen) -> None:
-    """Colours, titles, links and bells are taken out of the text; progress bars leave their last state."""
+    """Colours, titles, links and bells are taken out of the text.
+
+    Progress bars leave their last state.
+    """
     output = await run(
         r"printf '\033[1;31mred\033[0m \033]0;title\007t \033]8;;http://x\033\\link\033]8;;\033\\ \a\b\0\n';"
         r"printf '10%%\r55%%\r100%%\r\n'; printf 'crlf\r\nb\bbold\t|\n\033Pdata\033\\end\033(B'"
@@ -272,10 +301,14 @@ async def test_many_at_once(run, root: Path) -> None:
 
     async def one(number: int) -> None:  # none ends before all of them run
         results[number] = (
-            await run(f"touch {number}; while set -- *; [ $# -lt 10 ]; do sleep 0.02; done; echo {number}")
+            await run(
+                f"touch {number}; while set -- *; [ $# -lt 10 ]; do sleep 0.02; done; echo {number}"
+            )
         ).text
 
     async with trio.open_nursery() as nursery:
         for number in range(10):
             nursery.start_soon(one, number)
-    assert [results[number].split("\n")[1] for number in range(10)] == [str(number) for number in range(10)]
+    assert [results[number].split("\n")[1] for number in range(10)] == [
+        str(number) for number in range(10)
+    ]

@@ -12,7 +12,8 @@ from hilum import ToolError
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_CMD_FAIL, E_TIMEOUT, E_UNKNOWN
 
 PYTHON = f"exec {sys.executable} -u -c"
-# Ignores what can be ignored, and has a double-forked child in a session of its own that does the same.
+# Ignores what can be ignored, and has a double-forked child in a session of its own that does the
+# same.
 STUBBORN = """
 trap '' TERM INT HUP
 echo $$ >>pids
@@ -38,7 +39,7 @@ def long_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hilum_shell.shell.FIRST_LOOK", 20.0)
 
 
-# --- starting ------------------------------------------------------------------------------------------------------------
+# --- starting -------------------------------------------------------------------------------------
 
 
 async def test_a_background_command_answers_at_once_and_goes_on(run, root: Path, left) -> None:
@@ -56,7 +57,9 @@ async def test_a_background_command_that_fails_at_once_is_told(run, long_look) -
     """Exit code and output are in the answer to the start, with the code of a failure."""
     output = await run("echo out; echo no such port >&2; exit 3", background=True)
     assert output.code == E_CMD_FAIL
-    assert output.text.startswith("s1 (echo out; echo no such port >&2; exit 3): ended by itself after ")
+    assert output.text.startswith(
+        "s1 (echo out; echo no such port >&2; exit 3): ended by itself after "
+    )
     assert "(exit code 3)" in output.text
     assert output.text.endswith("\nout\nno such port")
     assert output.data["exit_code"] == 3
@@ -94,7 +97,7 @@ async def test_a_background_command_may_have_a_time_limit(clock, run, root: Path
     assert left(root) == []
 
 
-# --- reading -------------------------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 async def test_reading_gives_what_is_new(run, root: Path) -> None:
@@ -153,17 +156,27 @@ async def test_the_spool_is_bounded(run) -> None:
 
 
 async def test_waiting_for_a_pattern(run, root: Path) -> None:
-    """It ends with the pattern, gives its line, and finds what is there already; escapes do not hide it."""
+    """It ends with the pattern, gives its line, and finds what is there already.
+
+    Escapes do not hide it.
+    """
     os.mkfifo(root / "gate")
     name = await begin(
-        run, r"echo early; read x <gate; printf '\033[32mListening\033[0m on \033[1m:8080\033[0m\n'; sleep 1000"
+        run,
+        r"echo early; read x <gate; printf '\033[32mListening\033[0m on \033[1m:8080\033[0m\n'; sleep 1000",
     )
-    assert (await run(tool="read_service", service=name, offset=0, wait_for="^ear")).text.startswith("Found: early\n")
+    assert (
+        await run(tool="read_service", service=name, offset=0, wait_for="^ear")
+    ).text.startswith("Found: early\n")
     async with trio.open_nursery() as nursery:
 
         async def read() -> None:
             with trio.fail_after(60):
-                output = await run(tool="read_service", service=name, wait_for=r"listening on :\d+|Listening on :\d+$")
+                output = await run(
+                    tool="read_service",
+                    service=name,
+                    wait_for=r"listening on :\d+|Listening on :\d+$",
+                )
             assert output.text.startswith("Found: Listening on :8080\n")
             assert output.text.endswith("\nListening on :8080")
 
@@ -203,7 +216,9 @@ async def test_a_pattern_that_takes_for_ever_is_given_up(run) -> None:
 
 async def test_progress_and_escapes_are_cleaned(run, long_look) -> None:
     """Of a progress bar the last state is read, and no escapes."""
-    name = (await run(r"printf '\033[2K10%%\r\033[2K50%%\r\033[2K100%%\ndone\n'", background=True)).data["service"]
+    name = (
+        await run(r"printf '\033[2K10%%\r\033[2K50%%\r\033[2K100%%\ndone\n'", background=True)
+    ).data["service"]
     assert (await run(tool="read_service", service=name, offset=0)).text.endswith("\n100%\ndone")
 
 
@@ -226,8 +241,14 @@ async def test_listing_says_how_each_is(run) -> None:
 
 async def test_an_unknown_service_is_told_with_those_there_are(run) -> None:
     """All four tools that name one."""
-    for tool, more in (("read_service", {}), ("write_service", {"text": "x"}), ("stop_service", {})):
-        with pytest.raises(ToolError, match=r"There is no service 's9'\. None was started\.") as caught:
+    for tool, more in (
+        ("read_service", {}),
+        ("write_service", {"text": "x"}),
+        ("stop_service", {}),
+    ):
+        with pytest.raises(
+            ToolError, match=r"There is no service 's9'\. None was started\."
+        ) as caught:
             await run(tool=tool, service="s9", **more)
         assert caught.value.code == E_UNKNOWN
     await begin(run, "sleep 1000")
@@ -235,12 +256,14 @@ async def test_an_unknown_service_is_told_with_those_there_are(run) -> None:
         await run(tool="read_service", service="server")
 
 
-# --- writing -------------------------------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 async def test_a_dialogue(run) -> None:
     """What is typed is read by the command, and the answer comes back; the end of input ends it."""
-    name = await begin(run, f'{PYTHON} \'while True: print("Hello " + input("name? "))\'', up="name")
+    name = await begin(
+        run, f'{PYTHON} \'while True: print("Hello " + input("name? "))\'', up="name"
+    )
     output = await run(tool="write_service", service=name, text="Ada", wait_for="name")
     assert output.text.startswith("Found: ")
     assert "Hello Ada" in output.text
@@ -253,7 +276,10 @@ async def test_a_dialogue(run) -> None:
 
 
 async def test_writing_where_nothing_is_read_does_not_hang(run) -> None:
-    """Input that fills the pipe is given up in time; a command that closed its input or has ended is told."""
+    """Input that fills the pipe is given up in time.
+
+    A command that closed its input or has ended is told.
+    """
     name = await begin(run, "sleep 1000")
     with trio.fail_after(60):
         output = await run(tool="write_service", service=name, text="x" * 1_000_000, timeout=1)
@@ -267,18 +293,23 @@ async def test_writing_where_nothing_is_read_does_not_hang(run) -> None:
 
 
 async def test_input_stays_open_for_watchers(run) -> None:
-    """A service whose input nobody writes to does not see its end: many watchers would stop then."""
+    """A service whose input nobody writes to does not see its end: many watchers would stop
+    then.
+    """
     name = await begin(run, "cat; echo saw the end")
     output = await run(tool="read_service", service=name)
     assert output.text.endswith("[no output]")
     assert output.data["state"] == "running"
 
 
-# --- stopping ------------------------------------------------------------------------------------------------------------
+# --- stopping -------------------------------------------------------------------------------------
 
 
 async def test_stopping_ends_the_most_stubborn_tree(run, root: Path, left) -> None:
-    """Ignored signals, new sessions and double forks do not help; the answer comes when nothing is left."""
+    """Ignored signals, new sessions and double forks do not help.
+
+    The answer comes when nothing is left.
+    """
     name = await begin(run, STUBBORN, up="up")
     with trio.fail_after(60):
         output = await run(tool="stop_service", service=name)
@@ -301,12 +332,16 @@ async def test_stopping_lets_a_command_end_well(run, monkeypatch: pytest.MonkeyP
 
 
 async def test_a_swarm_of_processes_is_ended(run, root: Path, left) -> None:
-    """A command that forks again and again, each process in a session of its own, is ended whole."""
+    """A command that forks again and again, each process in a session of its own, is ended
+    whole.
+    """
     (root / "swarm.sh").write_text(
         'echo $$ >>pids\nif [ "$1" -gt 0 ]; then setsid bash swarm.sh $(($1 - 1)) & setsid bash swarm.sh $(($1 - 1)) & fi\n'
         '[ "$1" -eq 0 ] && echo leaf\nexec sleep 1000\n'
     )
-    name = await begin(run, "bash swarm.sh 5 | tee >(sed -u -n '32s/.*/all there/p') >/dev/null; sleep 1000")
+    name = await begin(
+        run, "bash swarm.sh 5 | tee >(sed -u -n '32s/.*/all there/p') >/dev/null; sleep 1000"
+    )
     output = await run(tool="read_service", service=name, wait_for="all there", timeout=20)
     assert output.text.startswith("Found: "), output.text
     assert len(left(root)) == 63
@@ -326,7 +361,9 @@ async def test_a_service_killed_from_outside_is_told(run, root: Path) -> None:
 async def test_a_service_that_forks_itself_goes_on(run, root: Path, left) -> None:
     """The end of the command that started it is told; it can be stopped by the same name."""
     os.mkfifo(root / "up")
-    await run("setsid sh -c 'echo $$ >>pids; echo >up; exec sleep 1000' & read x <up", background=True)
+    await run(
+        "setsid sh -c 'echo $$ >>pids; echo >up; exec sleep 1000' & read x <up", background=True
+    )
     with trio.fail_after(60):
         while "its command has ended (exit code 0)" not in (await run(tool="list_services")).text:  # noqa: ASYNC110
             await trio.sleep(0.01)
@@ -336,7 +373,9 @@ async def test_a_service_that_forks_itself_goes_on(run, root: Path, left) -> Non
 
 
 async def test_closing_the_session_ends_all_services(run, root: Path, left) -> None:
-    """Nothing is left when the session is closed, however stubborn. (A new session closes the one before.)"""
+    """Nothing is left when the session is closed, however stubborn. (A new session closes the one
+    before.)
+    """
     for _ in range(3):
         await begin(run, STUBBORN, up="up")
     assert len(left(root)) >= 3
@@ -344,15 +383,19 @@ async def test_closing_the_session_ends_all_services(run, root: Path, left) -> N
     assert left(root) == []
 
 
-# --- late commands -------------------------------------------------------------------------------------------------------
+# --- late commands --------------------------------------------------------------------------------
 
 
 async def test_a_late_command_goes_on_in_the_background(clock, run, root: Path, screen) -> None:
-    """Without a timeout of its own it is not ended: the answer says where it is, and its end can be read."""
+    """Without a timeout of its own it is not ended: the answer says where it is, and its end can be
+    read.
+    """
     os.mkfifo(root / "gate")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(screen.then_jump, "first\n", clock, 20)
-        output = await run("echo first; read x <gate; echo second; exit 5", settings={"timeout": 20})
+        output = await run(
+            "echo first; read x <gate; echo second; exit 5", settings={"timeout": 20}
+        )
     assert output.code == ""
     assert "It still runs, now in the background as s1: do not start it again." in output.text
     assert output.text.endswith("\nIts output so far:\nfirst")
@@ -374,7 +417,11 @@ async def test_a_silent_command_goes_on_in_the_background(clock, run, screen) ->
 
 async def test_a_command_that_prints_is_waited_for(clock, run, root: Path, screen) -> None:
     """However long it takes in all, if it is never silent for long."""
-    for number in (1, 2, 3):  # one each: a second reader could meet the first writer before it has closed
+    for number in (
+        1,
+        2,
+        3,
+    ):  # one each: a second reader could meet the first writer before it has closed
         os.mkfifo(root / f"gate{number}")
 
     async def work() -> None:
@@ -384,17 +431,26 @@ async def test_a_command_that_prints_is_waited_for(clock, run, root: Path, scree
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(work)
-        output = await run("for n in 1 2 3; do echo $n; read x <gate$n; done", settings={"timeout": 600, "quiet": 20})
+        output = await run(
+            "for n in 1 2 3; do echo $n; read x <gate$n; done",
+            settings={"timeout": 600, "quiet": 20},
+        )
     assert output.text.startswith("Exit code 0")
 
 
-async def test_a_late_command_is_ended_where_there_is_no_room(clock, run, root: Path, screen, left) -> None:
+async def test_a_late_command_is_ended_where_there_is_no_room(
+    clock, run, root: Path, screen, left
+) -> None:
     """It would be one service too many."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(screen.then_jump, "up\n", clock, 20)
-        output = await run("echo $$ >pids; echo up; sleep 1000", settings={"timeout": 20, "services": 0})
+        output = await run(
+            "echo $$ >pids; echo up; sleep 1000", settings={"timeout": 20, "services": 0}
+        )
     assert output.code == E_TIMEOUT
-    assert output.text.startswith("0 commands are in the background already, and more are not allowed.")
+    assert output.text.startswith(
+        "0 commands are in the background already, and more are not allowed."
+    )
     assert left(root) == []
 
 
@@ -418,11 +474,18 @@ async def test_a_moved_command_takes_no_input(run) -> None:
 
 
 async def test_the_model_is_told_what_was_ended_with_a_command(run, root: Path, left) -> None:
-    """A server started with & does not live on where there is no room for it, and the answer says so."""
+    """A server started with & does not live on where there is no room for it, and the answer says
+    so.
+    """
     os.mkfifo(root / "up")
     child = "setsid sh -c 'echo $$ >>pids; echo >up; exec sleep 1000'"
-    output = await run(f"({child} >/dev/null 2>&1 &); read x <up; echo done", settings={"services": 0})
+    output = await run(
+        f"({child} >/dev/null 2>&1 &); read x <up; echo done", settings={"services": 0}
+    )
     assert output.text.startswith("Exit code 0")
-    assert "\ndone\n[It left something running in the background, which was ended with it." in output.text
+    assert (
+        "\ndone\n[It left something running in the background, which was ended with it."
+        in output.text
+    )
     assert left(root) == []
     assert "It left something" not in (await run("sleep 0.01 & echo x | cat; wait")).text

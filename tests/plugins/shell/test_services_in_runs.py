@@ -1,4 +1,6 @@
-"""Services and runs: what a stop ends, what goes on, what agents are told, and what a crash leaves (nothing)."""
+"""Services and runs: what a stop ends, what goes on, what agents are told, and what a crash leaves
+(nothing).
+"""
 
 import os
 import signal
@@ -19,12 +21,17 @@ SERVE = "echo $$ >>pids; echo up; exec sleep 1000"
 
 def start(command: str = SERVE):
     """Start a service, and be sure that it is up."""
-    return [use("run_terminal_cmd", command=command, background=True), use("read_service", service="s1", wait_for="up")]
+    return [
+        use("run_terminal_cmd", command=command, background=True),
+        use("read_service", service="s1", wait_for="up"),
+    ]
 
 
 async def ended(b, name: str) -> PluginEvent:
     """Wait for the fact that a service has ended."""
-    return await b.wait_for(PluginEvent, lambda event: event.name == "shell.service_ended" and event.data["id"] == name)
+    return await b.wait_for(
+        PluginEvent, lambda event: event.name == "shell.service_ended" and event.data["id"] == name
+    )
 
 
 async def rounds(b, count: int) -> None:
@@ -44,8 +51,14 @@ def notes(b) -> str:
 
 
 async def test_a_service_outlives_its_run(bench, left) -> None:
-    """The next run is told that it is there, and can read it; without services no context is given."""
-    b = await bench(hilum_shell, answers=[*start(), "Started.", use("read_service", service="s1", offset=0), "Done."])
+    """The next run is told that it is there, and can read it.
+
+    Without services no context is given.
+    """
+    b = await bench(
+        hilum_shell,
+        answers=[*start(), "Started.", use("read_service", service="s1", offset=0), "Done."],
+    )
     await b.run("Start the server.")
     assert context(b) == ""
     assert len(left(b.workspace)) == 1
@@ -66,7 +79,10 @@ async def test_stopping_a_run_ends_the_services_that_it_started(bench, left) -> 
     with trio.fail_after(60):
         event = await ended(b, "s1")
     assert left(b.workspace) == []
-    assert (event.data["state"], event.data["reason"]) == ("stopped", "the run that started it was stopped")
+    assert (event.data["state"], event.data["reason"]) == (
+        "stopped",
+        "the run that started it was stopped",
+    )
     b.model.next("Yes.")
     await b.run("Is it there?")
     assert "s1 (echo $$ >>pids; echo up; exec sleep 1000): stopped after" in context(b)
@@ -118,7 +134,9 @@ async def test_stopping_a_run_ends_what_agents_below_it_started(bench, left) -> 
 
 async def test_a_run_that_runs_out_of_time_ends_its_services(clock, bench, left) -> None:
     """Its end counts as a stop."""
-    b = await bench(hilum_shell, settings={"timeout": 500}, answers=[*start(), say("Now I wait") + pause(1000)])
+    b = await bench(
+        hilum_shell, settings={"timeout": 500}, answers=[*start(), say("Now I wait") + pause(1000)]
+    )
     run = await b.start("Start the server.")
     await rounds(b, 2)
     clock.jump(500)
@@ -176,18 +194,26 @@ async def test_a_service_that_was_read_after_its_end_is_not_told_again(bench) ->
     assert "exit 9" not in notes(b)
 
 
-async def test_services_end_with_a_closed_session_and_a_resume_tells_of_it(tmp_path: Path, left) -> None:
+async def test_services_end_with_a_closed_session_and_a_resume_tells_of_it(
+    tmp_path: Path, left
+) -> None:
     """Ids are not used again, the lost one can be asked for, and it is told once."""
     store = MemoryStore()
-    async with open_bench(hilum_shell, store=store, folder=tmp_path, answers=[*start(), "Started."]) as b:
+    async with open_bench(
+        hilum_shell, store=store, folder=tmp_path, answers=[*start(), "Started."]
+    ) as b:
         await b.run("Start the server.")
         session, root = b.session.id, b.workspace
         assert len(left(root)) == 1
     assert left(root) == []
     async with open_bench(hilum_shell, store=store, folder=tmp_path, resume=session) as b:
-        b.model.next(use("read_service", service="s1"), *start("echo up; sleep 1000"), "Done.", "Nothing.")
+        b.model.next(
+            use("read_service", service="s1"), *start("echo up; sleep 1000"), "Done.", "Nothing."
+        )
         await b.run("Go on.")
-        assert "s1 (echo $$ >>pids; echo up; exec sleep 1000): gone: it ended with hilum" in context(b)
+        assert (
+            "s1 (echo $$ >>pids; echo up; exec sleep 1000): gone: it ended with hilum" in context(b)
+        )
         lost, found = b.results[-3:-1]
         assert "gone: it ended with hilum" in lost.text
         assert "runs in the background as s2" in found.text
@@ -215,7 +241,9 @@ async def test_a_refused_process_does_not_start(bench) -> None:
 
 
 async def test_readers_may_read_and_not_start(bench) -> None:
-    """Where only reading is allowed, services are listed and read, and neither started, written to nor stopped."""
+    """Where only reading is allowed, services are listed and read, and neither started, written to
+    nor stopped.
+    """
     b = await bench(hilum_shell, approve="readonly")
     assert (await b.call("list_services")).code == ""
     for tool, arguments in (
@@ -229,7 +257,9 @@ async def test_readers_may_read_and_not_start(bench) -> None:
 
 async def test_each_agent_reads_for_itself(bench) -> None:
     """What one agent has read is new to another."""
-    b = await bench(hilum_shell, answers=[*start(), "Started.", use("read_service", service="s1"), "Done."])
+    b = await bench(
+        hilum_shell, answers=[*start(), "Started.", use("read_service", service="s1"), "Done."]
+    )
     await b.run("Start the server.")
     b.session.add_agent(Profile(name="other"))
     await b.run("Look.", agent="other")
@@ -238,7 +268,9 @@ async def test_each_agent_reads_for_itself(bench) -> None:
 
 async def test_a_service_that_cannot_be_written_down_does_not_run_on(bench, left) -> None:
     """When the log takes no more, the command ends with its call, as nobody could be told of it."""
-    b = await bench(hilum_shell, answers=[use("run_terminal_cmd", command=SERVE, background=True)], faults=True)
+    b = await bench(
+        hilum_shell, answers=[use("run_terminal_cmd", command=SERVE, background=True)], faults=True
+    )
     half = b.session.half(hilum_shell.Shell)
     append = b.session.journal._log.append
 
@@ -273,9 +305,7 @@ trio.run(main)
 
 async def test_death_of_hilum_leaves_no_service(tmp_path: Path, left) -> None:
     """Not even SIGKILL: the warden ends the most stubborn one."""
-    stubborn = (
-        "trap '' TERM INT HUP; echo $$ >>pids; (setsid sh -c 'echo $$ >>pids; echo up; sleep 1000' &); sleep 1000"
-    )
+    stubborn = "trap '' TERM INT HUP; echo $$ >>pids; (setsid sh -c 'echo $$ >>pids; echo up; sleep 1000' &); sleep 1000"
     argv = [sys.executable, "-c", OWNER, str(tmp_path), stubborn]
     owner = await trio.lowlevel.open_process(argv, stdout=subprocess.PIPE)
     with trio.fail_after(60):

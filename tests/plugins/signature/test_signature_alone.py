@@ -15,7 +15,10 @@ def test_the_readme_runs(tmp_path):
     script = tmp_path / "readme.py"
     script.write_text(README.read_text().split("```python\n")[1].split("```")[0])
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
-    assert done.stdout == "{'description': 'Letters a word has at least.', 'type': 'integer', 'default': 1}\n1\n"
+    assert (
+        done.stdout
+        == "{'description': 'Letters a word has at least.', 'type': 'integer', 'default': 1}\n1\n"
+    )
 
 
 def test_what_does_not_fit_is_told_of_the_arguments_as_they_came():
@@ -23,7 +26,9 @@ def test_what_does_not_fit_is_told_of_the_arguments_as_they_came():
 
     signature = read(sums)
     assert signature.takes == "numbers, scale (optional)"
-    with pytest.raises(msgspec.ValidationError, match=r"Expected `array`, got `str` - at `\$.numbers`"):
+    with pytest.raises(
+        msgspec.ValidationError, match=r"Expected `array`, got `str` - at `\$.numbers`"
+    ):
         signature.convert({"numbers": '{"a": 1}'})
     assert signature.convert({"numbers": "[1, 2]"}) == {"numbers": [1, 2], "scale": 1.0}
 

@@ -20,7 +20,9 @@ def repository(tmp_path):
     repo.commit(
         {
             "README.md": "# Skills\n\nA collection of skills.\n",
-            "skills/pdf/SKILL.md": skill_text("pdf", "Reads PDF files. Use for PDFs.", "Run scripts/read.py first."),
+            "skills/pdf/SKILL.md": skill_text(
+                "pdf", "Reads PDF files. Use for PDFs.", "Run scripts/read.py first."
+            ),
             "skills/pdf/scripts/read.py": "print('read')\n",
             "skills/pdf/references/forms.md": "Forms are hard.\n",
             "skills/docx/SKILL.md": skill_text("docx", "Writes Word files."),
@@ -53,9 +55,13 @@ def serve(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 @pytest.fixture
 def smart_http(tmp_path):
-    """A server that runs ``git http-backend`` over what is below ``tmp_path``; paths below /private want a password."""
+    """A server that runs ``git http-backend`` over what is below ``tmp_path``.
+
+    Paths below /private want a password.
+    """
     backend = (
-        subprocess.run(["git", "--exec-path"], capture_output=True, text=True).stdout.strip() + "/git-http-backend"
+        subprocess.run(["git", "--exec-path"], capture_output=True, text=True).stdout.strip()
+        + "/git-http-backend"
     )
     if not os.path.exists(backend):
         pytest.skip("git http-backend is not installed")

@@ -40,7 +40,9 @@ class Repository:
         }
         env = {**os.environ, **names, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
         options = ["-c", "protocol.file.allow=always", "-c", "core.autocrlf=false"]
-        done = subprocess.run(["git", *options, *words], cwd=self.path, env=env, input=given, capture_output=True)
+        done = subprocess.run(
+            ["git", *options, *words], cwd=self.path, env=env, input=given, capture_output=True
+        )
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode("utf-8", "surrogateescape").strip()
 
@@ -56,7 +58,8 @@ class Repository:
     def raw_commit(self, entries: list[tuple[str, bytes, str]]) -> None:
         """Commit a tree that git itself would never make: mode, name, id."""
         data = b"".join(
-            mode.encode() + b" " + name + b"\0" + bytes.fromhex(identity) for mode, name, identity in entries
+            mode.encode() + b" " + name + b"\0" + bytes.fromhex(identity)
+            for mode, name, identity in entries
         )
         tree = self.git("hash-object", "-t", "tree", "--literally", "-w", "--stdin", given=data)
         self.git("update-ref", "refs/heads/main", self.git("commit-tree", tree, "-m", "raw"))

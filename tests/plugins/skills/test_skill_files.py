@@ -30,7 +30,12 @@ def test_a_skill_is_read_with_everything_it_says(tmp_path):
     folder = one(tmp_path, text)
     write(folder, {"scripts/a.py": "", "references/b.md": "", ".hidden": "", "node_modules/x": ""})
     skill = load_skill(folder)
-    assert (skill.name, skill.description, skill.error, skill.problems) == ("pdf", "Reads PDFs. Use for forms.", "", ())
+    assert (skill.name, skill.description, skill.error, skill.problems) == (
+        "pdf",
+        "Reads PDFs. Use for forms.",
+        "",
+        (),
+    )
     assert skill.body == "# PDF\n\nRead."
     assert skill.allowed_tools == ("Bash(git add:*, git commit:*)", "Read", "Grep")
     assert skill.fields["metadata"] == {"version": "1.10"}
@@ -46,14 +51,38 @@ LENIENT = {
         "2: The name 'docx' differs from the folder's, 'pdf'.",
     ),
     "no name": ("---\ndescription: d\n---\nb", "pdf", "1: The name is missing; 'pdf' is taken."),
-    "a name that is too long": (skill_text("x" * 70), "x" * 70, "2: The name has more than 64 characters."),
-    "a description that is too long": (skill_text("pdf", "d" * 1100), "pdf", "3: The description has more than 1024"),
-    "a colon": (skill_text("pdf", "Use when: always"), "pdf", "3: The value of 'description' is not YAML"),
-    "hooks": ("---\nname: pdf\ndescription: d\nhooks:\n  a: b\n---\nb", "pdf", "4: Hooks of a skill are not run."),
+    "a name that is too long": (
+        skill_text("x" * 70),
+        "x" * 70,
+        "2: The name has more than 64 characters.",
+    ),
+    "a description that is too long": (
+        skill_text("pdf", "d" * 1100),
+        "pdf",
+        "3: The description has more than 1024",
+    ),
+    "a colon": (
+        skill_text("pdf", "Use when: always"),
+        "pdf",
+        "3: The value of 'description' is not YAML",
+    ),
+    "hooks": (
+        "---\nname: pdf\ndescription: d\nhooks:\n  a: b\n---\nb",
+        "pdf",
+        "4: Hooks of a skill are not run.",
+    ),
     "no body": ("---\nname: pdf\ndescription: d\n---\n", "pdf", "5: It has no instructions"),
-    "no end": ("---\nname: pdf\ndescription: d\n\nBody", "pdf", "1: The front matter is not closed"),
+    "no end": (
+        "---\nname: pdf\ndescription: d\n\nBody",
+        "pdf",
+        "1: The front matter is not closed",
+    ),
     "Latin-1": (skill_text("pdf", "caf\xe9").encode("latin-1"), "pdf", "3: The file is not UTF-8"),
-    "twice": ("---\nname: pdf\nname: pdf\ndescription: d\n---\nb", "pdf", "3: The key 'name' stands here again"),
+    "twice": (
+        "---\nname: pdf\nname: pdf\ndescription: d\n---\nb",
+        "pdf",
+        "3: The key 'name' stands here again",
+    ),
 }
 
 
@@ -82,7 +111,10 @@ def test_what_cannot_be_used_does_not_load_and_says_why(tmp_path, text, why):
 
 def test_what_is_no_file_does_not_load(tmp_path):
     assert "There is no SKILL.md" in load_skill(tmp_path).error
-    assert "There is no SKILL.md" in load_skill(tmp_path / "missing").error or load_skill(tmp_path / "missing").error
+    assert (
+        "There is no SKILL.md" in load_skill(tmp_path / "missing").error
+        or load_skill(tmp_path / "missing").error
+    )
     os.mkfifo(tmp_path / "SKILL.md")
     assert "no plain file" in load_skill(tmp_path).error
 
@@ -99,11 +131,19 @@ def test_a_file_that_is_no_skill_is_described_by_its_first_words(tmp_path):
     assert (skill.name, skill.description, skill.error) == ("guide", "How to do things.", "")
 
 
-# --- finding ------------------------------------------------------------------------------------------------------------
+# --- finding --------------------------------------------------------------------------------------
 
 
 def test_skills_are_found_below_a_folder_but_not_in_skills_or_hidden_places(tmp_path):
-    names = ("a", "deep/er/b", "node_modules/c", ".git/d", "a/examples/e", "1/2/3/4/5/f", "1/2/3/4/5/6/g")
+    names = (
+        "a",
+        "deep/er/b",
+        "node_modules/c",
+        ".git/d",
+        "a/examples/e",
+        "1/2/3/4/5/f",
+        "1/2/3/4/5/6/g",
+    )
     for name in names:
         write(tmp_path / name, {"SKILL.md": skill_text(name.rpartition("/")[2])})
     found = find_skills(tmp_path, None)
@@ -137,10 +177,14 @@ def test_links_are_followed_only_where_they_may_lead(tmp_path):
     bounded = find_skills(root, tmp_path / "project")
     assert [skill.name for skill in bounded.skills] == ["good"]
     assert len([c for c in bounded.complaints if "leads out of" in c]) == 2
-    assert sorted(skill.name for skill in find_skills(root, None).skills) == ["evil", "evil", "good"]
+    assert sorted(skill.name for skill in find_skills(root, None).skills) == [
+        "evil",
+        "evil",
+        "good",
+    ]
 
 
-# --- the specification -------------------------------------------------------------------------------------------------
+# --- the specification ----------------------------------------------------------------------------
 
 STRICT = {
     "valid": skill_text("pdf"),
@@ -157,7 +201,9 @@ STRICT = {
     "empty description": "---\nname: pdf\ndescription: ''\n---\nb\n",
     "long description": skill_text("pdf", "d" * 1025),
     "longest description": skill_text("pdf", "d" * 1024),
-    "long compatibility": "---\nname: pdf\ndescription: d\ncompatibility: " + "c" * 501 + "\n---\nb\n",
+    "long compatibility": "---\nname: pdf\ndescription: d\ncompatibility: "
+    + "c" * 501
+    + "\n---\nb\n",
     "another field": "---\nname: pdf\ndescription: d\nmodel: opus\n---\nb\n",
     "not YAML": skill_text("pdf", "a: b: c"),
     "no front matter": "# Title\n",

@@ -1,4 +1,7 @@
-"""Repositories are fetched once, whole or not at all, by whoever asks; and none of them gets to run or reach anything."""
+"""Repositories are fetched once, whole or not at all, by whoever asks.
+
+And none of them gets to run or reach anything.
+"""
 
 import os
 import shutil
@@ -35,11 +38,15 @@ def clones(tmp_path):
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()
+    )
 
 
 def nothing_kept(clones: Clones) -> bool:
-    return not [path for path in clones.root.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    return not [
+        path for path in clones.root.rglob("*") if path.is_file() and path.suffix != ".lock"
+    ]
 
 
 async def test_the_files_of_skills_are_fetched_and_nothing_of_git(clones, repository):
@@ -84,7 +91,10 @@ async def test_branches_tags_and_commits_can_be_asked_for(clones, repository):
     repository.git("checkout", "-q", "-b", "feature/new")
     new = repository.commit({"skills/new/SKILL.md": skill_text("new")})
     repository.git("checkout", "-q", "main")
-    commits = [(await fetch(clones, f"{repository.url}@{ref}")).commit for ref in ("v1", "feature/new", old)]
+    commits = [
+        (await fetch(clones, f"{repository.url}@{ref}")).commit
+        for ref in ("v1", "feature/new", old)
+    ]
     assert commits == [old, new, old]
     assert not (await fetch(clones, f"{repository.url}@v1", update=True)).new
     assert len(list(clones.root.glob("*/heads.json"))) == 1
@@ -154,7 +164,13 @@ async def test_a_kill_in_the_middle_leaves_nothing_that_counts(clones, repositor
 
 async def test_what_was_noted_wrongly_is_fetched_again(clones, repository):
     clone = await fetch(clones, repository.url)
-    for broken in ("", "[]", '{"":' * 100_000, '{"": 1}', '{"": {"commit": "../../x", "at": 1, "left_out": []}}'):
+    for broken in (
+        "",
+        "[]",
+        '{"":' * 100_000,
+        '{"": 1}',
+        '{"": {"commit": "../../x", "at": 1, "left_out": []}}',
+    ):
         (clone.folder.parent / "heads.json").write_text(broken)
         assert clones.find(parse_source(repository.url)) is None
     assert (await fetch(clones, repository.url)).commit == clone.commit
@@ -167,7 +183,7 @@ async def test_a_repository_is_removed_with_all_its_refs(clones, repository):
     assert nothing_kept(clones)
 
 
-# --- over HTTP ----------------------------------------------------------------------------------------------------------
+# --- over HTTP ------------------------------------------------------------------------------------
 
 
 async def test_a_smart_server_gives_one_commit_only(clones, repository, smart_http):
@@ -219,7 +235,7 @@ async def test_a_huge_repository_is_given_up(clones, tmp_path):
     assert nothing_kept(clones)
 
 
-# --- malicious ones -----------------------------------------------------------------------------------------------------
+# --- malicious ones -------------------------------------------------------------------------------
 
 
 async def test_submodules_are_left_out_and_never_fetched(clones, repository, tmp_path):
@@ -233,7 +249,11 @@ async def test_submodules_are_left_out_and_never_fetched(clones, repository, tmp
 
 
 async def test_links_are_left_out_wherever_they_lead(clones, repository):
-    for name, target in (("out", "/etc/passwd"), ("up", "../../../../secret"), ("near", "SKILL.md")):
+    for name, target in (
+        ("out", "/etc/passwd"),
+        ("up", "../../../../secret"),
+        ("near", "SKILL.md"),
+    ):
         os.symlink(target, repository.path / "skills/pdf" / name)
     os.symlink("/", repository.path / "skills/pdf/folder")
     repository.commit()
@@ -265,7 +285,14 @@ async def test_paths_that_lead_out_are_refused_with_the_whole_repository(clones,
 
 
 def test_a_listing_with_such_a_path_is_refused_even_if_git_lets_it_through():
-    for path in (b"../x/SKILL.md", b"a/../../x", b"/etc/x", b"a//b", b".git/hooks/post-checkout", b"a/.GiT /config"):
+    for path in (
+        b"../x/SKILL.md",
+        b"a/../../x",
+        b"/etc/x",
+        b"a//b",
+        b".git/hooks/post-checkout",
+        b"a/.GiT /config",
+    ):
         with pytest.raises(FetchError, match="leads out of it"):
             read_listing(b"100644 blob " + b"0" * 40 + b"       5\t" + path + b"\0")
 
@@ -273,7 +300,13 @@ def test_a_listing_with_such_a_path_is_refused_even_if_git_lets_it_through():
 async def test_odd_names_are_left_out_or_written_as_they_are(clones, tmp_path):
     repo = Repository(tmp_path / "odd")
     repo.commit(
-        {"SKILL.md": skill_text("odd"), "-rf": "x", "a b/$(x).md": "y", "esc\x1b[31m.md": "z", "back\\slash.md": "w"}
+        {
+            "SKILL.md": skill_text("odd"),
+            "-rf": "x",
+            "a b/$(x).md": "y",
+            "esc\x1b[31m.md": "z",
+            "back\\slash.md": "w",
+        }
     )
     repo.commit({os.fsdecode(b"latin-\xe9.md"): "v", "Same.md": "1", "same.md": "2"})
     clone = await fetch(clones, repo.url)
@@ -284,8 +317,11 @@ async def test_odd_names_are_left_out_or_written_as_they_are(clones, tmp_path):
 async def test_hooks_filters_and_attributes_run_nothing(clones, repository, tmp_path, home):
     marker = tmp_path / "ran"
     attributes = "* filter=evil\n*.md export-subst\n"
-    repository.commit({".gitattributes": attributes, "skills/lfs/SKILL.md": skill_text("lfs", "$Format:%H$")})
-    # Everything that git would run at a clone or a checkout, also from the user's own configuration.
+    repository.commit(
+        {".gitattributes": attributes, "skills/lfs/SKILL.md": skill_text("lfs", "$Format:%H$")}
+    )
+    # Everything that git would run at a clone or a checkout, also from the user's own
+    # configuration.
     (home / ".gitconfig").write_text(
         f'[filter "evil"]\n smudge = touch {marker}\n process = touch {marker}\n required = true\n'
         f"[core]\n hooksPath = {tmp_path}/hooks\n fsmonitor = touch {marker}\n[init]\n templateDir = {tmp_path}/template\n"
@@ -293,7 +329,13 @@ async def test_hooks_filters_and_attributes_run_nothing(clones, repository, tmp_
     )
     for folder in (tmp_path / "hooks", tmp_path / "template/hooks", repository.path / ".git/hooks"):
         folder.mkdir(parents=True, exist_ok=True)
-        for hook in ("post-checkout", "post-merge", "reference-transaction", "post-fetch", "pre-auto-gc"):
+        for hook in (
+            "post-checkout",
+            "post-merge",
+            "reference-transaction",
+            "post-fetch",
+            "pre-auto-gc",
+        ):
             (folder / hook).write_text(f"#!/bin/sh\ntouch {marker}\n")
             (folder / hook).chmod(0o755)
     clone = await fetch(clones, repository.url)
@@ -302,7 +344,9 @@ async def test_hooks_filters_and_attributes_run_nothing(clones, repository, tmp_
     assert not marker.exists()
 
 
-async def test_a_repository_around_it_and_variables_of_git_do_not_count(clones, repository, tmp_path, monkeypatch):
+async def test_a_repository_around_it_and_variables_of_git_do_not_count(
+    clones, repository, tmp_path, monkeypatch
+):
     marker = tmp_path / "ran"
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", f"touch {marker}")
@@ -311,7 +355,9 @@ async def test_a_repository_around_it_and_variables_of_git_do_not_count(clones, 
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", f"touch {marker}")
     assert (await fetch(clones, repository.url)).new
     assert not marker.exists()
-    built = environment({"GIT_SSH_COMMAND": "ssh -i key", "GIT_INDEX_FILE": "x", "PATH": "p"}, "https:ssh")
+    built = environment(
+        {"GIT_SSH_COMMAND": "ssh -i key", "GIT_INDEX_FILE": "x", "PATH": "p"}, "https:ssh"
+    )
     assert built["GIT_SSH_COMMAND"] == "ssh -i key -oBatchMode=yes"
     assert "GIT_INDEX_FILE" not in built
     assert built["GIT_TERMINAL_PROMPT"] == "0"
@@ -333,7 +379,9 @@ async def test_a_few_objects_that_stand_for_billions_of_files_are_given_up(clone
     repo = Repository(tmp_path / "bomb")
     entries = [("100644", f"f{n}.md".encode(), repo.blob(b"x")) for n in range(10)]
     for _ in range(10):
-        data = b"".join(mode.encode() + b" " + name + b"\0" + bytes.fromhex(oid) for mode, name, oid in entries)
+        data = b"".join(
+            mode.encode() + b" " + name + b"\0" + bytes.fromhex(oid) for mode, name, oid in entries
+        )
         tree = repo.git("hash-object", "-t", "tree", "-w", "--stdin", given=data)
         entries = [("40000", f"d{n}".encode(), tree) for n in range(10)]
     repo.raw_commit(entries)
@@ -367,4 +415,6 @@ async def test_a_tag_of_something_else_than_a_commit_is_told(clones, repository)
     with pytest.raises(FetchError, match=r"'notes' of .* is no commit"):
         await fetch(clones, repository.url + "@notes")
     assert nothing_kept(clones)
-    assert (await fetch(clones, repository.url + "@v1")).commit == repository.git("rev-parse", "HEAD")
+    assert (await fetch(clones, repository.url + "@v1")).commit == repository.git(
+        "rev-parse", "HEAD"
+    )

@@ -26,7 +26,10 @@ PDF = skill_text("pdf", "Reads PDFs.", "First run scripts/read.py.")
 
 @pytest.fixture
 def opened(tmp_path):
-    """Open a bench on a workspace whose parts are kept in ``tmp_path``; ``user`` are skills of the user."""
+    """Open a bench on a workspace whose parts are kept in ``tmp_path``.
+
+    ``user`` are skills of the user.
+    """
 
     def make(user=None, **options):
         write(tmp_path / "home/.agents/skills", user or {})
@@ -44,7 +47,9 @@ def notes(bench, name: str) -> list[dict]:
 
 
 async def test_skills_that_fit_stand_in_the_prompt_whole(opened):
-    async with opened({"pdf/SKILL.md": PDF, "docx/SKILL.md": skill_text("docx")}, answers=["Done."]) as bench:
+    async with opened(
+        {"pdf/SKILL.md": PDF, "docx/SKILL.md": skill_text("docx")}, answers=["Done."]
+    ) as bench:
         await bench.run("Hello")
         found = layers(bench)
         assert "First run scripts/read.py." in found["skill pdf"]
@@ -57,7 +62,10 @@ async def test_skills_that_do_not_fit_stand_there_by_name(opened):
     async with opened({"pdf/SKILL.md": PDF, "long/SKILL.md": long}, answers=["Done."]) as bench:
         await bench.run("Hello")
         found = layers(bench)
-        assert found["skills of user ~/.agents/skills"] == "- long: Does long things.\n- pdf: Reads PDFs."
+        assert (
+            found["skills of user ~/.agents/skills"]
+            == "- long: Does long things.\n- pdf: Reads PDFs."
+        )
         assert "use_skill" in found["skills"]
         assert "scripts/read.py" not in str(found)
 
@@ -82,12 +90,19 @@ async def test_plugins_limit_what_an_agent_is_shown(opened, inject):
         def limit_skills(self):
             return None
 
-    skills = {f"{name}/SKILL.md": skill_text(name, f"About {name}.", f"How to {name}.") for name in ("ax", "ay", "bx")}
+    skills = {
+        f"{name}/SKILL.md": skill_text(name, f"About {name}.", f"How to {name}.")
+        for name in ("ax", "ay", "bx")
+    }
     plugins = (First(), Second(), Third())
-    async with opened(skills, plugins=plugins, settings={"skills.inject": inject}, answers=["Done."]) as bench:
+    async with opened(
+        skills, plugins=plugins, settings={"skills.inject": inject}, answers=["Done."]
+    ) as bench:
         await bench.run("Hello")
         sent = str(layers(bench))
-        assert [f"About {name}" in sent or f"How to {name}" in sent for name in ("ax", "ay", "bx")] == [
+        assert [
+            f"About {name}" in sent or f"How to {name}" in sent for name in ("ax", "ay", "bx")
+        ] == [
             True,
             False,
             False,
@@ -95,7 +110,8 @@ async def test_plugins_limit_what_an_agent_is_shown(opened, inject):
 
 
 @pytest.mark.parametrize(
-    ("inject", "names"), [("full", {"skills", "skill pdf"}), ("index", {"skills", "skills of user ~/.agents/skills"})]
+    ("inject", "names"),
+    [("full", {"skills", "skill pdf"}), ("index", {"skills", "skills of user ~/.agents/skills"})],
 )
 async def test_how_skills_stand_in_the_prompt_is_a_setting(opened, inject, names):
     settings = {"skills.inject": inject, "skills.budget": 0}
@@ -126,14 +142,19 @@ async def test_a_skill_is_read_once_and_its_files_are_listed_not_read(opened):
         assert "- scripts/read.py" in first.text
         assert "secret content" not in first.text
         again = await bench.call("use_skill", name="pdf")
-        assert again.text.startswith("The skill pdf is already active: its instructions stand above.")
+        assert again.text.startswith(
+            "The skill pdf is already active: its instructions stand above."
+        )
         assert "First run" not in again.text
 
 
 async def test_a_skill_that_changed_is_read_again(opened, tmp_path):
     async with opened({"pdf/SKILL.md": PDF}, settings={"skills.inject": "index"}) as bench:
         await bench.call("use_skill", name="pdf")
-        write(tmp_path / "home/.agents/skills", {"pdf/SKILL.md": skill_text("pdf", body="Now do this instead.")})
+        write(
+            tmp_path / "home/.agents/skills",
+            {"pdf/SKILL.md": skill_text("pdf", body="Now do this instead.")},
+        )
         assert "Now do this instead." in (await bench.call("use_skill", name="pdf")).text
 
 
@@ -148,7 +169,9 @@ async def test_two_agents_each_read_a_skill(opened):
     from hilum import Profile
 
     answers = [use("use_skill", name="pdf"), say("a"), use("use_skill", name="pdf"), say("b")]
-    async with opened({"pdf/SKILL.md": PDF}, settings={"skills.inject": "index"}, answers=answers) as bench:
+    async with opened(
+        {"pdf/SKILL.md": PDF}, settings={"skills.inject": "index"}, answers=answers
+    ) as bench:
         bench.session.add_agent(Profile("other"))
         await bench.run("Go")
         await bench.run("Go", agent="other")
@@ -162,20 +185,29 @@ async def test_a_skill_in_the_prompt_is_active_already(opened):
         assert "- a.txt" in result.text
 
 
-# --- files of skills ----------------------------------------------------------------------------------------------------
+# --- files of skills ------------------------------------------------------------------------------
 
 
 async def test_files_of_a_skill_are_read_on_demand_and_in_parts(opened, tmp_path):
     lines = "".join(f"line {number}\n" for number in range(1, 3_001))
-    files = {"pdf/SKILL.md": PDF, "pdf/references/a.md": "About forms.\n", "pdf/long.txt": lines, "pdf/x.bin": b"\0\1"}
+    files = {
+        "pdf/SKILL.md": PDF,
+        "pdf/references/a.md": "About forms.\n",
+        "pdf/long.txt": lines,
+        "pdf/x.bin": b"\0\1",
+    }
     async with opened(files) as bench:
-        assert (await bench.call("use_skill", name="pdf", resource="references/a.md")).text == "About forms."
+        assert (
+            await bench.call("use_skill", name="pdf", resource="references/a.md")
+        ).text == "About forms."
         absolute = str(bench.folder / "home/.agents/skills/pdf/references/a.md")
         assert (await bench.call("use_skill", name="pdf", resource=absolute)).text == "About forms."
         first = (await bench.call("use_skill", name="pdf", resource="long.txt")).text
         assert first.startswith("line 1\nline 2\n")
         assert "of 3000; read on with start_line=" in first
-        rest = (await bench.call("use_skill", name="pdf", resource="long.txt", start_line=2_990)).text
+        rest = (
+            await bench.call("use_skill", name="pdf", resource="long.txt", start_line=2_990)
+        ).text
         assert rest.split("\n")[0] == "line 2990"
         assert rest.endswith("line 3000")
         assert "binary" in (await bench.call("use_skill", name="pdf", resource="x.bin")).text
@@ -187,7 +219,8 @@ async def test_files_of_a_skill_are_read_on_demand_and_in_parts(opened, tmp_path
 
 
 @pytest.mark.parametrize(
-    "path", ["../secret", "/etc/passwd", "~/secret", "link", "folder/secret", "a/../../secret", "\0"]
+    "path",
+    ["../secret", "/etc/passwd", "~/secret", "link", "folder/secret", "a/../../secret", "\0"],
 )
 async def test_no_way_leads_out_of_a_skills_folder(opened, tmp_path, path):
     files = {"pdf/SKILL.md": PDF, "secret": "secret!", "pdf/a/x": ""}
@@ -208,7 +241,7 @@ async def test_an_unknown_skill_names_those_there_are(opened):
         assert (result.code, "Known: pdf." in result.text) == ("E_NOT_FOUND", True)
 
 
-# --- changes ------------------------------------------------------------------------------------------------------------
+# --- changes --------------------------------------------------------------------------------------
 
 
 class Toggle:
@@ -238,7 +271,10 @@ async def test_disabling_is_told_at_once_and_the_next_prompt_is_without(opened):
         assert "Your instructions changed. The part 'skill pdf' no longer holds." in told[0]
         assert "docx" not in told[0]
         assert "skill pdf" in layers(bench, 1)  # what was sent is sent again
-        assert bench.requests[1].messages[: len(bench.requests[0].messages)] == bench.requests[0].messages
+        assert (
+            bench.requests[1].messages[: len(bench.requests[0].messages)]
+            == bench.requests[0].messages
+        )
         result = bench.result("use_skill")
         assert (result.code, "disabled" in result.text) == ("E_DENIED", True)
         await bench.run("Again")
@@ -250,7 +286,9 @@ async def test_in_an_index_only_the_source_of_a_disabled_skill_is_told_anew(open
     write(tmp_path / "more", {"one/SKILL.md": skill_text("one")})
     settings = {"skills.inject": "index", "skills.sources": [str(tmp_path / "more")]}
     user = {"pdf/SKILL.md": PDF, "docx/SKILL.md": skill_text("docx")}
-    async with opened(user, plugins=[toggle], settings=settings, answers=[use("meanwhile"), say("Done.")]) as bench:
+    async with opened(
+        user, plugins=[toggle], settings=settings, answers=[use("meanwhile"), say("Done.")]
+    ) as bench:
         await bench.run("Go")
         note = bench.of(RoundEnded)[0].notes[0]
         assert (
@@ -261,7 +299,9 @@ async def test_in_an_index_only_the_source_of_a_disabled_skill_is_told_anew(open
 
 async def test_a_skill_that_comes_is_told_and_so_is_the_tool(opened, tmp_path):
     toggle = Toggle(lambda: write(tmp_path / "home/.agents/skills", {"pdf/SKILL.md": PDF}))
-    async with opened(plugins=[toggle], answers=[use("meanwhile"), say("Done."), say("Again.")]) as bench:
+    async with opened(
+        plugins=[toggle], answers=[use("meanwhile"), say("Done."), say("Again.")]
+    ) as bench:
         await bench.run("Go")
         told = "\n".join(note for event in bench.of(RoundEnded) for note in event.notes)
         assert "First run scripts/read.py." in told
@@ -272,13 +312,15 @@ async def test_a_skill_that_comes_is_told_and_so_is_the_tool(opened, tmp_path):
 
 async def test_nothing_is_told_while_nothing_changes(opened):
     async with opened(
-        {"pdf/SKILL.md": PDF}, plugins=[Toggle(lambda: None)], answers=[*[use("meanwhile")] * 4, "Done."]
+        {"pdf/SKILL.md": PDF},
+        plugins=[Toggle(lambda: None)],
+        answers=[*[use("meanwhile")] * 4, "Done."],
     ) as bench:
         await bench.run("Go")
         assert not any(event.notes or event.layers for event in bench.of(RoundEnded))
 
 
-# --- trims --------------------------------------------------------------------------------------------------------------
+# --- trims ----------------------------------------------------------------------------------------
 
 
 async def test_active_skills_are_kept_over_a_trim(opened):
@@ -307,15 +349,19 @@ async def test_who_cuts_a_conversation_gets_the_skills_in_use(opened):
     async with opened(user, plugins=[hilum_memory], settings=settings) as bench:
         agent = bench.session.agents["main"]
         await bench.call("use_skill", name="pdf")
-        given = [value for _, value in await bench.session.hooks.gather("keep_on_trim", agent=agent)]
+        given = [
+            value for _, value in await bench.session.hooks.gather("keep_on_trim", agent=agent)
+        ]
         assert "First run scripts/read.py." in given[0]
 
 
-# --- trust --------------------------------------------------------------------------------------------------------------
+# --- trust ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", [".hilum/skills", ".agents/skills", ".claude/skills"])
-async def test_skills_of_a_project_are_off_until_it_is_trusted_and_that_is_said_once(opened, tmp_path, place):
+async def test_skills_of_a_project_are_off_until_it_is_trusted_and_that_is_said_once(
+    opened, tmp_path, place
+):
     files = {f"{place}/deploy/SKILL.md": skill_text("deploy", body="Push to production.")}
     async with opened(files=files, answers=["One.", "Two.", "Three."]) as bench:
         await bench.run("Go")
@@ -341,7 +387,10 @@ async def test_a_change_in_a_trusted_project_switches_its_skills_off(opened, tmp
 
 async def test_a_project_can_neither_add_sources_nor_skills_that_are_links_out(opened, tmp_path):
     write(tmp_path / "outside", {"evil/SKILL.md": skill_text("evil")})
-    write(tmp_path / "workspace", {".agents/x": "", ".hilum/settings.toml": '[skills]\nsources = ["owner/name"]\n'})
+    write(
+        tmp_path / "workspace",
+        {".agents/x": "", ".hilum/settings.toml": '[skills]\nsources = ["owner/name"]\n'},
+    )
     os.symlink(tmp_path / "outside", tmp_path / "workspace/.agents/skills")
     from hilum import SettingsError
 
@@ -364,7 +413,9 @@ async def test_a_project_comes_before_the_user_and_the_clash_is_told(opened):
         await trio.to_thread.run_sync(Trust().add, bench.workspace)
         await bench.run("Go")
         assert "The project's way." in layers(bench)["skill pdf"]
-        assert "pdf of project .agents/skills comes first" in notes(bench, "skills.problems")[0]["say"]
+        assert (
+            "pdf of project .agents/skills comes first" in notes(bench, "skills.problems")[0]["say"]
+        )
 
 
 async def test_the_same_skill_in_two_places_is_nothing_to_complain_of(opened, tmp_path):
@@ -376,7 +427,7 @@ async def test_the_same_skill_in_two_places_is_nothing_to_complain_of(opened, tm
         assert notes(bench, "skills.problems") == []
 
 
-# --- what is broken -----------------------------------------------------------------------------------------------------
+# --- what is broken -------------------------------------------------------------------------------
 
 
 async def test_what_does_not_load_is_told_once_and_the_rest_works(opened):
@@ -386,7 +437,10 @@ async def test_what_does_not_load_is_told_once_and_the_rest_works(opened):
         await bench.run("Go")
         assert set(layers(bench)) == {"skills", "skill pdf"}
         (told,) = notes(bench, "skills.problems")
-        assert "The skill bad of user ~/.agents/skills is skipped: It has no description." in told["say"]
+        assert (
+            "The skill bad of user ~/.agents/skills is skipped: It has no description."
+            in told["say"]
+        )
 
 
 async def test_a_skill_that_only_the_user_invokes_is_not_offered(opened):
@@ -417,7 +471,7 @@ async def test_allowed_tools_approve_nothing(opened):
         assert (await bench.call("dangerous")).code == "E_DENIED"
 
 
-# --- sources ------------------------------------------------------------------------------------------------------------
+# --- sources --------------------------------------------------------------------------------------
 
 
 async def test_a_source_that_is_not_there_is_fetched_before_the_session_begins(opened, repository):
@@ -425,12 +479,23 @@ async def test_a_source_that_is_not_there_is_fetched_before_the_session_begins(o
     async with opened(settings=settings, answers=["One."]) as bench:
         await bench.run("Go")
         assert set(layers(bench)) == {"skills", "skill pdf", "skill docx"}
-        assert Clones().find(parse_source(repository.url)).commit == repository.git("rev-parse", "HEAD")
+        assert Clones().find(parse_source(repository.url)).commit == repository.git(
+            "rev-parse", "HEAD"
+        )
 
 
 async def test_a_source_that_cannot_be_fetched_is_told_and_skipped(opened, repository):
-    settings = {"skills.sources": ["file:///nowhere.git", "owner/../x", f"{repository.url}#nothing/here", "/no/folder"]}
-    async with opened({"mine/SKILL.md": skill_text("mine")}, settings=settings, answers=["One."]) as bench:
+    settings = {
+        "skills.sources": [
+            "file:///nowhere.git",
+            "owner/../x",
+            f"{repository.url}#nothing/here",
+            "/no/folder",
+        ]
+    }
+    async with opened(
+        {"mine/SKILL.md": skill_text("mine")}, settings=settings, answers=["One."]
+    ) as bench:
         await bench.run("Go")
         assert set(layers(bench)) == {"skills", "skill mine"}
         told = "\n".join(note["say"] for note in notes(bench, "skills.problems"))
@@ -446,8 +511,13 @@ async def test_a_source_that_takes_long_comes_later(opened, tmp_path):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        settings = {"skills.sources": [f"http://127.0.0.1:{silent.getsockname()[1]}/x.git"], "skills.wait": 0.1}
-        async with opened({"mine/SKILL.md": skill_text("mine")}, settings=settings, answers=["One."]) as bench:
+        settings = {
+            "skills.sources": [f"http://127.0.0.1:{silent.getsockname()[1]}/x.git"],
+            "skills.wait": 0.1,
+        }
+        async with opened(
+            {"mine/SKILL.md": skill_text("mine")}, settings=settings, answers=["One."]
+        ) as bench:
             await bench.run("Go")
             assert set(layers(bench)) == {"skills", "skill mine"}
 
@@ -457,7 +527,12 @@ async def test_a_readme_counts_where_a_repository_has_no_skill(opened, tmp_path)
     from skill_repositories import Repository
 
     repo = Repository(tmp_path / "style-guide")
-    repo.commit({"README.md": "# Style\n\nHow we write code.\n", "docs/tests.md": "# Tests\n\nHow we test.\n"})
+    repo.commit(
+        {
+            "README.md": "# Style\n\nHow we write code.\n",
+            "docs/tests.md": "# Tests\n\nHow we test.\n",
+        }
+    )
     settings = {"skills.sources": [repo.url, f"{repo.url}#docs/tests.md"], "skills.inject": "index"}
     async with opened(settings=settings, answers=["One."]) as bench:
         await bench.run("Go")
@@ -470,7 +545,10 @@ async def test_the_list_of_the_user_that_cannot_be_read_is_told(opened, tmp_path
     write(tmp_path / "config", {"skills.toml": "sources = 3"})
     async with opened({"pdf/SKILL.md": PDF}, answers=["One."]) as bench:
         await bench.run("Go")
-        assert "sources and disabled must be lists of texts" in notes(bench, "skills.problems")[0]["say"]
+        assert (
+            "sources and disabled must be lists of texts"
+            in notes(bench, "skills.problems")[0]["say"]
+        )
         assert "skill pdf" in layers(bench)
 
 
@@ -480,13 +558,23 @@ def test_what_goes_to_the_log_is_plain_data(tmp_path):
     from hilum_skills.shown import about
 
     write(tmp_path / "pdf", {"SKILL.md": PDF})
-    assert json.loads(json.dumps(about(Entry(load_skill(tmp_path / "pdf"), "x", "user"), body=True)))["name"] == "pdf"
+    assert (
+        json.loads(json.dumps(about(Entry(load_skill(tmp_path / "pdf"), "x", "user"), body=True)))[
+            "name"
+        ]
+        == "pdf"
+    )
 
 
 async def test_long_instructions_are_read_in_parts(opened):
-    """A skill of 100,000 characters comes in parts, each of which says where the next one begins; nothing is lost."""
+    """A skill of 100,000 characters comes in parts, each of which says where the next one begins.
+
+    Nothing is lost.
+    """
     body = "\n".join(f"Line {number} of the instructions." for number in range(3_000))
-    async with opened({"long/SKILL.md": skill_text("long", body=body)}, settings={"skills.inject": "index"}) as bench:
+    async with opened(
+        {"long/SKILL.md": skill_text("long", body=body)}, settings={"skills.inject": "index"}
+    ) as bench:
         start, read = 1, ""
         while start:
             text = (await bench.call("use_skill", name="long", start_line=start)).text

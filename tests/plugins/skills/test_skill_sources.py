@@ -16,10 +16,22 @@ GOOD = {
     "owner/na.me.git": ("https://github.com/owner/na.me.git", "", ""),
     "https://git.example.com/a/b/c.git": ("https://git.example.com/a/b/c.git", "", ""),
     "https://Example.com:8443/a.git@v2#docs/x": ("https://example.com:8443/a.git", "v2", "docs/x"),
-    "https://github.com/owner/name/tree/main/skills/pdf": ("https://github.com/owner/name", "main", "skills/pdf"),
+    "https://github.com/owner/name/tree/main/skills/pdf": (
+        "https://github.com/owner/name",
+        "main",
+        "skills/pdf",
+    ),
     "https://gitlab.com/owner/name/-/tree/v1": ("https://gitlab.com/owner/name", "v1", ""),
-    "ssh://git@example.com:2222/~user/x.git@dev": ("ssh://git@example.com:2222/~user/x.git", "dev", ""),
-    "git@github.com:owner/name.git@v1#skills": ("ssh://git@github.com/owner/name.git", "v1", "skills"),
+    "ssh://git@example.com:2222/~user/x.git@dev": (
+        "ssh://git@example.com:2222/~user/x.git",
+        "dev",
+        "",
+    ),
+    "git@github.com:owner/name.git@v1#skills": (
+        "ssh://git@github.com/owner/name.git",
+        "v1",
+        "skills",
+    ),
     "file:///srv/git/x.git#a%20b": ("file:///srv/git/x.git", "", "a b"),
     "http://127.0.0.1:8000/x.git": ("http://127.0.0.1:8000/x.git", "", ""),
     "http://localhost/x.git": ("http://localhost/x.git", "", ""),
@@ -60,8 +72,19 @@ REFUSED = [
         "fd::17",
         "-owner/name",
     ),
-    *("owner/name@--upload-pack=x", "owner/name@-b", "ssh://-oProxyCommand=x/y", "ssh://-oProxyCommand=touch@host/x"),
-    *("ssh://host/-x", "git@-host:x/y", "-git@host:x/y", "https://host/x.git@-x", "https://host/--x"),
+    *(
+        "owner/name@--upload-pack=x",
+        "owner/name@-b",
+        "ssh://-oProxyCommand=x/y",
+        "ssh://-oProxyCommand=touch@host/x",
+    ),
+    *(
+        "ssh://host/-x",
+        "git@-host:x/y",
+        "-git@host:x/y",
+        "https://host/x.git@-x",
+        "https://host/--x",
+    ),
     # Ways out, names that are none.
     *(
         "owner/name@a..b",
@@ -87,7 +110,12 @@ REFUSED = [
         "a" * 2000 + "/b",
     ),
     # Passwords, other protocols, addresses that are none.
-    *("https://user:password@host/x.git", "https://token@host/x.git", "http://example.com/x.git", "git://host/x.git"),
+    *(
+        "https://user:password@host/x.git",
+        "https://token@host/x.git",
+        "http://example.com/x.git",
+        "git://host/x.git",
+    ),
     *(
         "ftp://host/x",
         "ext://x/y",
@@ -128,7 +156,12 @@ def test_whatever_is_written_gives_a_source_that_git_takes_for_an_address_or_is_
 def test_one_address_has_one_folder_whatever_the_ref_and_the_path():
     keys = {
         parse_source(text).key
-        for text in ("owner/name", "owner/name@v1", "owner/name/a/b", "https://github.com/owner/name#x")
+        for text in (
+            "owner/name",
+            "owner/name@v1",
+            "owner/name/a/b",
+            "https://github.com/owner/name#x",
+        )
     }
     assert len(keys) == 1
     assert keys.pop().startswith("github-com-owner-name-")

@@ -49,12 +49,18 @@ def test_a_repository_is_added_listed_shown_updated_and_removed(skills, reposito
     listed = skills("list")
     assert repository.git("rev-parse", "HEAD")[:10] in listed
     data = json.loads(skills("list", "--json"))
-    assert {skill["name"]: skill["state"] for skill in data["skills"]} == {"pdf": "on", "docx": "on"}
+    assert {skill["name"]: skill["state"] for skill in data["skills"]} == {
+        "pdf": "on",
+        "docx": "on",
+    }
     assert data["sources"][0]["commit"] == repository.git("rev-parse", "HEAD")
     shown = skills("show", "pdf")
     assert "scripts/read.py" in shown
     assert "Run scripts/read.py first." in shown
-    assert json.loads(skills("show", "pdf", "--json"))["files"] == ["references/forms.md", "scripts/read.py"]
+    assert json.loads(skills("show", "pdf", "--json"))["files"] == [
+        "references/forms.md",
+        "scripts/read.py",
+    ]
     assert "nothing new" in skills("update")
     repository.commit({"skills/new/SKILL.md": skill_text("new")})
     assert ": updated (" in skills("update", f"{repository.url}#skills")
@@ -129,23 +135,38 @@ def test_skills_of_a_project_are_listed_as_not_trusted(skills):
 
 
 def test_a_skill_is_validated(skills, tmp_path):
-    write(tmp_path, {"pdf/SKILL.md": skill_text("pdf"), "bad/SKILL.md": "---\nname: Bad\nmodel: x\n---\nb\n"})
+    write(
+        tmp_path,
+        {"pdf/SKILL.md": skill_text("pdf"), "bad/SKILL.md": "---\nname: Bad\nmodel: x\n---\nb\n"},
+    )
     assert skills("validate", str(tmp_path / "pdf")) == f"{tmp_path}/pdf: valid\n"
     said = skills("validate", str(tmp_path / "bad"), code=1)
     assert "error  line 2: The name must be in lower case." in said
     assert "error  line 3: The field 'model' is not in the specification." in said
     assert "The description is missing." in said
-    data = json.loads(skills("validate", "--json", str(tmp_path / "pdf"), str(tmp_path / "none"), code=1))
+    data = json.loads(
+        skills("validate", "--json", str(tmp_path / "pdf"), str(tmp_path / "none"), code=1)
+    )
     assert data[str(tmp_path / "pdf")] == []
 
 
 def test_what_a_repository_says_sends_no_escape_codes(skills, tmp_path):
     repo = Repository(tmp_path / "evil")
     evil, quoted = "\x1b]0;owned\x07\x9b2Jx\u202ey", r"\x1b]0;owned\x07\x9b2Jx\u202ey"
-    repo.commit({"SKILL.md": f'---\nname: "evil{quoted}"\ndescription: "{quoted}"\n---\n{evil}\n', f"a{evil}.md": "x"})
+    repo.commit(
+        {
+            "SKILL.md": f'---\nname: "evil{quoted}"\ndescription: "{quoted}"\n---\n{evil}\n',
+            f"a{evil}.md": "x",
+        }
+    )
     source = f"{repo.url}#SKILL.md"
     name = "evil\ufffd]0;owned\ufffd\ufffd2Jx\ufffdy"
-    said = [skills("add", source), skills("list"), skills("show", name), skills("validate", str(repo.path), code=1)]
+    said = [
+        skills("add", source),
+        skills("list"),
+        skills("show", name),
+        skills("validate", str(repo.path), code=1),
+    ]
     said += [skills("list", "--json"), skills("show", name, "--json"), skills("disable", name)]
     skills("show", "evil]0;owned2Jxy", code=2)
     assert "Did you mean evil" in skills.err
@@ -154,12 +175,27 @@ def test_what_a_repository_says_sends_no_escape_codes(skills, tmp_path):
 
 
 def test_tools_that_a_skill_names_are_shown(skills, tmp_path):
-    write(tmp_path / "s/pdf", {"SKILL.md": "---\nname: pdf\ndescription: d\nallowed-tools: Bash(git:*) Read\n---\nb\n"})
+    write(
+        tmp_path / "s/pdf",
+        {"SKILL.md": "---\nname: pdf\ndescription: d\nallowed-tools: Bash(git:*) Read\n---\nb\n"},
+    )
     skills("add", str(tmp_path / "s"))
-    assert "tools: Bash(git:*), Read (named by the skill; no approval of anything)" in skills("show", "pdf")
+    assert "tools: Bash(git:*), Read (named by the skill; no approval of anything)" in skills(
+        "show", "pdf"
+    )
 
 
-WRONG = ["add", "show", "list x", "fly", "list --odd", "show x", "remove owner/x", "-C /nowhere", "disable x"]
+WRONG = [
+    "add",
+    "show",
+    "list x",
+    "fly",
+    "list --odd",
+    "show x",
+    "remove owner/x",
+    "-C /nowhere",
+    "disable x",
+]
 
 
 @pytest.mark.parametrize("words", WRONG)
@@ -178,15 +214,25 @@ def refused(skills: Command, *words: str) -> str:
     ("make", "said"),
     [
         (
-            lambda path: path.with_suffix(".txt").write_text("root:x:0:0") and path.with_suffix(".txt"),
+            lambda path: (
+                path.with_suffix(".txt").write_text("root:x:0:0") and path.with_suffix(".txt")
+            ),
             "no Markdown file",
         ),
         (lambda path: path.write_text("root:x:0:0") and path, "no Markdown file"),
-        (lambda path: path.with_suffix(".md").write_bytes(b"\x7fELF\0\1") and path.with_suffix(".md"), "no UTF-8 text"),
+        (
+            lambda path: (
+                path.with_suffix(".md").write_bytes(b"\x7fELF\0\1") and path.with_suffix(".md")
+            ),
+            "no UTF-8 text",
+        ),
         (lambda path: path.with_suffix(".md").touch() or path.with_suffix(".md"), "empty"),
         (lambda path: path.mkdir() or path, "no SKILL.md in it"),
         (lambda path: os.mkfifo(path) or path, "cannot be read"),
-        (lambda path: path.mkdir() or ((path / "SKILL.md").write_text("Be brief.") and path), "no description"),
+        (
+            lambda path: path.mkdir() or ((path / "SKILL.md").write_text("Be brief.") and path),
+            "no description",
+        ),
     ],
     ids=["text", "no suffix", "binary", "empty", "no skill", "pipe", "no front matter"],
 )

@@ -44,7 +44,9 @@ async def store(path: Path) -> AsyncIterator[SqliteStore]:
 
 @pytest.fixture
 def child(path: Path) -> Iterator[Child]:
-    """Start a Python process that runs ``async def main()`` of a script, with the path of the session file."""
+    """Start a Python process that runs ``async def main()`` of a script, with the path of the
+    session file.
+    """
     children: list[subprocess.Popen[str]] = []
 
     def start(script: str, *arguments: str, **options: object) -> "subprocess.Popen[str]":

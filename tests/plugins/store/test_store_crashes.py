@@ -1,4 +1,6 @@
-"""Killed at any instant, from many processes at once: what was appended is there, in order, without gaps."""
+"""Killed at any instant, from many processes at once: what was appended is there, in order, without
+gaps.
+"""
 
 # ruff: noqa: ASYNC240  (tests may touch files directly)
 
@@ -21,8 +23,9 @@ from hilum_store import SqliteStore
 
 KILLS = 200
 
-# Forks a writer for each seed it is given. A writer appends batches of one to four events, now and then large ones or the end
-# of a run (which starts a checkpoint), and tells the last number only after ``append`` has returned.
+# Forks a writer for each seed it is given. A writer appends batches of one to four events, now and
+# then large ones or the end of a run (which starts a checkpoint), and tells the last number only
+# after ``append`` has returned.
 WRITERS = """
 import random
 import hilum_store.sessions
@@ -61,7 +64,9 @@ async def read_all(store: SqliteStore, session: str) -> list[int]:
 
 
 def kill_a_writer(writers: "subprocess.Popen[str]", seed: int, delay: float, after: str) -> int:
-    """Start a writer, kill it ``delay`` seconds after it said a word, give what it reported last."""
+    """Start a writer, kill it ``delay`` seconds after it said a word, give what it reported
+    last.
+    """
     assert writers.stdin
     assert writers.stdout
     writers.stdin.write(f"{seed}\n")
@@ -79,7 +84,9 @@ def kill_a_writer(writers: "subprocess.Popen[str]", seed: int, delay: float, aft
 
 
 async def test_killed_writer_loses_nothing_it_reported(child, path: Path) -> None:  # type: ignore[no-untyped-def]
-    """SIGKILL at random instants: every reported event is there, the lease is free, the file is sound."""
+    """SIGKILL at random instants: every reported event is there, the lease is free, the file is
+    sound.
+    """
     dice = random.Random(2026)
     store = SqliteStore(path)
     await (await store.create(SessionInfo(id="s1", workspace="/w"))).close()
@@ -88,7 +95,8 @@ async def test_killed_writer_loses_nothing_it_reported(child, path: Path) -> Non
     reported = productive = 0
     with trio.fail_after(600):
         for seed in range(KILLS):
-            # Every tenth may be killed while it opens the file, every other one not before it has written.
+            # Every tenth may be killed while it opens the file, every other one not before it has
+            # written.
             after = "forked" if seed % 10 == 0 else ("open", "appended")[seed % 2]
             told = kill_a_writer(writers, seed, dice.random() * 0.03, after)
             productive += told > reported
@@ -122,7 +130,10 @@ async def main():
 
 
 async def test_processes_write_different_sessions_at_once(child, path: Path) -> None:  # type: ignore[no-untyped-def]
-    """Four processes make the file together and append in parallel, with checkpoints among it; a reader follows."""
+    """Four processes make the file together and append in parallel, with checkpoints among it.
+
+    A reader follows.
+    """
     processes = [child(PARALLEL, f"p{number}") for number in range(4)]
     with trio.fail_after(60):
         for process in processes:
@@ -145,7 +156,9 @@ async def test_processes_write_different_sessions_at_once(child, path: Path) -> 
     connection.close()
 
 
-async def test_checkpoint_at_the_end_of_a_run_empties_the_log_file(store: SqliteStore, path: Path) -> None:
+async def test_checkpoint_at_the_end_of_a_run_empties_the_log_file(
+    store: SqliteStore, path: Path
+) -> None:
     """The file beside the sessions does not grow for ever: after a run its space is used again."""
     log = await store.create(SessionInfo(id="s1", workspace="/w"))
     beside = path.with_name("sessions.db-wal")
@@ -158,15 +171,19 @@ async def test_checkpoint_at_the_end_of_a_run_empties_the_log_file(store: Sqlite
             log.append([RunEnded(seq=first + 100, agent="main", state="completed")])
             while path.stat().st_size == size:  # noqa: ASYNC110 (a thread does it)
                 await trio.sleep(0.001)
-            # A checkpoint that is still at work when the next run begins lets the file grow once more. One that never
-            # empties it leaves it the larger one: every page went through it.
+            # A checkpoint that is still at work when the next run begins lets the file grow once
+            # more. One that never empties it leaves it the larger one: every page went through it.
             if path.stat().st_size > 2 * beside.stat().st_size:
                 return
-    pytest.fail(f"{beside.stat().st_size} bytes beside {path.stat().st_size}: the space is never used again")
+    pytest.fail(
+        f"{beside.stat().st_size} bytes beside {path.stat().st_size}: the space is never used again"
+    )
 
 
 async def test_long_run_is_checkpointed_in_its_midst(store: SqliteStore, path: Path) -> None:
-    """Megabytes without the end of a run start a checkpoint as well, and appending goes on meanwhile."""
+    """Megabytes without the end of a run start a checkpoint as well, and appending goes on
+    meanwhile.
+    """
     log = await store.create(SessionInfo(id="s1", workspace="/w"))
     with trio.fail_after(60):
         while path.stat().st_size < 4_000_000:
@@ -177,7 +194,9 @@ async def test_long_run_is_checkpointed_in_its_midst(store: SqliteStore, path: P
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers there")
 async def test_interrupt_in_an_append_leaves_a_usable_log(store: SqliteStore) -> None:
-    """Ctrl-C at random instants of an append: all or nothing is on record, and the log knows which."""
+    """Ctrl-C at random instants of an append: all or nothing is on record, and the log knows
+    which.
+    """
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -186,7 +205,8 @@ async def test_interrupt_in_an_append_leaves_a_usable_log(store: SqliteStore) ->
     log = await store.create(SessionInfo(id="s1", workspace="/w"))
     before = signal.signal(signal.SIGALRM, interrupt)
     outcomes, span = {"written": 0, "undone": 0}, 120e-6
-    gc.disable()  # an interrupt in a finalizer of another test's garbage would be lost, and complained of
+    # An interrupt in a finalizer of another test's garbage would be lost, and complained of
+    gc.disable()
     try:
         for _ in range(400):
             known = log.last
@@ -200,7 +220,9 @@ async def test_interrupt_in_an_append_leaves_a_usable_log(store: SqliteStore) ->
             assert log.last in (known, known + 2)
             outcomes["written" if log.last > known else "undone"] += 1
             span *= 0.95 if log.last > known else 1.05  # both happen, however fast the machine is
-            assert [event.seq for event in log.read(after=known)] == list(range(known + 1, log.last + 1))
+            assert [event.seq for event in log.read(after=known)] == list(
+                range(known + 1, log.last + 1)
+            )
     finally:
         gc.enable()
         signal.signal(signal.SIGALRM, before)

@@ -1,4 +1,6 @@
-"""Files that are not ours, broken files, folders without rights, full disks: a clear error, and the file stays as it is."""
+"""Files that are not ours, broken files, folders without rights, full disks: a clear error, and the
+file stays as it is.
+"""
 
 # ruff: noqa: ASYNC240  (tests may touch files directly)
 
@@ -35,7 +37,11 @@ async def refuse(path: Path) -> StoreError:
     """Use the file in every way, and expect the same clear error and an untouched file."""
     before = path.read_bytes() if path.is_file() else None
     found = []
-    for use, argument in (("list", ""), ("create", SessionInfo(id="new", workspace="/w")), ("open", "s0")):
+    for use, argument in (
+        ("list", ""),
+        ("create", SessionInfo(id="new", workspace="/w")),
+        ("open", "s0"),
+    ):
         store = SqliteStore(path)
         with pytest.raises(StoreError) as caught:
             await getattr(store, use)(argument)
@@ -49,7 +55,9 @@ async def refuse(path: Path) -> StoreError:
     return found[0]
 
 
-@pytest.mark.parametrize("content", [b"hello\n" * 2000, b"\0" * 8192, b"SQLite format 3\0" + b"\xff" * 4096])
+@pytest.mark.parametrize(
+    "content", [b"hello\n" * 2000, b"\0" * 8192, b"SQLite format 3\0" + b"\xff" * 4096]
+)
 async def test_foreign_file_is_refused(path: Path, content: bytes) -> None:
     """What is no SQLite file is told as such and never overwritten."""
     path.parent.mkdir()
@@ -143,11 +151,18 @@ async def test_page_of_a_log_is_broken(path: Path) -> None:
     store = SqliteStore(path)
     for name, letter in (("sick", "S"), ("well", "W")):
         log = await store.create(SessionInfo(id=name, workspace="/w"))
-        log.append([PluginEvent(seq=seq, name="test.fact", data={"x": letter * 900}) for seq in range(1, 101)])
+        log.append(
+            [
+                PluginEvent(seq=seq, name="test.fact", data={"x": letter * 900})
+                for seq in range(1, 101)
+            ]
+        )
     await store.close()
     content = bytearray(path.read_bytes())
     pages = [
-        at for at in range(4096, len(content), 4096) if b"S" * 900 in content[at : at + 4096] and content[at] == 13
+        at
+        for at in range(4096, len(content), 4096)
+        if b"S" * 900 in content[at : at + 4096] and content[at] == 13
     ]
     middle = pages[len(pages) // 2]
     content[middle : middle + 4096] = b"\xaa" * 4096
@@ -165,13 +180,22 @@ async def test_page_of_a_log_is_broken(path: Path) -> None:
     [
         ("UPDATE events SET data = x'00000000' WHERE (key & 255) = 7", "Event 7 of session s0"),
         ("UPDATE events SET data = 12 WHERE (key & 255) = 7", "Event 7 of session s0"),
-        ('UPDATE events SET data = \'{"type": "unheard_of"}\' WHERE (key & 255) = 7', "Event 7 of session s0"),
+        (
+            'UPDATE events SET data = \'{"type": "unheard_of"}\' WHERE (key & 255) = 7',
+            "Event 7 of session s0",
+        ),
         ("DELETE FROM events WHERE (key & 255) = 7", "Event 7 of session s0"),
-        ("UPDATE events SET data = (SELECT data FROM events LIMIT 1) WHERE (key & 255) = 7", "Event 7 of session s0"),
+        (
+            "UPDATE events SET data = (SELECT data FROM events LIMIT 1) WHERE (key & 255) = 7",
+            "Event 7 of session s0",
+        ),
     ],
 )
 async def test_damaged_event_is_named(path: Path, statement: str, message: str) -> None:
-    """An event that cannot be read, is missing or is another one is named; what is before it and beside it is read."""
+    """An event that cannot be read, is missing or is another one is named.
+
+    What is before it and beside it is read.
+    """
     await fill(path, events=20)
     connection = sqlite3.connect(path)
     connection.execute(f"{statement} AND (key >> 32) = 1")
@@ -206,7 +230,8 @@ async def test_folder_that_is_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "data").read_text() == "mine"
 
 
-# Everything is imported before the rights are gone: the interpreter itself may be out of reach afterwards.
+# Everything is imported before the rights are gone: the interpreter itself may be out of reach
+# afterwards.
 UNPRIVILEGED = """
 import hilum_store.sessions
 path = Path(sys.argv[2])
@@ -225,7 +250,10 @@ async def main():
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can become somebody without rights")
+@pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() != 0,
+    reason="only root can become somebody without rights",
+)
 @pytest.mark.parametrize(
     ("folder", "file", "words"),
     [
@@ -237,7 +265,9 @@ async def main():
     ],
 )
 async def test_missing_rights_are_told(child, folder: int, file: int | None, words: str) -> None:  # type: ignore[no-untyped-def]
-    """A folder or file that may not be read or written is told with its path, and stays as it is."""
+    """A folder or file that may not be read or written is told with its path, and stays as it
+    is.
+    """
     with tempfile.TemporaryDirectory(dir="/tmp") as place:
         os.chmod(place, 0o755)
         path = Path(place, "data", "sessions.db")
@@ -264,14 +294,20 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "disk"
     place.mkdir()
     mounted = sys.platform == "linux" and shutil.which("mount") and os.geteuid() == 0
-    if not mounted or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]).returncode:
+    if (
+        not mounted
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]).returncode
+    ):
         pytest.skip("no disk can be mounted here")
     yield place
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 async def test_full_disk_loses_nothing(small_disk: Path) -> None:
-    """Events that do not fit are refused as a whole; space freed, the log goes on, and all is there."""
+    """Events that do not fit are refused as a whole.
+
+    Space freed, the log goes on, and all is there.
+    """
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 300_000)
     store = SqliteStore(small_disk / "sessions.db")
@@ -342,7 +378,10 @@ async def test_limit_on_the_size_of_files_is_told(child, path: Path) -> None:  #
 
 
 async def test_file_locked_by_another_program(path: Path, store: SqliteStore) -> None:
-    """A program that keeps the file locked is told after a while; nothing is written, and later it works."""
+    """A program that keeps the file locked is told after a while.
+
+    Nothing is written, and later it works.
+    """
     log = await store.create(SessionInfo(id="s1", workspace="/w"))
     log._database.writer.execute("PRAGMA busy_timeout = 50")
     other = sqlite3.connect(path, isolation_level=None)

@@ -48,7 +48,10 @@ def hear(process: "subprocess.Popen[str]") -> str:
 
 
 async def test_open_session_is_busy_and_names_its_holder(child, store: SqliteStore) -> None:  # type: ignore[no-untyped-def]
-    """Opening and deleting are refused with the process that holds it; reading and renaming are not."""
+    """Opening and deleting are refused with the process that holds it.
+
+    Reading and renaming are not.
+    """
     process = child(HOLD)
     assert hear(process) == "ready"
     for refused in (store.open, store.delete):
@@ -80,7 +83,10 @@ async def test_killed_holder_frees_its_lease_at_once(child, store: SqliteStore) 
 
 
 async def test_child_that_outlives_its_parent_keeps_no_lease(child, store: SqliteStore) -> None:  # type: ignore[no-untyped-def]
-    """A forked process shares the open file; it must not hold on to the lock when its parent is killed."""
+    """A forked process shares the open file.
+
+    It must not hold on to the lock when its parent is killed.
+    """
     process = child(
         """
         import time, warnings
@@ -115,7 +121,9 @@ async def test_two_stores_in_one_process_exclude_each_other(path: Path, store: S
     other = SqliteStore(path)
     log = await store.create(SessionInfo(id="s1", workspace="/w"))
     for opener in (store, other):
-        with pytest.raises(StoreError, match=rf"in use in this process \({os.getpid()}\)") as caught:
+        with pytest.raises(
+            StoreError, match=rf"in use in this process \({os.getpid()}\)"
+        ) as caught:
             await opener.open("s1")
         assert caught.value.code == E_BUSY
     await log.close()
@@ -129,7 +137,9 @@ async def test_two_stores_in_one_process_exclude_each_other(path: Path, store: S
 
 
 async def test_log_whose_lease_was_lost_refuses_to_append(path: Path, store: SqliteStore) -> None:
-    """Where the lock was circumvented, the signature in the file still keeps the log in one hand."""
+    """Where the lock was circumvented, the signature in the file still keeps the log in one
+    hand.
+    """
     log = await store.create(SessionInfo(id="s1", workspace="/w"))
     log.append([fact(1)])
     for lock in path.with_name("sessions.db.leases").iterdir():
@@ -180,7 +190,9 @@ async def test_moved_file_refuses_to_append(path: Path, store: SqliteStore) -> N
 
 
 async def test_many_openers_only_one_wins(path: Path) -> None:
-    """Opened at the same time from many stores and threads, a session has exactly one writer, round after round."""
+    """Opened at the same time from many stores and threads, a session has exactly one writer, round
+    after round.
+    """
     stores = [SqliteStore(path) for _ in range(6)]
     await (await stores[0].create(SessionInfo(id="s1", workspace="/w"))).close()
     appended = 0
@@ -241,7 +253,9 @@ async def test_deleted_while_opening_is_unknown(store: SqliteStore) -> None:
 
 
 def test_waiting_lease_follows_a_removed_file(tmp_path: Path) -> None:
-    """A lock on a file that its holder has removed guards nothing: the lease is on the file that is there."""
+    """A lock on a file that its holder has removed guards nothing: the lease is on the file that is
+    there.
+    """
     first = Lease.take(tmp_path / "lock")
     assert first is not None
     assert Lease.take(tmp_path / "lock") is None
@@ -256,7 +270,9 @@ def test_waiting_lease_follows_a_removed_file(tmp_path: Path) -> None:
     assert not (tmp_path / "lock").exists()
 
 
-async def test_closing_removes_the_leases_of_killed_processes_and_no_other(child, store: SqliteStore) -> None:  # type: ignore[no-untyped-def]
+async def test_closing_removes_the_leases_of_killed_processes_and_no_other(
+    child, store: SqliteStore
+) -> None:  # type: ignore[no-untyped-def]
     """A kill leaves a file that guards nothing any more."""
     process = child(HOLD)
     assert hear(process) == "ready"

@@ -1,4 +1,6 @@
-"""The plugin in a kernel: where the file is, what the settings do, and that sessions outlive their kernel."""
+"""The plugin in a kernel: where the file is, what the settings do, and that sessions outlive their
+kernel.
+"""
 
 from pathlib import Path
 
@@ -15,8 +17,13 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HILUM_CONFIG", str(tmp_path / "config"))
 
 
-def test_default_path_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HILUM_DATA wins over XDG_DATA_HOME, which wins over the home folder; a path of its own wins over all."""
+def test_default_path_follows_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HILUM_DATA wins over XDG_DATA_HOME, which wins over the home folder.
+
+    A path of its own wins over all.
+    """
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
     assert database_path() == tmp_path / "data" / "sessions.db"
@@ -30,7 +37,9 @@ def test_default_path_follows_the_environment(tmp_path: Path, monkeypatch: pytes
 
 
 async def test_session_outlives_its_kernel(tmp_path: Path) -> None:
-    """``provide_store`` gives the store: a session made in one kernel is listed and resumed in another, events and all."""
+    """``provide_store`` gives the store: a session made in one kernel is listed and resumed in
+    another, events and all.
+    """
     async with open_kernel([hilum_store]) as kernel:
         assert isinstance(kernel.store, SqliteStore)
         assert not (tmp_path / "data").exists()

@@ -20,7 +20,9 @@ def fact(seq: int, text: str = "") -> PluginEvent:
 
 
 def prompt(seq: int, text: str) -> RunStarted:
-    return RunStarted(seq=seq, agent="main", run="r1", text=text, message=UserMessage((Text(text),)))
+    return RunStarted(
+        seq=seq, agent="main", run="r1", text=text, message=UserMessage((Text(text),))
+    )
 
 
 def facts(count: int, after: int = 0) -> list[AnyEvent]:
@@ -49,14 +51,25 @@ async def test_events_come_back_as_they_were_appended(either: Store) -> None:
 
 
 async def test_description_follows_the_events(either: Store) -> None:
-    """The first prompt gives the title, the main agent's state is the session's, and events are counted."""
+    """The first prompt gives the title, the main agent's state is the session's, and events are
+    counted.
+    """
     made = SessionInfo(id="s1", workspace="/w", kind="headless", created=5.0, forked="s0")
     log = await either.create(made)
     assert await either.info("s1") == made
-    log.append([prompt(1, "First  prompt"), StateChanged(seq=2, agent="main", state="thinking", previous="idle")])
-    log.append([prompt(3, "Second"), StateChanged(seq=4, agent="helper", state="failed", previous="idle")])
+    log.append(
+        [
+            prompt(1, "First  prompt"),
+            StateChanged(seq=2, agent="main", state="thinking", previous="idle"),
+        ]
+    )
+    log.append(
+        [prompt(3, "Second"), StateChanged(seq=4, agent="helper", state="failed", previous="idle")]
+    )
     info = await either.info("s1")
-    assert info == replace(made, title="First prompt", state="thinking", events=4, updated=info.updated)
+    assert info == replace(
+        made, title="First prompt", state="thinking", events=4, updated=info.updated
+    )
     assert info.updated > 5.0
 
 
@@ -163,7 +176,10 @@ async def test_taken_id_is_refused(store: SqliteStore) -> None:
 async def test_file_is_private(store: SqliteStore, path: Path) -> None:
     """The folder, the file and what lies beside it are for the user alone."""
     (await store.create(SessionInfo(id="s1", workspace="/w"))).append(facts(1))
-    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in [path.parent, *path.parent.iterdir()]}
+    modes = {
+        each.name: stat.S_IMODE(each.stat().st_mode)
+        for each in [path.parent, *path.parent.iterdir()]
+    }
     assert modes == {
         "data": 0o700,
         "sessions.db": 0o600,
@@ -187,7 +203,9 @@ def test_importing_the_plugin_does_not_load_sqlite() -> None:
 
 
 async def test_closed_store_says_so(path: Path) -> None:
-    """Neither the store nor its logs can be used after it was closed, and closing twice is harmless."""
+    """Neither the store nor its logs can be used after it was closed, and closing twice is
+    harmless.
+    """
     store = SqliteStore(path)
     log = await store.create(SessionInfo(id="s1", workspace="/w"))
     log.append(facts(1))
@@ -242,6 +260,8 @@ async def test_log_can_be_read_with_the_sqlite_shell(store: SqliteStore, path: P
 
     (await store.create(SessionInfo(id="s1", workspace="/w"))).append(facts(2))
     connection = sqlite3.connect(path)
-    rows = connection.execute("SELECT session, seq, json_extract(event, '$.type') FROM log ORDER BY seq").fetchall()
+    rows = connection.execute(
+        "SELECT session, seq, json_extract(event, '$.type') FROM log ORDER BY seq"
+    ).fetchall()
     connection.close()
     assert rows == [("s1", 1, "plugin_event"), ("s1", 2, "plugin_event")]

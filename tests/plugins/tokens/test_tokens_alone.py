@@ -22,7 +22,10 @@ def test_the_readme_runs(tmp_path):
 
 
 def test_the_base_is_four_characters_a_token_and_two_thirds_of_one_for_chinese():
-    """Digits and capitals, as in tables and base64, are tokens of their own; indentation is next to nothing."""
+    """Digits and capitals, as in tables and base64, are tokens of their own.
+
+    Indentation is next to nothing.
+    """
     assert estimate("a" * 4_000) == 1_001
     assert estimate("汉" * 4_000) == 2_601
     assert estimate(("a" * 4_000).encode()) == 1_001
@@ -32,13 +35,22 @@ def test_the_base_is_four_characters_a_token_and_two_thirds_of_one_for_chinese()
 
 
 def test_a_text_is_told_apart_from_what_only_looks_like_one():
-    """Images and encrypted reasoning are long in base64 and have a price of their own; what is not there counts nothing."""
+    """Images and encrypted reasoning are long in base64 and have a price of their own.
+
+    What is not there counts nothing.
+    """
     image, sealed = b64encode(b"\xff" * 90_000), b"Zm9v" * 500
     piece = b'{"text":"hello","image":"' + image + b'","signature":"' + sealed + b'"}'
     plain, wide, images, reasoning = weigh(piece, [image, b"elsewhere"], [sealed])
     assert (wide, images, reasoning) == (0, IMAGE, 400)
     assert plain < 20
-    assert opaque({"signature": sealed.decode(), "id": "rs_1", "item": {"encrypted_content": "x" * 200, "n": 1}}) == [
+    assert opaque(
+        {
+            "signature": sealed.decode(),
+            "id": "rs_1",
+            "item": {"encrypted_content": "x" * 200, "n": 1},
+        }
+    ) == [
         sealed,
         b"x" * 200,
     ]
@@ -51,7 +63,9 @@ def test_the_next_request_is_the_last_count_and_what_came_since():
     assert gauge.total(asked) == 3_000
     more = join(asked, weigh("word " * 100))
     assert gauge.total(more) == pytest.approx(3_300, rel=0.01)
-    assert gauge.total(weigh("word " * 500)) == pytest.approx(1_500, rel=0.02), "what a trim takes away goes off it"
+    assert gauge.total(weigh("word " * 500)) == pytest.approx(1_500, rel=0.02), (
+        "what a trim takes away goes off it"
+    )
 
 
 def test_what_chinese_taught_does_not_change_code_and_the_other_way_round():
@@ -67,7 +81,9 @@ def test_what_chinese_taught_does_not_change_code_and_the_other_way_round():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_nothing_a_provider_may_count_leads_to_nonsense(seed):
-    """Zeros, leaps and falls: factors and totals stay within their bounds, and sense comes back with it."""
+    """Zeros, leaps and falls: factors and totals stay within their bounds, and sense comes back
+    with it.
+    """
     rng, size, gauge = random.Random(seed), weigh("x" * 4_000), Gauge()
     for _ in range(50):
         gauge = gauge.learn(size, rng.choice((1, 10, 10**4, 10**9, sum(size))))

@@ -14,7 +14,8 @@ import trio
 from hilum_warden import GRACE, Command, ProcessError, Processes, Warden, client
 from hilum_warden import warden as warden_module
 
-# Ignores what can be ignored, and has a double-forked child in a session of its own that does the same.
+# Ignores what can be ignored, and has a double-forked child in a session of its own that does the
+# same.
 STUBBORN = """
 trap '' TERM INT HUP
 ( setsid bash -c 'trap "" TERM INT HUP; echo up; while :; do sleep 30; done' & ) &
@@ -108,17 +109,26 @@ async def test_death_by_signal_is_a_negative_code(warden: Warden) -> None:
 
 
 async def test_input_and_its_absence(warden: Warden) -> None:
-    """Input is fed whole, a command that does not read it is no error, and without input there is end of file at once."""
+    """Input is fed whole, a command that does not read it is no error, and without input there is
+    end of file at once.
+    """
     blob = os.urandom(1_000_000)
     assert (await warden.run(command("cat"), input=blob, limit=2_000_000)).stdout == blob
     assert (await warden.run(command("true"), input=blob)).returncode == 0
     assert (await warden.run(command("cat"))).stdout == b""
 
 
-@pytest.mark.parametrize(("limit", "size"), [(10, 10), (10, 11), (1000, 1_000_000), (100_000, 700_000)])
+@pytest.mark.parametrize(
+    ("limit", "size"), [(10, 10), (10, 11), (1000, 1_000_000), (100_000, 700_000)]
+)
 async def test_limit_keeps_head_and_tail(warden: Warden, limit: int, size: int) -> None:
-    """Within the limit nothing is cut; beyond it head and tail stay, and the number of bytes cut out is told."""
-    script = f"import sys; sys.stdout.write(''.join(chr(97 + i * 26 // {size}) for i in range({size})))"
+    """Within the limit nothing is cut.
+
+    Beyond it head and tail stay, and the number of bytes cut out is told.
+    """
+    script = (
+        f"import sys; sys.stdout.write(''.join(chr(97 + i * 26 // {size}) for i in range({size})))"
+    )
     done = await warden.run(command(sys.executable, "-c", script), limit=limit)
     whole = "".join(chr(97 + i * 26 // size) for i in range(size)).encode()
     assert done.dropped == max(size - limit, 0)
@@ -142,17 +152,25 @@ async def test_output_streams_as_it_comes_and_in_order(warden: Warden, tmp_path:
     async with trio.open_nursery() as nursery:
         numbers = "for i in 1 2 3 4 5 6 7 8 9; do echo $i; echo e$i >&2; done"
         script = f"{numbers}; while [ ! -e go ]; do sleep 0.01; done; echo end"
-        nursery.start_soon(lambda: warden.run(command("bash", "-c", script, cwd=tmp_path), on_output=on_output))
+        nursery.start_soon(
+            lambda: warden.run(command("bash", "-c", script, cwd=tmp_path), on_output=on_output)
+        )
         with trio.fail_after(60):
             await first.wait()
         (tmp_path / "go").touch()  # the command does not end before the first chunk was seen
-    texts = {name: b"".join(chunk for n, chunk in seen if n == name) for name in ("stdout", "stderr")}
+    texts = {
+        name: b"".join(chunk for n, chunk in seen if n == name) for name in ("stdout", "stderr")
+    }
     assert texts["stdout"].split() == [*b"1 2 3 4 5 6 7 8 9".split(), b"end"]
     assert texts["stderr"].split() == b"e1 e2 e3 e4 e5 e6 e7 e8 e9".split()
 
 
-async def test_folder_and_environment(warden: Warden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command gets the folder and the environment it names, large ones too, and one's own where it names none."""
+async def test_folder_and_environment(
+    warden: Warden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command gets the folder and the environment it names, large ones too, and one's own where
+    it names none.
+    """
     monkeypatch.setenv("OWN", "1")
     monkeypatch.chdir(tmp_path)
     env = {"ADDED": "ä\udc80", "LONG": "x" * 120_000, "LONGER": "y" * 120_000}
@@ -164,11 +182,15 @@ async def test_folder_and_environment(warden: Warden, tmp_path: Path, monkeypatc
 
 
 async def test_program_is_found_on_the_path_of_the_command(warden: Warden, tmp_path: Path) -> None:
-    """The PATH that counts is the one the command is given, and a relative program is relative to its folder."""
+    """The PATH that counts is the one the command is given, and a relative program is relative to
+    its folder.
+    """
     tool = tmp_path / "tool-of-the-test"
     tool.write_text("#!/bin/sh\necho found\n")
     tool.chmod(0o755)
-    assert (await warden.run(command("tool-of-the-test", env={"PATH": str(tmp_path)}))).stdout == b"found\n"
+    assert (
+        await warden.run(command("tool-of-the-test", env={"PATH": str(tmp_path)}))
+    ).stdout == b"found\n"
     assert (await warden.run(command("./tool-of-the-test", cwd=tmp_path))).stdout == b"found\n"
 
 
@@ -188,14 +210,18 @@ async def test_program_is_found_on_the_path_of_the_command(warden: Warden, tmp_p
 async def test_what_cannot_start_is_said_clearly(
     warden: Warden, tmp_path: Path, argv: list[str], cwd: str | None, words: str
 ) -> None:
-    """A program that is missing or may not run, and a folder that is missing, give an error that names it, and a hint."""
+    """A program that is missing or may not run, and a folder that is missing, give an error that
+    names it, and a hint.
+    """
     with pytest.raises(ProcessError, match=words) as caught:
         await warden.run(command(*argv, cwd=cwd or tmp_path))
     assert caught.value.hint
 
 
 async def test_a_subclass_chooses_what_is_raised() -> None:
-    """A warden with an error class of its own raises that, when a command starts as when it is lost."""
+    """A warden with an error class of its own raises that, when a command starts as when it is
+    lost.
+    """
 
     class OwnError(ProcessError):
         pass
@@ -214,19 +240,27 @@ async def test_a_subclass_chooses_what_is_raised() -> None:
 
 
 async def test_commands_have_default_signals_and_no_stray_descriptors(warden: Warden) -> None:
-    """A command is a session leader without a terminal, ignores no signal, blocks none, and has three descriptors."""
+    """A command is a session leader without a terminal, ignores no signal, blocks none, and has
+    three descriptors.
+    """
     status = (await warden.run(command("cat", "/proc/self/status"))).stdout.decode()
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-    known = sum(1 << number - 1 for number in signal.valid_signals())  # the C library keeps two to itself
+    known = sum(
+        1 << number - 1 for number in signal.valid_signals()
+    )  # the C library keeps two to itself
     assert int(fields["SigIgn"], 16) & known == int(fields["SigBlk"], 16) & known == 0
-    listing = await warden.run(command("bash", "-c", "echo `ls /proc/$$/fd`; ps -o sid= -p $$; echo $$"))
+    listing = await warden.run(
+        command("bash", "-c", "echo `ls /proc/$$/fd`; ps -o sid= -p $$; echo $$")
+    )
     fds, sid, pid = listing.stdout.decode().split("\n")[:3]
     assert fds.split()[:3] == ["0", "1", "2"]
     assert set(fds.split()[3:]) <= {"3", "255"}  # of the backquotes, and bash's own
     assert sid.strip() == pid
 
 
-async def test_fault_of_the_callback_reaches_the_caller_as_it_is(warden: Warden, mark: dict[str, str]) -> None:
+async def test_fault_of_the_callback_reaches_the_caller_as_it_is(
+    warden: Warden, mark: dict[str, str]
+) -> None:
     """An exception of ``on_output`` ends the command and is raised bare, not in a group."""
 
     def on_output(name: str, chunk: bytes) -> None:
@@ -238,9 +272,13 @@ async def test_fault_of_the_callback_reaches_the_caller_as_it_is(warden: Warden,
 
 
 async def test_conversation(warden: Warden) -> None:
-    """An open command can be written to and read from, merges its streams if asked, and tells its code."""
+    """An open command can be written to and read from, merges its streams if asked, and tells its
+    code.
+    """
     async with warden.open(
-        command("bash", "-c", "while read x; do echo got $x >&2; done; exit 7"), stdin=True, merge=True
+        command("bash", "-c", "while read x; do echo got $x >&2; done; exit 7"),
+        stdin=True,
+        merge=True,
     ) as p:
         assert p.stdin is not None
         assert p.stderr is None
@@ -255,7 +293,9 @@ async def test_conversation(warden: Warden) -> None:
 
 async def test_stop_gives_time_to_clean_up(warden: Warden, tmp_path: Path) -> None:
     """A command that minds SIGTERM ends by itself within its grace, however long it ran before."""
-    script = "trap 'sleep 0.1; echo clean > done; exit 5' TERM; echo up; while :; do sleep 0.01; done"
+    script = (
+        "trap 'sleep 0.1; echo clean > done; exit 5' TERM; echo up; while :; do sleep 0.01; done"
+    )
     async with warden.open(command("bash", "-c", script, cwd=tmp_path)) as process:
         await read_until(process.stdout, b"up")
         await trio.sleep(3.1)  # longer than the grace: it counts from the stop on
@@ -278,11 +318,15 @@ async def test_leaving_the_block_ends_the_tree(warden: Warden, mark: dict[str, s
 
 
 async def test_cancelling_ends_a_stubborn_tree(warden: Warden, mark: dict[str, str]) -> None:
-    """When a cancelled run returns, the whole tree is gone, double-forked and deaf to signals as it may be."""
+    """When a cancelled run returns, the whole tree is gone, double-forked and deaf to signals as it
+    may be.
+    """
     up = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(
-            lambda: warden.run(command("bash", "-c", STUBBORN, env=mark), on_output=lambda *_: up.set(), grace=0.1)
+            lambda: warden.run(
+                command("bash", "-c", STUBBORN, env=mark), on_output=lambda *_: up.set(), grace=0.1
+            )
         )
         with trio.fail_after(60):
             await up.wait()
@@ -291,8 +335,12 @@ async def test_cancelling_ends_a_stubborn_tree(warden: Warden, mark: dict[str, s
     assert marked(mark) == []
 
 
-async def test_stop_of_a_stubborn_tree_gives_its_grace_by_default(warden: Warden, mark: dict[str, str]) -> None:
-    """Without a grace of its own, stopping what is deaf to every signal waits for the usual one and no longer."""
+async def test_stop_of_a_stubborn_tree_gives_its_grace_by_default(
+    warden: Warden, mark: dict[str, str]
+) -> None:
+    """Without a grace of its own, stopping what is deaf to every signal waits for the usual one and
+    no longer.
+    """
     async with warden.open(command("bash", "-c", STUBBORN, env=mark)) as process:
         await read_until(process.stdout, b"up")
         begun = trio.current_time()
@@ -302,7 +350,9 @@ async def test_stop_of_a_stubborn_tree_gives_its_grace_by_default(warden: Warden
 
 
 @pytest.mark.parametrize("delay", [0, 0.0005, 0.001, 0.002, 0.004])
-async def test_cancelling_during_the_start(warden: Warden, mark: dict[str, str], delay: float) -> None:
+async def test_cancelling_during_the_start(
+    warden: Warden, mark: dict[str, str], delay: float
+) -> None:
     """Wherever in the start the cancellation falls, nothing is left."""
     for _ in range(10):
         with trio.move_on_after(delay):
@@ -312,7 +362,9 @@ async def test_cancelling_during_the_start(warden: Warden, mark: dict[str, str],
 
 
 async def test_background_child_ends_with_its_command(warden: Warden, mark: dict[str, str]) -> None:
-    """A command that leaves a child which holds its output open returns promptly, and the child is ended."""
+    """A command that leaves a child which holds its output open returns promptly, and the child is
+    ended.
+    """
     with trio.fail_after(60):
         done = await warden.run(
             command("bash", "-c", "echo started; sleep 1000 & setsid sleep 1000 & exit 4", env=mark)
@@ -321,18 +373,26 @@ async def test_background_child_ends_with_its_command(warden: Warden, mark: dict
     assert marked(mark) == []
 
 
-async def test_helper_of_an_exited_command_may_finish_writing(warden: Warden, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_helper_of_an_exited_command_may_finish_writing(
+    warden: Warden, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a process substitution still has to write after its shell has exited is not lost."""
-    patient = client._START.replace("import warden;", "import warden; warden.LINGER = 60;")  # the machine may be busy
+    patient = client._START.replace(
+        "import warden;", "import warden; warden.LINGER = 60;"
+    )  # the machine may be busy
     monkeypatch.setattr(client, "_START", patient)
     done = await warden.run(
-        command("bash", "-c", "exec > >(while read x; do sleep 0.01; echo got $x; done); echo a; echo b")
+        command(
+            "bash", "-c", "exec > >(while read x; do sleep 0.01; echo got $x; done); echo a; echo b"
+        )
     )
     assert done.stdout == b"got a\ngot b\n"
 
 
 async def test_multiplying_tree_is_ended(warden: Warden, mark: dict[str, str]) -> None:
-    """A tree that grows in groups, sessions and generations faster than it is looked at is ended as a whole."""
+    """A tree that grows in groups, sessions and generations faster than it is looked at is ended as
+    a whole.
+    """
     script = """
 import os, time
 print("up", flush=True)
@@ -367,8 +427,12 @@ time.sleep(1000)
         (signal.SIGKILL, True),
     ],
 )
-async def test_death_of_the_owner_leaves_nothing(mark: dict[str, str], number: signal.Signals, group: bool) -> None:
-    """However the owner dies, and if its whole group does, no process of its commands is left, nor its warden."""
+async def test_death_of_the_owner_leaves_nothing(
+    mark: dict[str, str], number: signal.Signals, group: bool
+) -> None:
+    """However the owner dies, and if its whole group does, no process of its commands is left, nor
+    its warden.
+    """
     argv = [sys.executable, "-c", OWNER, STUBBORN]
     env = {**os.environ, **mark}
     owner = await trio.lowlevel.open_process(
@@ -384,7 +448,9 @@ async def test_death_of_the_owner_leaves_nothing(mark: dict[str, str], number: s
 
 
 async def test_death_of_the_warden(warden: Warden, mark: dict[str, str]) -> None:
-    """If the warden is killed its trees end, pending commands fail with a clear error, and the next command works."""
+    """If the warden is killed its trees end, pending commands fail with a clear error, and the next
+    command works.
+    """
     async with warden.open(command("bash", "-c", STUBBORN, env=mark)) as process:
         await read_until(process.stdout, b"up")
         os.kill(parent(parent(process.pid)), signal.SIGKILL)
@@ -395,7 +461,10 @@ async def test_death_of_the_warden(warden: Warden, mark: dict[str, str]) -> None
 
 
 async def test_death_of_a_keeper(warden: Warden, mark: dict[str, str]) -> None:
-    """If a keeper is killed, the warden ends its tree; the command fails with a clear error; others go on."""
+    """If a keeper is killed, the warden ends its tree.
+
+    The command fails with a clear error; others go on.
+    """
     async with warden.open(command("cat"), stdin=True) as other:
         assert other.stdin is not None
         async with warden.open(command("bash", "-c", STUBBORN, env=mark)) as process:
@@ -423,7 +492,9 @@ async def test_death_of_idle_keepers(warden: Warden) -> None:
 
 
 async def test_closing_the_warden_ends_everything(mark: dict[str, str]) -> None:
-    """When the warden is closed, every tree is gone before that returns, and another one goes on."""
+    """When the warden is closed, every tree is gone before that returns, and another one goes
+    on.
+    """
     async with Warden() as other, Warden() as warden, other.open(command("cat"), stdin=True) as cat:
         assert cat.stdin is not None
         async with warden.open(command("bash", "-c", STUBBORN, env=mark)) as process:
@@ -436,7 +507,9 @@ async def test_closing_the_warden_ends_everything(mark: dict[str, str]) -> None:
 
 
 async def test_many_commands_leak_nothing(warden: Warden) -> None:
-    """Three hundred commands, some cancelled and some that fail, leave no descriptor and no process."""
+    """Three hundred commands, some cancelled and some that fail, leave no descriptor and no
+    process.
+    """
 
     def holdings() -> tuple[int, int, int]:
         below = [0]
@@ -462,16 +535,21 @@ async def test_many_commands_leak_nothing(warden: Warden) -> None:
     await use(30)
     before = holdings()
     await use(300)
-    # How many keepers are idle differs from moment to moment, and each is a descriptor or two; nothing else may differ.
+    # How many keepers are idle differs from moment to moment, and each is a descriptor or two;
+    # nothing else may differ.
     await until(lambda: all(now <= then + 2 for now, then in zip(holdings(), before, strict=True)))
 
 
 async def test_commands_run_in_parallel(warden: Warden, tmp_path: Path) -> None:
-    """Twenty commands run at the same time, the first ones of a warden included, and each gets its own answer."""
+    """Twenty commands run at the same time, the first ones of a warden included, and each gets its
+    own answer.
+    """
     codes: dict[int, int] = {}
 
     async def one(number: int) -> None:  # none ends before all of them run
-        script = f"touch {number}; while set -- *; [ $# -lt 20 ]; do sleep 0.02; done; exit {number}"
+        script = (
+            f"touch {number}; while set -- *; [ $# -lt 20 ]; do sleep 0.02; done; exit {number}"
+        )
         codes[number] = (await warden.run(command("bash", "-c", script, cwd=tmp_path))).returncode
 
     with trio.fail_after(60):
@@ -482,7 +560,9 @@ async def test_commands_run_in_parallel(warden: Warden, tmp_path: Path) -> None:
 
 
 def test_children_are_found() -> None:
-    """The list of a process's children names what runs and what has exited, and they can be killed by it."""
+    """The list of a process's children names what runs and what has exited, and they can be killed
+    by it.
+    """
     script = """
 import os, sys, time
 sys.path.append(sys.argv[1])
@@ -498,16 +578,27 @@ print(warden.reap(), warden.children(), warden.kill_children())
     assert done.stdout == "True True True\n({}, False) [] False\n", done.stderr
 
 
-WARDEN = [sys.executable, "-c", "import sys, hilum_warden.warden as w; w.FAREWELL = 60; sys.exit(w.main())"]
+WARDEN = [
+    sys.executable,
+    "-c",
+    "import sys, hilum_warden.warden as w; w.FAREWELL = 60; sys.exit(w.main())",
+]
 
 
 def test_hilum_warden_passes_stdio_and_code_on() -> None:
-    """``hilum-warden`` runs a command with its own standard streams and exits as the command does."""
+    """``hilum-warden`` runs a command with its own standard streams and exits as the command
+    does.
+    """
     run = [*WARDEN, "--", "bash", "-c", "cat; echo err >&2; exit 9"]
     done = subprocess.run(run, input=b"in", capture_output=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (9, b"in", b"err\n")
-    assert subprocess.run([*WARDEN, "--", "bash", "-c", "kill -9 $$"], timeout=60).returncode == 128 + 9
-    missing = subprocess.run([*WARDEN, "--", "no-such-program-here"], capture_output=True, timeout=60)
+    assert (
+        subprocess.run([*WARDEN, "--", "bash", "-c", "kill -9 $$"], timeout=60).returncode
+        == 128 + 9
+    )
+    missing = subprocess.run(
+        [*WARDEN, "--", "no-such-program-here"], capture_output=True, timeout=60
+    )
     assert missing.returncode == 127
     assert b"could not be started" in missing.stderr
     assert b"Traceback" not in missing.stderr
@@ -528,11 +619,17 @@ def test_hilum_warden_passes_a_stop_on() -> None:
 
 @pytest.mark.parametrize("victim", ["itself", "its group", "its parent", "its keeper"])
 async def test_hilum_warden_leaves_nothing(mark: dict[str, str], victim: str) -> None:
-    """Whether ``hilum-warden``, its group, its parent or its keeper is killed: the command's tree is ended."""
+    """Whether ``hilum-warden``, its group, its parent or its keeper is killed: the command's tree
+    is ended.
+    """
     keep_alive = "import subprocess, sys; subprocess.run(sys.argv[1:])"
     argv = [sys.executable, "-c", keep_alive, *WARDEN, "--", "bash", "-c", "echo $PPID;" + STUBBORN]
     process = await trio.lowlevel.open_process(
-        argv, env={**os.environ, **mark}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        argv,
+        env={**os.environ, **mark},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     assert process.stdout is not None
     async with process.stdout:
@@ -553,11 +650,15 @@ async def test_hilum_warden_leaves_nothing(mark: dict[str, str], victim: str) ->
 
 
 async def test_process_groups_where_trees_cannot_be_held(mark: dict[str, str]) -> None:
-    """On a system without subreapers a command works all the same, and what stays in its group ends with it."""
+    """On a system without subreapers a command works all the same, and what stays in its group ends
+    with it.
+    """
     script = "import sys, hilum_warden.warden as w; w.contained = lambda: False; sys.exit(w.main())"
     argv = [sys.executable, "-c", script, "--", "bash", "-c"]
     env = {**os.environ, **mark}
-    done = await trio.run_process([*argv, "sleep 1000 & echo out; exit 3"], env=env, capture_stdout=True, check=False)
+    done = await trio.run_process(
+        [*argv, "sleep 1000 & echo out; exit 3"], env=env, capture_stdout=True, check=False
+    )
     assert (done.returncode, done.stdout) == (3, b"out\n")
     await until(lambda: not marked(mark))
     process = await trio.lowlevel.open_process(
@@ -572,8 +673,13 @@ async def test_process_groups_where_trees_cannot_be_held(mark: dict[str, str]) -
     await until(lambda: not marked(mark))
 
 
-async def test_processes_of_a_place_start_there_and_only_as_they_are_let(warden: Warden, tmp_path: Path) -> None:
-    """Each command passes a function first: it may change it or refuse it; what has no program is an error."""
+async def test_processes_of_a_place_start_there_and_only_as_they_are_let(
+    warden: Warden, tmp_path: Path
+) -> None:
+    """Each command passes a function first: it may change it or refuse it.
+
+    What has no program is an error.
+    """
 
     async def only_pwd(command: Command) -> Command:
         if command.argv[0] != "pwd":
@@ -583,7 +689,9 @@ async def test_processes_of_a_place_start_there_and_only_as_they_are_let(warden:
     (tmp_path / "inside").mkdir()
     processes = Processes(warden, only_pwd, str(tmp_path))
     assert (await processes.run(["pwd"])).stdout.strip() == os.fsencode(tmp_path)
-    assert (await processes.run(["pwd"], cwd="inside")).stdout.strip() == os.fsencode(tmp_path / "inside")
+    assert (await processes.run(["pwd"], cwd="inside")).stdout.strip() == os.fsencode(
+        tmp_path / "inside"
+    )
     with pytest.raises(PermissionError):
         await processes.run(["true"])
     with pytest.raises(PermissionError):

@@ -1,4 +1,6 @@
-"""Sites on loopback that the tests start, the tools called through the real loop, and a recorded network."""
+"""Sites on loopback that the tests start, the tools called through the real loop, and a recorded
+network.
+"""
 
 import errno
 import json
@@ -39,7 +41,12 @@ class Site:
         return self.url.removeprefix("http://")
 
     def page(
-        self, path: str, text: str | bytes, kind: str = "text/html; charset=utf-8", status: int = 200, **headers: str
+        self,
+        path: str,
+        text: str | bytes,
+        kind: str = "text/html; charset=utf-8",
+        status: int = 200,
+        **headers: str,
     ) -> str:
         body = text.encode() if isinstance(text, str) else text
         self.pages[path] = (
@@ -104,7 +111,14 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 def tool(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Call tools by name in one session; the site may be fetched."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+    for name in (
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+    ):
         monkeypatch.delenv(name, raising=False)
 
     async def tool(*calls: tuple[str, dict[str, Any]], **settings: Any) -> list[ToolResult]:
@@ -154,7 +168,13 @@ class Network(trio.abc.HostnameResolver):
         if not answer:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [
-            (socket.AF_INET6 if ":" in each else socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port or 0))
+            (
+                socket.AF_INET6 if ":" in each else socket.AF_INET,
+                socket.SOCK_STREAM,
+                6,
+                "",
+                (each, port or 0),
+            )
             for each in answer
         ]
 
@@ -162,7 +182,9 @@ class Network(trio.abc.HostnameResolver):
         raise AssertionError("nobody asks for the name of an address")
 
     def connect(self, real, sock, address):
-        """Take the place of ``socket.connect``: a public address is our server, all others refuse."""
+        """Take the place of ``socket.connect``: a public address is our server, all others
+        refuse.
+        """
         if sock.type != socket.SOCK_STREAM or sock.family not in (socket.AF_INET, socket.AF_INET6):
             return real(sock, address)
         self.connects.append((address[0], address[1]))
@@ -173,7 +195,10 @@ class Network(trio.abc.HostnameResolver):
         return real(sock, ("127.0.0.1", self.port))
 
     async def serve(self, stream):
-        """Answer HTTP/1.1: ``/to/STATUS/URL`` redirects, ``/refresh/URL`` too, by a header; ``/close`` hangs up."""
+        """Answer HTTP/1.1: ``/to/STATUS/URL`` redirects, ``/refresh/URL`` too, by a header.
+
+        ``/close`` hangs up.
+        """
         self.count += 1
         number, data = self.count, b""
         async with stream:
@@ -185,7 +210,10 @@ class Network(trio.abc.HostnameResolver):
                 head, _, data = data.partition(b"\r\n\r\n")
                 lines = head.decode("latin-1").split("\r\n")
                 path = lines[0].split(" ")[1]
-                fields = {line.partition(":")[0].lower(): line.partition(":")[2].strip() for line in lines[1:]}
+                fields = {
+                    line.partition(":")[0].lower(): line.partition(":")[2].strip()
+                    for line in lines[1:]
+                }
                 while len(data) < int(fields.get("content-length", 0)):
                     data += await stream.receive_some(65536)
                 data = data[int(fields.get("content-length", 0)) :]
@@ -199,7 +227,9 @@ class Network(trio.abc.HostnameResolver):
                     more = f"Refresh: 0;url={path[9:]}\r\n"
                 if path == "/close":
                     more = "Connection: close\r\n"
-                await stream.send_all(f"HTTP/1.1 {status}\r\n{more}Content-Length: 5\r\n\r\nhello".encode("latin-1"))
+                await stream.send_all(
+                    f"HTTP/1.1 {status}\r\n{more}Content-Length: 5\r\n\r\nhello".encode("latin-1")
+                )
                 if path == "/close":
                     return
 
@@ -216,7 +246,9 @@ async def network(monkeypatch, nursery):
     listener = await nursery.start(partial(trio.serve_tcp, made.serve, 0, host="127.0.0.1"))
     made.port = listener[0].socket.getsockname()[1]
     real = socket.socket.connect
-    monkeypatch.setattr(socket.socket, "connect", lambda sock, address: made.connect(real, sock, address))
+    monkeypatch.setattr(
+        socket.socket, "connect", lambda sock, address: made.connect(real, sock, address)
+    )
     trio.socket.set_custom_hostname_resolver(made)
     yield made
     nursery.cancel_scope.cancel()

@@ -1,4 +1,6 @@
-"""Random addresses of all ranges, in random notations, against the registries read by other means: longest match of a text."""
+"""Random addresses of all ranges, in random notations, against the registries read by other means:
+longest match of a text.
+"""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
@@ -9,8 +11,8 @@ from hilum_web.addresses import refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-# The IANA special-purpose registries, IPv4 and IPv6, column "Globally Reachable"; "N/A" is no. Multicast has registries of its
-# own; of IPv6 nothing but 2000::/3 is allocated as global unicast.
+# The IANA special-purpose registries, IPv4 and IPv6, column "Globally Reachable"; "N/A" is no.
+# Multicast has registries of its own; of IPv6 nothing but 2000::/3 is allocated as global unicast.
 REGISTRY = """
 0.0.0.0/0 yes; 0.0.0.0/8 no; 0.0.0.0/32 no; 10.0.0.0/8 no; 100.64.0.0/10 no; 127.0.0.0/8 no; 169.254.0.0/16 no;
 172.16.0.0/12 no; 192.0.0.0/24 no; 192.0.0.0/29 no; 192.0.0.8/32 no; 192.0.0.9/32 yes; 192.0.0.10/32 yes;
@@ -32,11 +34,16 @@ SERVICES = (
 
 def registered(address):
     """Whether the row with the longest prefix calls an address globally reachable."""
-    return max((network.prefixlen, reachable) for network, reachable in ROWS if address in network)[1]
+    return max((network.prefixlen, reachable) for network, reachable in ROWS if address in network)[
+        1
+    ]
 
 
 def reachable(address):
-    """Whether an address is public, and every IPv4 address in it is as well; by its written groups, not by shifts."""
+    """Whether an address is public, and every IPv4 address in it is as well.
+
+    By its written groups, not by shifts.
+    """
     if str(address) in SERVICES:
         return False
     if address.version == 4:
@@ -54,7 +61,12 @@ def reachable(address):
 def edges():
     """Give the first and the last address of every range, and their neighbours outside it."""
     for network, _ in ROWS:
-        for number in (int(network[0]) - 1, int(network[0]), int(network[-1]), int(network[-1]) + 1):
+        for number in (
+            int(network[0]) - 1,
+            int(network[0]),
+            int(network[-1]),
+            int(network[-1]) + 1,
+        ):
             if 0 <= number < 1 << network.max_prefixlen:
                 yield (IPv4Address if network.version == 4 else IPv6Address)(number)
 
@@ -114,7 +126,11 @@ def test_edges_of_every_range_are_judged_as_the_registries_say():
 @given(st.sampled_from(SERVICES).map(ip_address).filter(lambda a: a.version == 4), st.data())
 @settings(max_examples=100, deadline=None)
 def test_no_list_opens_a_metadata_service_inside_another_address(four, data):
-    how = data.draw(st.sampled_from("compatible mapped translated nat64 local 6to4 teredo isatap isatap-u".split()))
+    how = data.draw(
+        st.sampled_from(
+            "compatible mapped translated nat64 local 6to4 teredo isatap isatap-u".split()
+        )
+    )
     address = wrap(four, how, data.draw(st.integers(0, 2**80 - 1)))
     assert refusal(address, Reach(loopback=True), listed=True) == "the metadata service of a cloud"
 
@@ -133,7 +149,9 @@ def written(address, draw):
 @given(st.one_of(ADDRESSES, WRAPPED), st.data())
 @settings(max_examples=200, deadline=None)
 def test_plain_notation_of_any_address_is_allowed_where_it_is_public(address, data):
-    url = data.draw(st.sampled_from(["http", "HTTPS", "https"])) + "://" + written(address, data.draw)
+    url = (
+        data.draw(st.sampled_from(["http", "HTTPS", "https"])) + "://" + written(address, data.draw)
+    )
     url += data.draw(st.sampled_from(["", "/", ":8443/x", ":80", "?x=@10.0.0.1", "#x"]))
     verdict = check_url(url)
     assert bool(verdict) is reachable(address), verdict.reason
@@ -143,20 +161,28 @@ def test_plain_notation_of_any_address_is_allowed_where_it_is_public(address, da
 def number(value, draw):
     style = draw(st.sampled_from(["d", "x", "X", "o"]))
     zeros = "0" * draw(st.integers(0, 3))
-    return {"d": str(value), "x": f"0x{zeros}{value:x}", "X": f"0X{zeros}{value:X}", "o": f"0{zeros}{value:o}"}[style]
+    return {
+        "d": str(value),
+        "x": f"0x{zeros}{value:x}",
+        "X": f"0X{zeros}{value:X}",
+        "o": f"0{zeros}{value:o}",
+    }[style]
 
 
 @given(FOUR, st.data())
 @settings(max_examples=300, deadline=None)
 def test_odd_notation_of_any_address_is_refused(address, data):
-    """Whatever inet_aton would take: one to four numbers in any base, the last one filling what is left."""
+    """Whatever inet_aton would take: one to four numbers in any base, the last one filling what is
+    left.
+    """
     parts = data.draw(st.integers(1, 4))
     octets = list(address.packed[: parts - 1])
     last = int(address) & (1 << 8 * (5 - parts)) - 1
     text = ".".join(number(each, data.draw) for each in [*octets, last])
     if data.draw(st.booleans()):
         text = "".join(
-            chr(0xFF10 + int(each)) if each.isdecimal() and data.draw(st.booleans()) else each for each in text
+            chr(0xFF10 + int(each)) if each.isdecimal() and data.draw(st.booleans()) else each
+            for each in text
         )
         text = text.replace(".", data.draw(st.sampled_from([".", "。", "．", "｡"])))
     if text == str(address):
@@ -165,7 +191,9 @@ def test_odd_notation_of_any_address_is_refused(address, data):
     assert not verdict
 
 
-LETTERS = list("az019x.-_:%@[]/\\?#&;,'\"<>{}|^`~!$()*+= \t\n\r\0é。．⑦\u00ad\u200b\ud800\uff10ſK℀ß")
+LETTERS = list(
+    "az019x.-_:%@[]/\\?#&;,'\"<>{}|^`~!$()*+= \t\n\r\0é。．⑦\u00ad\u200b\ud800\uff10ſK℀ß"
+)
 HOSTS = st.text(st.sampled_from(LETTERS), max_size=25)
 PUNYCODE = st.from_regex(r"xn--[a-z0-9-]{1,20}", fullmatch=True)
 

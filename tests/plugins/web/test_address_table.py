@@ -1,7 +1,9 @@
-"""URLs in every notation we know of: none that leads to a forbidden address is allowed, none to a public one refused.
+"""URLs in every notation we know of: none that leads to a forbidden address is allowed, none to a
+public one refused.
 
-The server for names here is the worst there is: it takes old notations of numbers as the C library does, wildcard names of the
-kind 10.0.0.1.nip.io as their owners do, and calls every other name public. So a row is refused by the check, or not at all.
+The server for names here is the worst there is: it takes old notations of numbers as the C library
+does, wildcard names of the kind 10.0.0.1.nip.io as their owners do, and calls every other name
+public. So a row is refused by the check, or not at all.
 """
 
 import re
@@ -52,7 +54,11 @@ def answer(host: str) -> list[str]:
     for wildcard in (".nip.io", ".sslip.io", ".xip.example"):
         if host.endswith(wildcard):
             inner = host.removesuffix(wildcard)
-            for text in (".".join(inner.split(".")[-4:]), ".".join(inner.split("-")[-4:]), inner.replace("-", ":")):
+            for text in (
+                ".".join(inner.split(".")[-4:]),
+                ".".join(inner.split("-")[-4:]),
+                inner.replace("-", ":"),
+            ):
                 try:
                     return [str(ip_address(text))]
                 except ValueError:
@@ -332,17 +338,26 @@ def test_table_is_as_large_as_it_should_be():
 def test_no_forbidden_url_is_allowed():
     verdicts = {url: check_url(url, answer) for url in REFUSED}
     assert [url for url, verdict in verdicts.items() if verdict or verdict.addresses] == []
-    assert [v.reason for v in verdicts.values() if not re.fullmatch(r"[^\x00-\x1f\x7f-\x9f]+\.", v.reason)] == []
+    assert [
+        v.reason
+        for v in verdicts.values()
+        if not re.fullmatch(r"[^\x00-\x1f\x7f-\x9f]+\.", v.reason)
+    ] == []
 
 
 def test_no_public_url_is_refused():
     verdicts = {url: check_url(url, answer) for url in ALLOWED}
     assert [(url, verdict.reason) for url, verdict in verdicts.items() if not verdict] == []
-    assert [url for url, v in verdicts.items() if v.reason or not v.addresses or not v.url.isascii()] == []
+    assert [
+        url for url, v in verdicts.items() if v.reason or not v.addresses or not v.url.isascii()
+    ] == []
 
 
 def test_listing_a_host_opens_everything_but_metadata():
-    """What a user lists is theirs to reach; no list opens a metadata service, in whatever notation it is written."""
+    """What a user lists is theirs to reach.
+
+    No list opens a metadata service, in whatever notation it is written.
+    """
     counts = Counter()
     for url in REFUSED:
         host = check_url(url, answer).host
@@ -350,7 +365,10 @@ def test_listing_a_host_opens_everything_but_metadata():
             continue
         verdict = check_url(url, answer, Reach(hosts=frozenset({host})))
         try:
-            found = [ip_address(each.partition("%")[0]) for each in ([host] if ":" in host else answer(host))]
+            found = [
+                ip_address(each.partition("%")[0])
+                for each in ([host] if ":" in host else answer(host))
+            ]
         except ValueError:
             found = []
         inner = [each for address in found if address.version == 6 for each in embedded(address)]

@@ -1,4 +1,6 @@
-"""Bodies of responses: packed ones, bombs, bodies that break off, and the many names of encodings."""
+"""Bodies of responses: packed ones, bombs, bodies that break off, and the many names of
+encodings.
+"""
 
 import gzip
 import zlib
@@ -39,7 +41,9 @@ class Sent(httpx.AsyncByteStream):
 async def read(data, packed="", limit=10_000_000, size=65_536, **headers):
     stream = Sent(data, size)
     fields = {"content-encoding": packed} if packed else {}
-    response = httpx.Response(200, headers=fields | {k.replace("_", "-"): v for k, v in headers.items()}, stream=stream)
+    response = httpx.Response(
+        200, headers=fields | {k.replace("_", "-"): v for k, v in headers.items()}, stream=stream
+    )
     return await read_body(response, URL, limit), stream
 
 
@@ -67,7 +71,9 @@ async def test_body_is_unpacked_however_it_is_cut(packed, data, size):
 
 
 @given(
-    st.integers(0, 3 * STEP), st.sampled_from([b"\0", b"ab", b"abc" * 90]), st.sampled_from(["gzip", "deflate", "raw"])
+    st.integers(0, 3 * STEP),
+    st.sampled_from([b"\0", b"ab", b"abc" * 90]),
+    st.sampled_from(["gzip", "deflate", "raw"]),
 )
 @settings(max_examples=25, deadline=None)
 def test_last_byte_is_there_at_every_border_of_a_step(count, unit, kind):

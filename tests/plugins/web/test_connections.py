@@ -1,4 +1,7 @@
-"""What the client connects to, seen at the socket: redirects, names that change, proxies. Nothing forbidden ever is."""
+"""What the client connects to, seen at the socket: redirects, names that change, proxies.
+
+Nothing forbidden ever is.
+"""
 
 import socket
 
@@ -67,8 +70,13 @@ async def test_no_redirect_leads_to_a_forbidden_connection(network, status):
 async def test_chain_of_redirects_is_checked_at_each_step(network):
     inner = "http://c.example/to/302/http://localhost:8000/admin"
     async with open_client() as client:
-        with pytest.raises(AddressRefused, match=r"^localhost stands for 127\.0\.0\.1, an address of this machine\.$"):
-            await client.get(f"http://a.example/to/301/http://b.example/to/307/{inner}", follow_redirects=True)
+        with pytest.raises(
+            AddressRefused,
+            match=r"^localhost stands for 127\.0\.0\.1, an address of this machine\.$",
+        ):
+            await client.get(
+                f"http://a.example/to/301/http://b.example/to/307/{inner}", follow_redirects=True
+            )
     assert [host for host, _, _ in network.served] == ["a.example", "b.example", "c.example"]
     assert network.forbidden == []
 
@@ -77,7 +85,9 @@ async def test_redirect_is_handed_over_and_a_refresh_is_only_a_header(network):
     async with open_client() as client:
         response = await client.get("http://a.example/to/302/http://10.0.0.1/")
         assert (response.status_code, response.headers["location"]) == (302, "http://10.0.0.1/")
-        response = await client.get("http://a.example/refresh/http://10.0.0.1/", follow_redirects=True)
+        response = await client.get(
+            "http://a.example/refresh/http://10.0.0.1/", follow_redirects=True
+        )
         assert response.text == "hello"
     assert network.forbidden == []
 
@@ -108,7 +118,10 @@ async def test_address_that_was_checked_is_the_one_connected_to(network):
         assert (await client.get("http://rebind.example:81/x")).text == "hello"
         assert (await client.get("http://rebind.example:81/close")).text == "hello"
         assert network.asked == ["rebind.example"]
-        assert network.served == [("rebind.example:81", "/x", 1), ("rebind.example:81", "/close", 1)]
+        assert network.served == [
+            ("rebind.example:81", "/x", 1),
+            ("rebind.example:81", "/close", 1),
+        ]
         # The connection that was checked is gone: the next one is checked again.
         with pytest.raises(AddressRefused):
             await client.get("http://rebind.example:81/x")
@@ -119,13 +132,21 @@ async def test_name_that_swaps_during_redirects_is_refused(network):
     network.names["rebind.example"] = [[PUBLIC], ["169.254.169.254"]]
     async with open_client() as client:
         with pytest.raises(AddressRefused, match="the metadata service of a cloud"):
-            await client.get("http://rebind.example/to/302/https://rebind.example/latest", follow_redirects=True)
+            await client.get(
+                "http://rebind.example/to/302/https://rebind.example/latest", follow_redirects=True
+            )
     assert network.connects == [(PUBLIC, 80)]
 
 
 async def test_no_connection_is_shared_between_hosts(network):
-    """Two names at one address: each has its own connection, so one that is private has none to borrow."""
-    network.names |= {"one.example": [[PUBLIC]], "two.example": [[PUBLIC]], "private.example": [["10.0.0.1"]]}
+    """Two names at one address: each has its own connection, so one that is private has none to
+    borrow.
+    """
+    network.names |= {
+        "one.example": [[PUBLIC]],
+        "two.example": [[PUBLIC]],
+        "private.example": [["10.0.0.1"]],
+    }
     async with open_client() as client:
         for host in ("one.example", "two.example", "one.example"):
             assert (await client.get(f"http://{host}/")).text == "hello"
@@ -139,13 +160,24 @@ async def test_no_connection_is_shared_between_hosts(network):
 async def test_public_address_of_ipv6_is_connected_to(network):
     network.names["six.example"] = [[PUBLIC6]]
     async with open_client() as client:
-        for url in ("http://six.example/", f"http://[{PUBLIC6}]:81/", f"http://[{PUBLIC6.upper()}]:81/"):
+        for url in (
+            "http://six.example/",
+            f"http://[{PUBLIC6}]:81/",
+            f"http://[{PUBLIC6.upper()}]:81/",
+        ):
             assert (await client.get(url)).text == "hello"
     assert network.connects == [(PUBLIC6, 80), (PUBLIC6, 81)]
 
 
 async def test_environment_gives_neither_a_proxy_nor_credentials(network, monkeypatch, tmp_path):
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+    for name in (
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+    ):
         monkeypatch.setenv(name, "http://10.9.9.9:3128")
     monkeypatch.delenv("NO_PROXY", raising=False)
     (tmp_path / "netrc").write_text("machine a.example login me password secret\n")
@@ -158,7 +190,9 @@ async def test_environment_gives_neither_a_proxy_nor_credentials(network, monkey
     assert "authorization" not in network.headers[0]
 
 
-@pytest.mark.parametrize("name", ["proxy", "mounts", "transport", "trust_env", "verify", "cert", "http2", "limits"])
+@pytest.mark.parametrize(
+    "name", ["proxy", "mounts", "transport", "trust_env", "verify", "cert", "http2", "limits"]
+)
 def test_option_that_would_go_round_the_check_is_refused(name):
     with pytest.raises(TypeError, match=name):
         open_client(**{name: None})
@@ -171,7 +205,11 @@ async def test_socket_of_this_machine_is_refused():
 
 async def test_user_s_list_and_loopback_open_what_they_say(network):
     network.hosts |= {"10.0.0.1", "127.0.0.1"}
-    network.names |= {"box": [["10.0.0.1"]], "loop.example": [["127.0.0.1"]], "meta": [["169.254.169.254"]]}
+    network.names |= {
+        "box": [["10.0.0.1"]],
+        "loop.example": [["127.0.0.1"]],
+        "meta": [["169.254.169.254"]],
+    }
     async with open_client(Reach(loopback=True, hosts=frozenset({"box:8080", "meta"}))) as client:
         assert (await client.get("http://box:8080/")).text == "hello"
         assert (await client.get("http://localhost:3000/")).text == "hello"
@@ -264,7 +302,9 @@ async def test_only_one_connection_is_kept(network, autojump_clock):
     """Two that answer in the same moment: the later one is closed."""
     line, roads = await drive(network, {A: 1.0, B: 1.0 - STAGGER})
     assert not line.closed
-    assert [each.closed for each in roads.lines if each is not line] == [True] * (len(roads.lines) - 1)
+    assert [each.closed for each in roads.lines if each is not line] == [True] * (
+        len(roads.lines) - 1
+    )
 
 
 async def test_connection_of_a_cancelled_request_is_closed(network, autojump_clock):

@@ -1,4 +1,6 @@
-"""Addresses that are public, and this machine's all the same: a server that listens on all of them answers there."""
+"""Addresses that are public, and this machine's all the same: a server that listens on all of them
+answers there.
+"""
 
 import shutil
 import subprocess
@@ -45,7 +47,9 @@ def test_addresses_of_this_machine_are_known():
 
 
 def test_gateway_that_binds_everything_owns_nothing(monkeypatch):
-    """Where the system binds what is not its own, the question has no answer, and nothing public is refused for it."""
+    """Where the system binds what is not its own, the question has no answer, and nothing public is
+    refused for it.
+    """
     from hilum_web import addresses
 
     monkeypatch.setattr(addresses, "_binds", lambda address, version: True)
@@ -60,12 +64,25 @@ def test_public_address_of_this_machine_is_refused():
     if not (shutil.which("unshare") and shutil.which("ip")):
         pytest.skip("needs unshare and ip")
     setup = "ip link set lo up; ip addr add 93.184.215.14/32 dev lo; ip -6 addr add 2606:4700::77/128 dev lo"
-    command = ["unshare", "-rn", "sh", "-c", f'{setup} 2>/dev/null; exec "$0" -c "$1"', sys.executable, PROGRAM]
+    command = [
+        "unshare",
+        "-rn",
+        "sh",
+        "-c",
+        f'{setup} 2>/dev/null; exec "$0" -c "$1"',
+        sys.executable,
+        PROGRAM,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if "unshare" in done.stderr:
         pytest.skip(f"no namespace of the network here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stdout.splitlines() if "2606" not in line or " False" not in line]
+    lines = [
+        line for line in done.stdout.splitlines() if "2606" not in line or " False" not in line
+    ]
     assert len(lines) >= 5
     assert [line for line in lines if " True" not in line] == []
-    assert "client True 93.184.215.14 leads to 93.184.215.14, an address of this machine." in done.stdout
+    assert (
+        "client True 93.184.215.14 leads to 93.184.215.14, an address of this machine."
+        in done.stdout
+    )

@@ -1,4 +1,6 @@
-"""What beyond the public network may be reached: this machine by its own names, and what the user lists."""
+"""What beyond the public network may be reached: this machine by its own names, and what the user
+lists.
+"""
 
 import socket
 
@@ -65,9 +67,13 @@ def test_name_that_is_not_found_says_so():
         raise socket.gaierror(-2, "Name or service not known")
 
     assert (
-        check_url("http://public.example/", fails).reason == "public.example was not found: Name or service not known."
+        check_url("http://public.example/", fails).reason
+        == "public.example was not found: Name or service not known."
     )
-    assert check_url("http://nothing.example/", answer).reason == "nothing.example was not found: it has no address."
+    assert (
+        check_url("http://nothing.example/", answer).reason
+        == "nothing.example was not found: it has no address."
+    )
 
 
 def test_neither_this_machine_nor_an_address_is_asked_for():

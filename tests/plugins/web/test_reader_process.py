@@ -1,4 +1,6 @@
-"""The process that reads a page: when it starts, when there is none, and that it never outlives the call."""
+"""The process that reads a page: when it starts, when there is none, and that it never outlives the
+call.
+"""
 
 import threading
 import uuid
@@ -18,7 +20,9 @@ from hilum_web.converting import _FOLDER, open_reader
 PAGE = "<title>T</title><main><p>words of it</p></main>"
 WAIT = 20.0
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc to look for processes")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="needs /proc to look for processes"
+)
 
 
 class Watch:
@@ -59,7 +63,9 @@ def opened(site, tmp_path):
     async def opened(**settings):
         watch = Watch()
         settings = {"hosts": [site.host], "robots": False, **settings}
-        async with open_bench(hilum_web, watch, folder=tmp_path / "bench", settings={"web": settings}) as bench:
+        async with open_bench(
+            hilum_web, watch, folder=tmp_path / "bench", settings={"web": settings}
+        ) as bench:
             yield bench, watch
 
     return opened
@@ -127,7 +133,9 @@ async def test_who_reads_on_needs_one_only_for_what_was_not_made_yet(site, opene
         ("/cut", "E_UNREACHABLE", "broke"),
     ],
 )  # fmt: skip
-async def test_where_it_is_not_needed_after_all_it_is_gone_with_the_call(site, opened, path, code, words):
+async def test_where_it_is_not_needed_after_all_it_is_gone_with_the_call(
+    site, opened, path, code, words
+):
     """What the site did wrong is told as ever."""
     site.page("/a.json", '{"a": 1}', "application/json")
     site.page("/large", "", content_length="99999999")

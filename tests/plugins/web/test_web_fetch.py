@@ -57,7 +57,9 @@ async def test_long_pages_are_read_in_parts(site, tool):
 async def test_reading_on_asks_nobody_again(site, tool):
     """Within a session a page that was just fetched is kept."""
     url = site.page("/long", f"<main>{'<p>some words here</p>' * 2_000}</main>")
-    first, second = await tool(("web_fetch", {"url": url}), ("web_fetch", {"url": url, "start": 10_000}), limit=10_000)
+    first, second = await tool(
+        ("web_fetch", {"url": url}), ("web_fetch", {"url": url, "start": 10_000}), limit=10_000
+    )
     assert first.code == second.code == ""
     assert len(site.at("/long")) == 1
 
@@ -68,7 +70,9 @@ async def test_a_page_is_asked_for_again_with_what_is_known_of_it(site, tmp_path
     from hilum_web.settings import WebSettings
 
     monkeypatch.setattr("hilum_web.fetching.FRESH", 0.0)
-    url = site.page("/page", "<p>first</p>", etag='"v1"', last_modified="Sat, 21 Nov 2026 10:00:00 GMT")
+    url = site.page(
+        "/page", "<p>first</p>", etag='"v1"', last_modified="Sat, 21 Nov 2026 10:00:00 GMT"
+    )
     fetcher = Fetcher(WebSettings(hosts=[site.host]))
     page = await fetcher.fetch(url)
     site.page("/page", "", status=304)
@@ -121,16 +125,24 @@ def pdf(text: str) -> bytes:
     return whole + table + b"trailer<</Size 5/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % len(whole)
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "text/markdown", "application/json", "application/pdf"])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "text/markdown", "application/json", "application/pdf"]
+)
 async def test_no_kind_of_text_carries_what_nobody_sees(site, fetch, kind):
-    """What steers a terminal, turns the direction or hides words for the model is left out; joiners and emoji stay."""
+    """What steers a terminal, turns the direction or hides words for the model is left out.
+
+    Joiners and emoji stay.
+    """
     odd = "a\x1b[2J\x07b\u202ec\U000e0041d\u200be\ufe0f\ufe01\ufe02f\x9bg\U000e0120h"
     odd += "\rX\x85Y\ufeff \u0915\u094d\u200d \u2764\ufe0f"
     if kind == "application/pdf":
         pytest.importorskip("pypdf")
         shown, body = "a[2Jb", pdf("a\x1b[2J\x07b")
     else:
-        shown, body = "a[2Jbcde\ufe0ffgh\nX\nY \u0915\u094d\u200d \u2764\ufe0f", f'{{"x":\n"{odd}"}}'.encode()
+        shown, body = (
+            "a[2Jbcde\ufe0ffgh\nX\nY \u0915\u094d\u200d \u2764\ufe0f",
+            f'{{"x":\n"{odd}"}}'.encode(),
+        )
     result = await fetch(site.page("/odd", body, f"{kind}; charset=utf-8"))
     assert result.code == "", result.text
     assert shown in result.text
@@ -186,7 +198,9 @@ async def test_packed_pages_are_unpacked(site, fetch, packed):
     ],
 )
 async def test_limits_of_size(site, fetch, name, code, words):
-    """A small body that unpacks to much, one without end, one that says it is large: no more than the limit is held."""
+    """A small body that unpacks to much, one without end, one that says it is large: no more than
+    the limit is held.
+    """
 
     def endless(handler):
         handler.send_response(200)

@@ -1,4 +1,6 @@
-"""What of a page is read, and pages made to harm whoever reads them: through the real tool and its process."""
+"""What of a page is read, and pages made to harm whoever reads them: through the real tool and its
+process.
+"""
 
 import random
 import re
@@ -13,11 +15,16 @@ from hilum_web.reader.links import Base
 from hilum_web.reader.markdown import Markdown
 from hilum_web.settings import WebSettings
 
-WORDS = "Enough words are said here to make it the main content of the page, more than in all that is round it. " * 2
+WORDS = (
+    "Enough words are said here to make it the main content of the page, more than in all that is round it. "
+    * 2
+)
 
 
 async def read(site, fetch, body, **settings):
-    result = await fetch(site.page("/dir/page.html", f"<html><body>{body}</body></html>"), **settings)
+    result = await fetch(
+        site.page("/dir/page.html", f"<html><body>{body}</body></html>"), **settings
+    )
     assert result.code == "", result.text
     return result.text.partition("\n\n")[2]
 
@@ -76,17 +83,32 @@ async def test_what_documentation_is_made_of_stays_what_it_is(site, fetch, body,
 @pytest.mark.parametrize(
     ("body", "count"),
     [
-        (lambda n: "<pre><code>" + "".join(f"<span>w{i}</span>\n" for i in range(n)) + "</code></pre>", 30_000),
+        (
+            lambda n: (
+                "<pre><code>" + "".join(f"<span>w{i}</span>\n" for i in range(n)) + "</code></pre>"
+            ),
+            30_000,
+        ),
         (lambda n: "".join(f"<a href=/{i}>w{i}</a> " for i in range(n)), 8_000),
         (lambda n: "<p>" + " ".join(f"w{i}" for i in range(n)) + "</p>", 30_000),
-        (lambda n: "<table><tr><td>" + "".join(f"<p>w{i}</p>" for i in range(n)) + "</td></tr></table>", 12_000),
-        (lambda n: "<table>" + "".join(f"<tr><td>w{i}<td>x</tr>" for i in range(n)) + "</table>", 12_000),
+        (
+            lambda n: (
+                "<table><tr><td>" + "".join(f"<p>w{i}</p>" for i in range(n)) + "</td></tr></table>"
+            ),
+            12_000,
+        ),
+        (
+            lambda n: "<table>" + "".join(f"<tr><td>w{i}<td>x</tr>" for i in range(n)) + "</table>",
+            12_000,
+        ),
     ],
     ids=["code", "links", "words", "cell", "table"],
 )
 def test_what_is_long_is_cut_where_no_block_ends(body, count):
     """Nothing is lost or turned round: words that stand in the cut are the exception."""
-    page = Markdown(f"<html><body><main>{body(count)}</main></body></html>", "https://docs.example/page")
+    page = Markdown(
+        f"<html><body><main>{body(count)}</main></body></html>", "https://docs.example/page"
+    )
     parts = [text for text, _ in page.parts()]
     assert len(parts) > 1
     numbers = [int(each) for each in re.findall(r"\bw(\d+)", "".join(parts))]
@@ -105,7 +127,8 @@ def test_what_is_long_is_cut_where_no_block_ends(body, count):
     ids=["main", "body", "nav", "articles", "layout", "later", "early"],
 )  # fmt: skip
 @pytest.mark.parametrize(
-    "unit", ["<p>w{} and more", "w{} ", "<ul><li>w{}<ul><li>inner</ul></ul>", "<table><tr><td>w{}</table>"]
+    "unit",
+    ["<p>w{} and more", "w{} ", "<ul><li>w{}<ul><li>inner</ul></ul>", "<table><tr><td>w{}</table>"],
 )
 def test_the_beginning_of_a_long_page_is_read_as_the_whole_is(monkeypatch, frame, unit):
     """Who reads on finds what follows, whether the rest had been parsed or not."""
@@ -120,7 +143,9 @@ def test_the_beginning_of_a_long_page_is_read_as_the_whole_is(monkeypatch, frame
 @pytest.mark.parametrize(
     "page",
     [
-        "<div id=content>" + "<a href=/x>an index</a> " * 400 + '<div id="apicontent">{}</div></div>',
+        "<div id=content>"
+        + "<a href=/x>an index</a> " * 400
+        + '<div id="apicontent">{}</div></div>',
         "<script>" + "x" * 9_000 + "</script><div>Round it</div><div id='content'>{}</div>",
         "<p>Round it</p>" * 500 + "<div class='post-content'>{}</div>",
     ],
@@ -148,7 +173,9 @@ def test_of_a_long_page_no_more_is_parsed_than_is_read(monkeypatch):
     parser = markdown.LexborHTMLParser
     monkeypatch.setattr(markdown, "LexborHTMLParser", counting)
     html = (
-        "<html><body><main>" + "".join(f"<p>w{i} and more words</p>" for i in range(200_000)) + "</main></body></html>"
+        "<html><body><main>"
+        + "".join(f"<p>w{i} and more words</p>" for i in range(200_000))
+        + "</main></body></html>"
     )
     next(Markdown(html, "https://docs.example/page").parts())
     assert len(html) > 4_000_000
@@ -238,7 +265,9 @@ async def test_the_reader_sees_neither_hilum_nor_the_environment(site, fetch, mo
 
     program = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]; sys.path += sys.argv[1:]\n"
     program += "import reader.worker, reader.markdown, reader.charsets\n"
-    program += "print([m for m in sys.modules if m.partition('.')[0] in ('hilum', 'trio', 'httpx')])"
+    program += (
+        "print([m for m in sys.modules if m.partition('.')[0] in ('hilum', 'trio', 'httpx')])"
+    )
     done = await trio.run_process(
         [sys.executable, "-I", "-S", "-c", program, _FOLDER, *_packages()], capture_stdout=True
     )
@@ -269,7 +298,10 @@ async def test_who_reads_on_is_told_that_the_page_changed(site, fetch, tool, mon
     site.pages["/page"] = changing
     url = f"{site.url}/page"
     first, second = await tool(
-        ("web_fetch", {"url": url}), ("web_fetch", {"url": url, "start": 4_000}), limit=4_000, robots=False
+        ("web_fetch", {"url": url}),
+        ("web_fetch", {"url": url, "start": 4_000}),
+        limit=4_000,
+        robots=False,
     )
     assert "changed" not in first.text
     assert "The page has changed since its beginning was read" in second.text
@@ -284,7 +316,9 @@ async def fetched(site, *urls, **settings):
 
 
 async def test_a_version_is_told_only_to_the_address_it_is_of(site, monkeypatch):
-    """After a redirect the first address is not asked with the second one's ETag, and its 304 is no answer."""
+    """After a redirect the first address is not asked with the second one's ETag, and its 304 is no
+    answer.
+    """
     monkeypatch.setattr("hilum_web.fetching.FRESH", 0.0)
     old = site.redirect("/old", "/new")
     site.page("/new", "<p>one</p>", etag='"secret"')
@@ -304,7 +338,10 @@ async def test_a_page_of_the_users_own_network_is_asked_for_each_time(site, tool
     """They may just be changing it; who reads on gets what they have begun."""
     url = site.page("/page", "<main>" + "<p>words of it</p>" * 500 + "</main>")
     await tool(
-        ("web_fetch", {"url": url}), ("web_fetch", {"url": url}), ("web_fetch", {"url": url, "start": 600}), limit=600
+        ("web_fetch", {"url": url}),
+        ("web_fetch", {"url": url}),
+        ("web_fetch", {"url": url, "start": 600}),
+        limit=600,
     )
     assert len(site.at("/page")) == 2
 
@@ -319,7 +356,9 @@ async def test_robots_may_be_elsewhere_but_not_anywhere(site, fetch, to):
 
 async def test_of_robots_without_end_the_beginning_holds(site, fetch):
     """A site cannot take back what it said by saying more."""
-    rules = "User-agent: *\nDisallow: /private\n" + "".join(f"# {n} of many lines\n" for n in range(60_000))
+    rules = "User-agent: *\nDisallow: /private\n" + "".join(
+        f"# {n} of many lines\n" for n in range(60_000)
+    )
     site.page("/robots.txt", rules, "text/plain")
     result = await fetch(site.page("/private", "<p>text</p>"))
     assert result.code == "E_DENIED"

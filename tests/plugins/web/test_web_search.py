@@ -1,4 +1,6 @@
-"""``web_search`` over the formats of its providers, against a server on loopback that speaks them."""
+"""``web_search`` over the formats of its providers, against a server on loopback that speaks
+them.
+"""
 
 import gzip
 import threading
@@ -28,7 +30,9 @@ def search(site, tool):
 
 async def test_searxng_is_asked_first(site, search):
     """Five results at most, each with title, address and extract."""
-    rows = [{"title": f"T{n}", "url": f"https://a.example/{n}", "content": "x" * 500} for n in range(9)]
+    rows = [
+        {"title": f"T{n}", "url": f"https://a.example/{n}", "content": "x" * 500} for n in range(9)
+    ]
     site.json("/search", {"results": rows})
     result = await search(searxng_url=site.url)
     assert len(result.data["results"]) == 5
@@ -53,7 +57,10 @@ async def test_each_provider_falls_through_to_the_next(site, search):
     site.page("/search", "<html>not enabled</html>")
     site.page("/html/", '<form id="challenge-form"></form>')
     site.json("/instant", {"RelatedTopics": []})
-    site.json("/customsearch/v1", {"items": [{"title": "G", "link": "https://g.example", "snippet": "found"}]})
+    site.json(
+        "/customsearch/v1",
+        {"items": [{"title": "G", "link": "https://g.example", "snippet": "found"}]},
+    )
     result = await search(searxng_url=site.url, google_api_key="k", google_cx="c")
     assert "1 result of Google" in result.text
     assert "https://g.example" in result.text
@@ -71,7 +78,10 @@ async def test_instant_answers_stand_in(site, search):
         },
     )  # fmt: skip
     result = await search()
-    assert [each["url"] for each in result.data["results"]] == ["https://trio.example", "https://n.example"]
+    assert [each["url"] for each in result.data["results"]] == [
+        "https://trio.example",
+        "https://n.example",
+    ]
 
 
 async def test_when_nobody_answers_each_reason_is_told(site, search):
@@ -97,7 +107,9 @@ async def test_when_nobody_answers_each_reason_is_told(site, search):
     ],
     ids=["null", "list", "moved", "key", "pay", "often", "for-ever", "busy"],
 )  # fmt: skip
-async def test_a_failure_names_the_site_and_the_next_step(site, search, status, body, headers, words):
+async def test_a_failure_names_the_site_and_the_next_step(
+    site, search, status, body, headers, words
+):
     site.pages["/search"] = (status, headers, body)
     result = await search(searxng_url=site.url, duckduckgo=False)
     assert result.code == "E_UNREACHABLE"
@@ -106,9 +118,15 @@ async def test_a_failure_names_the_site_and_the_next_step(site, search, status, 
     assert "secret" not in result.text
 
 
-@pytest.mark.parametrize(("page", "found"), [('<div id="links"></div>', True), ("<p>Something else.</p>", False)])
-async def test_a_page_that_is_none_of_results_is_not_taken_for_nothing_found(site, search, page, found):
-    """Where the page has been built anew, or somebody else answers, that nothing was found would be wrong."""
+@pytest.mark.parametrize(
+    ("page", "found"), [('<div id="links"></div>', True), ("<p>Something else.</p>", False)]
+)
+async def test_a_page_that_is_none_of_results_is_not_taken_for_nothing_found(
+    site, search, page, found
+):
+    """Where the page has been built anew, or somebody else answers, that nothing was found would be
+    wrong.
+    """
     site.page("/html/", page)
     result = await search()
     assert ("found nothing" in result.text) is found
@@ -151,7 +169,9 @@ async def test_who_fails_below_http_is_passed_over_and_named(site, search, monke
     site.pages["/html/"], site.pages["/instant"] = packed, silent
     item = {"title": "G", "link": "https://g.example", "snippet": "found"}
     site.json("/customsearch/v1", {"items": [item]} if last else {}, 200 if last else 500)
-    result = await search(searxng_url=site.url.replace("http:", "https:"), google_api_key="k", google_cx="c")
+    result = await search(
+        searxng_url=site.url.replace("http:", "https:"), google_api_key="k", google_cx="c"
+    )
     over.set()
     if last:
         assert "1 result of Google" in result.text
@@ -168,7 +188,10 @@ async def test_a_page_of_results_that_keeps_a_parser_busy_is_given_up(site, sear
     """It is read in a process that is ended: in a thread it would hold the loop for minutes."""
     monkeypatch.setattr("hilum_web.searching.EACH", 1.0)
     site.page("/html/", '<div class="result">' + "<ul><li>" * 60_000)
-    site.json("/instant", {"Heading": "T", "AbstractURL": "https://trio.example", "AbstractText": "A library"})
+    site.json(
+        "/instant",
+        {"Heading": "T", "AbstractURL": "https://trio.example", "AbstractText": "A library"},
+    )
     result = await search()
     assert [each["url"] for each in result.data["results"]] == ["https://trio.example"]
 
@@ -178,7 +201,10 @@ async def test_what_reads_the_results_may_die(site, search, monkeypatch):
     site.page("/html/", DUCK)
     result = await search()
     assert result.code == "E_UNREACHABLE"
-    assert f"DuckDuckGo: the page of {site.host} cannot be read: what reads it ended (signal 9)." in result.text
+    assert (
+        f"DuckDuckGo: the page of {site.host} cannot be read: what reads it ended (signal 9)."
+        in result.text
+    )
 
 
 @pytest.mark.parametrize("provider", ["searxng", "duckduckgo"])

@@ -1,4 +1,6 @@
-"""TLS: sites with certificates of one's own authority, and what is said of those that cannot be trusted."""
+"""TLS: sites with certificates of one's own authority, and what is said of those that cannot be
+trusted.
+"""
 
 import datetime
 import ssl
@@ -27,7 +29,10 @@ class Secure:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         certificate.configure_cert(context)
         if newest is not None:
-            context.minimum_version, context.maximum_version = ssl.TLSVersion.MINIMUM_SUPPORTED, newest
+            context.minimum_version, context.maximum_version = (
+                ssl.TLSVersion.MINIMUM_SUPPORTED,
+                newest,
+            )
         served = self.served
 
         class Handler(BaseHTTPRequestHandler):
@@ -98,7 +103,10 @@ async def read(tool: Any, port: int, name: str = NAME, **settings: Any) -> Any:
 
 
 async def test_a_site_with_a_good_certificate_is_read(secure: Secure, tool: Any) -> None:
-    """A company's own authority is trusted where the environment names it; the certificate is for the name, not the address."""
+    """A company's own authority is trusted where the environment names it.
+
+    The certificate is for the name, not the address.
+    """
     result = await read(tool, secure.open(secure.authority.issue_cert(NAME)))
     assert result.code == ""
     assert "the secret word" in result.text
@@ -134,7 +142,9 @@ async def test_a_certificate_that_cannot_be_trusted_is_told(
     assert secure.served == []
 
 
-async def test_a_certificate_that_signs_itself_is_told(secure: Secure, tool: Any, tmp_path: Any) -> None:
+async def test_a_certificate_that_signs_itself_is_told(
+    secure: Secure, tool: Any, tmp_path: Any
+) -> None:
     """Also where the site sends no other certificate than its own."""
     leaf = trustme.CA().issue_cert(NAME)
     leaf.cert_chain_pems[1:] = []
@@ -151,7 +161,9 @@ async def test_a_site_that_does_not_speak_tls_is_told(site: Any, tool: Any) -> N
     assert "TLS" in result.text
 
 
-async def test_a_redirect_to_an_untrusted_site_names_that_site(secure: Secure, site: Any, tool: Any) -> None:
+async def test_a_redirect_to_an_untrusted_site_names_that_site(
+    secure: Secure, site: Any, tool: Any
+) -> None:
     """And not the one that was asked for."""
     trio.socket.set_custom_hostname_resolver(Here())
     port = secure.open(secure.authority.issue_cert("other.example"))

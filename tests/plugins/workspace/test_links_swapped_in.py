@@ -16,7 +16,9 @@ SWAPS = 3000
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A workspace and a folder outside of the same shape: ``a/name`` in both, with another content."""
+    """A workspace and a folder outside of the same shape: ``a/name`` in both, with another
+    content.
+    """
     for top, content in (("home/proj", INSIDE), ("evil/proj", SECRET)):
         (tmp_path / top / "a").mkdir(parents=True)
         (tmp_path / top / "a" / "name").write_bytes(content)
@@ -41,7 +43,10 @@ def write(workspace: Workspace, path: str, *, make: bool = False) -> None:
 
 @contextmanager
 def swapping(place: Path, target: Path) -> Iterator[Callable[[], bool]]:
-    """Put a link to ``target`` in a place and take it away, in a thread, as fast as it goes; tells when it was often."""
+    """Put a link to ``target`` in a place and take it away, in a thread, as fast as it goes.
+
+    Tells when it was often.
+    """
     kept, swaps, stop = place.with_name("kept"), [0], threading.Event()
 
     def swap() -> None:
@@ -77,7 +82,9 @@ SPOTS = {
 
 @pytest.mark.parametrize("spot", SPOTS)
 def test_racing_link_never_leaks(root: Path, tmp_path: Path, spot: str, open_files) -> None:
-    """While a thread swaps thousands of times, reading gives what is inside or an error, and leaves nothing open."""
+    """While a thread swaps thousands of times, reading gives what is inside or an error, and leaves
+    nothing open.
+    """
     place, target = (tmp_path / path for path in SPOTS[spot])
     workspace, seen = Workspace(root), set[bytes]()
     before = open_files()
@@ -91,7 +98,9 @@ def test_racing_link_never_leaks(root: Path, tmp_path: Path, spot: str, open_fil
 
 
 @pytest.mark.parametrize("spot", SPOTS)
-def test_racing_link_never_takes_a_write(root: Path, outside: Path, tmp_path: Path, spot: str) -> None:
+def test_racing_link_never_takes_a_write(
+    root: Path, outside: Path, tmp_path: Path, spot: str
+) -> None:
     """While a thread swaps thousands of times, no file and no folder is made or changed outside."""
     place, target = (tmp_path / path for path in SPOTS[spot])
     workspace = Workspace(root)
@@ -100,7 +109,10 @@ def test_racing_link_never_takes_a_write(root: Path, outside: Path, tmp_path: Pa
             for path in ("a/name", "a/new", "a/deep/new"):
                 with suppress(WorkspaceError):
                     write(workspace, path, make="deep" in path)
-    assert [path.relative_to(outside) for path in sorted(outside.rglob("*"))] == [Path("a"), Path("a/name")]
+    assert [path.relative_to(outside) for path in sorted(outside.rglob("*"))] == [
+        Path("a"),
+        Path("a/name"),
+    ]
     assert (outside / "a" / "name").read_bytes() == SECRET
 
 
@@ -113,7 +125,9 @@ def test_link_that_appears_after_the_check_is_refused(
     place, target = (tmp_path / path for path in SPOTS[spot])
 
     class Swapped(Workspace):
-        def resolve(self, path: str | Path, *, must_exist: bool = False, follow: bool = True) -> Path:
+        def resolve(
+            self, path: str | Path, *, must_exist: bool = False, follow: bool = True
+        ) -> Path:
             real = super().resolve(path, must_exist=must_exist, follow=follow)
             place.rename(tmp_path / "kept")
             place.symlink_to(target)
@@ -141,7 +155,9 @@ def test_pipe_that_appears_after_the_check_is_refused(root: Path, open_files) ->
 
 @pytest.mark.parametrize("spot", ["root", "above the root"])
 def test_link_in_place_of_a_root_is_refused(root: Path, tmp_path: Path, spot: str) -> None:
-    """A root that becomes a link, or that comes to stand below one, is not followed to elsewhere."""
+    """A root that becomes a link, or that comes to stand below one, is not followed to
+    elsewhere.
+    """
     place, target = (tmp_path / path for path in SPOTS[spot])
     workspace = Workspace(root)
     place.rename(tmp_path / "kept")
@@ -152,7 +168,10 @@ def test_link_in_place_of_a_root_is_refused(root: Path, tmp_path: Path, spot: st
 
 
 def test_plain_folder_in_place_of_a_root_is_the_root(root: Path, tmp_path: Path) -> None:
-    """A project that is deleted and fetched again goes on; until then nothing is there, and it is not made."""
+    """A project that is deleted and fetched again goes on.
+
+    Until then nothing is there, and it is not made.
+    """
     workspace = Workspace(root)
     root.rename(tmp_path / "moved")
     with pytest.raises(WorkspaceError) as caught:

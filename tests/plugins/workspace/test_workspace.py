@@ -39,13 +39,21 @@ def read(workspace: Workspace, path: str) -> bytes:
 
 def write(workspace: Workspace, path: str, *, make: bool = True) -> None:
     with workspace.at(path, make=make) as place:
-        os.close(os.open(place.name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place.folder))
+        os.close(
+            os.open(
+                place.name,
+                os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK,
+                dir_fd=place.folder,
+            )
+        )
 
 
-# --- what a path means ---------------------------------------------------------------------------------------------------
+# --- what a path means ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["src/main.py", "./src//main.py", "src/../src/main.py", "{root}/src/main.py"])
+@pytest.mark.parametrize(
+    "path", ["src/main.py", "./src//main.py", "src/../src/main.py", "{root}/src/main.py"]
+)
 def test_inside_paths_mean_the_same_file(workspace: Workspace, root: Path, path: str) -> None:
     """Relative, untidy and absolute names of a file resolve to it."""
     assert workspace.resolve(path.format(root=root), must_exist=True) == root / "src" / "main.py"
@@ -77,7 +85,9 @@ def test_root_by_another_name(tmp_path: Path, root: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("follow", [True, False])
-def test_outside_paths_are_refused(workspace: Workspace, root: Path, path: str, follow: bool) -> None:
+def test_outside_paths_are_refused(
+    workspace: Workspace, root: Path, path: str, follow: bool
+) -> None:
     """What leads out is refused before anything is opened, however it is written."""
     with pytest.raises(WorkspaceError) as caught:
         workspace.resolve(path.format(root=root), follow=follow)
@@ -94,7 +104,9 @@ def test_refusal_names_the_resolved_path(workspace: Workspace, root: Path, tmp_p
 
 @pytest.mark.parametrize("use", ["read", "write"])
 def test_links_out_are_refused(workspace: Workspace, root: Path, tmp_path: Path, use: str) -> None:
-    """Links to a file and to a folder outside are neither read nor written through, chained or not."""
+    """Links to a file and to a folder outside are neither read nor written through, chained or
+    not.
+    """
     (root / "file").symlink_to(tmp_path / "secret.txt")
     (root / "folder").symlink_to("..")
     (root / "chain").symlink_to("file")
@@ -122,10 +134,14 @@ def test_link_loops_are_told(workspace: Workspace, root: Path) -> None:
         read(workspace, "loop")
 
 
-@pytest.mark.parametrize("path", ["loop/../out/secret.txt", "loop/../out", "missing/../loop/../out/secret.txt"])
+@pytest.mark.parametrize(
+    "path", ["loop/../out/secret.txt", "loop/../out", "missing/../loop/../out/secret.txt"]
+)
 @pytest.mark.parametrize("follow", [True, False])
 def test_loop_hides_no_link_out(workspace: Workspace, root: Path, path: str, follow: bool) -> None:
-    """Behind a link to itself, which nothing resolves, a link out is not taken for a folder inside."""
+    """Behind a link to itself, which nothing resolves, a link out is not taken for a folder
+    inside.
+    """
     (root / "loop").symlink_to("loop")
     (root / "out").symlink_to("..")
     with pytest.raises(WorkspaceError, match="symbolic links"):
@@ -133,7 +149,9 @@ def test_loop_hides_no_link_out(workspace: Workspace, root: Path, path: str, fol
 
 
 def test_proc_is_no_part_of_a_workspace(root: Path, tmp_path: Path) -> None:
-    """Its links count as what they show, and its files, this process's memory among them, are refused even below ``/``."""
+    """Its links count as what they show, and its files, this process's memory among them, are
+    refused even below ``/``.
+    """
     (root / "cwd").symlink_to("/proc/self/cwd")
     (root / "fd").symlink_to("/proc/self/fd")
     held = os.open(tmp_path / "secret.txt", os.O_RDONLY)
@@ -147,7 +165,14 @@ def test_proc_is_no_part_of_a_workspace(root: Path, tmp_path: Path) -> None:
         ):
             with pytest.raises(WorkspaceError):
                 read(Workspace(root), path)
-        for path in ("/proc/self/environ", "/proc/1/status", "proc/self/mem", "/proc/self", f"{root}/fd", "/proc"):
+        for path in (
+            "/proc/self/environ",
+            "/proc/1/status",
+            "proc/self/mem",
+            "/proc/self",
+            f"{root}/fd",
+            "/proc",
+        ):
             with pytest.raises(WorkspaceError):
                 Workspace("/").resolve(path)
         assert read(Workspace("/"), f"{root}/src/main.py") == b"print('hello')\n"
@@ -155,7 +180,9 @@ def test_proc_is_no_part_of_a_workspace(root: Path, tmp_path: Path) -> None:
         os.close(held)
 
 
-def test_follow_false_means_the_link_itself(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+def test_follow_false_means_the_link_itself(
+    workspace: Workspace, root: Path, tmp_path: Path
+) -> None:
     """A link that leads out can still be named, to delete it; ``..`` is never taken for a name."""
     (root / "out").symlink_to(tmp_path / "secret.txt")
     with workspace.at("out", follow=False) as place:
@@ -180,7 +207,7 @@ def test_folder_named_as_the_home_is_shown_as_itself(workspace: Workspace, root:
     assert workspace.resolve(workspace.relative(root / "~" / "file")) == root / "~" / "file"
 
 
-# --- use -----------------------------------------------------------------------------------------------------------------
+# --- use ------------------------------------------------------------------------------------------
 
 
 async def test_missing_files_are_told(workspace: Workspace) -> None:
@@ -229,7 +256,8 @@ async def test_special_files_have_no_content(workspace: Workspace, root: Path) -
     with trio.fail_after(60):
         for path in paths:
             with pytest.raises(
-                WorkspaceError, match="Is a directory" if path in (".", "src") else "is a pipe, socket or"
+                WorkspaceError,
+                match="Is a directory" if path in (".", "src") else "is a pipe, socket or",
             ):
                 await workspace.read_bytes(path)
 
@@ -295,7 +323,10 @@ def test_missing_permissions_are_told(closed_folder: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a folder of another user")
 def test_folders_on_the_way_need_not_be_readable() -> None:
-    """Those that others may pass through and not list are passed; those that may not be passed are refused."""
+    """Those that others may pass through and not list are passed.
+
+    Those that may not be passed are refused.
+    """
     with tempfile.TemporaryDirectory() as name:
         project = Path(name) / "home" / "project"
         (project / "passed").mkdir(parents=True)
@@ -317,7 +348,9 @@ def test_folders_on_the_way_need_not_be_readable() -> None:
 
 
 def test_odd_names(workspace: Workspace, root: Path) -> None:
-    """Names with newlines, Unicode and bytes that are no text work, and errors about them can be encoded."""
+    """Names with newlines, Unicode and bytes that are no text work, and errors about them can be
+    encoded.
+    """
     for name in ("a\nb", "dürüm 🥙.txt", "-rf", "\udcff"):
         (root / name).write_bytes(b"x")
         assert read(workspace, name) == b"x"
@@ -341,8 +374,12 @@ def test_nothing_is_left_open(workspace: Workspace, root: Path, open_files) -> N
     assert open_files() == before
 
 
-def test_without_openat(workspace: Workspace, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where folders cannot be held open, as on Windows, the same calls work on whole paths and are checked before."""
+def test_without_openat(
+    workspace: Workspace, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where folders cannot be held open, as on Windows, the same calls work on whole paths and are
+    checked before.
+    """
     monkeypatch.setattr("hilum_workspace._HAS_OPENAT", False)
     write(workspace, "a/b.txt")
     assert read(workspace, "a/b.txt") == b""
@@ -355,7 +392,10 @@ def test_without_openat(workspace: Workspace, root: Path, tmp_path: Path, monkey
 
 
 async def test_two_names_of_one_file_have_one_lock(workspace: Workspace, root: Path) -> None:
-    """Links, dots and absolute paths; a path that leads out has one, too, and whoever uses it is told."""
+    """Links, dots and absolute paths.
+
+    A path that leads out has one, too, and whoever uses it is told.
+    """
     (root / "link").symlink_to("src")
     locks = Locks(workspace)
     names = ["src/main.py", "./src/../src/main.py", str(root / "src" / "main.py"), "link/main.py"]
@@ -364,8 +404,12 @@ async def test_two_names_of_one_file_have_one_lock(workspace: Workspace, root: P
     assert lock not in locks.of(["src/other.py", "../secret.txt"])
 
 
-async def test_locks_are_given_in_one_order_and_kept_as_long_as_they_are_used(workspace: Workspace) -> None:
-    """So tasks that take several cannot wait for each other in a circle, and a long session holds no heap of them."""
+async def test_locks_are_given_in_one_order_and_kept_as_long_as_they_are_used(
+    workspace: Workspace,
+) -> None:
+    """So tasks that take several cannot wait for each other in a circle, and a long session holds
+    no heap of them.
+    """
     locks = Locks(workspace)
     held = locks.of(["b", "a"])
     assert locks.of(["a", "b"]) == held

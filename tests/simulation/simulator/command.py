@@ -1,4 +1,6 @@
-"""The command line: one seed with its trace, many seeds with several processes, shrinking, and mutants."""
+"""The command line: one seed with its trace, many seeds with several processes, shrinking, and
+mutants.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,15 @@ from simulator.generation import generate
 from simulator.scenario import Scenario
 from simulator.shrinking import shrink
 
-# Seconds of processor time after which a run counts as one that never ends, and real seconds on a machine that is busy with
-# other things: nothing in a run waits in real time.
+# Seconds of processor time after which a run counts as one that never ends, and real seconds on a
+# machine that is busy with other things: nothing in a run waits in real time.
 CPU_SECONDS = 60
 REAL_SECONDS = 1_800
 CHUNK = 25
 # Runs after which a log file gets a line.
 PROGRESS = 1_000
-# Chunks after which a process is replaced by a new one, because modules and classes of thousands of runs add up.
+# Chunks after which a process is replaced by a new one, because modules and classes of thousands of
+# runs add up.
 CHUNKS_PER_PROCESS = 20
 
 
@@ -53,23 +56,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tests/simulation/run.py", description=__doc__)
-    parser.add_argument("--seed", type=int, default=0, help="carry out the scenario of one seed and print its trace")
-    parser.add_argument("--file", type=Path, help="carry out a scenario that was written with --write")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="carry out the scenario of one seed and print its trace"
+    )
+    parser.add_argument(
+        "--file", type=Path, help="carry out a scenario that was written with --write"
+    )
     parser.add_argument("--write", type=Path, help="write the scenario, after shrinking, to a file")
-    parser.add_argument("--shrink", action="store_true", help="make a failing scenario as small as possible")
+    parser.add_argument(
+        "--shrink", action="store_true", help="make a failing scenario as small as possible"
+    )
     parser.add_argument("--quiet", action="store_true", help="print no trace")
-    parser.add_argument("--seeds", metavar="FROM-TO", help="carry out many scenarios, TO not among them")
-    parser.add_argument("--fingerprints", action="store_true", help="print a digest of all that happens with each seed")
+    parser.add_argument(
+        "--seeds", metavar="FROM-TO", help="carry out many scenarios, TO not among them"
+    )
+    parser.add_argument(
+        "--fingerprints",
+        action="store_true",
+        help="print a digest of all that happens with each seed",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes for many scenarios")
-    parser.add_argument("--only", default="", help="count only violations of invariants whose name contains this")
+    parser.add_argument(
+        "--only", default="", help="count only violations of invariants whose name contains this"
+    )
     parser.add_argument("--stop", action="store_true", help="stop at the first failing seed")
     parser.add_argument("--mutant", default="", help="break the kernel in a known way")
-    parser.add_argument("--mutants", action="store_true", help="show that every mutant is found within 5,000 seeds")
+    parser.add_argument(
+        "--mutants", action="store_true", help="show that every mutant is found within 5,000 seeds"
+    )
     parser.add_argument("--list-mutants", action="store_true", help="list the mutants")
     return parser
 
 
-# --- one scenario -----------------------------------------------------------------------------------------------------
+# --- one scenario ---------------------------------------------------------------------------------
 
 
 def run_once(chosen: Scenario, folders: Folders) -> Outcome:
@@ -109,10 +128,15 @@ def _one(options: argparse.Namespace) -> int:
     try:
         outcome = run_once(chosen, folders)
         if options.shrink and outcome.violations:
-            name = next((v.name for v in outcome.violations if options.only in v.name), outcome.violations[0].name)
+            name = next(
+                (v.name for v in outcome.violations if options.only in v.name),
+                outcome.violations[0].name,
+            )
 
             def fails(candidate: Scenario) -> bool:
-                return any(violation.name == name for violation in run_once(candidate, folders).violations)
+                return any(
+                    violation.name == name for violation in run_once(candidate, folders).violations
+                )
 
             chosen = shrink(chosen, fails)
             outcome = run_once(chosen, folders)
@@ -126,7 +150,9 @@ def _one(options: argparse.Namespace) -> int:
     for violation in outcome.violations:
         print(violation)
     if not outcome.violations:
-        print(f"Everything holds: {len(outcome.events)} events, {outcome.requests} requests, {outcome.steps} steps.")
+        print(
+            f"Everything holds: {len(outcome.events)} events, {outcome.requests} requests, {outcome.steps} steps."
+        )
     return 1 if outcome.violations else 0
 
 
@@ -141,7 +167,7 @@ def _fingerprints(options: argparse.Namespace) -> int:
     return 0
 
 
-# --- many seeds -------------------------------------------------------------------------------------------------------
+# --- many seeds -----------------------------------------------------------------------------------
 
 
 class Finding(tuple[int, str, str]):
@@ -160,7 +186,9 @@ def _work(seeds: range) -> list[tuple[int, str, str]]:
         for seed in seeds:
             if _ENOUGH.is_set():
                 break
-            found += [(seed, violation.name, str(violation)) for violation in _checked(seed, folders)]
+            found += [
+                (seed, violation.name, str(violation)) for violation in _checked(seed, folders)
+            ]
     finally:
         folders.remove()
     return found
@@ -172,10 +200,16 @@ def _checked(seed: int, folders: Folders) -> Sequence[object]:
     try:
         return run_once(generate(seed), folders).violations
     except Stuck:
-        return [Violation("every run ends", f"it took more than {CPU_SECONDS} seconds of processor time")]
+        return [
+            Violation(
+                "every run ends", f"it took more than {CPU_SECONDS} seconds of processor time"
+            )
+        ]
 
 
-def findings(first: int, last: int, jobs: int) -> Generator[tuple[int, list[tuple[int, str, str]]], None, None]:
+def findings(
+    first: int, last: int, jobs: int
+) -> Generator[tuple[int, list[tuple[int, str, str]]], None, None]:
     """Carry out many seeds; yields, chunk by chunk, how many are done in all and what was found."""
     chunks = [range(start, min(start + CHUNK, last)) for start in range(first, last, CHUNK)]
     done = 0
@@ -192,7 +226,8 @@ def findings(first: int, last: int, jobs: int) -> Generator[tuple[int, list[tupl
             done += len(chunk)
             yield done, found
     finally:
-        # A run of the command line handles SIGTERM, with which a pool ends its processes: they must end by themselves.
+        # A run of the command line handles SIGTERM, with which a pool ends its processes: they must
+        # end by themselves.
         _ENOUGH.set()
         pool.close()
         pool.join()
@@ -220,7 +255,9 @@ def _many(options: argparse.Namespace) -> int:
         if sys.stderr.isatty():
             print(f"\r{done} runs, {len(failing)} fail", end="", file=sys.stderr)
         elif done % PROGRESS == 0:
-            print(f"{done} runs, {len(failing)} fail, {time.perf_counter() - began:.0f} s", flush=True)
+            print(
+                f"{done} runs, {len(failing)} fail, {time.perf_counter() - began:.0f} s", flush=True
+            )
         if options.stop and failing:
             break
     seconds = time.perf_counter() - began
@@ -232,7 +269,7 @@ def _many(options: argparse.Namespace) -> int:
     return 1 if failing else 0
 
 
-# --- mutants ----------------------------------------------------------------------------------------------------------
+# --- mutants --------------------------------------------------------------------------------------
 
 
 def _try_mutants(options: argparse.Namespace) -> int:

@@ -1,4 +1,6 @@
-"""Everything that could differ between two runs of one seed, replaced: scheduling, clock, identities, threads."""
+"""Everything that could differ between two runs of one seed, replaced: scheduling, clock,
+identities, threads.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class Folders:
     """The folders of one process in which runs take place; a run finds them empty.
 
     Attributes:
-        base: Contains all others. Its length is the same in every process: paths are in logs, and logs are compared.
+        base: Contains all others. Its length is the same in every process: paths are in logs, and
+            logs are compared.
         workspace: Where the session works.
         data: Where plugins keep their data.
     """
@@ -76,7 +79,9 @@ def isolated_environment(folders: Folders) -> Iterator[None]:
     """Hide the user's settings, keys and home folder."""
     saved = dict(os.environ)
     for name in saved:
-        if name.startswith(("HILUM_", "XDG_")) or name.endswith(("_API_KEY", "_BASE_URL", "_TOKEN")):
+        if name.startswith(("HILUM_", "XDG_")) or name.endswith(
+            ("_API_KEY", "_BASE_URL", "_TOKEN")
+        ):
             del os.environ[name]
     os.environ.update(folders.environ)
     try:
@@ -88,7 +93,8 @@ def isolated_environment(folders: Folders) -> Iterator[None]:
 
 @contextmanager
 def deterministic(seed: int) -> Iterator[random.Random]:
-    """Seed the scheduler and identities, and replace wall clock and threads, for runs of trio inside the block.
+    """Seed the scheduler and identities, and replace wall clock and threads, for runs of trio
+    inside the block.
 
     Yields:
         Random numbers for whoever needs some during the run; the scheduler has its own.
@@ -103,7 +109,11 @@ def deterministic(seed: int) -> Iterator[random.Random]:
     real_strftime = time.strftime
 
     def urandom(size: int) -> bytes:
-        return identities.randbytes(size) if threading.get_ident() == own_thread else real_urandom(size)
+        return (
+            identities.randbytes(size)
+            if threading.get_ident() == own_thread
+            else real_urandom(size)
+        )
 
     def now() -> float | None:
         try:
@@ -128,7 +138,9 @@ def deterministic(seed: int) -> Iterator[random.Random]:
     async def run_sync(
         function: Callable[..., Any], *arguments: Any, abandon_on_cancel: bool = False, **_: Any
     ) -> object:
-        """Run a function of a thread inline: it takes effect at one moment, between two waits that others can use."""
+        """Run a function of a thread inline: it takes effect at one moment, between two waits that
+        others can use.
+        """
         await trio.sleep(thread_times.choice((0, 0, 0.001, 0.01)))
         try:
             return function(*arguments)
@@ -223,5 +235,7 @@ def virtual_clock() -> MockClock:
 
 
 def stable_hashes() -> bool:
-    """Return whether the order of sets of texts is the same in every process (``PYTHONHASHSEED`` is a number)."""
+    """Return whether the order of sets of texts is the same in every process (``PYTHONHASHSEED`` is
+    a number).
+    """
     return not sys.flags.hash_randomization

@@ -1,4 +1,6 @@
-"""Carries out a scenario: opens the real kernel on the simulated parts, life after life, and checks everything on the way."""
+"""Carries out a scenario: opens the real kernel on the simulated parts, life after life, and checks
+everything on the way.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +65,14 @@ class Outcome(msgspec.Struct):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all that happened: log, requests, violations, virtual time and the number of steps."""
-        parts = [self.log, *self.bodies, *(str(violation).encode() for violation in self.violations)]
+        """A digest of all that happened: log, requests, violations, virtual time and the number of
+        steps.
+        """
+        parts = [
+            self.log,
+            *self.bodies,
+            *(str(violation).encode() for violation in self.violations),
+        ]
         parts.append(f"{self.seconds!r} {self.steps}".encode())
         return sha256(b"\0".join(parts)).hexdigest()
 
@@ -127,7 +135,14 @@ class Simulation:
             if self._given_up:
                 break
             last = number == len(self.scenario.lives) - 1
-            trio.run(self._life, life, number > 0, last, clock=virtual_clock(), instruments=[self.watchdog])
+            trio.run(
+                self._life,
+                life,
+                number > 0,
+                last,
+                clock=virtual_clock(),
+                instruments=[self.watchdog],
+            )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -157,7 +172,7 @@ class Simulation:
     def _models(self) -> ModuleType:
         return plugin("simulation", provide_models=lambda: [SimulatedProvider(self.model)])
 
-    # --- one life -----------------------------------------------------------------------------------------------------
+    # --- one life ---------------------------------------------------------------------------------
 
     async def _life(self, life: Life, again: bool, last: bool) -> None:
         began = trio.current_time()
@@ -184,8 +199,11 @@ class Simulation:
                 await self._guarded(life, again)
             nursery.cancel_scope.cancel()
         self.checker.life_ends(dead=self.store.dead)
-        undisturbed = not self._given_up and not self._scope.cancel_called and life.store_fails_at is None
-        # A program that is interrupted before it has gone on with anything leaves everything for the next one.
+        undisturbed = (
+            not self._given_up and not self._scope.cancel_called and life.store_fails_at is None
+        )
+        # A program that is interrupted before it has gone on with anything leaves everything for
+        # the next one.
         untouched = life.terminal and bool(life.acts) and len(self.checker.events) == known
         if last and undisturbed and life.resume == "resume" and not untouched:
             self.checker.all_over()
@@ -201,7 +219,9 @@ class Simulation:
         return opened
 
     def _killed(self) -> None:
-        """Cut the process off at this moment: everything that happens from now on happens in no world."""
+        """Cut the process off at this moment: everything that happens from now on happens in no
+        world.
+        """
         self.world.save()
         self.folders.save()
         self.world.dead = True
@@ -210,7 +230,9 @@ class Simulation:
         self._scope.cancel()
 
     def _expired(self) -> None:
-        self.checker.violated("every run ends", f"it takes more than {MAX_STEPS} steps:\n{unshield_everything()}")
+        self.checker.violated(
+            "every run ends", f"it takes more than {MAX_STEPS} steps:\n{unshield_everything()}"
+        )
         self._give_up()
 
     def _give_up(self) -> None:
@@ -221,11 +243,17 @@ class Simulation:
     async def _watch_time(self) -> None:
         """End a run that does not end by itself."""
         await trio.sleep(MAX_SECONDS)
-        self.checker.violated("every run ends", f"it takes more than {MAX_SECONDS:g} seconds:\n{unshield_everything()}")
+        self.checker.violated(
+            "every run ends",
+            f"it takes more than {MAX_SECONDS:g} seconds:\n{unshield_everything()}",
+        )
         self._give_up()
 
     async def _guarded(self, life: Life, again: bool) -> None:
-        """Open kernel and session and do what the user does; what comes out of that is an error of the store or a bug."""
+        """Open kernel and session and do what the user does.
+
+        What comes out of that is an error of the store or a bug.
+        """
         try:
             if life.terminal:
                 await self._in_terminal(life, again)
@@ -238,7 +266,10 @@ class Simulation:
             if rest is not None and not self.store.dead:
                 self.checker.violated("the program does not crash", _describe(rest))
                 self._given_up = True
-            if isinstance(error, BaseExceptionGroup) and (cancelled := error.subgroup(trio.Cancelled)) is not None:
+            if (
+                isinstance(error, BaseExceptionGroup)
+                and (cancelled := error.subgroup(trio.Cancelled)) is not None
+            ):
                 raise cancelled from None
 
     async def _session(self, life: Life, again: bool) -> None:
@@ -252,7 +283,10 @@ class Simulation:
         ) as kernel:
             resume = self.store.session
             opened = kernel.open_session(
-                self.folders.workspace, resume=resume, kind="main", approve=None if resume else scenario.approve
+                self.folders.workspace,
+                resume=resume,
+                kind="main",
+                approve=None if resume else scenario.approve,
             )
             async with opened as session, trio.open_nursery() as nursery:
                 nursery.start_soon(self._answer_questions, session)
@@ -303,7 +337,9 @@ class Simulation:
                 nursery.start_soon(_ended, run)
         if session.journal.broken is not None:
             return
-        while any(agent.conversation.pending for agent in session.agents.values()) or (half and half.busy()):
+        while any(agent.conversation.pending for agent in session.agents.values()) or (
+            half and half.busy()
+        ):
             if again and life.resume != "resume" and not session.runs:
                 break  # what was cut off and not resumed stays as it is
             await trio.sleep(2.0)
@@ -321,7 +357,7 @@ class Simulation:
         secret = f"The key is {SECRET}. " if prompt.secret else ""
         return f"{prompt.name} is what you must do. {secret}{'Mind every detail. ' * prompt.padding}".strip()
 
-    # --- the user and others ------------------------------------------------------------------------------------------
+    # --- the user and others ----------------------------------------------------------------------
 
     async def _act_all(self, session: Session, acts: list[Act]) -> None:
         async with trio.open_nursery() as nursery:
@@ -347,7 +383,8 @@ class Simulation:
                     half.stop()
             case "edit":
                 self.world.change_file(
-                    act.value or "a.txt", f"alpha {trio.current_time():g}\nbeta 0\nchanged outside\n"
+                    act.value or "a.txt",
+                    f"alpha {trio.current_time():g}\nbeta 0\nchanged outside\n",
                 )
             case "trim":
                 session.trim(focus=act.value)
@@ -357,9 +394,12 @@ class Simulation:
                 session.set(approve=act.value or "auto")
 
     async def _answer_questions(self, session: Session) -> None:
-        """Answer the questions of approval as the scenario says, one after another or all at once."""
+        """Answer the questions of approval as the scenario says, one after another or all at
+        once.
+        """
         async with trio.open_nursery() as nursery:
-            # As faces do: a question of a process that was killed is nobody's to answer, and is asked anew on resume.
+            # As faces do: a question of a process that was killed is nobody's to answer, and is
+            # asked anew on resume.
             async for event in session.events(session.began_at):
                 if not isinstance(event, ev.ApprovalAsked):
                     continue
@@ -396,7 +436,12 @@ class Simulation:
         accepted = reply is None or bool(reply.accepted)
         remember = reply.remember if reply is not None and accepted else "once"
         try:
-            session.answer(asked.id, accepted, reason="" if accepted else "I do not want it.", remember=remember)
+            session.answer(
+                asked.id,
+                accepted,
+                reason="" if accepted else "I do not want it.",
+                remember=remember,
+            )
         except (UsageError, StoreError):
             return
 

@@ -1,4 +1,6 @@
-"""From a seed to a scenario: patterns in which agents, users and machines go wrong, mixed at random and kept small."""
+"""From a seed to a scenario: patterns in which agents, users and machines go wrong, mixed at random
+and kept small.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ _FREE = {"text", "content", "old_string", "new_string", "description", "prompt"}
 
 
 def _plant(chance: random.Random, scenario: Scenario) -> None:
-    """Put the secret into prompts, texts of the model and arguments, some of which do not fit the tool then."""
+    """Put the secret into prompts, texts of the model and arguments, some of which do not fit the
+    tool then.
+    """
     scenario.plugins.append("redactor")
     for life in scenario.lives:
         for prompt in life.prompts:
@@ -99,7 +103,11 @@ def _lives(chance: random.Random) -> list[Life]:
     for index in range(count):
         last = index == count - 1
         prompts: list[Prompt] = []
-        for _ in range(chance.choices((0, 1, 2, 3), (1, 8, 3, 1))[0] if index else chance.choices((1, 2), (4, 1))[0]):
+        for _ in range(
+            chance.choices((0, 1, 2, 3), (1, 8, 3, 1))[0]
+            if index
+            else chance.choices((1, 2), (4, 1))[0]
+        ):
             number += 1
             at = chance.choice((0.0, 0.0, 0.5, 3.0, 40.0))
             prompts.append(Prompt(f"job-number-{number}", at, chance.choice((0, 0, 0, 30))))
@@ -125,7 +133,9 @@ def _cut(chance: random.Random, life: Life) -> None:
 
 
 def _aim_at_openings(chance: random.Random, lives: list[Life], plugins: list[str]) -> None:
-    """Have some openings cancelled in the very moment in which a plugin comes up, which a random step seldom hits."""
+    """Have some openings cancelled in the very moment in which a plugin comes up, which a random
+    step seldom hits.
+    """
     watched = [name for name in ("sentry", "faulty") if name in plugins]
     for life in lives:
         if life.cancel_open_at is not None and watched and chance.random() < 0.5:
@@ -144,14 +154,18 @@ def _acts(chance: random.Random) -> list[Act]:
     if chance.random() < 0.1:
         acts.append(Act("trim", _moment(chance)))
     if chance.random() < 0.1:
-        acts.append(Act("approve", _moment(chance), chance.choice(("auto", "ask_first", "readonly"))))
+        acts.append(
+            Act("approve", _moment(chance), chance.choice(("auto", "ask_first", "readonly")))
+        )
     for _ in range(chance.choice((0, 0, 0, 1, 3))):
         acts.append(Act("edit", _moment(chance), chance.choice(PATHS)))
     return acts
 
 
 def _moment(chance: random.Random) -> float:
-    return round(chance.choice((chance.uniform(0, 1), chance.uniform(0, 10), chance.uniform(0, 100))), 3)
+    return round(
+        chance.choice((chance.uniform(0, 1), chance.uniform(0, 10), chance.uniform(0, 100))), 3
+    )
 
 
 def _replies(chance: random.Random) -> list[Reply]:
@@ -181,13 +195,18 @@ def _faults(chance: random.Random, plugins: list[str]) -> list[PluginFault]:
 def _repeated(chance: random.Random, plugin: str, hook: str) -> list[PluginFault]:
     how = chance.choice(FAULTS)
     first = chance.randint(1, 4)
-    return [PluginFault(plugin, hook, first + number, how) for number in range(chance.choice((1, 1, 2, 3)))]
+    return [
+        PluginFault(plugin, hook, first + number, how)
+        for number in range(chance.choice((1, 1, 2, 3)))
+    ]
 
 
-# --- what the model says ----------------------------------------------------------------------------------------------
+# --- what the model says --------------------------------------------------------------------------
 
 
-def _conversation(chance: random.Random, plugins: list[str], tasks: list[list[Answer]]) -> list[Answer]:
+def _conversation(
+    chance: random.Random, plugins: list[str], tasks: list[list[Answer]]
+) -> list[Answer]:
     """Generate the answers of one run: one or two patterns, and a final answer."""
     answers: list[Answer] = []
     for _ in range(chance.choices((0, 1, 2), (1, 5, 2))[0]):
@@ -195,7 +214,9 @@ def _conversation(chance: random.Random, plugins: list[str], tasks: list[list[An
     answers += _final(chance)
     for answer in answers:
         if chance.random() < 0.12:
-            answer.faults = [chance.choice(STREAM_FAULTS) for _ in range(chance.choice((1, 1, 2, 4)))]
+            answer.faults = [
+                chance.choice(STREAM_FAULTS) for _ in range(chance.choice((1, 1, 2, 4)))
+            ]
         answer.pace = chance.choice((0.0, 0.0, 0.01, 1.0))
         answer.usage = chance.choices(("counted", "none", "odd"), (8, 1, 1))[0]
     return answers
@@ -206,7 +227,9 @@ def _final(chance: random.Random) -> list[Answer]:
     if kind < 0.72:
         return [Answer(f"The end of it, {chance.randint(0, 99)}.")]
     if kind < 0.86:
-        pieces = [Answer(f"Piece {n} of the answer, ", stop="length") for n in range(chance.randint(1, 5))]
+        pieces = [
+            Answer(f"Piece {n} of the answer, ", stop="length") for n in range(chance.randint(1, 5))
+        ]
         return [*pieces, Answer("and its end.")]
     if kind < 0.92:
         return [Answer(""), Answer("After an empty answer.")]
@@ -237,7 +260,10 @@ def _pattern(chance: random.Random, plugins: list[str], tasks: list[list[Answer]
 
 def _anything(chance: random.Random) -> list[Answer]:
     return [
-        Answer(chance.choice(("", "Let me see.")), [_call(chance) for _ in range(chance.choice((1, 1, 2, 4)))])
+        Answer(
+            chance.choice(("", "Let me see.")),
+            [_call(chance) for _ in range(chance.choice((1, 1, 2, 4)))],
+        )
         for _ in range(chance.randint(1, 3))
     ]
 
@@ -249,27 +275,48 @@ def _call(chance: random.Random) -> Call:
         case 0:
             return Call("look", {"key": chance.choice((*PATHS, "nothing"))})
         case 1:
-            return Call("put", {"path": path, "value": chance.randint(0, 5), "seconds": chance.choice((0, 0.5))})
+            return Call(
+                "put",
+                {"path": path, "value": chance.randint(0, 5), "seconds": chance.choice((0, 0.5))},
+            )
         case 2:
             return Call("bump", {"path": path, "seconds": chance.choice((0, 0.5))})
         case 3:
             return Call("check", {"key": path, "want": chance.randint(0, 3)})
         case 4:
-            return Call("command", {"path": path, "value": chance.randint(0, 5), "seconds": chance.choice((0, 1.0))})
+            return Call(
+                "command",
+                {"path": path, "value": chance.randint(0, 5), "seconds": chance.choice((0, 1.0))},
+            )
         case 5:
             return Call("send", {"text": chance.choice(("hello", "forbidden", "a question"))})
         case 6:
             return Call("wait", {"seconds": chance.choice((0.1, 5, 30))})
         case 7:
-            return Call(chance.choice(("shield", "swallow")), {"seconds": chance.choice((0.1, 5, 40))})
+            return Call(
+                chance.choice(("shield", "swallow")), {"seconds": chance.choice((0.1, 5, 40))}
+            )
         case 8:
             kinds = ("value", "exit", "generator", "tool", "own", "user", "recursion", "slow")
             return Call("boom", {"kind": chance.choice(kinds)})
         case 9:
-            kinds = ("none", "bytes", "object", "surrogate", "zero", "code", "data", "unencodable", "deep", "set")
+            kinds = (
+                "none",
+                "bytes",
+                "object",
+                "surrogate",
+                "zero",
+                "code",
+                "data",
+                "unencodable",
+                "deep",
+                "set",
+            )
             return Call("odd", {"kind": chance.choice(kinds)})
         case 10:
-            return Call("huge", {"characters": chance.choice((10, 3_000, 250_000)), "kind": "words"})
+            return Call(
+                "huge", {"characters": chance.choice((10, 3_000, 250_000)), "kind": "words"}
+            )
         case 11:
             return Call("read_file", {"path": path})
     return _slip(chance)
@@ -295,16 +342,25 @@ def _slip(chance: random.Random) -> Call:
             '{"value": ' + '{"a":' * deep + "1" + "}" * deep + "}",
         )
     )
-    tool = "nested" if raw.startswith('{"value') else chance.choice(("look", "look", "no_such_tool", "put", ""))
+    tool = (
+        "nested"
+        if raw.startswith('{"value')
+        else chance.choice(("look", "look", "no_such_tool", "put", ""))
+    )
     return Call(tool, raw=raw)
 
 
 def _slips(chance: random.Random) -> list[Answer]:
-    return [Answer("", [_slip(chance) for _ in range(chance.choice((1, 2)))]) for _ in range(chance.choice((1, 2, 4)))]
+    return [
+        Answer("", [_slip(chance) for _ in range(chance.choice((1, 2)))])
+        for _ in range(chance.choice((1, 2, 4)))
+    ]
 
 
 def _red_and_green(chance: random.Random) -> list[Answer]:
-    """The tests fail, something is changed, the tests fail again: the same call, and each time a new try."""
+    """The tests fail, something is changed, the tests fail again: the same call, and each time a
+    new try.
+    """
     path = chance.choice(PATHS)
     change = chance.choice(("bump", "command", "outside"))
     answers: list[Answer] = []
@@ -319,7 +375,9 @@ def _red_and_green(chance: random.Random) -> list[Answer]:
 
 def _stubborn(chance: random.Random) -> list[Answer]:
     """The same mistake again and again."""
-    call = chance.choice((Call("look", {"key": "nothing"}), Call("boom", {"kind": "value"}), Call("look", raw="{")))
+    call = chance.choice(
+        (Call("look", {"key": "nothing"}), Call("boom", {"kind": "value"}), Call("look", raw="{"))
+    )
     return [Answer("", [call]) for _ in range(chance.randint(3, 6))]
 
 
@@ -354,13 +412,20 @@ def _dependent_edits(chance: random.Random) -> list[Answer]:
     path = chance.choice(("new.txt", "sub/new.txt"))
     calls = [Call("write_file", {"path": path, "content": "version 0\n"})]
     for number in range(chance.randint(1, 3)):
-        arguments = {"path": path, "old_string": f"version {number}", "new_string": f"version {number + 1}"}
+        arguments = {
+            "path": path,
+            "old_string": f"version {number}",
+            "new_string": f"version {number + 1}",
+        }
         calls.append(Call("edit_file", arguments))
     return [Answer("", calls)]
 
 
 def _stale(chance: random.Random) -> list[Answer]:
-    """Edits of a file that was never read, or changed meanwhile; then it is read, and the edit is right."""
+    """Edits of a file that was never read, or changed meanwhile.
+
+    Then it is read, and the edit is right.
+    """
     edit = Call("edit_file", {"path": "b.txt", "old_string": "two", "new_string": "2"})
     # Three is the number after which a call is refused.
     answers = [Answer("", [edit]) for _ in range(chance.choices((1, 2, 3, 4), (1, 1, 4, 2))[0])]
@@ -371,7 +436,10 @@ def _big(chance: random.Random) -> list[Answer]:
     """Results that fill the window."""
     kind = chance.choice(("words", "digits", "wide", "letters"))
     characters = chance.choice((3_000, 15_000, 30_000, 120_000))
-    calls = [Call("huge", {"characters": characters, "kind": kind}) for _ in range(chance.choice((1, 1, 2)))]
+    calls = [
+        Call("huge", {"characters": characters, "kind": kind})
+        for _ in range(chance.choice((1, 1, 2)))
+    ]
     return [Answer("", calls) for _ in range(chance.randint(1, 4))]
 
 
@@ -396,7 +464,10 @@ def _tasks(chance: random.Random, plugins: list[str], tasks: list[list[Answer]])
 
 
 def _task(chance: random.Random, number: int) -> Call:
-    arguments: dict[str, Any] = {"description": "A part of it", "prompt": f"task-number-{number} is yours."}
+    arguments: dict[str, Any] = {
+        "description": "A part of it",
+        "prompt": f"task-number-{number} is yours.",
+    }
     if chance.random() < 0.3:
         arguments["background"] = True
     if chance.random() < 0.2:

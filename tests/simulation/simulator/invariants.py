@@ -1,7 +1,10 @@
-"""What must hold after every event. The checker reads the log as it is written, the requests, and what tools do.
+"""What must hold after every event.
 
-To add an invariant: a method that begins with ``_on_`` and the tag of an event runs after that event was folded; ``request``
-runs for each request; ``body_started`` and its neighbours run when tools act. Report with ``self.violated(name, text)``.
+The checker reads the log as it is written, the requests, and what tools do.
+
+To add an invariant: a method that begins with ``_on_`` and the tag of an event runs after that
+event was folded; ``request`` runs for each request; ``body_started`` and its neighbours run when
+tools act. Report with ``self.violated(name, text)``.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ SHELLS = frozenset({"command", "check"})
 NO_EFFECT = frozenset({"check", "boom"})
 # A body that refuses its cancellation may be left behind; what it could do, it does not.
 LINGERS = frozenset({"shield"})
-# Failures after which a model may be told to stop trying: of one call, of a path, of a tool that it cannot call.
+# Failures after which a model may be told to stop trying: of one call, of a path, of a tool that it
+# cannot call.
 MAX_FAILURES = 3
 MAX_SAME_RESULTS = 10
 WRONG_CALL = frozenset({"E_BAD_ARGS", "E_UNKNOWN_TOOL"})
@@ -88,7 +92,9 @@ class CallTrack(msgspec.Struct, eq=False):
 
     @property
     def same(self) -> tuple[str, str]:
-        """What is equal for calls that count as one, however their JSON is spelled; no arguments are an empty object.
+        """What is equal for calls that count as one, however their JSON is spelled.
+
+        No arguments are an empty object.
 
         Those that cannot be read count as one, for none of them can ever be run.
         """
@@ -164,7 +170,7 @@ class Checker:
         if not self.dead and len(self.violations) < 20:
             self.violations.append(Violation(name, text, len(self.events)))
 
-    # --- lives --------------------------------------------------------------------------------------------------------
+    # --- lives ------------------------------------------------------------------------------------
 
     def life_begins(self) -> None:
         """Forget what only the process that died knew."""
@@ -202,13 +208,16 @@ class Checker:
                 self.violated("every prompt ends", f"the run {run} of {text[:40]!r} never ended")
         for view in self.views.values():
             if view.conversation.phase != "idle":
-                self.violated("every prompt ends", f"{view.name} is left in the phase {view.conversation.phase}")
+                self.violated(
+                    "every prompt ends",
+                    f"{view.name} is left in the phase {view.conversation.phase}",
+                )
 
     def log_failed(self) -> None:
         """Note that the store takes no more events: runs of this life cannot end."""
         self._broken_log = True
 
-    # --- events -------------------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------
 
     def event(self, event: ev.AnyEvent) -> None:
         """Fold an event, as it comes back from the log, and check what must hold after it."""
@@ -218,9 +227,13 @@ class Checker:
             self.too_much()
         if SECRET in _all_texts(ev.encode(event).decode()):
             tag = type(event).__struct_config__.tag
-            self.violated("nothing that is written holds a secret", f"event {len(self.events)}, {tag}")
+            self.violated(
+                "nothing that is written holds a secret", f"event {len(self.events)}, {tag}"
+            )
         if event.seq != len(self.events):
-            self.violated("numbers have no gap", f"event {len(self.events)} has the number {event.seq}")
+            self.violated(
+                "numbers have no gap", f"event {len(self.events)} has the number {event.seq}"
+            )
         try:
             event = ev.decode(ev.encode(event))
         except Exception as error:
@@ -269,7 +282,9 @@ class Checker:
 
     def _must_run(self, event: ev.AnyEvent, view: AgentView, what: str) -> None:
         if view.over or event.run != view.run:
-            self.violated("nothing runs after the end", f"{view.name}: {what} after the end of its run")
+            self.violated(
+                "nothing runs after the end", f"{view.name}: {what} after the end of its run"
+            )
         if view.stop_asked is not None:
             self.violated("nothing runs after a stop", f"{view.name}: {what} after the stop")
 
@@ -293,7 +308,9 @@ class Checker:
         view.calls = {}
         for index, call in enumerate(message.calls):
             if call.id in view.calls:
-                self.violated("call ids are unique", f"{view.name}: {call.id!r} stands twice in one answer")
+                self.violated(
+                    "call ids are unique", f"{view.name}: {call.id!r} stands twice in one answer"
+                )
             view.calls[call.id] = CallTrack(call, index, turn, [])
 
     def _on_approval_asked(self, event: ev.ApprovalAsked, view: AgentView) -> None:
@@ -316,9 +333,12 @@ class Checker:
             shown = self._shown.get(event.id)
             now = trio.current_time()
             if shown is None or now - shown < self._serial_limit - 0.001:
-                since = "was never shown" if shown is None else f"was shown for {now - shown:g} seconds"
+                since = (
+                    "was never shown" if shown is None else f"was shown for {now - shown:g} seconds"
+                )
                 self.violated(
-                    "the user has time to answer", f"the question about {asked.call.name} ran out and {since}"
+                    "the user has time to answer",
+                    f"the question about {asked.call.name} ran out and {since}",
                 )
 
     def question_shown(self, approval: str) -> None:
@@ -329,7 +349,9 @@ class Checker:
         self._must_run(event, view, f"the call {event.call.name}")
         track = view.calls.get(event.call.id)
         if track is None:
-            self.violated("calls end once", f"{event.call.name} began and is no call of the last answer")
+            self.violated(
+                "calls end once", f"{event.call.name} began and is no call of the last answer"
+            )
             return
         if track.done:
             self.violated("calls end once", f"{event.call.name} began after its end")
@@ -345,13 +367,22 @@ class Checker:
             return
         verdict = self._judged.get((view.name, track.turn, track.call.id))
         if verdict is None:
-            self.violated("closed gates let nothing through", f"{track.call.name} ran and the sentry has not judged it")
+            self.violated(
+                "closed gates let nothing through",
+                f"{track.call.name} ran and the sentry has not judged it",
+            )
         elif verdict == "deny":
-            self.violated("closed gates let nothing through", f"{track.call.name} ran although the sentry denied it")
+            self.violated(
+                "closed gates let nothing through",
+                f"{track.call.name} ran although the sentry denied it",
+            )
         elif verdict == "ask":
             granted = self._grants & {f"{track.call.name} questions", track.call.name}
             if not granted and (view.name, track.call.id) not in self._accepted:
-                self.violated("closed gates let nothing through", f"{track.call.name} ran without the user's yes")
+                self.violated(
+                    "closed gates let nothing through",
+                    f"{track.call.name} ran without the user's yes",
+                )
 
     def judged(self, agent: Agent, call: ToolCall, verdict: str) -> None:
         """Note what the sentry said of a call."""
@@ -364,21 +395,26 @@ class Checker:
                 continue
             if other.index > track.index and other.started:
                 what = f"{other.call.name} (call {other.index}) before {track.call.name} (call {track.index})"
-                self.violated("calls that meet run in order", f"{what}, both about {track.path or other.path!r}")
+                self.violated(
+                    "calls that meet run in order",
+                    f"{what}, both about {track.path or other.path!r}",
+                )
             elif other.index < track.index and other.started and not other.done:
-                what = f"{track.call.name} (call {track.index}) began before {other.call.name} ended"
+                what = (
+                    f"{track.call.name} (call {track.index}) began before {other.call.name} ended"
+                )
                 self.violated("calls that meet run in order", what)
             elif other.index < track.index and not other.done:
-                what = (
-                    f"{track.call.name} (call {track.index}) began and {other.call.name} (call {other.index}) had not"
-                )
+                what = f"{track.call.name} (call {track.index}) began and {other.call.name} (call {other.index}) had not"
                 self.violated("calls that meet run in order", what)
 
     def _on_call_done(self, event: ev.CallDone, view: AgentView) -> None:
         result = event.result
         track = view.calls.get(result.call_id)
         if track is None:
-            self.violated("calls end once", f"{result.name} ended and is no call of the last answer")
+            self.violated(
+                "calls end once", f"{result.name} ended and is no call of the last answer"
+            )
             return
         if track.done:
             self.violated("calls end once", f"{result.name} ended twice")
@@ -391,19 +427,31 @@ class Checker:
         if track.code == "E_REPEATED":
             if not track.readable and "arguments" not in text:
                 self.violated(
-                    "no innocent call is refused", f"{track.call.name} was not told what is wrong: {text[:200]}"
+                    "no innocent call is refused",
+                    f"{track.call.name} was not told what is wrong: {text[:200]}",
                 )
             failures, results = len(view.failures.get(same, ())), view.same_results.get(same, [])
             if failures < MAX_FAILURES and len(results) < MAX_SAME_RESULTS:
                 what = f"{track.call.name} {track.call.arguments[:80]} was refused after {failures} failures"
-                self.violated("no innocent call is refused", f"{what} and {len(results)} same results without a change")
+                self.violated(
+                    "no innocent call is refused",
+                    f"{what} and {len(results)} same results without a change",
+                )
         elif track.code in ("E_STOPPED", "E_INTERRUPTED"):
             return
         elif track.code:
             view.failures.setdefault(same, []).append(track.code)
             path = track.arguments.get("path")
-            about = "" if track.code in WRONG_CALL else f"{path}" if track.call.name in WRITERS else same[1]
-            view.turns_failed.setdefault((track.call.name, about, track.code), set()).add(track.turn)
+            about = (
+                ""
+                if track.code in WRONG_CALL
+                else f"{path}"
+                if track.call.name in WRITERS
+                else same[1]
+            )
+            view.turns_failed.setdefault((track.call.name, about, track.code), set()).add(
+                track.turn
+            )
             view.same_results.pop(same, None)
         else:
             self._count_success(view, track, text)
@@ -436,7 +484,9 @@ class Checker:
             view.cut = isinstance(last, AssistantMessage) and last.stop == "length"
         for note in event.notes:
             if "three times" in note and not self._three_times(view):
-                self.violated("only the same call counts as repeated", f"the model was told {note[:100]!r}")
+                self.violated(
+                    "only the same call counts as repeated", f"the model was told {note[:100]!r}"
+                )
         results = [m for m in view.conversation.messages if isinstance(m, ToolMessage)]
         if view.calls and results:
             order = [result.call_id for result in results[-1].results]
@@ -463,7 +513,9 @@ class Checker:
     def _on_run_ended(self, event: ev.RunEnded, view: AgentView) -> None:
         self._ended[event.run] += 1
         if self._ended[event.run] > 1:
-            self.violated("every prompt ends", f"the run {event.run} ended {self._ended[event.run]} times")
+            self.violated(
+                "every prompt ends", f"the run {event.run} ended {self._ended[event.run]} times"
+            )
         if event.run not in self._queued:
             self.violated("every prompt ends", f"the run {event.run} ended and was never prompted")
         if "kernel failed" in event.error:
@@ -475,22 +527,37 @@ class Checker:
             late = trio.current_time() - view.stop_asked
             if event.state != "timed_out":
                 self.violated(
-                    "a stop stops", f"{view.name} was stopped and ended as {event.state} after {late:g} seconds"
+                    "a stop stops",
+                    f"{view.name} was stopped and ended as {event.state} after {late:g} seconds",
                 )
         for agent, run, tool in self._bodies.values():
             if agent == view.name and run == view.run and tool not in LINGERS:
-                self.violated("nothing runs after the end", f"{tool} still runs at the end of the run of {agent}")
+                self.violated(
+                    "nothing runs after the end",
+                    f"{tool} still runs at the end of the run of {agent}",
+                )
         if event.usage != view.usage:
-            self.violated("usage adds up", f"{view.name}: the run says {event.usage}, its requests {view.usage}")
+            self.violated(
+                "usage adds up",
+                f"{view.name}: the run says {event.usage}, its requests {view.usage}",
+            )
         if view.conversation.usage != view.session_usage:
-            self.violated("usage adds up", f"{view.name}: {view.conversation.usage}, its requests {view.session_usage}")
+            self.violated(
+                "usage adds up",
+                f"{view.name}: {view.conversation.usage}, its requests {view.session_usage}",
+            )
         if event.state == "completed":
             whole = "".join(view.pieces)
             if event.text != whole:
-                self.violated("no part of an answer is lost", f"{event.text[:60]!r} in place of {whole[:60]!r}")
+                self.violated(
+                    "no part of an answer is lost",
+                    f"{event.text[:60]!r} in place of {whole[:60]!r}",
+                )
             last = view.conversation.messages[-1] if view.conversation.messages else None
             if isinstance(last, AssistantMessage) and last.stop == "length":
-                self.violated("no part of an answer is lost", "an answer that is cut off counts as complete")
+                self.violated(
+                    "no part of an answer is lost", "an answer that is cut off counts as complete"
+                )
 
     def _on_session_changed(self, event: ev.SessionChanged, view: AgentView | None) -> None:
         if event.mode is None and event.approve is None:
@@ -500,7 +567,8 @@ class Checker:
                 each.failures[same] = [code for code in codes if code != "E_DENIED"]
 
     def _on_plugin_fault(self, event: ev.PluginFault, view: AgentView | None) -> None:
-        # The lives at a command line have a gate of the test's in the place of the guard, and hilum says so.
+        # The lives at a command line have a gate of the test's in the place of the guard, and hilum
+        # says so.
         left_out = event.plugin == "guard" and event.hook == "load"
         if event.plugin not in ("sentry", "faulty", "world") and not left_out:
             text = f"{event.plugin}, {event.hook}: {event.error}"
@@ -522,7 +590,7 @@ class Checker:
                 self.violated("sub-agents of one answer start in order", text)
         self._sub_agents.append((f"{owner}/{view.run}/{track.turn}", track.index))
 
-    # --- requests -----------------------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def request(self, request: Request, wire: Wire) -> None:
         """Check a request: it holds what it must, and the log alone leads to the same bytes."""
@@ -541,23 +609,30 @@ class Checker:
             self.violated("requests have a log", f"nobody knows the agent {request.agent!r}")
             return
         if view.over:
-            self.violated("nothing runs after the end", f"{view.name}: a request after the end of its run")
+            self.violated(
+                "nothing runs after the end", f"{view.name}: a request after the end of its run"
+            )
         word = view.text.partition(" ")[0]
         if word.encode() not in request.body:
             self.violated("the request of the user is in every request", f"{word!r} is missing")
         self._check_pairs(request)
         sealed = view.conversation.sealed
         folded = wire.body(
-            wire.head(sealed.layers, sealed.tools), [wire.message(message) for message in view.conversation.messages]
+            wire.head(sealed.layers, sealed.tools),
+            [wire.message(message) for message in view.conversation.messages],
         )
         if folded != request.body:
-            at = next((i for i, (a, b) in enumerate(zip(folded, request.body, strict=False)) if a != b), -1)
+            at = next(
+                (i for i, (a, b) in enumerate(zip(folded, request.body, strict=False)) if a != b),
+                -1,
+            )
             text = f"{view.name}: at byte {at}, {request.body[at - 40 : at + 40]!r} for {folded[at - 40 : at + 40]!r}"
             self.violated("the log leads to the same request", text)
         expected = view.last_body if view.in_flight == b"resumed" else b""
         if expected and expected != request.body:
             self.violated(
-                "a resume sends the same request", f"{view.name} was cut off in a request and sent another one"
+                "a resume sends the same request",
+                f"{view.name} was cut off in a request and sent another one",
             )
         view.in_flight = b""
         view.last_body = request.body
@@ -569,13 +644,17 @@ class Checker:
                 view.in_flight = b"resumed"
 
     def _check_pairs(self, request: Request) -> None:
-        """Every call in a request is followed by its result, in call order, as all providers demand."""
+        """Every call in a request is followed by its result, in call order, as all providers
+        demand.
+        """
         waiting: list[str] = []
         for message in request.messages:
             if isinstance(message, ToolMessage):
                 results = [result.call_id for result in message.results]
                 if results != waiting:
-                    self.violated("results go back in call order", f"{results} for the calls {waiting}")
+                    self.violated(
+                        "results go back in call order", f"{results} for the calls {waiting}"
+                    )
                 waiting = []
             elif waiting and not isinstance(message, NoteMessage):
                 self.violated("results go back in call order", f"no results for {waiting}")
@@ -583,7 +662,7 @@ class Checker:
             if isinstance(message, AssistantMessage):
                 waiting = [call.id for call in message.calls]
 
-    # --- plugins ------------------------------------------------------------------------------------------------------
+    # --- plugins ----------------------------------------------------------------------------------
 
     def plugin_opened(self, name: str) -> None:
         """Note that a plugin's lifespan came up."""
@@ -594,7 +673,7 @@ class Checker:
         """Note that a plugin's lifespan ended."""
         self._open_plugins[name] -= 1
 
-    # --- tools --------------------------------------------------------------------------------------------------------
+    # --- tools ------------------------------------------------------------------------------------
 
     def body_started(self, call: Call) -> None:
         """Note that the body of a tool runs."""
@@ -604,7 +683,9 @@ class Checker:
         self._bodies[id(call)] = (call.agent.name, run.id if run is not None else "", call.name)
         view = self.views.get(call.agent.name)
         if view is not None and view.over:
-            self.violated("nothing runs after the end", f"{call.name} began after the end of the run")
+            self.violated(
+                "nothing runs after the end", f"{call.name} began after the end of the run"
+            )
 
     def body_ended(self, call: Call) -> None:
         """Note that the body of a tool has ended."""
@@ -614,7 +695,10 @@ class Checker:
         """Note that a tool is about to change something."""
         self._writing[path] = self._writing.get(path, 0) + 1
         if self._writing[path] > 1:
-            self.violated("calls that meet run in order", f"{call.name} changes {path} while another call does")
+            self.violated(
+                "calls that meet run in order",
+                f"{call.name} changes {path} while another call does",
+            )
 
     def writing_ended(self, call: Call, path: str) -> None:
         """Note that the change is made."""
@@ -648,7 +732,9 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _meet(one: CallTrack, two: CallTrack) -> bool:
-    """Whether two calls change the same, as far as the program can know: a command may change anything."""
+    """Whether two calls change the same, as far as the program can know: a command may change
+    anything.
+    """
     if one.path and two.path:
         return one.path == two.path
     names = {one.call.name, two.call.name}

@@ -1,6 +1,7 @@
 """Faults that hilum once had, put back on purpose: the simulator must find each of them.
 
-To add one: a function that returns what to replace, marked with ``@mutant``; its docstring is shown by ``--list-mutants``.
+To add one: a function that returns what to replace, marked with ``@mutant``; its docstring is shown
+by ``--list-mutants``.
 """
 
 from __future__ import annotations
@@ -43,14 +44,19 @@ USAGE = "usage adds up"
 PREFIX = ("any prefix of the log leads to the same request", "a resume sends the same request")
 FOLD = "the log leads to the same request"
 
-# What hilum promises, by the invariants that check it: each promise has a mutant that no other invariant finds.
+# What hilum promises, by the invariants that check it: each promise has a mutant that no other
+# invariant finds.
 PROMISES = {
     "the request is in every request to the model": (REQUEST,),
     "every call ends exactly once": (ENDS_ONCE, RUNS_ONCE),
     "meeting calls act in order": (ORDER, SUB_AGENTS),
     "closed gates let nothing through": (GATES,),
     "no innocent call is refused": (INNOCENT, SAME),
-    "any prefix of the log resumes to the same requests": (*PREFIX, FOLD, "any prefix of the log can be resumed"),
+    "any prefix of the log resumes to the same requests": (
+        *PREFIX,
+        FOLD,
+        "any prefix of the log can be resumed",
+    ),
     "nothing runs after a stop": (*STOP, "nothing runs after the end"),
     "usage adds up": (USAGE,),
 }
@@ -77,7 +83,9 @@ def mutant(*found_by: str) -> Callable[[Callable[[], Sequence[Replacement]]], No
     """Register a mutant, named after its function."""
 
     def register(function: Callable[[], Sequence[Replacement]]) -> None:
-        MUTANTS[function.__name__.replace("_", "-")] = Mutant(function.__doc__ or "", found_by, function)
+        MUTANTS[function.__name__.replace("_", "-")] = Mutant(
+            function.__doc__ or "", found_by, function
+        )
 
     return register
 
@@ -100,9 +108,13 @@ def edited(module: Any, function: Any, old: str, new: str) -> Any:
     """Return a function with a piece of its source replaced."""
     source = textwrap.dedent(inspect.getsource(function))
     if source.count(old) != 1:
-        raise ValueError(f"{old!r} is not once in {function.__qualname__}: the mutant must follow the code.")
+        raise ValueError(
+            f"{old!r} is not once in {function.__qualname__}: the mutant must follow the code."
+        )
     flags = __future__.annotations.compiler_flag
-    code = compile(source.replace(old, new), inspect.getsourcefile(function) or "", "exec", flags=flags)
+    code = compile(
+        source.replace(old, new), inspect.getsourcefile(function) or "", "exec", flags=flags
+    )
     found: dict[str, Any] = {}
     exec(code, vars(module), found)
     return found[function.__name__]
@@ -120,7 +132,9 @@ def repeats_are_counted_for_ever() -> Sequence[Replacement]:
 
 @mutant(ORDER, SUB_AGENTS)
 def calls_run_in_any_order() -> Sequence[Replacement]:
-    """Calls of one answer that change the same begin in the order in which the scheduler starts tasks."""
+    """Calls of one answer that change the same begin in the order in which the scheduler starts
+    tasks.
+    """
     order = import_module("hilum.order")
 
     async def wait(place: Any) -> None:
@@ -164,7 +178,9 @@ def compaction_drops_the_request() -> Sequence[Replacement]:
 
 @mutant(SAME)
 def failures_are_counted_by_tool() -> Sequence[Replacement]:
-    """Three failures of one tool with one code count as one failure three times, whatever the calls were."""
+    """Three failures of one tool with one code count as one failure three times, whatever the calls
+    were.
+    """
     repetition = import_module("hilum.repetition")
     return [(repetition, "_aim", lambda call, started, code: (call.name, "anything", code))]
 
@@ -178,7 +194,9 @@ def only_the_last_piece_is_kept() -> Sequence[Replacement]:
 
 @mutant(INNOCENT, SAME)
 def reading_cures_nothing() -> Sequence[Replacement]:
-    """An edit that was refused three times because the file was not read is refused after it was read, too."""
+    """An edit that was refused three times because the file was not read is refused after it was
+    read, too.
+    """
     repetition = import_module("hilum.repetition")
     return [(repetition.FailureCounts, "_clear_cured", lambda self, paths: None)]
 
@@ -191,7 +209,11 @@ def nesting_is_not_bounded() -> Sequence[Replacement]:
 
     def safe_call(call: ToolCall) -> ToolCall:
         safe = real(call)
-        return ToolCall(safe.id, safe.name, call.arguments, safe.vendor) if "levels deep" in safe.problem else safe
+        return (
+            ToolCall(safe.id, safe.name, call.arguments, safe.vendor)
+            if "levels deep" in safe.problem
+            else safe
+        )
 
     return [(call_arguments, "safe_call", safe_call)]
 
@@ -216,7 +238,9 @@ def a_cancelled_opening_is_forgotten() -> Sequence[Replacement]:
 
 @mutant(TIME)
 def all_questions_share_one_clock() -> Sequence[Replacement]:
-    """The time to answer a question runs from when it is asked, although the user sees one after another."""
+    """The time to answer a question runs from when it is asked, although the user sees one after
+    another.
+    """
     underway = import_module("hilum.underway")
 
     def ask(self: Any) -> None:
@@ -228,9 +252,17 @@ def all_questions_share_one_clock() -> Sequence[Replacement]:
 
 @mutant(TERMINAL)
 def an_old_end_counts_as_the_answer() -> Sequence[Replacement]:
-    """The end of a run that was cut off by a kill is shown in place of the answer to the new prompt."""
+    """The end of a run that was cut off by a kill is shown in place of the answer to the new
+    prompt.
+    """
     headless = import_module("hilum_cli.headless")
-    return [(headless.Headless, "_run", edited(headless, headless.Headless._run, " and later.seq > first", ""))]
+    return [
+        (
+            headless.Headless,
+            "_run",
+            edited(headless, headless.Headless._run, " and later.seq > first", ""),
+        )
+    ]
 
 
 @mutant(SECRETS)
@@ -294,7 +326,9 @@ def a_stop_is_only_written_down() -> Sequence[Replacement]:
 
 @mutant(USAGE)
 def only_answers_are_counted() -> Sequence[Replacement]:
-    """Tokens of attempts that failed, and of summaries, are missing in what a run says that it used."""
+    """Tokens of attempts that failed, and of summaries, are missing in what a run says that it
+    used.
+    """
     state = import_module("hilum.state")
     real = state.Conversation._model_used
 

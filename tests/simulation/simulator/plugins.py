@@ -1,4 +1,5 @@
-"""Two plugins that fail when the scenario says so: ``sentry`` guards every call, ``faulty`` has all other hooks.
+"""Two plugins that fail when the scenario says so: ``sentry`` guards every call, ``faulty`` has all
+other hooks.
 
 A third one, ``redactor``, knows a secret.
 """
@@ -56,7 +57,10 @@ class Wrong:
 
 
 class Trouble:
-    """Makes the calls of one plugin's hooks go wrong, as the scenario says. Counts start anew with each life."""
+    """Makes the calls of one plugin's hooks go wrong, as the scenario says.
+
+    Counts start anew with each life.
+    """
 
     def __init__(self, scenario: Scenario, name: str) -> None:
         self._faults: dict[tuple[str, int], PluginFault] = {}
@@ -72,7 +76,10 @@ class Trouble:
         return fault.how if fault is not None else ""
 
     async def strike(self, hook: str) -> bool:
-        """Let this call of a hook go wrong, if it is to. Returns whether the hook must return nonsense."""
+        """Let this call of a hook go wrong, if it is to.
+
+        Returns whether the hook must return nonsense.
+        """
         how = self.next(hook)
         match how:
             case "raise":
@@ -243,10 +250,15 @@ def faulty_plugin(scenario: Scenario, checker: Checker) -> ModuleType:
 
 
 def redactor_plugin() -> ModuleType:
-    """Create the plugin that knows the secret, in the spellings of a text, of JSON, and of JSON in JSON."""
+    """Create the plugin that knows the secret, in the spellings of a text, of JSON, and of JSON in
+    JSON.
+    """
     spellings = [SECRET]
     for _ in range(2):
-        spellings += [json.dumps(spellings[-1])[1:-1], json.dumps(spellings[-1], ensure_ascii=False)[1:-1]]
+        spellings += [
+            json.dumps(spellings[-1])[1:-1],
+            json.dumps(spellings[-1], ensure_ascii=False)[1:-1],
+        ]
 
     def redact_texts(texts: Sequence[str]) -> list[str]:
         found = []

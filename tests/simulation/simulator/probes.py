@@ -1,4 +1,6 @@
-"""The log cut at a chosen place: the session resumed on it must send the very request that the live run sent."""
+"""The log cut at a chosen place: the session resumed on it must send the very request that the live
+run sent.
+"""
 
 from __future__ import annotations
 
@@ -51,18 +53,27 @@ async def _nothing() -> AsyncGenerator[Chunk, None]:
 
 
 def probe(scenario: Scenario, folders: Folders, checker: Checker, options: dict[str, Any]) -> None:
-    """Cut the log somewhere between a settled phase and the request after it, resume, and compare the requests."""
+    """Cut the log somewhere between a settled phase and the request after it, resume, and compare
+    the requests.
+    """
     if fault_names(scenario):
         return  # a plugin that fails anew changes what is sent
     places = _places(checker)
     if not places:
         return
     cut, body = places[scenario.probe_at * len(places) // 1_000]
-    found = trio.run(_resume, scenario, folders, checker.events[:cut], options, clock=virtual_clock())
+    found = trio.run(
+        _resume, scenario, folders, checker.events[:cut], options, clock=virtual_clock()
+    )
     if found is None:
-        checker.violated("any prefix of the log can be resumed", f"cut after event {cut}, no request follows")
+        checker.violated(
+            "any prefix of the log can be resumed", f"cut after event {cut}, no request follows"
+        )
     elif found != body:
-        at = next((i for i, (a, b) in enumerate(zip(found, body, strict=False)) if a != b), min(len(found), len(body)))
+        at = next(
+            (i for i, (a, b) in enumerate(zip(found, body, strict=False)) if a != b),
+            min(len(found), len(body)),
+        )
         text = f"cut after event {cut}, at byte {at}: {found[at - 60 : at + 60]!r} for {body[at - 60 : at + 60]!r}"
         checker.violated("any prefix of the log leads to the same request", text)
 
@@ -80,7 +91,9 @@ def _places(checker: Checker) -> list[tuple[int, bytes]]:
         if isinstance(event, ev.ModelStarted):
             body = bodies.get(index) or bodies.get(index + 1)
             if settled and body is not None:
-                places += [(cut, body) for cut in range(settled, index + 1) if _is_boundary(checker, cut)]
+                places += [
+                    (cut, body) for cut in range(settled, index + 1) if _is_boundary(checker, cut)
+                ]
             settled = 0
         else:
             settled = index if isinstance(event, SETTLED) else 0
@@ -88,7 +101,9 @@ def _places(checker: Checker) -> list[tuple[int, bytes]]:
 
 
 def _is_boundary(checker: Checker, cut: int) -> bool:
-    """Return whether a process can die there: a change of state is written together with what caused it."""
+    """Return whether a process can die there: a change of state is written together with what
+    caused it.
+    """
     return cut >= len(checker.events) or not isinstance(checker.events[cut], ev.StateChanged)
 
 
@@ -109,7 +124,10 @@ async def _resume(
     from simulator.execution import REAL_PLUGINS
 
     chosen: list[object] = [name for name in scenario.plugins if name in REAL_PLUGINS]
-    chosen += [world_plugin(world), plugin("simulation", provide_models=lambda: [SimulatedProvider(model)])]
+    chosen += [
+        world_plugin(world),
+        plugin("simulation", provide_models=lambda: [SimulatedProvider(model)]),
+    ]
     if "faulty" in scenario.plugins:
         from simulator.plugins import faulty_plugin
 
@@ -118,7 +136,11 @@ async def _resume(
         chosen.append(redactor_plugin())
     async with (
         open_kernel(
-            chosen, settings=options, workspace=folders.workspace, store=store, environ=folders.environ
+            chosen,
+            settings=options,
+            workspace=folders.workspace,
+            store=store,
+            environ=folders.environ,
         ) as kernel,
         kernel.open_session(folders.workspace, resume=opened.session) as session,
     ):

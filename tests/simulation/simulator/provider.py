@@ -1,4 +1,6 @@
-"""The model: it says what the scenario says, over a real wire format, and its stream breaks as the scenario wants."""
+"""The model: it says what the scenario says, over a real wire format, and its stream breaks as the
+scenario wants.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,16 @@ FAULTS = (
     "too_long",
     "auth",
 )
-SUMMARY = "\n".join(f"## {name}\n- Something.\n" for name in ("Goal", "Decisions", "Files", "Facts", "Open work"))
+SUMMARY = "\n".join(
+    f"## {name}\n- Something.\n" for name in ("Goal", "Decisions", "Files", "Facts", "Open work")
+)
 TASK = re.compile(r"task-number-(\d+)")
 
 
 class SimulatedModel:
-    """A model that answers as the scenario says. Implements ``hilum.models.Model``. It survives kills of the process.
+    """A model that answers as the scenario says.
+
+    Implements ``hilum.models.Model``. It survives kills of the process.
 
     Args:
         scenario: What it says.
@@ -115,8 +121,12 @@ class SimulatedModel:
         return answers[0]
 
     def _of_task(self, request: Request) -> list[Answer]:
-        first = next((message for message in request.messages if isinstance(message, UserMessage)), None)
-        found = TASK.search(first.parts[0].text) if first and isinstance(first.parts[0], Text) else None
+        first = next(
+            (message for message in request.messages if isinstance(message, UserMessage)), None
+        )
+        found = (
+            TASK.search(first.parts[0].text) if first and isinstance(first.parts[0], Text) else None
+        )
         number = int(found[1]) if found else -1
         tasks = self._scenario.tasks
         return list(tasks[number]) if 0 <= number < len(tasks) else []
@@ -142,7 +152,9 @@ class SimulatedModel:
             case "silence":
                 await trio.sleep_forever()
 
-    async def _play(self, request: Request, answer: Answer, fault: str) -> AsyncGenerator[Chunk, None]:
+    async def _play(
+        self, request: Request, answer: Answer, fault: str
+    ) -> AsyncGenerator[Chunk, None]:
         parts: list[Text | Thinking | ToolCall] = []
         if answer.text:
             parts.append(Text(answer.text, "model"))
@@ -186,7 +198,10 @@ class SimulatedModel:
             await trio.sleep_forever()
         text = {"sound": SUMMARY, "empty": "", "unsound": "No."}.get(kind, SUMMARY)
         yield TextChunk(text)
-        yield Done(AssistantMessage((Text(text, "model"),)), TokenUsage(input=self.tokens(request), output=20))
+        yield Done(
+            AssistantMessage((Text(text, "model"),)),
+            TokenUsage(input=self.tokens(request), output=20),
+        )
 
 
 def _chunks(part: Text | Thinking | ToolCall) -> list[Chunk]:
@@ -194,7 +209,10 @@ def _chunks(part: Text | Thinking | ToolCall) -> list[Chunk]:
     middle = len(text) // 2
     pieces = [text[:middle], text[middle:]]
     if isinstance(part, ToolCall):
-        return [CallChunk(part.id, "" if number else part.name, piece) for number, piece in enumerate(pieces)]
+        return [
+            CallChunk(part.id, "" if number else part.name, piece)
+            for number, piece in enumerate(pieces)
+        ]
     if isinstance(part, Thinking):
         return [ThinkingChunk(piece) for piece in pieces]
     return [TextChunk(piece) for piece in pieces]

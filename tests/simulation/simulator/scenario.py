@@ -1,4 +1,7 @@
-"""A scenario: every decision of a run, as plain data. A seed generates one; shrinking removes parts of it."""
+"""A scenario: every decision of a run, as plain data.
+
+A seed generates one; shrinking removes parts of it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import msgspec
 
 
 class Decision(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """Base of all decisions: plain data with defaults, so that a smaller scenario is a valid one."""
+    """Base of all decisions: plain data with defaults, so that a smaller scenario is a valid
+    one.
+    """
 
 
 class Call(Decision):
@@ -24,7 +29,8 @@ class Call(Decision):
         return self.raw if self.raw is not None else msgspec.json.encode(self.arguments).decode()
 
 
-# What the plugin ``redactor`` knows. The first half of it, the quote and the letter are spelled in more ways than one.
+# What the plugin ``redactor`` knows. The first half of it, the quote and the letter are spelled in
+# more ways than one.
 SECRET = 'k3y-"of-the-\u00e4gent'
 HIDDEN = "[REDACTED:KEY]"
 
@@ -34,7 +40,8 @@ class Answer(Decision):
 
     Attributes:
         stop: ``end``, ``length`` or ``refusal``; calls make it ``calls``.
-        faults: What goes wrong with the requests before the one that succeeds, see ``provider.FAULTS``.
+        faults: What goes wrong with the requests before the one that succeeds, see
+            ``provider.FAULTS``.
         pace: Seconds between two pieces of the stream.
         usage: ``counted``, ``none`` or ``odd``.
     """
@@ -48,7 +55,10 @@ class Answer(Decision):
 
 
 class Prompt(Decision):
-    """What the user says, ``at`` seconds after the session opened. ``name`` is a word that stands in no other text."""
+    """What the user says, ``at`` seconds after the session opened.
+
+    ``name`` is a word that stands in no other text.
+    """
 
     name: str = "job"
     at: float = 0.0
@@ -65,7 +75,10 @@ class Act(Decision):
 
 
 class Reply(Decision):
-    """How the user answers a question of approval; ``accepted`` is ``None`` for no answer at all."""
+    """How the user answers a question of approval.
+
+    ``accepted`` is ``None`` for no answer at all.
+    """
 
     accepted: bool | None = True
     delay: float = 1.0
@@ -73,7 +86,9 @@ class Reply(Decision):
 
 
 class PluginFault(Decision):
-    """The ``number``-th call of a plugin's hook goes wrong: ``how`` is one of ``plugins.FAULTS``."""
+    """The ``number``-th call of a plugin's hook goes wrong: ``how`` is one of
+    ``plugins.FAULTS``.
+    """
 
     plugin: str = "faulty"
     hook: str = "remind"
@@ -85,7 +100,8 @@ class Life(Decision):
     """One life of the process: from opening the session to its close, or to the kill.
 
     Attributes:
-        resume: How it begins when it is not the first: it resumes what was cut off, or goes on with a new ``prompt``.
+        resume: How it begins when it is not the first: it resumes what was cut off, or goes on with
+            a new ``prompt``.
         terminal: Whether the command line runs it, with the first prompt only.
         kill_at: Number of the event after which the process is killed; ``None`` lets it end.
         store_fails_at: Number of the event that cannot be written any more.
@@ -109,11 +125,13 @@ class Scenario(Decision):
     Attributes:
         answers: What the main agent's model says, in order; after that it says that it is done.
         tasks: What the models of sub-agents say, by the number in their prompts.
-        replies: The user's answers to questions of approval, in order, then from the beginning again.
+        replies: The user's answers to questions of approval, in order, then from the beginning
+            again.
         serial: Whether the user is shown one question at a time.
         letters_per_token: How the model's own tokenizer counts.
         strict: Whether the model refuses requests that exceed its window.
-        probe_at: Where the log is cut to check that a resume goes on with the same request, in thousandths; -1 for nowhere.
+        probe_at: Where the log is cut to check that a resume goes on with the same request, in
+            thousandths; -1 for nowhere.
     """
 
     seed: int = 0

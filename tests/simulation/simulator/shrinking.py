@@ -1,4 +1,6 @@
-"""Makes a failing scenario small: parts of lists and values are taken away as long as the same invariant is violated."""
+"""Makes a failing scenario small: parts of lists and values are taken away as long as the same
+invariant is violated.
+"""
 
 from __future__ import annotations
 

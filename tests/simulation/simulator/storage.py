@@ -1,4 +1,6 @@
-"""A store that can be killed, that can fail, and that shows every event to the checker when it is written."""
+"""A store that can be killed, that can fail, and that shows every event to the checker when it is
+written.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class SimulatedStore(MemoryStore):
 
 
 class SimulatedLog(MemoryLog):
-    """A log that ends where the process dies: what a dead process writes is read by that process alone."""
+    """A log that ends where the process dies: what a dead process writes is read by that process
+    alone.
+    """
 
     def __init__(self, info: SessionInfo, store: SimulatedStore) -> None:
         super().__init__(info)
@@ -70,7 +74,11 @@ class SimulatedLog(MemoryLog):
     def append(self, events: Sequence[AnyEvent]) -> None:
         """Add events, unless the disk is full."""
         store = self._store
-        if not store.dead and store.fails_at is not None and self.last + len(events) >= store.fails_at:
+        if (
+            not store.dead
+            and store.fails_at is not None
+            and self.last + len(events) >= store.fails_at
+        ):
             raise StoreError("The disk is full.", hint="Make room.")
         super().append(events)
         if store.dead:

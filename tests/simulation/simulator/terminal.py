@@ -1,4 +1,6 @@
-"""The command line's own run, on the simulated parts: what ``hilum run`` shows must be what the log says."""
+"""The command line's own run, on the simulated parts: what ``hilum run`` shows must be what the log
+says.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,11 @@ class Terminal:
 
     def check(self, checker: Checker, code: int) -> None:
         """Check that what was shown is what the log says of the prompt."""
-        runs = [event for event in checker.events if isinstance(event, ev.PromptQueued) and event.text == self._prompt]
+        runs = [
+            event
+            for event in checker.events
+            if isinstance(event, ev.PromptQueued) and event.text == self._prompt
+        ]
         ends = {event.run: event for event in checker.events if isinstance(event, ev.RunEnded)}
         if not self._prompt or not runs or runs[-1].run not in ends:
             return
@@ -98,12 +104,21 @@ class Terminal:
         if shown is None:
             error = self.face.error
             told = f"the error {error.code}: {error}" if error is not None else "nothing"
-            checker.violated("the command line shows the answer", f"the run ended as {end.state}, and it showed {told}")
+            checker.violated(
+                "the command line shows the answer",
+                f"the run ended as {end.state}, and it showed {told}",
+            )
         elif shown.seq and shown.seq < end.seq:
             checker.violated(
-                "the command line shows the answer", f"it showed an older end: {shown.state} {shown.text!r}"
+                "the command line shows the answer",
+                f"it showed an older end: {shown.state} {shown.text!r}",
             )
         elif shown.text != end.text and shown.run == end.run:
-            checker.violated("the command line shows the answer", f"{shown.text!r} in place of {end.text!r}")
+            checker.violated(
+                "the command line shows the answer", f"{shown.text!r} in place of {end.text!r}"
+            )
         elif shown.state == "completed" and code not in (0, 130):
-            checker.violated("the command line shows the answer", f"the run completed, and the exit code is {code}")
+            checker.violated(
+                "the command line shows the answer",
+                f"the run completed, and the exit code is {code}",
+            )

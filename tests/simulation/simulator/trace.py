@@ -37,12 +37,16 @@ def _describe(event: ev.AnyEvent) -> str:
         case ev.ModelFailed():
             return f"{name} {event.kind}: {event.message} → {event.action} {event.wait:g}"
         case ev.ModelAnswered(message=message):
-            calls = ", ".join(f"{call.name}#{call.id}({call.arguments[:60]})" for call in message.calls)
+            calls = ", ".join(
+                f"{call.name}#{call.id}({call.arguments[:60]})" for call in message.calls
+            )
             return f"{name} {message.stop}: {message.text[:50]!r} {calls}"
         case ev.CallStarted(call=call):
             return f"{name} {call.name}#{call.id} {call.arguments[:80]}"
         case ev.CallDone(result=result):
-            return f"{name} {result.name}#{result.call_id} {result.code or 'ok'}: {result.text[:100]}"
+            return (
+                f"{name} {result.name}#{result.call_id} {result.code or 'ok'}: {result.text[:100]}"
+            )
         case ev.ApprovalAsked():
             return f"{name} {event.id} {event.call.name}#{event.call.id}: {event.reason}"
         case ev.ApprovalAnswered():

@@ -1,4 +1,7 @@
-"""What the agents act on: a few values, tools of every temper, and files. Tools report to the checker what they do."""
+"""What the agents act on: a few values, tools of every temper, and files.
+
+Tools report to the checker what they do.
+"""
 
 from __future__ import annotations
 
@@ -166,9 +169,12 @@ def world_plugin(world: World) -> ModuleType:
         """Return a long text."""
         with world.body(call):
             await trio.lowlevel.checkpoint()
-            piece = {"words": "some words here ", "digits": "4711 ", "wide": "漢字", "letters": "QWERTY"}.get(
-                kind, kind
-            )
+            piece = {
+                "words": "some words here ",
+                "digits": "4711 ",
+                "wide": "漢字",
+                "letters": "QWERTY",
+            }.get(kind, kind)
             return (piece * (characters // len(piece or "x") + 1))[:characters]
 
     @tool(risk="execute", effect="once")

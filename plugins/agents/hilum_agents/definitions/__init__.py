@@ -1,4 +1,6 @@
-"""Definitions of agents: what their files say, in any of the dialects in which people write them."""
+"""Definitions of agents: what their files say, in any of the dialects in which people write
+them.
+"""
 
 from hilum_agents.definitions.definition import Definition, Permission
 from hilum_agents.definitions.loading import load_definition

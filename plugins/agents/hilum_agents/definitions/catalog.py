@@ -13,7 +13,8 @@ from hilum_agents.definitions.definition import Definition, Dialect
 from hilum_agents.definitions.loading import load_definition
 from hilum_agents.places import places
 
-MOST_FILES, DEEPEST = 500, 3
+MOST_FILES = 500
+DEEPEST = 3
 State = Literal["on", "untrusted", "hidden", "broken"]
 
 
@@ -24,8 +25,8 @@ class Entry:
     Attributes:
         definition: The agent.
         source: Where it comes from, in words.
-        state: ``on``, ``untrusted`` (of a project that the user does not trust), ``hidden`` (another of that name comes
-            first), ``broken`` (does not load).
+        state: ``on``, ``untrusted`` (of a project that the user does not trust), ``hidden``
+            (another of that name comes first), ``broken`` (does not load).
         reason: Why it is not on.
         hides: What it takes the place of: sources of others with its name.
     """
@@ -47,7 +48,8 @@ class Catalog:
         stamp: What the disk looked like.
         watched: The files and folders that the stamp is made of.
         trusts: Whether the user trusts the project; ``None`` where it has no agents.
-        distrust: Why agents of the project are off, and what to do, where the user does not trust it.
+        distrust: Why agents of the project are off, and what to do, where the user does not trust
+            it.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -62,7 +64,7 @@ class Catalog:
         return [entry for entry in self.entries if entry.state == "on"]
 
     def get(self, name: str, scope: str = "") -> Entry | None:
-        """Give the entry of a name, case ignored; one that is on comes first.
+        """Return the entry of a name, case ignored; one that is on comes first.
 
         Args:
             name: The name.
@@ -95,16 +97,28 @@ def look(workspace: Path | None, *, folders: bool = True) -> Catalog:
         watched.append(root)
         ending = ".toml" if dialect == "codex" else ".md"
         for path in _files(root, inside, ending, watched, complaints):
-            entries.append(Entry(load_definition(path, scope=scope, dialect=_dialect(dialect)), source))
+            entries.append(
+                Entry(load_definition(path, scope=scope, dialect=_dialect(dialect)), source)
+            )
             watched.append(path)
-    trusts = _trusted(workspace) if any(entry.definition.scope == "project" for entry in entries) else None
+    if any(entry.definition.scope == "project" for entry in entries):
+        trusts = _trusted(workspace)
+    else:
+        trusts = None
     paths = tuple(dict.fromkeys(watched))
     why = _distrust(workspace) if trusts is False else ""
-    return Catalog(tuple(_judge(entries, bool(trusts))), tuple(complaints), _stamp(paths, trusts), paths, trusts, why)
+    return Catalog(
+        tuple(_judge(entries, bool(trusts))),
+        tuple(complaints),
+        _stamp(paths, trusts),
+        paths,
+        trusts,
+        why,
+    )
 
 
 def changed(catalog: Catalog, workspace: Path | None) -> bool:
-    """Whether the disk looks other than when a catalog was made. Blocks."""
+    """Return whether the disk looks other than when a catalog was made. Blocks."""
     trusts = None if catalog.trusts is None else _trusted(workspace)
     return _stamp(catalog.watched, trusts) != catalog.stamp
 
@@ -114,9 +128,12 @@ def _dialect(of_place: Dialect) -> Dialect | None:
     return None if of_place == "hilum" else of_place
 
 
-def _files(root: Path, inside: Path | None, ending: str, watched: list[Path], complaints: list[str]) -> Iterator[Path]:
-    """Give the files of an ending below a folder, in order."""
-    count, waiting = 0, [(root, 0)]
+def _files(
+    root: Path, inside: Path | None, ending: str, watched: list[Path], complaints: list[str]
+) -> Iterator[Path]:
+    """Yield the files of an ending below a folder, in order."""
+    count = 0
+    waiting = [(root, 0)]
     while waiting:
         folder, depth = waiting.pop(0)
         if not os.path.isdir(folder):
@@ -138,7 +155,9 @@ def _files(root: Path, inside: Path | None, ending: str, watched: list[Path], co
             elif entry.name.casefold().endswith(ending) and entry.name.casefold() != "readme.md":
                 count += 1
                 if count > MOST_FILES:
-                    complaints.append(f"{root} has more than {MOST_FILES} agents; the first ones are read.")
+                    complaints.append(
+                        f"{root} has more than {MOST_FILES} agents; the first ones are read."
+                    )
                     return
                 if _may(path, inside):
                     yield path
@@ -159,7 +178,11 @@ def _judge(entries: Iterable[Entry], trusts: bool) -> Iterator[Entry]:
         if entry.definition.error:
             judged.append(attrs.evolve(entry, state="broken", reason=entry.definition.error))
         elif entry.definition.scope == "project" and not trusts:
-            judged.append(attrs.evolve(entry, state="untrusted", reason="the project is not trusted (hilum trust)"))
+            judged.append(
+                attrs.evolve(
+                    entry, state="untrusted", reason="the project is not trusted (hilum trust)"
+                )
+            )
         elif name in taken:
             reason = f"{name} of {taken[name].source} comes first"
             judged.append(attrs.evolve(entry, state="hidden", reason=reason))
@@ -170,7 +193,9 @@ def _judge(entries: Iterable[Entry], trusts: bool) -> Iterator[Entry]:
         hidden = tuple(
             other.source
             for other in judged
-            if entry.state == "on" and other.state == "hidden" and other.definition.name == entry.definition.name
+            if entry.state == "on"
+            and other.state == "hidden"
+            and other.definition.name == entry.definition.name
         )
         yield attrs.evolve(entry, hides=hidden)
 

@@ -19,10 +19,13 @@ TURNS = 10
 
 @attrs.frozen
 class Permission:
-    """What an agent's calls of a tool meet, on top of what the user's rules say; of several that fit the last one counts.
+    """What an agent's calls of a tool meet, on top of what the user's rules say.
+
+    Of several that fit the last one counts.
 
     Attributes:
-        effect: ``deny`` or ``ask``; ``allow`` only takes back what an earlier permission of the same agent denies or asks.
+        effect: ``deny`` or ``ask``; ``allow`` only takes back what an earlier permission of the
+            same agent denies or asks.
         tool: Name of the tool, or a pattern.
         pattern: Words of a command or a path, as in ``permissions.toml``; ``None`` for every call.
     """
@@ -55,7 +58,8 @@ class Definition:
         tools: Which tools it may use.
         agents: Which agents it may start; ``None`` for all.
         servers: MCP servers it wants, by name.
-        own_servers: MCP servers that the file itself describes, as it has them, by name. They are started by nobody here.
+        own_servers: MCP servers that the file itself describes, as it has them, by name. They are
+            started by nobody here.
         skills: The skills it may use, by name; ``None`` for all.
         permissions: What narrows its calls.
         answer: The form its answer is held to (see ``hilum_agents.answers``); empty for none.
@@ -94,18 +98,27 @@ class Definition:
     error: str = ""
 
     def profile(self) -> Profile:
-        """Give what the kernel needs to run it."""
+        """Return what the kernel needs to run it."""
         return Profile(
-            self.name, self.instructions, self.model, self.tools, self.turns, self.timeout, self.token_limit
-        )  # fmt: skip
+            self.name,
+            self.instructions,
+            self.model,
+            self.tools,
+            self.turns,
+            self.timeout,
+            self.token_limit,
+        )
 
     @property
     def instructions(self) -> str:
-        """Its prompt, and what its file asks for elsewhere that it has to be told: skills, and the form of its answer."""
+        """Its prompt, and what its file asks for elsewhere that it has to be told: skills, and the
+        form of its answer.
+        """
         parts = [self.prompt]
         if self.skills:
             parts.append(
-                f"Skills for your work: {', '.join(self.skills)}. Read each with use_skill before it is needed."
+                f"Skills for your work: {', '.join(self.skills)}. Read each with use_skill before"
+                " it is needed."
             )
         if (self.answer or self.form) and "```json" not in self.prompt:
             from hilum_agents.answers import FORMS

@@ -47,7 +47,8 @@ def fit_tools(document: Document, dialect: Dialect, tell: Tell) -> Fitted:
         tell: Takes a key and what is wrong with its value.
     """
     fields = document.fields
-    allowed, denied = _Entries(), _Entries()
+    allowed = _Entries()
+    denied = _Entries()
     allow: list[str] | None = None
     key = next((key for key in TOOL_KEYS if key in fields), "tools")
     if key != "tools":
@@ -59,11 +60,14 @@ def fit_tools(document: Document, dialect: Dialect, tell: Tell) -> Fitted:
         _take(entries, dialect, allowed, lambda message: tell(key, message))
         allow = None if "*" in allowed.names else allowed.names
     for key in ("disallowedTools", "disallowed-tools", "disallowed_tools", "excludeTools"):
-        if (entries := _listed(document, key, tell)) is not None:
+        entries = _listed(document, key, tell)
+        if entries is not None:
             _take(entries, dialect, denied, lambda message, key=key: tell(key, message), deny=True)  # type: ignore[misc]
     permissions = [*allowed.permissions, *denied.permissions]
     if "permission" in fields:
-        permissions += read_opencode(fields["permission"], lambda message: tell("permission", message))
+        permissions += read_opencode(
+            fields["permission"], lambda message: tell("permission", message)
+        )
     if "permissions" in fields:
         permissions += read_own(fields["permissions"], lambda message: tell("permissions", message))
     mode = text(document, "sandbox_mode").casefold() if dialect == "codex" else ""
@@ -71,12 +75,17 @@ def fit_tools(document: Document, dialect: Dialect, tell: Tell) -> Fitted:
         denied.names.append("write")
         permissions.append(Permission("ask", "run_terminal_cmd"))
     elif mode == "danger-full-access":
-        tell("sandbox_mode", "An agent cannot widen its rights; sandbox_mode 'danger-full-access' is ignored.")
+        tell(
+            "sandbox_mode",
+            "An agent cannot widen its rights; sandbox_mode 'danger-full-access' is ignored.",
+        )
     # What is refused in every case need not be shown to the model at all.
     whole = _refused(permissions)
     if text(document, "permissionMode") == "plan":
         denied.names += ["write", "execute"]
-    if any(flag(document, key, False) for key in ("readonly", "readOnly", "read_only", "read-only")):
+    if any(
+        flag(document, key, False) for key in ("readonly", "readOnly", "read_only", "read-only")
+    ):
         denied.names += ["write", "execute"]
     model, written, warning = read_model(fields.get("model"))
     if warning:
@@ -90,10 +99,16 @@ def fit_tools(document: Document, dialect: Dialect, tell: Tell) -> Fitted:
     if allow == [] and value not in ([], {}):
         tell("tools", "Of the tools that are named none is left: the agent has no tools.")
     return Fitted(
-        ToolFilter(None if allow is None else tuple(dict.fromkeys(allow)), tuple(dict.fromkeys([*denied.names, *whole]))),
+        ToolFilter(
+            None if allow is None else tuple(dict.fromkeys(allow)),
+            tuple(dict.fromkeys([*denied.names, *whole])),
+        ),
         None if allowed.agents is None else tuple(dict.fromkeys(allowed.agents)),
-        tuple(permissions), skills, model, written,
-    )  # fmt: skip
+        tuple(permissions),
+        skills,
+        model,
+        written,
+    )
 
 
 def _listed(document: Document, key: str, tell: Tell) -> Sequence[str] | None:
@@ -102,9 +117,15 @@ def _listed(document: Document, key: str, tell: Tell) -> Sequence[str] | None:
         return None
     value = document.fields[key]
     if value is None or (isinstance(value, str) and not value.strip()):
-        tell(key, f"{key} is empty: neither all tools nor none. It is taken as not written; [] means none.")
+        tell(
+            key,
+            f"{key} is empty: neither all tools nor none. It is taken as not written; [] means"
+            " none.",
+        )
         return None
-    if isinstance(value, list) and any(isinstance(each, dict | list) or each is None for each in value):
+    if isinstance(value, list) and any(
+        isinstance(each, dict | list) or each is None for each in value
+    ):
         tell(key, f"{key} must be a list of names; entries that are none are left out.")
         value = [each for each in value if not isinstance(each, dict | list) and each is not None]
         return tuple(str(each).strip() for each in value)
@@ -114,9 +135,17 @@ def _listed(document: Document, key: str, tell: Tell) -> Sequence[str] | None:
 
 
 def _take(
-    entries: Sequence[str], dialect: Dialect, into: _Entries, tell: Callable[[str], None], *, deny: bool = False
+    entries: Sequence[str],
+    dialect: Dialect,
+    into: _Entries,
+    tell: Callable[[str], None],
+    *,
+    deny: bool = False,
 ) -> None:
-    """Read entries such as ``Read``, ``Bash(git:*)``, ``Agent(x)``, ``mcp__server``; adds what they stand for."""
+    """Read entries such as ``Read``, ``Bash(git:*)``, ``Agent(x)``, ``mcp__server``.
+
+    Adds what they stand for.
+    """
     whole: set[str] = set()
     partly: dict[str, list[Permission]] = {}
     doubts: list[tuple[Doubt, str]] = []
@@ -135,7 +164,9 @@ def _take(
         if starts and pattern not in (None, "*", ""):
             parts = [part.strip() for part in str(pattern).split(",") if part.strip()]
             if deny:
-                into.permissions += [Permission("deny", tool, part) for part in parts for tool in tools]
+                into.permissions += [
+                    Permission("deny", tool, part) for part in parts for tool in tools
+                ]
                 continue
             if "task" not in whole:
                 into.agents = [*(into.agents or ()), *parts]
@@ -147,7 +178,10 @@ def _take(
             into.names += [tool for tool in tools if tool not in into.names]
             whole.update(tools)
         elif deny:
-            into.permissions += [Permission("deny", each.tool, each.pattern) for each in narrowed(tools, str(pattern))]
+            into.permissions += [
+                Permission("deny", each.tool, each.pattern)
+                for each in narrowed(tools, str(pattern))
+            ]
         else:
             into.names += [tool for tool in tools if tool not in into.names]
             for each in narrowed(tools[:1], str(pattern)):
@@ -162,22 +196,30 @@ def _take(
 def _mapping(
     value: dict[str, object], dialect: Dialect, allowed: _Entries, denied: _Entries, tell: Tell
 ) -> list[str] | None:
-    """Read ``tools`` as a mapping: ``allow`` and ``deny``, or opencode's names with true and false."""
+    """Read ``tools`` as a mapping: ``allow`` and ``deny``, or opencode's names with true and
+    false.
+    """
 
     def say(message: str) -> None:
         tell("tools", message)
 
-    if value and {*value} <= {"allow", "deny"} and not any(_truth(each) is not None for each in value.values()):
+    if (
+        value
+        and {*value} <= {"allow", "deny"}
+        and not any(_truth(each) is not None for each in value.values())
+    ):
         for key, into in (("allow", allowed), ("deny", denied)):
             inner = Document({key: value.get(key)} if key in value else {}, "", 1)
-            if (entries := _listed(inner, key, lambda _, message: say(f"tools.{message}"))) is not None:
+            entries = _listed(inner, key, lambda _, message: say(f"tools.{message}"))
+            if entries is not None:
                 _take(entries, dialect, into, say, deny=key == "deny")
         given = value.get("allow")
         unsaid = given is None or given == "" or "*" in allowed.names
         return None if unsaid else allowed.names
     on = [str(name) for name, switch in value.items() if _truth(switch) is True]
     off = [str(name) for name, switch in value.items() if _truth(switch) is False]
-    if odd := [str(name) for name, switch in value.items() if _truth(switch) is None]:
+    odd = [str(name) for name, switch in value.items() if _truth(switch) is None]
+    if odd:
         say(f"tools: {', '.join(odd)} must be true or false; what is neither is taken as false.")
         off += odd
     if "*" in off:  # all off but those that are on
@@ -196,7 +238,9 @@ def _truth(value: object) -> bool | None:
 
 
 def _refused(permissions: Sequence[Permission]) -> list[str]:
-    """The tools of which nothing is left: the last permission without a pattern denies, and none that allows follows."""
+    """The tools of which nothing is left: the last permission without a pattern denies, and none
+    that allows follows.
+    """
     last: dict[str, bool] = {}
     for each in permissions:
         if each.pattern is None:

@@ -1,4 +1,7 @@
-"""What an agent's calls meet on top of the user's rules: read from its file, and judged. They narrow, and never widen."""
+"""What an agent's calls meet on top of the user's rules: read from its file, and judged.
+
+They narrow, and never widen.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ Effect = Literal["allow", "ask", "deny"]
 Tell = Callable[[str], None]
 _EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
 _SHELL = "run_terminal_cmd"
-# Tools whose calls are told apart by a name: which argument has it. A task without one is a copy of the agent itself.
+# Tools whose calls are told apart by a name: which argument has it. A task without one is a copy of
+# the agent itself.
 _NAMING = {"task": "agent", "handover": "agent", "use_skill": "name"}
 _COPY = ("general-purpose", "general", "task")
 # What has rights in opencode, and is not called like a tool.
@@ -27,16 +31,23 @@ _OTHER_RIGHTS = {"external_directory", "doom_loop"}
 def split_entry(entry: str) -> tuple[str, str | None]:
     """Split ``Bash(git:*)`` into the name and what stands in parentheses."""
     match = re.fullmatch(r"([^()]+)\((.*)\)", entry.strip(), re.DOTALL)
-    return (match[1].strip(), match[2].strip()) if match else (entry.strip(), None)
+    if match:
+        return (match[1].strip(), match[2].strip())
+    return (entry.strip(), None)
 
 
 def words_pattern(pattern: str) -> str:
-    """Give a pattern as ``permissions.toml`` has it: ``git:*`` of Claude Code is ``git *`` here."""
+    """Return a pattern as ``permissions.toml`` has it: ``git:*`` of Claude Code is ``git *``
+    here.
+    """
     return re.sub(r":\*$", " *", pattern.strip())
 
 
 def narrowed(names: Sequence[str], pattern: str) -> Iterator[Permission]:
-    """Give permissions that leave of some tools only the calls that fit a pattern; the first of them refuses all."""
+    """Yield permissions that leave of some tools only the calls that fit a pattern.
+
+    The first of them refuses all.
+    """
     for name in names:
         yield Permission("allow", name, words_pattern(pattern))
 
@@ -54,7 +65,8 @@ def read_own(value: object, tell: Tell) -> list[Permission]:
             found += _rule(str(entry), effect, tell)
     if "allow" in value:
         tell("An agent cannot allow itself anything; permissions.allow is ignored.")
-    if odd := [key for key in value if key not in _EFFECTS]:
+    odd = [key for key in value if key not in _EFFECTS]
+    if odd:
         tell(f"permissions has no {', '.join(map(repr, odd))}; deny and ask are what there is.")
     return found
 
@@ -77,7 +89,9 @@ def _rule(text: str, effect: Effect, tell: Tell) -> Iterator[Permission]:
 
 
 def read_opencode(value: object, tell: Tell) -> list[Permission]:
-    """Read ``permission`` of an opencode file: a word for all, or by tool a word or a mapping of patterns to words."""
+    """Read ``permission`` of an opencode file: a word for all, or by tool a word or a mapping of
+    patterns to words.
+    """
     if not isinstance(value, dict):
         value = {"*": value}
     found: list[Permission] = []
@@ -95,12 +109,18 @@ def read_opencode(value: object, tell: Tell) -> list[Permission]:
                 tell(f"{word!r} is neither allow, ask nor deny; {name} is refused.")
             for tool in tools:
                 whole = str(pattern).strip() in ("*", "**", "")
-                found.append(Permission(effect or "deny", tool, None if whole else words_pattern(str(pattern))))
+                found.append(
+                    Permission(
+                        effect or "deny", tool, None if whole else words_pattern(str(pattern))
+                    )
+                )
     for message in tell_doubts(doubts):
         tell(message)
     # What only allows takes nothing back and says nothing.
     narrow = {permission.tool for permission in found if permission.effect != "allow"}
-    return [each for each in found if each.effect != "allow" or each.tool in narrow or "*" in narrow]
+    return [
+        each for each in found if each.effect != "allow" or each.tool in narrow or "*" in narrow
+    ]
 
 
 def _effect(word: object) -> Effect | None:
@@ -108,13 +128,15 @@ def _effect(word: object) -> Effect | None:
     return next((effect for effect in _EFFECTS if effect == text), None)
 
 
-# --- judging ------------------------------------------------------------------------------------------------------------
+# --- judging --------------------------------------------------------------------------------------
 
 
 def judge_reach(
     agents: Sequence[str] | None, skills: Sequence[str] | None, tool: str, arguments: str
 ) -> Verdict | None:
-    """Hold a call to the agents and skills that an agent's file names; ``None`` where it says nothing of such a call.
+    """Hold a call to the agents and skills that an agent's file names.
+
+    ``None`` where it says nothing of such a call.
 
     Args:
         agents: Names or patterns of the agents it may start; ``None`` for all.
@@ -124,17 +146,25 @@ def judge_reach(
     """
     known = skills if tool == "use_skill" else agents if tool in _NAMING else None
     called = _called(tool, _arguments(arguments))
-    if known is None or any(fnmatchcase(name, each.casefold()) for name in called for each in known):
+    if known is None or any(
+        fnmatchcase(name, each.casefold()) for name in called for each in known
+    ):
         return None
     if tool == "use_skill":
-        return deny(f"The agent's own file names the skills it may use: {', '.join(known) or 'none'}.")
-    return deny(f"The agent's own file names the agents it may start: {', '.join(known) or 'none'}.")
+        return deny(
+            f"The agent's own file names the skills it may use: {', '.join(known) or 'none'}."
+        )
+    return deny(
+        f"The agent's own file names the agents it may start: {', '.join(known) or 'none'}."
+    )
 
 
 def _called(tool: str, given: dict[str, object]) -> tuple[str, ...]:
     """What a call of a tool that takes a name calls by it, in small letters."""
     name = given.get(_NAMING.get(tool, ""))
-    return (name.strip().casefold(),) if isinstance(name, str) and name.strip() else _COPY if tool == "task" else ()
+    if isinstance(name, str) and name.strip():
+        return (name.strip().casefold(),)
+    return _COPY if tool == "task" else ()
 
 
 def _arguments(text: str) -> dict[str, object]:
@@ -145,8 +175,10 @@ def _arguments(text: str) -> dict[str, object]:
     return given if isinstance(given, dict) else {}
 
 
-def judge(permissions: Sequence[Permission], tool: str, arguments: str, workspace: Workspace) -> Verdict | None:
-    """Say what an agent's own permissions make of a call; ``None`` where they say nothing.
+def judge(
+    permissions: Sequence[Permission], tool: str, arguments: str, workspace: Workspace
+) -> Verdict | None:
+    """Return what an agent's own permissions make of a call; ``None`` where they say nothing.
 
     Args:
         permissions: The agent's.
@@ -165,19 +197,30 @@ def judge(permissions: Sequence[Permission], tool: str, arguments: str, workspac
     if ruling is None or ruling.effect == "allow":
         return None
     reason = f"The agent's own file says: {ruling.text}."
-    return deny(reason) if ruling.effect == "deny" else ask(reason)
+    if ruling.effect == "deny":
+        return deny(reason)
+    return ask(reason)
 
 
 def _rank(permission: Permission) -> int:
     return _EFFECTS.index(permission.effect)
 
 
-def _units(tool: str, arguments: str, workspace: Workspace) -> Iterator[Callable[[Permission], bool]]:
-    """Give for each part of a call (each command of a command line, each path) what tells whether a permission fits it."""
+def _units(
+    tool: str, arguments: str, workspace: Workspace
+) -> Iterator[Callable[[Permission], bool]]:
+    """Yield for each part of a call (each command of a command line, each path) what tells whether
+    a permission fits it.
+    """
     given = _arguments(arguments)
     if tool in _NAMING:
         called = _called(tool, given)
-        yield lambda each: each.pattern is None or any(fnmatchcase(name, each.pattern.casefold()) for name in called)
+        yield (
+            lambda each: (
+                each.pattern is None
+                or any(fnmatchcase(name, each.pattern.casefold()) for name in called)
+            )
+        )
         return
     if tool == _SHELL:
         yield from _commands(str(given.get("command", "")), workspace)
@@ -185,9 +228,12 @@ def _units(tool: str, arguments: str, workspace: Workspace) -> Iterator[Callable
     path = given.get("path")
     paths: list[str] = [path] if isinstance(path, str) else []
     several = given.get("paths")
-    paths += [path for path in several if isinstance(path, str)] if isinstance(several, list) else []
+    paths += (
+        [path for path in several if isinstance(path, str)] if isinstance(several, list) else []
+    )
     if not paths:
-        # A pattern says nothing about such a call: who allows has allowed nothing, who denies has denied it.
+        # A pattern says nothing about such a call: who allows has allowed nothing, who denies has
+        # denied it.
         yield lambda each: each.pattern is None or each.effect != "allow"
     for each in paths:
         yield from _path(each, workspace)
@@ -208,14 +254,17 @@ def _commands(text: str, workspace: Workspace) -> Iterator[Callable[[Permission]
             strict = each.effect == "allow"
             if each.pattern is None:
                 return True
-            return (literal or not strict) and bool(fit_words(pattern_words(each.pattern), words, strict=strict))
+            return (literal or not strict) and bool(
+                fit_words(pattern_words(each.pattern), words, strict=strict)
+            )
 
         if not command.wrapper or not command.literal:
             yield fits
     for command in read.implied:
 
         def narrows(each: Permission, words: tuple[str, ...] = command.words) -> bool:
-            # What an alias or a script stands for is not what the file allows, and only a rule about it counts.
+            # What an alias or a script stands for is not what the file allows, and only a rule
+            # about it counts.
             if each.effect == "allow" or each.pattern in (None, "*", "**"):
                 return False
             return bool(fit_words(pattern_words(each.pattern or ""), words, strict=False))

@@ -1,4 +1,6 @@
-"""Agents' files in TOML, as Codex has them: taken apart into the same document as front matter and body."""
+"""Agents' files in TOML, as Codex has them: taken apart into the same document as front matter and
+body.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,29 @@ def read_toml(data: bytes) -> Document:
     problems: list[Problem] = []
     text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     if "\ufffd" in text and b"\xef\xbf\xbd" not in data:
-        problems.append(Problem(1, "The file is not UTF-8; what could not be read stands as U+FFFD."))
+        problems.append(
+            Problem(1, "The file is not UTF-8; what could not be read stands as U+FFFD.")
+        )
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         found = re.search(r"\(at line (\d+), column \d+\)", str(error))
         line = int(found[1]) if found else 1 + text.count("\n")
         why = re.sub(r" \(at .*\)$", "", str(error)) or type(error).__name__
-        return Document({}, "", 1, (*problems, Problem(line, f"This is not TOML ({why}); nothing is read.", True)))
+        return Document(
+            {},
+            "",
+            1,
+            (*problems, Problem(line, f"This is not TOML ({why}); nothing is read.", True)),
+        )
     lines = {
         match[1].strip("\"'"): 1 + text.count("\n", 0, match.start())
         for match in reversed(
-            [*re.finditer(r"^[ \t]*\[{0,2}([\w-]+|\"[^\"\n]+\")(?=[ \t]*[=.\]])", text, re.MULTILINE)]
+            [
+                *re.finditer(
+                    r"^[ \t]*\[{0,2}([\w-]+|\"[^\"\n]+\")(?=[ \t]*[=.\]])", text, re.MULTILINE
+                )
+            ]
         )
     }
     key = next((key for key in BODY if isinstance(table.get(key), str) and table[key].strip()), "")
@@ -50,4 +63,6 @@ def _plain(value: object) -> object:
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_plain(inner) for inner in value]
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)

@@ -17,11 +17,25 @@ _WEB = ("web_fetch", "web_search")
 
 KNOWN: dict[str, str] = {
     **dict.fromkeys(
-        ("read_file", *_SEARCH, "read_lints", "use_skill", "recall_result", "list_services", "read_service"), "read"
+        (
+            "read_file",
+            *_SEARCH,
+            "read_lints",
+            "use_skill",
+            "recall_result",
+            "list_services",
+            "read_service",
+        ),
+        "read",
     ),
-    **dict.fromkeys(("todo_write", "ask_question", "get_agent_result", "find_tools", "remember"), "read"),
+    **dict.fromkeys(
+        ("todo_write", "ask_question", "get_agent_result", "find_tools", "remember"), "read"
+    ),
     **dict.fromkeys((*_CHANGE, "forget"), "write"),
-    **dict.fromkeys(("run_terminal_cmd", "write_service", "stop_service", "task", "handover", "call_tool"), "execute"),
+    **dict.fromkeys(
+        ("run_terminal_cmd", "write_service", "stop_service", "task", "handover", "call_tool"),
+        "execute",
+    ),
     **dict.fromkeys(_WEB, "network"),
 }
 """The tools of the standard set, and what each may touch: for whoever has no session to ask."""
@@ -29,20 +43,35 @@ KNOWN: dict[str, str] = {
 RISKS = frozenset({"read", "write", "execute", "network"})
 """What a tool may touch; a filter may say this instead of a name."""
 
-# By name in small letters without `_` and `-`. One row a meaning; Claude Code, Gemini CLI, opencode, Copilot (new and old).
+# By name in small letters without `_` and `-`. One row a meaning; Claude Code, Gemini CLI,
+# opencode, Copilot (new and old).
 _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("read readfile readmanyfiles notebookread view readnotebookcelloutput getnotebooksummary", ("read_file",)),
+    (
+        "read readfile readmanyfiles notebookread view readnotebookcelloutput getnotebooksummary",
+        ("read_file",),
+    ),
     ("ls list listdir listdirectory", ("list_directory",)),
     ("write writefile createfile createdirectory newfile", ("write_file",)),
     ("multiedit", ("multi_edit",)),
     ("replace applypatch patch strreplace strreplaceeditor insertedit", _EDIT),
     ("editfiles editfile", _CHANGE),
-    ("grep grepsearch searchfilecontent ripgrep textsearch findtestfiles usages", ("search_files",)),
+    (
+        "grep grepsearch searchfilecontent ripgrep textsearch findtestfiles usages",
+        ("search_files",),
+    ),
     ("glob globsearch filesearch find", ("glob_search",)),
     ("search codebase searchresults listcodeusages semanticsearch codesearch", _SEARCH),
-    ("bash runshellcommand shell execute terminal runcommands runcommand runinterminal runtasks runtests runtask"
-     " createandruntask testfailure powershell", _SHELL),
-    ("bashoutput terminallastcommand getterminaloutput terminalselection", ("read_service", "list_services")),
+    (
+        (
+            "bash runshellcommand shell execute terminal runcommands runcommand runinterminal"
+            " runtasks runtests runtask createandruntask testfailure powershell"
+        ),
+        _SHELL,
+    ),
+    (
+        "bashoutput terminallastcommand getterminaloutput terminalselection",
+        ("read_service", "list_services"),
+    ),
     ("killshell killbash", ("stop_service",)),
     ("webfetch fetch openfetch openwebsite", ("web_fetch",)),
     ("websearch googlewebsearch", ("web_search",)),
@@ -54,29 +83,37 @@ _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("askuserquestion askuser question askquestions", ("ask_question",)),
     ("skill activateskill", ("use_skill",)),
     ("savememory", ("remember",)),
-)  # fmt: skip
+)
 _TABLE = {word: ours for words, ours in _ROWS for word in words.split()}
 _NO_COUNTERPART = frozenset(
-    "notebookedit exitplanmode enterplanmode enterworktree slashcommand lsp vscodeapi githubrepo extensions opensimplebrowser"
-    " new changes runnotebooks sendmessage taskcreate taskupdate taskget tasklist taskstop teamcreate teamdelete toolsearch"
-    " listmcpresources readmcpresource structuredoutput sleep monitor croncreate crondelete cronlist".split()
+    "notebookedit exitplanmode enterplanmode enterworktree slashcommand lsp vscodeapi githubrepo"
+    " extensions opensimplebrowser new changes runnotebooks sendmessage taskcreate taskupdate"
+    " taskget tasklist taskstop teamcreate teamdelete toolsearch listmcpresources readmcpresource"
+    " structuredoutput sleep monitor croncreate crondelete cronlist".split()
 )
 
 
 Doubt = Literal["", "unknown", "nothing", "no name", "no risk"]
 _DOUBTS: dict[str, tuple[str, str]] = {
-    "unknown": ("The tool {} is not known; it counts once a plugin provides it.",
-                "The tools {} are not known; they count once a plugin provides them."),
-    "nothing": ("hilum has nothing that does what the tool {} does.",
-                "hilum has nothing that does what the tools {} do."),
-    "no name": ("{} is no name of a tool; it is left out.", "{} are no names of tools; they are left out."),
+    "unknown": (
+        "The tool {} is not known; it counts once a plugin provides it.",
+        "The tools {} are not known; they count once a plugin provides them.",
+    ),
+    "nothing": (
+        "hilum has nothing that does what the tool {} does.",
+        "hilum has nothing that does what the tools {} do.",
+    ),
+    "no name": (
+        "{} is no name of a tool; it is left out.",
+        "{} are no names of tools; they are left out.",
+    ),
     "no risk": ("The tool {} is not known.", "The tools {} are not known."),
-}  # fmt: skip
+}
 MOST_NAMED = 12
 
 
 def tell_doubts(doubts: Iterable[tuple[Doubt, str]]) -> Iterator[str]:
-    """Say what is not certain of names of tools, all of a kind in one sentence.
+    """Return what is not certain of names of tools, all of a kind in one sentence.
 
     Args:
         doubts: Kind of doubt and name; without one there is nothing to say.
@@ -92,7 +129,7 @@ def tell_doubts(doubts: Iterable[tuple[Doubt, str]]) -> Iterator[str]:
 
 
 def ours(name: str, dialect: str, *, deny: bool = False) -> tuple[tuple[str, ...], Doubt]:
-    """Give the tools here that a name stands for, and what is doubtful about it.
+    """Return the tools here that a name stands for, and what is doubtful about it.
 
     Args:
         name: As the file has it, without what stands in parentheses.
@@ -103,7 +140,8 @@ def ours(name: str, dialect: str, *, deny: bool = False) -> tuple[tuple[str, ...
         return (name,), ""
     if name == "*":
         return ("*",), ""
-    if server := _server_tool(name, dialect):
+    server = _server_tool(name, dialect)
+    if server:
         return server, ""
     folded = re.sub(r"[_\W]+", "", name).casefold()
     if folded == "edit":  # one tool in Claude Code and opencode, all that changes files in Copilot
@@ -112,7 +150,8 @@ def ours(name: str, dialect: str, *, deny: bool = False) -> tuple[tuple[str, ...
         return ("write_file", "delete_file"), ""
     if folded in ("task", "agent") and deny:
         return ("task", "handover"), ""
-    if found := _TABLE.get(folded):
+    found = _TABLE.get(folded)
+    if found:
         return found, ""
     if name in KNOWN:
         return (name,), ""
@@ -120,9 +159,10 @@ def ours(name: str, dialect: str, *, deny: bool = False) -> tuple[tuple[str, ...
         return (), "" if deny else "nothing"
     if "/" in name:
         group, _, last = name.partition("/")
-        if inner := _TABLE.get(re.sub(r"[_\W]+", "", last).casefold()) or (
+        inner = _TABLE.get(re.sub(r"[_\W]+", "", last).casefold()) or (
             ours(group, "copilot")[0] if group in _GROUPS else ()
-        ):
+        )
+        if inner:
             return inner, ""
     if not re.fullmatch(r"[A-Za-z0-9_.:*?-]{1,128}", name):
         return (), "no name"
@@ -142,14 +182,18 @@ def _server_tool(name: str, dialect: str) -> tuple[str, ...]:
         return (server_tools(f"mcp__{name[5:]}"),)
     if name.startswith("mcp_"):
         parts = name.removeprefix("mcp_").split("_")
-        return tuple(f"{'_'.join(parts[:n])}__{'_'.join(parts[n:])}" for n in range(1, len(parts))) or (
-            f"{parts[0]}__*",
-        )
+        return tuple(
+            f"{'_'.join(parts[:n])}__{'_'.join(parts[n:])}" for n in range(1, len(parts))
+        ) or (f"{parts[0]}__*",)
     if "__" in name.strip("_"):
         return (name,)
     if "/" in name and dialect != "gemini":
         server, _, tool = name.rpartition("/")
-        if server.casefold() not in _GROUPS and re.fullmatch(r"[\w.@/-]+", server) and re.fullmatch(r"[\w.*-]+", tool):
+        if (
+            server.casefold() not in _GROUPS
+            and re.fullmatch(r"[\w.@/-]+", server)
+            and re.fullmatch(r"[\w.*-]+", tool)
+        ):
             return (f"{re.sub(r'[^A-Za-z0-9_-]', '_', server)}__{tool}",)
     if dialect == "opencode" and name.endswith("_*"):
         return (f"{name.removesuffix('_*')}__*",)

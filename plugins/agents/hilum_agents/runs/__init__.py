@@ -22,6 +22,6 @@ gates = ("on_tool_call",)
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Runs]:
-    """Give the half that runs agents."""
+    """Yield the half that runs agents."""
     async with live(session) as agents:
         yield agents

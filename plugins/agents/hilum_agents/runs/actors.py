@@ -1,4 +1,6 @@
-"""The agents in a session that entries run as: made when one begins, with what was said before, and kept when it ends."""
+"""The agents in a session that entries run as: made when one begins, with what was said before, and
+kept when it ends.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class Actors:
         session: The session.
 
     Attributes:
-        joined: Names of agents that the user may prompt himself; what they are prompted with counts as started here.
+        joined: Names of agents that the user may prompt himself; what they are prompted with counts
+            as started here.
         definitions: By start, what an agent is held to from when it begins.
     """
 
@@ -44,7 +47,7 @@ class Actors:
         self._locks: dict[str, tuple[IO[bytes], float]] = {}
         self._entered: set[str] = set()
 
-    # --- prompts ------------------------------------------------------------------------------------------------------
+    # --- prompts ----------------------------------------------------------------------------------
 
     @contextmanager
     def literal(self, text: str) -> Iterator[None]:
@@ -65,7 +68,7 @@ class Actors:
             await self._spoken.wait()
 
     def is_literal(self, text: str) -> bool:
-        """Whether a prompt on its way is one of ours."""
+        """Return whether a prompt on its way is one of ours."""
         return text in self._literal
 
     @property
@@ -78,7 +81,7 @@ class Actors:
         """Whether the session is being closed: what is queued now begins when it is resumed."""
         return self._session.work.cancel_scope.cancel_called
 
-    # --- coming and going ---------------------------------------------------------------------------------------------
+    # --- coming and going -------------------------------------------------------------------------
 
     def enter(self, profile: Profile, owner: str, *, keeps: bool) -> Agent:
         """See that an agent is there, as it is defined now and with what was said before.
@@ -88,7 +91,8 @@ class Actors:
             owner: Name of the agent that started it, empty for the user.
             keeps: Whether its conversation is one that outlives sessions.
         """
-        agents, root = self._session.agents, self._session.workspace.root
+        agents = self._session.agents
+        root = self._session.workspace.root
         agent = agents.get(profile.name)
         if agent is not None and self.works(profile.name):
             return agent  # it goes on as what it began
@@ -98,7 +102,8 @@ class Actors:
             self._entered.add(profile.name)
             known = kept.load(root, profile.name)
             if known is not None and (agent is None or known.session != self._session.id):
-                messages, fresh = tuple(known.messages), True
+                messages = tuple(known.messages)
+                fresh = True
         if agent is None or fresh:
             agents.pop(profile.name, None)
             agent = self._session.add_agent(profile, owner, messages)
@@ -106,18 +111,23 @@ class Actors:
 
     def bind(self, entry: Entry) -> None:
         """Hold an agent that begins to its definition, as it was when it was started."""
-        if (definition := self.definitions.pop(entry.id, None)) is not None:
+        definition = self.definitions.pop(entry.id, None)
+        if definition is not None:
             self.hold(entry.actor, definition)
 
     def hold(self, actor: str, definition: Definition) -> None:
         """Hold an agent of the session to a definition."""
         from hilum_agents.half import Agents
 
-        if (agents := self._session.half(Agents)) is not None:
+        agents = self._session.half(Agents)
+        if agents is not None:
             agents.bind(actor, definition)
 
     def claim(self, name: str) -> bool:
-        """Have a named agent for this session alone, until it is let go; says whether no other session has it."""
+        """Have a named agent for this session alone, until it is let go.
+
+        Says whether no other session has it.
+        """
         if name not in self._locks:
             file = kept.lock(self._session.workspace.root, name)
             if file is None:
@@ -147,21 +157,33 @@ class Actors:
         return bool(self._locks)
 
     def works(self, name: str) -> bool:
-        """Whether an agent is at work, whoever started it."""
+        """Return whether an agent is at work, whoever started it."""
         agent = self._session.agents.get(name)
         return agent is not None and bool(agent.conversation.pending) and agent.scope is not None
 
     def keep(self, entry: Entry) -> str:
-        """Write down the conversation of one that keeps it; gives what went wrong, empty for nothing."""
-        agent, name = self._session.agents.get(entry.actor), entry.actor
+        """Write down the conversation of one that keeps it.
+
+        Gives what went wrong, empty for nothing.
+        """
+        agent = self._session.agents.get(entry.actor)
+        name = entry.actor
         if not entry.keeps or agent is None or not entry.run:
             self.let_go(name)
             return ""
-        root, said = str(self._session.workspace.root), list(agent.conversation.messages)
+        root = str(self._session.workspace.root)
+        said = list(agent.conversation.messages)
         if not self.claim(name) or (name not in self._entered and self._is_ahead(name, said)):
-            return f"{entry.agent} has gone on in another session since; what it did here stands only in this one."
+            return (
+                f"{entry.agent} has gone on in another session since; what it did here stands only"
+                " in this one."
+            )
         try:
-            kept.save(kept.Kept(agent=entry.actor, workspace=root, session=self._session.id, messages=said))
+            kept.save(
+                kept.Kept(
+                    agent=entry.actor, workspace=root, session=self._session.id, messages=said
+                )
+            )
         except OSError as error:
             return f"The conversation of {entry.agent} could not be kept: {error}."
         finally:
@@ -169,14 +191,19 @@ class Actors:
         return ""
 
     def _is_ahead(self, name: str, said: list[Message]) -> bool:
-        """Whether another session has an agent say more, while it was cut off here."""
+        """Return whether another session has an agent say more, while it was cut off here."""
         known = kept.load(self._session.workspace.root, name)
-        return known is not None and known.session != self._session.id and said[: len(known.messages)] != known.messages
+        return (
+            known is not None
+            and known.session != self._session.id
+            and said[: len(known.messages)] != known.messages
+        )
 
     def leave(self, entry: Entry) -> None:
         """Let go of one that nobody will ask again, so that many do not fill the memory.
 
-        One that failed can be retried, and what the user lets run unasked until the session ends goes on holding.
+        One that failed can be retried, and what the user lets run unasked until the session ends
+        goes on holding.
         """
         agent = self._session.agents.get(entry.actor)
         if agent is None or entry.keeps or entry.status != "completed":
@@ -201,10 +228,10 @@ class Actors:
             there = True
         return there
 
-    # --- a stop from another process ----------------------------------------------------------------------------------
+    # --- a stop from another process --------------------------------------------------------------
 
     def stop_wanted(self, entry: Entry) -> bool:
-        """Whether another process has asked for its stop; the request is taken away."""
+        """Return whether another process has asked for its stop; the request is taken away."""
         path = stop_file(entry.id)
         if not path.exists():
             return False
@@ -213,5 +240,5 @@ class Actors:
 
 
 def stop_file(identity: str) -> Path:
-    """Give the file whose existence asks for the stop of an agent in another process."""
+    """Return the file whose existence asks for the stop of an agent in another process."""
     return data_folder() / "agents" / "stop" / identity

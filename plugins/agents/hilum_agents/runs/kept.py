@@ -1,8 +1,10 @@
-"""Conversations of named agents on disk, one file for each workspace and name. They outlive sessions.
+"""Conversations of named agents on disk, one file for each workspace and name.
 
-An agent works in one session at a time: the one that holds its lock. The lock belongs to the open file (``flock``), so that
-the end of a process gives it back, and two sessions of one process exclude each other, too. A file that cannot be read is set
-aside, and the agent begins anew.
+They outlive sessions.
+
+An agent works in one session at a time: the one that holds its lock. The lock belongs to the open
+file (``flock``), so that the end of a process gives it back, and two sessions of one process
+exclude each other, too. A file that cannot be read is set aside, and the agent begins anew.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def path_of(workspace: str | os.PathLike[str], agent: str) -> Path:
-    """Give the file of an agent's conversation in a workspace."""
+    """Return the file of an agent's conversation in a workspace."""
     folder = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
     name = hashlib.sha256(agent.encode(errors="surrogatepass")).hexdigest()[:24]
     return data_folder() / "agents" / "conversations" / folder / f"{name}.json"
@@ -111,7 +113,8 @@ def fork(workspace: str | os.PathLike[str], agent: str, new: str) -> None:
     """Give another agent a copy of an agent's conversation; from there each goes its own way.
 
     Raises:
-        UsageError: There is nothing to copy, the other has a conversation already, or it is at work.
+        UsageError: There is nothing to copy, the other has a conversation already, or it is at
+            work.
         OSError: It could not be written.
     """
     known = load(workspace, agent)
@@ -120,7 +123,11 @@ def fork(workspace: str | os.PathLike[str], agent: str, new: str) -> None:
     with _alone(workspace, new):
         taken = load(workspace, new)
         if (taken is not None and taken.messages) or new == "main":
-            raise UsageError(f"The agent {new} has a conversation already.", code="E_BUSY", hint="Clear it first.")
+            raise UsageError(
+                f"The agent {new} has a conversation already.",
+                code="E_BUSY",
+                hint="Clear it first.",
+            )
         save(msgspec.structs.replace(known, agent=new, session=""))
 
 
@@ -128,6 +135,10 @@ def fork(workspace: str | os.PathLike[str], agent: str, new: str) -> None:
 def _alone(workspace: str | os.PathLike[str], agent: str) -> Iterator[None]:
     held = lock(workspace, agent)
     if held is None:
-        raise UsageError(f"The agent {agent} is at work in another session.", code="E_BUSY", hint="Stop it first.")
+        raise UsageError(
+            f"The agent {agent} is at work in another session.",
+            code="E_BUSY",
+            hint="Stop it first.",
+        )
     with held:
         yield

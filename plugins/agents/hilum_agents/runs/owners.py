@@ -1,4 +1,6 @@
-"""What an agent and the one that started it owe each other: a budget, the account of what was used, word of the end."""
+"""What an agent and the one that started it owe each other: a budget, the account of what was used,
+word of the end.
+"""
 
 from __future__ import annotations
 
@@ -32,31 +34,48 @@ class Owners:
         go_on: Starts an agent again that was started here: its last start, and what it is told.
 
     Attributes:
-        awake: Whether anything goes on here yet. A session that was only opened, to look at it, wakes nobody.
+        awake: Whether anything goes on here yet. A session that was only opened, to look at it,
+            wakes nobody.
     """
 
     def __init__(
-        self, session: Session, ledger: Ledger, actors: Actors, nursery: trio.Nursery, cost_limit: float | None,
+        self,
+        session: Session,
+        ledger: Ledger,
+        actors: Actors,
+        nursery: trio.Nursery,
+        cost_limit: float | None,
         go_on: Callable[[Entry, str], None],
-    ) -> None:  # fmt: skip
-        self._session, self._ledger, self._actors, self._nursery = session, ledger, actors, nursery
-        self._cost_limit, self._go_on = cost_limit, go_on
+    ) -> None:
+        self._session = session
+        self._ledger = ledger
+        self._actors = actors
+        self._nursery = nursery
+        self._cost_limit = cost_limit
+        self._go_on = go_on
         self._base: dict[str, Profile] = {}
         self._left: dict[str, Budget] = {}
         self.awake = False
         self.silent = False
 
-    # --- budgets ------------------------------------------------------------------------------------------------------
+    # --- budgets ----------------------------------------------------------------------------------
 
     def free(self, agent: Agent) -> Budget:
-        """Give the tokens and US dollars an agent may still spend in its run: what it has used, and what it has granted to
-        tasks that are not over, is taken off. ``None`` for any number.
+        """Return the tokens and US dollars an agent may still spend in its run: what it has used,
+        and what it has granted to tasks that are not over, is taken off. ``None`` for any number.
         """
         base = self._base.get(agent.name, agent.profile)
-        tokens = agent.session.options.token_limit if base.token_limit is None else base.token_limit
+        if base.token_limit is None:
+            tokens = agent.session.options.token_limit
+        else:
+            tokens = base.token_limit
         dollars = self._cost_limit if base.cost_limit is None else base.cost_limit
         used = agent.conversation.run.usage if agent.conversation.run else Usage()
-        granted = [entry.profile for entry in self._ledger.owned(agent.name) if entry.lane and not entry.over]
+        granted = [
+            entry.profile
+            for entry in self._ledger.owned(agent.name)
+            if entry.lane and not entry.over
+        ]
         if tokens is not None:
             tokens -= used.total + sum(profile.token_limit or 0 for profile in granted)
         if dollars is not None:
@@ -66,7 +85,10 @@ class Owners:
     def hold(self, agent: Agent) -> None:
         """Have an agent's run end where it would spend what it has granted to its tasks."""
         self._base.setdefault(agent.name, agent.profile)
-        (tokens, dollars), used = self.free(agent), agent.conversation.run.usage if agent.conversation.run else Usage()
+        (tokens, dollars), used = (
+            self.free(agent),
+            agent.conversation.run.usage if agent.conversation.run else Usage(),
+        )
         limits = {
             "token_limit": None if tokens is None else max(tokens + used.total, 1),
             "cost_limit": None if dollars is None else max(dollars + (used.cost or 0.0), 0.0),
@@ -74,17 +96,24 @@ class Owners:
         agent.profile = msgspec.structs.replace(agent.profile, **limits)
 
     def release(self, name: str, used: Usage) -> None:
-        """A run is over: the next one has its limits anew, unless it goes on for a task that still runs."""
-        agent, base = self._session.agents.get(name), self._base.pop(name, None)
+        """A run is over: the next one has its limits anew, unless it goes on for a task that still
+        runs.
+        """
+        agent = self._session.agents.get(name)
+        base = self._base.pop(name, None)
         if agent is None or base is None:
             return
-        now, agent.profile = agent.profile, base
+        now = agent.profile
+        agent.profile = base
         tokens = None if now.token_limit is None else max(now.token_limit - used.total, 1)
-        dollars = None if now.cost_limit is None else max(now.cost_limit - (used.cost or 0.0), 0.0)
+        if now.cost_limit is None:
+            dollars = None
+        else:
+            dollars = max(now.cost_limit - (used.cost or 0.0), 0.0)
         self._left[name] = tokens, dollars
 
     def rest(self, name: str, profile: Profile) -> Profile:
-        """Give a profile with what an agent's last run has left of its budget."""
+        """Return a profile with what an agent's last run has left of its budget."""
         tokens, dollars = self._left.get(name, (profile.token_limit, profile.cost_limit))
         return msgspec.structs.replace(profile, token_limit=tokens, cost_limit=dollars)
 
@@ -96,14 +125,18 @@ class Owners:
             model = owner.conversation.sealed.model or owner.model
             owner.emit(ev.ModelUsed(model=model, purpose=f"agent {entry.id}", usage=usage))
 
-    # --- ends ---------------------------------------------------------------------------------------------------------
+    # --- ends -------------------------------------------------------------------------------------
 
     def wake(self, name: str) -> None:
         """Tell an agent that has nothing to do of what it has started and has ended."""
-        owner = self._session.agents.get(name) if name and self.awake and not self._actors.closing else None
+        if name and self.awake and not self._actors.closing:
+            owner = self._session.agents.get(name)
+        else:
+            owner = None
         if self.silent or owner is None or owner.conversation.pending or not self._news(name):
             return
-        if (last := self._ledger.latest(name)) is None:
+        last = self._ledger.latest(name)
+        if last is None:
             self._nursery.start_soon(self._prompt, name)
         else:
             self._go_on(last, self.tell_news(name))
@@ -115,10 +148,17 @@ class Owners:
             self.wake(name)
 
     def _news(self, name: str) -> list[Entry]:
-        return [entry for entry in self._ledger.owned(name) if entry.over and entry.wakes and not entry.told]
+        return [
+            entry
+            for entry in self._ledger.owned(name)
+            if entry.over and entry.wakes and not entry.told
+        ]
 
     def tell_news(self, name: str) -> str:
-        """Give the words that tell an agent of what it has started and has ended; they count as told."""
+        """Return the words that tell an agent of what it has started and has ended.
+
+        They count as told.
+        """
         lines = []
         for entry in self._news(name):
             entry.told = True  # what the log says once they are written

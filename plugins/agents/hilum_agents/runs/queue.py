@@ -1,4 +1,7 @@
-"""Who is next: what the user waits for first, then one owner after another, each in its own order; nobody waits for ever."""
+"""Who is next: what the user waits for first, then one owner after another, each in its own order.
+
+Nobody waits for ever.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +50,9 @@ class Queue:
         return chosen
 
     def order(self) -> list[Entry]:
-        """Give those that wait in the order in which they will begin, as far as known now."""
-        turns, ranked = Counter(self._served), []
+        """Return those that wait in the order in which they will begin, as far as known now."""
+        turns = Counter(self._served)
+        ranked = []
         for number, entry in enumerate(self._waiting.values()):
             urgent = entry.urgent or self._passed[entry.id] >= PATIENCE
             ranked.append(((not urgent, turns[entry.owner], number), entry))
@@ -57,5 +61,5 @@ class Queue:
 
 
 def places(queues: Iterable[Queue]) -> dict[str, int]:
-    """Give the place of each entry that waits, from 1 in each queue."""
+    """Return the place of each entry that waits, from 1 in each queue."""
     return {entry.id: place for queue in queues for place, entry in enumerate(queue.order(), 1)}

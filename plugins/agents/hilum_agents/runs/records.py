@@ -1,4 +1,7 @@
-"""What the log tells of agents that were started: a fold over events. Nothing else keeps their state."""
+"""What the log tells of agents that were started: a fold over events.
+
+Nothing else keeps their state.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,16 @@ from hilum import Profile, UsageError
 from hilum import events as ev
 from hilum.messages import writable
 
-QUEUED, STATUS, LOG, OUTPUT = "agents.queued", "agents.status", "agents.log", "agents.output"
-TOOL_CALL, RESULT = "agents.tool_call", "agents.result"
+QUEUED = "agents.queued"
+STATUS = "agents.status"
+LOG = "agents.log"
+OUTPUT = "agents.output"
+TOOL_CALL = "agents.tool_call"
+RESULT = "agents.result"
 
-GO_ON = "Go on with what you were asked to do, from where you were cut off. What is done above is done."
+GO_ON = (
+    "Go on with what you were asked to do, from where you were cut off. What is done above is done."
+)
 """What a retry begins with."""
 
 
@@ -25,11 +34,13 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
         id: Its id, unique.
         agent: Name of the definition.
         title: What it is about, in a few words; empty where its name says enough.
-        actor: Name of the agent in the session; one that keeps its conversation has the definition's.
+        actor: Name of the agent in the session; one that keeps its conversation has the
+            definition's.
         prompt: What it is to do; dropped when it is over.
         owner: Name of the agent that started it, empty for the user.
         owner_run: The run of the owner that did.
-        lane: Those of one lane wait for one another: empty for all agents of a session, else the owner of a task.
+        lane: Those of one lane wait for one another: empty for all agents of a session, else the
+            owner of a task.
         urgent: Whether the user waits for it.
         keeps: Whether its conversation outlives the session.
         wakes: Whether its end is told to its owner.
@@ -80,15 +91,27 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
         return self.seq > 0
 
     def queued(self) -> dict[str, Any]:
-        """Give the data of the event that queues it."""
+        """Return the data of the event that queues it."""
         whole = msgspec.structs.asdict(self)
         data = {name: whole[name] for name in _QUEUED if whole[name] not in ("", None)}
         return {"agent_id": self.id, **data, "profile": msgspec.to_builtins(self.profile)}
 
 
 _QUEUED = (
-    "agent", "title", "actor", "prompt", "owner", "owner_run", "lane", "urgent", "keeps", "wakes", "key", "depth", "of",
-)  # fmt: skip
+    "agent",
+    "title",
+    "actor",
+    "prompt",
+    "owner",
+    "owner_run",
+    "lane",
+    "urgent",
+    "keeps",
+    "wakes",
+    "key",
+    "depth",
+    "of",
+)
 
 
 class Ledger:
@@ -122,7 +145,8 @@ class Ledger:
             case ev.RoundEnded(agent=owner, notes=notes):
                 self._told(owner, *notes)
             case ev.ModelUsed(purpose=purpose) if purpose.startswith("agent "):
-                if (entry := self.entries.get(purpose.removeprefix("agent "))) is not None:
+                entry = self.entries.get(purpose.removeprefix("agent "))
+                if entry is not None:
                     entry.charged = True
 
     def _own(self, event: ev.PluginEvent) -> None:
@@ -130,7 +154,9 @@ class Ledger:
         if event.name == QUEUED:
             named = {name: data[name] for name in _QUEUED if name in data}
             profile = msgspec.convert(data["profile"], Profile)
-            entry = Entry(id=data["agent_id"], profile=profile, queued_seq=event.seq, at=event.at, **named)
+            entry = Entry(
+                id=data["agent_id"], profile=profile, queued_seq=event.seq, at=event.at, **named
+            )
             self.entries[entry.id] = entry
             self._unbegun.setdefault(entry.actor, []).append(entry)
             self._owned.setdefault(entry.owner, []).append(entry)
@@ -142,16 +168,16 @@ class Ledger:
         known = self.entries.get(data["agent_id"])
         if known is None or known.over:
             return
-        known.status, known.progress, known.step = (
-            data["status"],
-            max(known.progress, data["progress"]),
-            data["current_step"],
-        )
+        known.status = data["status"]
+        known.progress = max(known.progress, data["progress"])
+        known.step = data["current_step"]
         if event.name == RESULT:
             self._close(known, event.seq)
 
     def _close(self, entry: Entry, seq: int) -> None:
-        entry.seq, entry.prompt, entry.profile = seq, "", Profile()  # the log has them, should they be needed again
+        entry.seq = seq
+        entry.prompt = ""
+        entry.profile = Profile()  # the log has them, should they be needed again
         self.by_run.pop(entry.run, None)
         waiting = self._unbegun.get(entry.actor, [])
         if entry in waiting:
@@ -168,7 +194,9 @@ class Ledger:
             owned.remove(entry)
 
     def _prompted(self, actor: str, run: str, text: str) -> None:
-        """Note the run of the entry whose prompt this is: an agent works on one at a time, in order."""
+        """Note the run of the entry whose prompt this is: an agent works on one at a time, in
+        order.
+        """
         for entry in self._unbegun.get(actor, []):
             if writable(entry.prompt) == text:
                 self.begun(entry, run)
@@ -190,19 +218,23 @@ class Ledger:
                 self._forget_owned(entry)
 
     def by_key(self, key: str) -> Entry | None:
-        """Give what a call has started."""
+        """Return what a call has started."""
         return self._keys.get(key)
 
     def latest(self, actor: str) -> Entry | None:
-        """Give the last start of an agent of the session, ``None`` where it was not started here."""
+        """Return the last start of an agent of the session, ``None`` where it was not started
+        here.
+        """
         return self._latest.get(actor)
 
     def followed(self, entry: Entry) -> Entry | None:
-        """Give the start that goes on with an entry."""
+        """Return the start that goes on with an entry."""
         return next((one for one in reversed(self.entries.values()) if one.of == entry.id), None)
 
     def under(self, run: str) -> list[Entry]:
-        """Give the tasks that are open and were started by a run, or by one that it has started, and so on."""
+        """Return the tasks that are open and were started by a run, or by one that it has started,
+        and so on.
+        """
         return [entry for entry in self.open() if entry.lane and run in self._runs_above(entry)]
 
     def _runs_above(self, entry: Entry) -> Iterator[str]:
@@ -212,37 +244,51 @@ class Ledger:
             run = self._above.get(run, "")
 
     def owned(self, owner: str) -> list[Entry]:
-        """Give what an agent has started: what is not over, and what it was not told of."""
+        """Return what an agent has started: what is not over, and what it was not told of."""
         return list(self._owned.get(owner, []))
 
     def open(self) -> Iterator[Entry]:
-        """Give what has no result yet, oldest first."""
+        """Yield what has no result yet, oldest first."""
         for waiting in [self.by_run.values(), *self._unbegun.values()]:
             yield from [entry for entry in waiting if not entry.over]
 
     def find(self, name: str) -> Entry:
-        """Give an entry by its id, or the beginning of one.
+        """Return an entry by its id, or the beginning of one.
 
         Raises:
             UsageError: There is none, or there are several.
         """
         if name in self.entries:
             return self.entries[name]
-        found = [entry for identity, entry in self.entries.items() if name and identity.startswith(name)]
+        found = [
+            entry for identity, entry in self.entries.items() if name and identity.startswith(name)
+        ]
         if len(found) != 1:
-            what = "More than one agent that ran begins with" if found else "No agent that ran has the id"
+            if found:
+                what = "More than one agent that ran begins with"
+            else:
+                what = "No agent that ran has the id"
             raise UsageError(f"{what} {name!r}.", hint="hilum agents results lists them.")
         return found[0]
 
 
 def mark(entry: Entry) -> str:
-    """Give the words by which an owner is told of an entry's end; they are how the log knows that it was."""
+    """Return the words by which an owner is told of an entry's end.
+
+    They are how the log knows that it was.
+    """
     return f"[agent {entry.id}]"
 
 
 def status_of(entry: Entry) -> dict[str, Any]:
-    """Say where an entry stands, as plain data."""
+    """Return where an entry stands, as plain data."""
     return {
-        "agent_id": entry.id, "agent": entry.agent, "title": entry.title, "status": entry.status,
-        "progress": entry.progress, "current_step": entry.step, "owner": entry.owner, "started": entry.at,
-    }  # fmt: skip
+        "agent_id": entry.id,
+        "agent": entry.agent,
+        "title": entry.title,
+        "status": entry.status,
+        "progress": entry.progress,
+        "current_step": entry.step,
+        "owner": entry.owner,
+        "started": entry.at,
+    }

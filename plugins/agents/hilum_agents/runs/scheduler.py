@@ -1,7 +1,7 @@
 """The scheduler: who begins when, what is told of each, and how each ends, exactly once.
 
-All state is a fold over the log (``Ledger``). What is kept beside it, who waits and who runs in this process, is made from it
-when the session is opened.
+All state is a fold over the log (``Ledger``). What is kept beside it, who waits and who runs in
+this process, is made from it when the session is opened.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from hilum_agents.runs.settings import SchedulerSettings
 
-SECOND, SOON = 1.0, 0.2
+SECOND = 1.0
+SOON = 0.2
 SHOWN_PLACES = 5
 TRIM_AT = 0.8
 ANSWER = 2_048
@@ -49,10 +50,17 @@ class Scheduler:
         owners: Those that started them.
     """
 
-    def __init__(self, session: Session, settings: SchedulerSettings, nursery: trio.Nursery) -> None:
-        self._session, self._settings, self._nursery = session, settings, nursery
-        self.ledger, self.actors = Ledger(), Actors(session)
-        self.owners = Owners(session, self.ledger, self.actors, nursery, settings.cost_limit, self._go_on)
+    def __init__(
+        self, session: Session, settings: SchedulerSettings, nursery: trio.Nursery
+    ) -> None:
+        self._session = session
+        self._settings = settings
+        self._nursery = nursery
+        self.ledger = Ledger()
+        self.actors = Actors(session)
+        self.owners = Owners(
+            session, self.ledger, self.actors, nursery, settings.cost_limit, self._go_on
+        )
         self.watches: dict[str, Watch] = {}
         self._queues: dict[str, Queue] = {}
         self._running: Counter[str] = Counter()
@@ -75,7 +83,8 @@ class Scheduler:
         while page := self._session.journal.since(self.ledger.last):
             for event in page:
                 self.ledger.apply(event)
-                if (entry := self.ledger.by_run.get(event.run)) is not None:
+                entry = self.ledger.by_run.get(event.run)
+                if entry is not None:
                     self._watch(entry).apply(event)
                     if isinstance(event, ev.RunEnded):
                         self._lost[entry.id] = event
@@ -83,7 +92,7 @@ class Scheduler:
                     self.watches.pop(event.data["agent_id"], None)
                     self._lost.pop(event.data["agent_id"], None)
 
-    # --- telling ------------------------------------------------------------------------------------------------------
+    # --- telling ----------------------------------------------------------------------------------
 
     def note(self, name: str, **data: Any) -> None:
         """Write an event of ours and fold it."""
@@ -93,12 +102,23 @@ class Scheduler:
 
     def log(self, entry: Entry, level: str, message: str) -> None:
         """Write a line of its log."""
-        self.note(records.LOG, agent_id=entry.id, level=level, message=message, timestamp=time.time())
+        self.note(
+            records.LOG, agent_id=entry.id, level=level, message=message, timestamp=time.time()
+        )
 
-    def status(self, entry: Entry, status: str, step: str, progress: float | None = None, **more: Any) -> None:
+    def status(
+        self, entry: Entry, status: str, step: str, progress: float | None = None, **more: Any
+    ) -> None:
         """Tell where it stands."""
         share = max(entry.progress, progress or 0.0)
-        self.note(records.STATUS, agent_id=entry.id, status=status, progress=share, current_step=step, **more)
+        self.note(
+            records.STATUS,
+            agent_id=entry.id,
+            status=status,
+            progress=share,
+            current_step=step,
+            **more,
+        )
 
     def _tell(self, entry: Entry, *, always: bool = False) -> None:
         watch = self._watch(entry)
@@ -115,7 +135,7 @@ class Scheduler:
             self.watches[entry.id] = Watch(entry.profile.turns or self._session.options.turns)
         return self.watches[entry.id]
 
-    # --- beginning ----------------------------------------------------------------------------------------------------
+    # --- beginning --------------------------------------------------------------------------------
 
     def add(self, entry: Entry) -> None:
         """Take in a new one. It begins at once if there is room."""
@@ -134,13 +154,22 @@ class Scheduler:
         self._work.set()
 
     def places(self) -> dict[str, int]:
-        """Give the places of those that wait."""
+        """Return the places of those that wait."""
         return places(self._queues.values())
 
     def can_begin(self, name: str) -> bool:
-        """Whether there is room for a named agent now, and no other session has it; it is this session's then."""
-        ours = (self._session.agents[each] for each in self.actors.joined if each in self._session.agents)
-        unseen = sum(each.name not in self._busy and bool(each.conversation.pending) for each in ours)
+        """Return whether there is room for a named agent now, and no other session has it.
+
+        It is this session's then.
+        """
+        ours = (
+            self._session.agents[each]
+            for each in self.actors.joined
+            if each in self._session.agents
+        )
+        unseen = sum(
+            each.name not in self._busy and bool(each.conversation.pending) for each in ours
+        )
         room = self._running[""] + unseen < self._settings.at_once
         agent = self._session.agents.get(name)
         idle = name not in self._busy and (agent is None or not agent.conversation.pending)
@@ -150,11 +179,24 @@ class Scheduler:
     def _go_on(self, last: Entry, text: str) -> None:
         """Have an agent that was started here go on after its end, with what it is told."""
         profile = self.owners.rest(last.actor, self._session.agents[last.actor].profile)
-        self.add(Entry(
-            id=os.urandom(6).hex(), agent=last.agent, title=last.title, actor=last.actor, prompt=text, of=last.id,
-            owner=last.owner, owner_run=last.owner_run, lane=last.lane, urgent=last.urgent, keeps=last.keeps,
-            wakes=bool(last.lane), depth=last.depth, profile=profile,
-        ))  # fmt: skip
+        self.add(
+            Entry(
+                id=os.urandom(6).hex(),
+                agent=last.agent,
+                title=last.title,
+                actor=last.actor,
+                prompt=text,
+                of=last.id,
+                owner=last.owner,
+                owner_run=last.owner_run,
+                lane=last.lane,
+                urgent=last.urgent,
+                keeps=last.keeps,
+                wakes=bool(last.lane),
+                depth=last.depth,
+                profile=profile,
+            )
+        )
 
     def _pump(self) -> None:
         """Begin who can begin."""
@@ -208,17 +250,28 @@ class Scheduler:
         except StoreError:
             return  # nothing can be written any more
         except HilumError as error:
-            self.finish(entry, ev.RunEnded(state="failed", code=error.code, error=error.message, hint=error.hint))
+            self.finish(
+                entry,
+                ev.RunEnded(state="failed", code=error.code, error=error.message, hint=error.hint),
+            )
         except FAULTS as error:
             if self.actors.closing:
                 return
             self._session.report(Fault("scheduler", "start", error))
-            self.finish(entry, ev.RunEnded(state="failed", code="E_FAILED", error=f"It could not begin: {error!r}."))
+            self.finish(
+                entry,
+                ev.RunEnded(
+                    state="failed", code="E_FAILED", error=f"It could not begin: {error!r}."
+                ),
+            )
 
-    # --- following ----------------------------------------------------------------------------------------------------
+    # --- following --------------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Read the session's events until it closes; a fault in what is done with one of them ends nothing."""
+        """Read the session's events until it closes.
+
+        A fault in what is done with one of them ends nothing.
+        """
         async for item in self._session.events(self._seen, deltas=True):
             try:
                 self._take(item)
@@ -264,12 +317,19 @@ class Scheduler:
             self.owners.wake(item.agent)
 
     def _adopt(self, event: ev.PromptQueued) -> None:
-        """Take in what the user has prompted an agent with himself: it has begun already, and is watched like the others."""
+        """Take in what the user has prompted an agent with himself: it has begun already, and is
+        watched like the others.
+        """
         if event.agent not in self.actors.joined or event.run in self.ledger.by_run:
             return
         profile = self._session.agents[event.agent].profile
         entry = Entry(
-            id=event.run, agent=event.agent, actor=event.agent, prompt=event.text, keeps=True, profile=profile
+            id=event.run,
+            agent=event.agent,
+            actor=event.agent,
+            prompt=event.text,
+            keeps=True,
+            profile=profile,
         )
         self.note(records.QUEUED, **entry.queued())
         known = self.ledger.entries[entry.id]
@@ -284,7 +344,9 @@ class Scheduler:
                 self._flush(entry)
                 self._check_window(entry, watch)
             case ev.CallStarted(call=call):
-                self.note(records.TOOL_CALL, agent_id=entry.id, tool=call.name, arguments=call.arguments)
+                self.note(
+                    records.TOOL_CALL, agent_id=entry.id, tool=call.name, arguments=call.arguments
+                )
                 self._tell(entry)
             case ev.CallDone(result=result):
                 failed = f" failed with {result.code}" if result.code else " is done"
@@ -302,7 +364,7 @@ class Scheduler:
         if entry.lane and watch.context > (self._settings.task_window - ANSWER) * TRIM_AT:
             self._session.trim(entry.actor)
 
-    # --- ending -------------------------------------------------------------------------------------------------------
+    # --- ending -----------------------------------------------------------------------------------
 
     def stop(self, entry: Entry) -> None:
         """End one, wherever it stands; a second time changes nothing."""
@@ -316,27 +378,43 @@ class Scheduler:
             self._session.stop(entry.actor)
         agent = self._session.agents.get(entry.actor)
         if entry.id not in self._active and entry.run and agent is not None and agent.scope is None:
-            agent.session.emit(ev.StopAsked(), agent, entry.run)  # cut off by a crash: a resume must not go on with it
+            agent.session.emit(
+                ev.StopAsked(), agent, entry.run
+            )  # cut off by a crash: a resume must not go on with it
         if entry.id not in self._active and not entry.over:
             error = "It was stopped before it began." if not entry.run else "It was stopped."
             self.finish(entry, ev.RunEnded(state="stopped", code=E_STOPPED, error=error))
 
     def _stopped_with(self, event: ev.StopAsked | ev.RunEnded) -> None:
-        """Stop what an agent has started, when it is stopped; and the whole queue, when everything is."""
-        ends = ("stopped", "timed_out") if event.agent == "main" else ("stopped", "timed_out", "failed")
+        """Stop what an agent has started, when it is stopped.
+
+        And the whole queue, when everything is.
+        """
+        ends = (
+            ("stopped", "timed_out")
+            if event.agent == "main"
+            else ("stopped", "timed_out", "failed")
+        )
         if isinstance(event, ev.RunEnded) and event.state not in ends:
             return
         for entry in self.ledger.under(event.run):
             entry.wakes = False  # the one to be woken has just been ended
             self.stop(entry)
         asked_for = self.ledger.by_run.get(event.run)
-        if isinstance(event, ev.StopAsked) and asked_for is not None and asked_for.id not in self._stopping:
+        if (
+            isinstance(event, ev.StopAsked)
+            and asked_for is not None
+            and asked_for.id not in self._stopping
+        ):
             asked = {known.id for known in self._active.values() if self._was_asked(known)}
             if asked >= {known.id for known in self._active.values() if not known.lane}:
                 for known in self._active.values():
                     known.wakes = False  # nobody is to be woken by a stop of everything
                 waiting = [one for queue in self._queues.values() for one in queue.order()]
-                for one in [*waiting, *(active for active in self._active.values() if not active.run)]:
+                for one in [
+                    *waiting,
+                    *(active for active in self._active.values() if not active.run),
+                ]:
                     self.stop(one)
 
     def _was_asked(self, entry: Entry) -> bool:
@@ -350,11 +428,14 @@ class Scheduler:
         watch = self._watch(entry)
         self._stopping.discard(entry.id)
         self._flush(entry)
-        if problem := self.actors.keep(entry):
+        problem = self.actors.keep(entry)
+        if problem:
             self.log(entry, "warning", problem)
         result = results.build(self._session, entry, ended, watch, str(ended.state))
         if ended.error:
-            self.log(entry, "error" if ended.state in ("failed", "timed_out") else "warning", ended.error)
+            self.log(
+                entry, "error" if ended.state in ("failed", "timed_out") else "warning", ended.error
+            )
         self.note(records.RESULT, **result)
         self.status(entry, result["status"], result["current_step"], result["progress"])
         self.owners.charge(entry, ended.usage)
@@ -370,7 +451,7 @@ class Scheduler:
         self._pump()
         self.owners.wake(entry.owner)
 
-    # --- time ---------------------------------------------------------------------------------------------------------
+    # --- time -------------------------------------------------------------------------------------
 
     async def tick(self) -> None:
         """Tell where each stands, every second, while there is anything to tell."""
@@ -398,10 +479,13 @@ class Scheduler:
         if not self._active and not self._queues and not self._held and not self.actors.holds:
             self._work = trio.Event()
 
-    # --- after a crash ------------------------------------------------------------------------------------------------
+    # --- after a crash ----------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Write the results that a crash has kept from being written; see what to do about what was cut off."""
+        """Write the results that a crash has kept from being written.
+
+        See what to do about what was cut off.
+        """
         for identity, ended in list(self._lost.items()):
             self.finish(self.ledger.entries[identity], ended)
         self._lost.clear()
@@ -426,8 +510,12 @@ class Scheduler:
             if entry.id in self._lost:
                 continue
             if not resumed:
-                error, hint = "hilum ended while it ran." if entry.run else "hilum ended before it began.", "Retry it."
-                self.finish(entry, ev.RunEnded(state="interrupted", code=E_INTERRUPTED, error=error, hint=hint))
+                error = "hilum ended while it ran." if entry.run else "hilum ended before it began."
+                hint = "Retry it."
+                self.finish(
+                    entry,
+                    ev.RunEnded(state="interrupted", code=E_INTERRUPTED, error=error, hint=hint),
+                )
             elif entry.run:
                 self._occupy(entry)
                 if entry.keeps:

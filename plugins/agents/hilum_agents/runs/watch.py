@@ -1,4 +1,6 @@
-"""What one running agent is doing: its step, its progress, its output piece by piece, what it has done."""
+"""What one running agent is doing: its step, its progress, its output piece by piece, what it has
+done.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ class Pieces:
     """Cuts text that comes piece by piece into text and code, by the fences of Markdown."""
 
     def __init__(self) -> None:
-        self._code, self._line = False, ""
+        self._code = False
+        self._line = ""
         self._given = 0
 
     def add(self, text: str) -> list[tuple[Kind, str]]:
@@ -39,9 +42,12 @@ class Pieces:
         return found
 
     def end(self) -> list[tuple[Kind, str]]:
-        """Give what was held back, and begin anew."""
-        rest, code = self._line[self._given :], self._code
-        self._code, self._line, self._given = False, "", 0
+        """Return what was held back, and begin anew."""
+        rest = self._line[self._given :]
+        code = self._code
+        self._code = False
+        self._line = ""
+        self._given = 0
         return [("code" if code else "text", rest)] if rest else []
 
 
@@ -71,20 +77,27 @@ class Watch:
     """
 
     def __init__(self, turns: int) -> None:
-        self._turns, self._turn = max(turns, 1), 0
-        self.status, self.step, self.progress = "running", "It begins.", 0.0
-        self.seen, self._pieces = "", Pieces()
+        self._turns = max(turns, 1)
+        self._turn = 0
+        self.status = "running"
+        self.step = "It begins."
+        self.progress = 0.0
+        self.seen = ""
+        self._pieces = Pieces()
         self._buffer: list[tuple[Kind, str]] = []
         self.actions: list[dict[str, Any]] = []
         self._called: dict[str, str] = {}
-        self.tools, self.cost, self.context = 0, 0.0, 0
+        self.tools = 0
+        self.cost = 0.0
+        self.context = 0
         self.items: list[dict[str, Any]] = []
 
     def apply(self, event: ev.Event) -> None:
         """Take in an event of the run."""
         match event:
             case ev.ModelStarted(turn=turn):
-                self._turn, self.seen = turn, ""
+                self._turn = turn
+                self.seen = ""
                 self._pieces.end()
                 self.step = f"Turn {turn} of {self._turns}: asks the model."
                 if not self.items:
@@ -117,7 +130,12 @@ class Watch:
         self.tools += 1
         arguments = self._called.pop(call_id, "")
         if len(self.actions) < MOST_ACTIONS:
-            action = {"tool": name, "arguments": arguments[:SHORT], "code": code, "seconds": round(seconds, 3)}
+            action = {
+                "tool": name,
+                "arguments": arguments[:SHORT],
+                "code": code,
+                "seconds": round(seconds, 3),
+            }
             self.actions.append(action)
 
     def _todos(self, data: dict[str, Any]) -> None:
@@ -125,7 +143,9 @@ class Watch:
             self.items = msgspec.convert(data.get("items"), list[dict[str, Any]])
         except msgspec.ValidationError:
             return
-        counted = [item for item in self.items if item.get("status") not in ("cancelled", "skipped")]
+        counted = [
+            item for item in self.items if item.get("status") not in ("cancelled", "skipped")
+        ]
         if counted:
             self._advance(sum(item.get("status") == "completed" for item in counted) / len(counted))
 
@@ -145,6 +165,7 @@ class Watch:
                 _join(self._buffer, kind, text)
 
     def flush(self) -> list[tuple[Kind, str]]:
-        """Give the output since the last time."""
-        buffer, self._buffer = self._buffer, []
+        """Return the output since the last time."""
+        buffer = self._buffer
+        self._buffer = []
         return buffer

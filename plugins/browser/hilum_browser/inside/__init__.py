@@ -1,1 +1,4 @@
-"""What runs in the browser's own process, inside the sandbox; it imports nothing of hilum, so that it starts fast."""
+"""What runs in the browser's own process, inside the sandbox.
+
+It imports nothing of hilum, so that it starts fast.
+"""

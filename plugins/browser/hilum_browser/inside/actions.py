@@ -1,4 +1,7 @@
-"""The actions: what the model asks for, done with Playwright. None of them runs a script that the model gives."""
+"""The actions: what the model asks for, done with Playwright.
+
+None of them runs a script that the model gives.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ if TYPE_CHECKING:
 
 SETTLE = 3.0
 MORE = 5.0
-"""Seconds beyond all others that an action may take, before its page is thought to be busy for ever."""
+"""Seconds beyond all others that an action may take, before its page is thought to be busy for
+ever.
+"""
 _REF = re.compile(r"(?:aria-ref=|ref=|@)?((?:f\d+)?e\d+)")
 _READS = ("snapshot", "get_text", "screenshot")
 # No argument of another action is looked at for these.
@@ -49,10 +54,14 @@ class Actions:
         most_download: int,
         folder: str,
     ) -> None:
-        self._context, self._seconds, self._page_seconds = context, seconds, page_seconds
-        self._going, self._front = Going(page_seconds), Front(context)
+        self._context = context
+        self._seconds = seconds
+        self._page_seconds = page_seconds
+        self._going = Going(page_seconds)
+        self._front = Front(context)
         self._reading = Reading(seconds, most_text)
-        self._most_download, self._folder = most_download, folder
+        self._most_download = most_download
+        self._folder = folder
         self._agents: dict[str, Tabs] = {}
         self._acting = False
 
@@ -65,8 +74,9 @@ class Actions:
             given: The tool's arguments.
 
         Returns:
-            ``text``, and where there are such: ``notes``, ``url`` and ``title`` of the page, ``blob`` and ``name`` of a file,
-            ``failed`` with the page that could not be loaded and why.
+            ``text``, and where there are such: ``notes``, ``url`` and ``title`` of the page,
+            ``blob`` and ``name`` of a file, ``failed`` with the page that could not be loaded and
+            why.
 
         Raises:
             Failed: It could not be done.
@@ -77,9 +87,13 @@ class Actions:
             self._agents[agent] = Tabs(self._context, self._folder, self._most_download)
         tabs = self._agents[agent]
         if not self._acting:  # or a page that is about to be a tab would be none
-            for stranger in self._front.strangers(tab for each in self._agents.values() for tab in each.all):
+            for stranger in self._front.strangers(
+                tab for each in self._agents.values() for tab in each.all
+            ):
                 tabs.drop(stranger)
-        tabs.accept, tabs.answer, tabs.dialogs = given["accept"], given["text"], 0
+        tabs.accept = given["accept"]
+        tabs.answer = given["text"]
+        tabs.dialogs = 0
         tab = None if action in _ABOUT_NO_PAGE else tabs.at(given["tab"])
         self._acting = self._acting or action not in WAITS
         try:
@@ -96,7 +110,9 @@ class Actions:
             raise self._crashed(tabs, tabs.current)
         return answer | {"notes": tabs.told()}
 
-    async def _done(self, tabs: Tabs, tab: Tab | None, action: str, given: dict[str, Any]) -> dict[str, Any]:
+    async def _done(
+        self, tabs: Tabs, tab: Tab | None, action: str, given: dict[str, Any]
+    ) -> dict[str, Any]:
         if tab is not None:
             if tab.asking is not None:
                 raise TimeoutError
@@ -109,7 +125,11 @@ class Actions:
         answer = await (method(tabs, given) if tab is None else method(tab, given))
         if tabs.current is not None and action != "close":
             page = tabs.current.page
-            answer |= {"url": page.url, "title": await _title(tabs.current), "failed": tabs.current.failed}
+            answer |= {
+                "url": page.url,
+                "title": await _title(tabs.current),
+                "failed": tabs.current.failed,
+            }
             tabs.current.failed = None
         return answer
 
@@ -121,13 +141,16 @@ class Actions:
         return float(MORE + self._seconds + READ + given["waitMs"] / 1000)
 
     async def _stuck(self, tabs: Tabs, tab: Tab | None, action: str) -> Failed:
-        """Say why a page did not do something in time."""
+        """Return why a page did not do something in time."""
         if tab is None or (action not in _READS and await tab.alive()):
             return too_much(site(tab.page.url) if tab else "The page", action)
         return await self._busy(tabs, tab, action)
 
     async def _busy(self, tabs: Tabs, tab: Tab, action: str) -> Failed:
-        """Stop a script that takes too long, or else close its page; in a very large one it is the script that reads."""
+        """Stop a script that takes too long, or else close its page.
+
+        In a very large one it is the script that reads.
+        """
         for _ in range(2):  # what looked for an element may come after it
             await tab.interrupt()
             if await tab.alive():
@@ -139,7 +162,9 @@ class Actions:
             return too_much(where, action)
         text = f"{where} was busy with a script for too long, so the script was stopped."
         return Failed(
-            "E_TIMEOUT", text, "Mend a script that does not end; in a large page, name elements by refs or ids."
+            "E_TIMEOUT",
+            text,
+            "Mend a script that does not end; in a large page, name elements by refs or ids.",
         )
 
     def _closed(self, tabs: Tabs, tab: Tab) -> Failed:
@@ -147,34 +172,60 @@ class Actions:
         where = site(tab.page.url)
         tabs.forget(tab)
         tabs.drop(tab.page)
-        why = "is busy with a script that does not end" if tab.asking is None else "asks in one dialog after the other"
-        return Failed("E_TIMEOUT", f"{where} {why}, so its tab was closed.", "Mend the page, or navigate elsewhere.")
+        if tab.asking is None:
+            why = "is busy with a script that does not end"
+        else:
+            why = "asks in one dialog after the other"
+        return Failed(
+            "E_TIMEOUT",
+            f"{where} {why}, so its tab was closed.",
+            "Mend the page, or navigate elsewhere.",
+        )
 
     def _crashed(self, tabs: Tabs, tab: Tab) -> Failed:
         tabs.forget(tab)
         tabs.drop(tab.page)
-        return Failed("E_FAILED", f"The page {site(tab.page.url)} crashed, and its tab was closed.", "Navigate again.")
+        return Failed(
+            "E_FAILED",
+            f"The page {site(tab.page.url)} crashed, and its tab was closed.",
+            "Navigate again.",
+        )
 
-    async def _told(self, error: Exception, tabs: Tabs, tab: Tab | None, action: str, given: dict[str, Any]) -> Failed:
-        """Say what an error of Playwright's means."""
+    async def _told(
+        self, error: Exception, tabs: Tabs, tab: Tab | None, action: str, given: dict[str, Any]
+    ) -> Failed:
+        """Return what an error of Playwright's means."""
         from playwright.async_api import Error
         from playwright.async_api import TimeoutError as TooSlow
 
-        message, where = str(error), site(tab.page.url) if tab else "the page"
+        message = str(error)
+        where = site(tab.page.url) if tab else "the page"
         if tab is not None and (tab.crashed or "Target crashed" in message):
             return self._crashed(tabs, tab)
         browser = self._context.browser
-        if "has been closed" in message and tab not in tabs.all and browser is not None and browser.is_connected():
-            return Failed("E_FAILED", f"The page {where} was closed meanwhile.", "List the tabs, or navigate again.")
+        if (
+            "has been closed" in message
+            and tab not in tabs.all
+            and browser is not None
+            and browser.is_connected()
+        ):
+            return Failed(
+                "E_FAILED",
+                f"The page {where} was closed meanwhile.",
+                "List the tabs, or navigate again.",
+            )
         if re.search("(has been|[Cc]onnection) closed", message):
             return Failed("crashed", "The browser crashed or was closed.")
         if "net::ERR_" in message:
             return network(tab.failed[0] if tab and tab.failed else given["url"], message)
         if "Unknown key" in message:
             return Failed(
-                "E_BAD_ARGS", f"{first_line(message)}.", "Keys are named as Enter, Escape, ArrowDown, Control+A."
+                "E_BAD_ARGS",
+                f"{first_line(message)}.",
+                "Keys are named as Enter, Escape, ArrowDown, Control+A.",
             )
-        found, names = -1, []
+        found = -1
+        names = []
         if isinstance(error, TooSlow) and tab is not None:
             if not given["selector"] or tab.asking is not None:
                 return await self._stuck(tabs, tab, action)
@@ -205,7 +256,9 @@ class Actions:
             )
 
     def _named(self, tab: Tab, given: dict[str, Any]) -> Locator | None:
-        return self._element(tab, given["selector"]) if given["selector"] else None
+        if given["selector"]:
+            return self._element(tab, given["selector"])
+        return None
 
     def _needed(self, tab: Tab, given: dict[str, Any], action: str) -> Locator:
         if not given["selector"]:
@@ -216,7 +269,7 @@ class Actions:
     def _patience(self) -> float:
         return 1000 * self._seconds
 
-    # --- pages --------------------------------------------------------------------------------------------------------
+    # --- pages ------------------------------------------------------------------------------------
 
     async def _navigate(self, tabs: Tabs, given: dict[str, Any]) -> dict[str, Any]:
         tab = tabs.at(given["tab"]) if given["tab"] else await tabs.open()
@@ -241,7 +294,8 @@ class Actions:
         listed = [*tabs.all]  # pages open and close meanwhile
         titles = await asyncio.gather(*map(_title, listed))
         lines = [
-            f"{'*' if tab is tabs.current else ' '} {number}. {tab.page.url[:500]} {json.dumps(title, ensure_ascii=False)}"
+            f"{'*' if tab is tabs.current else ' '} {number}. {tab.page.url[:500]}"
+            f" {json.dumps(title, ensure_ascii=False)}"
             for number, (tab, title) in enumerate(zip(listed, titles, strict=True), 1)
         ]
         return {"text": "\n".join(lines) or "No page is open."}
@@ -255,7 +309,7 @@ class Actions:
         await tab.page.set_viewport_size({"width": width, "height": height})
         return {"text": f"The page is now {width}x{height}."}
 
-    # --- elements -----------------------------------------------------------------------------------------------------
+    # --- elements ---------------------------------------------------------------------------------
 
     async def _click(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         await self._needed(tab, given, "click").click(timeout=self._patience)
@@ -271,7 +325,9 @@ class Actions:
             raise Failed("E_BAD_ARGS", "drag needs a target in text.", SNAPSHOT)
         target = self._element(tab, given["text"])
         if not await target.count():
-            raise Failed("E_NOT_FOUND", f"No element {given['text']!r} is on {site(tab.page.url)}.", SNAPSHOT)
+            raise Failed(
+                "E_NOT_FOUND", f"No element {given['text']!r} is on {site(tab.page.url)}.", SNAPSHOT
+            )
         await self._needed(tab, given, "drag").drag_to(target, timeout=self._patience)
         await tab.settle(SETTLE)
         return {"text": "Dragged."}
@@ -286,7 +342,11 @@ class Actions:
 
     async def _press(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         if not given["text"]:
-            raise Failed("E_BAD_ARGS", "press needs a key in text.", "For example Enter, Escape or Control+A.")
+            raise Failed(
+                "E_BAD_ARGS",
+                "press needs a key in text.",
+                "For example Enter, Escape or Control+A.",
+            )
         if given["selector"]:
             await self._element(tab, given["selector"]).press(given["text"], timeout=self._patience)
         else:
@@ -303,7 +363,9 @@ class Actions:
         except TimeoutError:
             if await element.count() != 1:
                 raise
-            options = [option.strip() for option in await element.locator("option").all_text_contents()]
+            options = [
+                option.strip() for option in await element.locator("option").all_text_contents()
+            ]
             if given["text"] in options:
                 raise
             text = f"{given['selector']!r} on {site(tab.page.url)} has no option {given['text']!r}."
@@ -311,7 +373,7 @@ class Actions:
         await tab.settle(SETTLE)
         return {"text": f"Selected {given['text']!r}."}
 
-    # --- reading ------------------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     async def _snapshot(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         return await self._reading.snapshot(tab, self._named(tab, given), given["text"])
@@ -320,7 +382,9 @@ class Actions:
         return await self._reading.text(tab, self._named(tab, given))
 
     async def _screenshot(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
-        kind: Literal["jpeg", "png"] = "jpeg" if given["path"].lower().endswith((".jpg", ".jpeg")) else "png"
+        kind: Literal["jpeg", "png"] = (
+            "jpeg" if given["path"].lower().endswith((".jpg", ".jpeg")) else "png"
+        )
         return await self._reading.picture(tab, self._named(tab, given), kind, whole=given["full"])
 
     async def _console(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
@@ -333,7 +397,8 @@ class Actions:
     async def _wait(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         from playwright.async_api import TimeoutError
 
-        limit, began = given["waitMs"], time.monotonic()
+        limit = given["waitMs"]
+        began = time.monotonic()
         wanted = given["selector"] or given["text"]
         if not wanted:
             await asyncio.sleep(limit / 1000)
@@ -360,7 +425,7 @@ class Actions:
             raise Failed("E_TIMEOUT", text, "Wait for a text or an element instead.") from None
         return {"text": "Nothing is being loaded any more."}
 
-    # --- files --------------------------------------------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------------------
 
     async def _download(self, tabs: Tabs, given: dict[str, Any]) -> dict[str, Any]:
         tabs.downloads.awaited = True

@@ -1,4 +1,6 @@
-"""The files that pages give: taken in without being asked for, so few and small ones only, and none without an end."""
+"""The files that pages give: taken in without being asked for, so few and small ones only, and none
+without an end.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Downloads:
     """
 
     def __init__(self, folder: str, most: int, tell: Callable[[str], None]) -> None:
-        self._folder, self._most, self._tell = folder, most, tell
+        self._folder = folder
+        self._most = most
+        self._tell = tell
         self.awaited = False
         self._held: list[tuple[Download, asyncio.Task[Path | None]]] = []
 
@@ -48,10 +52,12 @@ class Downloads:
             return
         self._held.append((download, asyncio.ensure_future(self._come(download))))
         if not self.awaited:
-            self._tell(f"The page gave a file to download: {name!r}. Save it with download and a path.")
+            self._tell(
+                f"The page gave a file to download: {name!r}. Save it with download and a path."
+            )
 
     async def take(self, seconds: float) -> tuple[str, bytes]:
-        """Give name and content of the file that came last.
+        """Return name and content of the file that came last.
 
         Args:
             seconds: How long to wait for its end.
@@ -68,15 +74,21 @@ class Downloads:
             path = await asyncio.wait_for(coming, seconds)
             if path is None:
                 raise Failed(
-                    "E_TOO_LARGE", f"{what} has more than {self._most / 1e6:g} MB (browser.max_download).", _OTHERWISE
+                    "E_TOO_LARGE",
+                    f"{what} has more than {self._most / 1e6:g} MB (browser.max_download).",
+                    _OTHERWISE,
                 )
             data = await asyncio.to_thread(path.read_bytes)
             await download.delete()
         except TimeoutError:
-            raise Failed("E_TIMEOUT", f"{what} did not come within {seconds:g} s.", _OTHERWISE) from None
+            raise Failed(
+                "E_TIMEOUT", f"{what} did not come within {seconds:g} s.", _OTHERWISE
+            ) from None
         except Error as error:
             why = first_line(str(error))
-            text = f"{what} did not come whole: {'it was broken off' if why == 'canceled' else why}."
+            text = (
+                f"{what} did not come whole: {'it was broken off' if why == 'canceled' else why}."
+            )
             raise Failed("E_UNREACHABLE", text, "Try again; is its server well?") from None
         return name, data
 

@@ -10,18 +10,36 @@ SNAPSHOT = "Take a snapshot to see what is there."
 # Chromium's net_error_list.h: what is said of a site, and what to do.
 _NET = {
     "CONNECTION_REFUSED": ("refused the connection", "Is its server running?"),
-    "TUNNEL_CONNECTION_FAILED": ("cannot be reached", "Is its server running, and is the address right?"),
+    "TUNNEL_CONNECTION_FAILED": (
+        "cannot be reached",
+        "Is its server running, and is the address right?",
+    ),
     "CONNECTION_RESET": ("broke the connection off", "Try again; is its server well?"),
-    "CONNECTION_CLOSED": ("closed the connection without an answer", "Is this its port, and does it speak HTTP?"),
-    "EMPTY_RESPONSE": ("closed the connection without an answer", "Is this its port, and does it speak HTTP?"),
-    "INVALID_HTTP_RESPONSE": ("answered with something that is not HTTP", "Is this the right port?"),
+    "CONNECTION_CLOSED": (
+        "closed the connection without an answer",
+        "Is this its port, and does it speak HTTP?",
+    ),
+    "EMPTY_RESPONSE": (
+        "closed the connection without an answer",
+        "Is this its port, and does it speak HTTP?",
+    ),
+    "INVALID_HTTP_RESPONSE": (
+        "answered with something that is not HTTP",
+        "Is this the right port?",
+    ),
     "TOO_MANY_REDIRECTS": ("redirects in a circle", "Try another address."),
     "UNSAFE_PORT": ("is at a port that browsers refuse", "Use another port."),
     "SSL_PROTOCOL_ERROR": ("does not speak TLS as it should", "Is it meant to be http://?"),
-    "SSL_VERSION_OR_CIPHER_MISMATCH": ("speaks only an outdated TLS", "Its server has to be mended."),
+    "SSL_VERSION_OR_CIPHER_MISMATCH": (
+        "speaks only an outdated TLS",
+        "Its server has to be mended.",
+    ),
     "TIMED_OUT": ("did not answer in time", "Try again."),
 }
-_CERTIFICATE = "Mend the certificate; for a server of the user's own there is the setting browser.any_certificate."
+_CERTIFICATE = (
+    "Mend the certificate; for a server of the user's own there is the setting"
+    " browser.any_certificate."
+)
 _STATES = {
     "intercepts pointer events": "is covered by another element",
     "element is not visible": "is not visible",
@@ -44,7 +62,10 @@ class Failed(Exception):
 
     def __init__(self, code: str, text: str, hint: str = "", url: str = "") -> None:
         super().__init__(text)
-        self.code, self.text, self.hint, self.url = code, text, hint, url
+        self.code = code
+        self.text = text
+        self.hint = hint
+        self.url = url
 
 
 def site(url: str) -> str:
@@ -55,11 +76,13 @@ def site(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return url[:200]
-    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else url[:200]
+    if parts.netloc:
+        return f"{parts.scheme}://{parts.netloc}"
+    return url[:200]
 
 
 def network(url: str, message: str) -> Failed:
-    """Say why a page could not be loaded.
+    """Return why a page could not be loaded.
 
     Args:
         url: The page.
@@ -68,8 +91,15 @@ def network(url: str, message: str) -> Failed:
     found = re.search(r"net::ERR_(\w+)", message)
     name = found[1] if found else ""
     if name.startswith("CERT_"):
-        return Failed("E_UNREACHABLE", f"The TLS certificate of {site(url)} is not valid ({name}).", _CERTIFICATE, url)
-    what, hint = _NET.get(name, (f"cannot be loaded: {name or first_line(message)}", "Is the address right?"))
+        return Failed(
+            "E_UNREACHABLE",
+            f"The TLS certificate of {site(url)} is not valid ({name}).",
+            _CERTIFICATE,
+            url,
+        )
+    what, hint = _NET.get(
+        name, (f"cannot be loaded: {name or first_line(message)}", "Is the address right?")
+    )
     code = "E_TIMEOUT" if name == "TIMED_OUT" else "E_UNREACHABLE"
     return Failed(code, f"{site(url)} {what}.", hint, url)
 
@@ -94,7 +124,7 @@ def too_much(where: str, action: str) -> Failed:
 def of_element(
     message: str, selector: str, found: int, where: str, seconds: float, names: Sequence[str] = ()
 ) -> Failed:
-    """Say why nothing could be done with an element.
+    """Return why nothing could be done with an element.
 
     Args:
         message: What Playwright says.
@@ -104,20 +134,37 @@ def of_element(
         seconds: How long was waited.
         names: Selectors of elements with names near to it.
     """
-    if many := re.search(r"strict mode violation.*? resolved to (\d+) elements", message, re.DOTALL):
+    many = re.search(r"strict mode violation.*? resolved to (\d+) elements", message, re.DOTALL)
+    if many:
         text = f"{selector!r} matches {many[1]} elements on {where}."
-        return Failed("E_MULTIPLE_MATCHES", text, "Name one: by a ref of a snapshot, or with >> nth=0 after it.")
-    if found == 0 or "No element found" in message or re.search(r"[Rr]ef\b.{0,40}not found", message):
+        return Failed(
+            "E_MULTIPLE_MATCHES",
+            text,
+            "Name one: by a ref of a snapshot, or with >> nth=0 after it.",
+        )
+    if (
+        found == 0
+        or "No element found" in message
+        or re.search(r"[Rr]ef\b.{0,40}not found", message)
+    ):
         hint = f"Near to it: {', '.join(names)}." if names else SNAPSHOT
         return Failed("E_NOT_FOUND", f"No element {selector!r} is on {where}.", hint)
     if found > 0:
         why = next((said for mark, said in _STATES.items() if mark in message), "cannot be used")
         hint = "Wait for it, or deal with what is in the way first."
         return Failed("E_TIMEOUT", f"{selector!r} on {where} {why}, for {seconds:g} s.", hint)
-    if re.search(r"not a valid selector|while parsing|Unknown engine|Unexpected token|Malformed", message):
+    if re.search(
+        r"not a valid selector|while parsing|Unknown engine|Unexpected token|Malformed", message
+    ):
         return Failed(
-            "E_BAD_ARGS", f"{selector!r} is no selector: {first_line(message)}.", "Use CSS, or a ref like e12."
+            "E_BAD_ARGS",
+            f"{selector!r} is no selector: {first_line(message)}.",
+            "Use CSS, or a ref like e12.",
         )
     if re.search(r"Element is not an? <|not a <|<input> of type|cannot be filled", message):
-        return Failed("E_BAD_ARGS", f"{selector!r} on {where} does not take that: {first_line(message)}.", SNAPSHOT)
+        return Failed(
+            "E_BAD_ARGS",
+            f"{selector!r} on {where} does not take that: {first_line(message)}.",
+            SNAPSHOT,
+        )
     return Failed("E_FAILED", f"It failed on {where}: {first_line(message)}.", SNAPSHOT)

@@ -1,4 +1,6 @@
-"""The page that is in front: browsers draw the others once a second, which makes every click in them take seconds."""
+"""The page that is in front: browsers draw the others once a second, which makes every click in
+them take seconds.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ if TYPE_CHECKING:
     from .tabs import Tab
 
 WAITS = ("wait", "wait_idle")
-"""Actions that are done beside others, of other agents; they leave in front what is there while others act."""
+"""Actions that are done beside others, of other agents.
+
+They leave in front what is there while others act.
+"""
 
 
 class Front:
@@ -26,7 +31,9 @@ class Front:
         self._strangers: frozenset[Page] = frozenset()
 
     async def bring(self, tab: Tab) -> None:
-        """Put a tab in front. It is done each time: it takes 3 ms, and nothing tells of all that may have come before it.
+        """Put a tab in front.
+
+        It is done each time: it takes 3 ms, and nothing tells of all that may have come before it.
 
         Raises:
             playwright.async_api.Error: It is closed.
@@ -34,10 +41,12 @@ class Front:
         await tab.page.bring_to_front()
 
     def strangers(self, tabs: Iterable[Tab]) -> frozenset[Page]:
-        """Give the pages that are in no tab: their opener was closed before it was told of them.
+        """Return the pages that are in no tab: their opener was closed before it was told of them.
 
-        One that was not among them at the last call is left out, as its tab may be about to be made.
+        One that was not among them at the last call is left out, as its tab may be about to be
+        made.
         """
         found = frozenset(self._context.pages) - {tab.page for tab in tabs}
-        lost, self._strangers = found & self._strangers, found
+        lost = found & self._strangers
+        self._strangers = found
         return lost

@@ -31,15 +31,21 @@ class Going:
         Raises:
             Failed: It does not come.
         """
-        return await self._go(tab, lambda most: tab.page.goto(url, wait_until="commit", timeout=most), url)
+        return await self._go(
+            tab, lambda most: tab.page.goto(url, wait_until="commit", timeout=most), url
+        )
 
     async def back(self, tab: Tab) -> dict[str, Any]:
         """Go to the page before this one; fails as ``to`` does."""
-        return await self._go(tab, lambda most: tab.page.go_back(wait_until="commit", timeout=most), none="back")
+        return await self._go(
+            tab, lambda most: tab.page.go_back(wait_until="commit", timeout=most), none="back"
+        )
 
     async def forward(self, tab: Tab) -> dict[str, Any]:
         """Go to the page after this one; fails as ``to`` does."""
-        return await self._go(tab, lambda most: tab.page.go_forward(wait_until="commit", timeout=most), none="forward")
+        return await self._go(
+            tab, lambda most: tab.page.go_forward(wait_until="commit", timeout=most), none="forward"
+        )
 
     async def reload(self, tab: Tab) -> dict[str, Any]:
         """Load the page again; fails as ``to`` does."""
@@ -52,7 +58,8 @@ class Going:
 
         await tab.error_page()  # of a page that could not be loaded before
         tab.failed = None
-        before, most = tab.page.url, 1000 * self._seconds
+        before = tab.page.url
+        most = 1000 * self._seconds
         try:
             try:
                 response = await move(most)
@@ -68,7 +75,9 @@ class Going:
                 raise builtins.TimeoutError from None
             await tab.stop()
             message = f"{site(url or before)} did not answer within {self._seconds:g} s."
-            raise Failed("E_TIMEOUT", message, "Is its server well? Try again, or look at its log.") from None
+            raise Failed(
+                "E_TIMEOUT", message, "Is its server well? Try again, or look at its log."
+            ) from None
         except Error as error:
             if "Download is starting" in str(error):
                 return {"text": "There is no page there, but a file."}
@@ -81,8 +90,14 @@ class Going:
             await tab.page.wait_for_load_state("load", timeout=1000 * LOADED)
         except TimeoutError:
             note = f" It is still loading after {LOADED:g} s."
-        status = f"HTTP {response.status}" if response is not None else "no request was needed"
-        return {"text": f"Loaded, {status}.{note}", "status": response.status if response is not None else 0}
+        if response is not None:
+            status = f"HTTP {response.status}"
+        else:
+            status = "no request was needed"
+        return {
+            "text": f"Loaded, {status}.{note}",
+            "status": response.status if response is not None else 0,
+        }
 
 
 def _no_error_page(url: str) -> bool:

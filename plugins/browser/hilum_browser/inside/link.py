@@ -1,4 +1,5 @@
-"""Messages and many byte streams over one pair of pipes: the only way out of the sandbox that the browser is in.
+"""Messages and many byte streams over one pair of pipes: the only way out of the sandbox that the
+browser is in.
 
 ::
 
@@ -6,8 +7,9 @@
       messages  ◄──────────────►  messages
       channels  ◄──── dialled ──  channels        one for each connection of a page
 
-A frame is a channel's number, a kind, a length and so many bytes. A channel sends no more than ``WINDOW`` bytes that the other
-end has not taken, so a stream that nobody reads holds up nothing but itself. Runs on trio and on asyncio.
+A frame is a channel's number, a kind, a length and so many bytes. A channel sends no more than
+``WINDOW`` bytes that the other end has not taken, so a stream that nobody reads holds up nothing
+but itself. Runs on trio and on asyncio.
 """
 
 from __future__ import annotations
@@ -41,13 +43,17 @@ class Channel(anyio.abc.ByteStream):
     """A byte stream in a link."""
 
     def __init__(self, link: Link, number: int) -> None:
-        self._link, self._number = link, number
-        self._held, self._taken, self._window = bytearray(), 0, WINDOW
+        self._link = link
+        self._number = number
+        self._held = bytearray()
+        self._taken = 0
+        self._window = WINDOW
         self._ended = self._gone = False
-        self._news, self._room = anyio.Event(), anyio.Event()
+        self._news = anyio.Event()
+        self._room = anyio.Event()
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Give the next bytes."""
+        """Return the next bytes."""
         while not self._held:
             if self._ended:
                 raise anyio.EndOfStream
@@ -100,7 +106,8 @@ class Channel(anyio.abc.ByteStream):
             self._window += int.from_bytes(data)
             self._room.set()
         else:
-            self._ended, self._gone = self._ended or kind == _END, self._gone or kind == _GONE
+            self._ended = self._ended or kind == _END
+            self._gone = self._gone or kind == _GONE
             self._room.set()
         self._news.set()
 
@@ -112,7 +119,8 @@ class Link:
         read: Gives the next bytes, none at the end.
         write: Writes bytes.
         heard: Takes each message.
-        dialled: Serves a channel that the other end opened, with the words that it gave; the channel is closed after it.
+        dialled: Serves a channel that the other end opened, with the words that it gave; the
+            channel is closed after it.
     """
 
     def __init__(
@@ -122,10 +130,14 @@ class Link:
         heard: Callable[[Any], None],
         dialled: Callable[[Channel, bytes], Awaitable[None]] | None = None,
     ) -> None:
-        self._read, self._write, self._heard, self._dialled = read, write, heard, dialled
+        self._read = read
+        self._write = write
+        self._heard = heard
+        self._dialled = dialled
         self._channels: dict[int, Channel] = {}
         self._count = 0
-        self._out, self._wanted = deque[bytes](), anyio.Event()
+        self._out = deque[bytes]()
+        self._wanted = anyio.Event()
 
     async def run(self) -> None:
         """Carry everything until the other end closes.

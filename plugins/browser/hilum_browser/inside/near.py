@@ -1,4 +1,6 @@
-"""What a selector may have meant that fits nothing: the elements of the page with the nearest names."""
+"""What a selector may have meant that fits nothing: the elements of the page with the nearest
+names.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ async def near(page: Page, selector: str) -> list[str]:
     best: dict[str, float] = {}
     for known, fitting in found if isinstance(found, list) else ():
         names = [str(word).lower() for word in known if word]
-        alike = max((SequenceMatcher(None, one, name).ratio() for one in wanted for name in names), default=0.0)
+        alike = max(
+            (SequenceMatcher(None, one, name).ratio() for one in wanted for name in names),
+            default=0.0,
+        )
         if fitting and alike >= NEAR:
             best[str(fitting)[:120]] = max(alike, best.get(str(fitting)[:120], 0.0))
     return sorted(best, key=lambda fitting: -best[fitting])[:3]

@@ -10,7 +10,16 @@ from .downloads import Downloads
 from .failures import Failed
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, CDPSession, ConsoleMessage, Dialog, Frame, Page, Request, Response
+    from playwright.async_api import (
+        BrowserContext,
+        CDPSession,
+        ConsoleMessage,
+        Dialog,
+        Frame,
+        Page,
+        Request,
+        Response,
+    )
 
 LONGEST_LINE = 500
 MOST_LINES = 200
@@ -36,7 +45,8 @@ class Tab:
     """
 
     def __init__(self, page: Page, tabs: Tabs) -> None:
-        self.page, self._tabs = page, tabs
+        self.page = page
+        self._tabs = tabs
         self.log: deque[str] = deque(maxlen=MOST_LINES)
         self.requests: deque[str] = deque(maxlen=MOST_LINES)
         self._heard = 0
@@ -67,7 +77,9 @@ class Tab:
 
         end = asyncio.get_running_loop().time() + seconds
         await asyncio.sleep(0.05)
-        while (self.loading is not None or self._tabs.opening) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110
+        while self.loading is not None or self._tabs.opening:
+            if asyncio.get_running_loop().time() >= end:
+                break
             await asyncio.sleep(0.02)
         self._tabs.opening = False  # a window for an address that nothing opens never comes
         rest = max(end - asyncio.get_running_loop().time(), 0.1)
@@ -77,7 +89,9 @@ class Tab:
             pass
 
     async def error_page(self) -> None:
-        """Wait for the error page that follows a page which could not be loaded: it would come into what is opened next."""
+        """Wait for the error page that follows a page which could not be loaded: it would come into
+        what is opened next.
+        """
         try:
             await asyncio.wait_for(self._error_page.wait(), 1)
         except TimeoutError:
@@ -88,7 +102,9 @@ class Tab:
         await self._order("Page.stopLoading")
 
     async def held(self) -> None:
-        """See to it that scripts can be broken off: a page that is busy takes no new session for that."""
+        """See to it that scripts can be broken off: a page that is busy takes no new session for
+        that.
+        """
         if self._session is None:
             await self._order("")
 
@@ -115,7 +131,7 @@ class Tab:
             pass
 
     async def alive(self) -> bool:
-        """Whether its scripts and dialogs let it answer at all."""
+        """Return whether its scripts and dialogs let it answer at all."""
         from playwright.async_api import Error
 
         if self.asking is not None:
@@ -129,7 +145,7 @@ class Tab:
         return True
 
     def read(self, lines: deque[str]) -> str:
-        """Give the lines of a list, and empty it."""
+        """Return the lines of a list, and empty it."""
         text = "\n".join(lines)
         lines.clear()
         if lines is self.log:
@@ -148,7 +164,10 @@ class Tab:
             self._say(f"[after {MOST_HEARD:,} messages none is listened to, until these are read]")
             return
         where = message.location
-        place = f" ({where['url'][:200]}:{where['lineNumber'] + 1})" if where.get("url") else ""
+        if where.get("url"):
+            place = f" ({where['url'][:200]}:{where['lineNumber'] + 1})"
+        else:
+            place = ""
         self._say(f"{message.type}: {message.text}{place}")
 
     def _whole(self, request: Request) -> bool:
@@ -164,7 +183,8 @@ class Tab:
         if response.status >= 400:
             self._say(line)
         if self._whole(response.request):
-            self.loading, self.answer = None, response
+            self.loading = None
+            self.answer = response
 
     def _navigated(self, frame: Frame) -> None:
         if frame == self.page.main_frame and frame.url.startswith("chrome-error:"):
@@ -195,9 +215,16 @@ class Tab:
             return
         yes = tabs.accept or dialog.type in ("alert", "beforeunload")
         said = "accepted" if yes else "dismissed (set accept to say yes)"
-        tabs.tell(f"The page asked in a dialog ({dialog.type}): {dialog.message[:LONGEST_LINE]!r}: {said}.")
+        tabs.tell(
+            f"The page asked in a dialog ({dialog.type}): {dialog.message[:LONGEST_LINE]!r}:"
+            f" {said}."
+        )
         try:
-            await (dialog.accept(tabs.answer if dialog.type == "prompt" else None) if yes else dialog.dismiss())
+            await (
+                dialog.accept(tabs.answer if dialog.type == "prompt" else None)
+                if yes
+                else dialog.dismiss()
+            )
         except Error:  # the page is gone
             pass
 
@@ -207,7 +234,9 @@ class Tab:
             self._tabs.drop(page)
             return
         self._tabs.add(page)
-        self._tabs.tell(f"A new tab was opened, which is now the current one ({len(self._tabs.all)}).")
+        self._tabs.tell(
+            f"A new tab was opened, which is now the current one ({len(self._tabs.all)})."
+        )
 
     def _crash(self, _: Page) -> None:
         self.crashed = True
@@ -237,7 +266,9 @@ class Tabs:
         self.all: list[Tab] = []
         self.current: Tab | None = None
         self.downloads = Downloads(folder, most_download, self.tell)
-        self.accept, self.answer, self.dialogs = False, "", 0
+        self.accept = False
+        self.answer = ""
+        self.dialogs = 0
         self.opening = False
         self._notes: list[str] = []
         self._untold = 0
@@ -253,9 +284,13 @@ class Tabs:
             self._untold += 1
 
     def told(self) -> list[str]:
-        """Give what is to be told; it is not told again."""
-        notes = [*self._notes, *([f"And {self._untold} more of such news."] if self._untold else [])]
-        self._notes, self._untold = [], 0
+        """Return what is to be told; it is not told again."""
+        notes = [
+            *self._notes,
+            *([f"And {self._untold} more of such news."] if self._untold else []),
+        ]
+        self._notes = []
+        self._untold = 0
         return notes
 
     def _request(self, request: Request) -> None:
@@ -272,8 +307,10 @@ class Tabs:
         self.opening = False  # also of another agent: requests do not tell whose they are
 
     async def open(self) -> Tab:
-        """Give the current tab, a new one where there is none."""
-        return self.current if self.current is not None else await self.new()
+        """Return the current tab, a new one where there is none."""
+        if self.current is not None:
+            return self.current
+        return await self.new()
 
     async def new(self) -> Tab:
         """Open a tab."""
@@ -292,13 +329,19 @@ class Tabs:
             closing.add_done_callback(lambda _: self._dropping.pop(page))
 
     def at(self, number: int) -> Tab:
-        """Give the tab that an action is about: the current one, or by its number from 1 on, which makes it the current one."""
+        """Return the tab that an action is about: the current one, or by its number from 1 on,
+        which makes it the current one.
+        """
         if not number:
             if self.current is None:
                 raise Failed("E_BAD_ARGS", "No page is open.", "Navigate first.")
             return self.current
         if not 0 < number <= len(self.all):
-            raise Failed("E_BAD_ARGS", f"There is no tab {number}: {len(self.all)} are open.", "List them with tabs.")
+            raise Failed(
+                "E_BAD_ARGS",
+                f"There is no tab {number}: {len(self.all)} are open.",
+                "List them with tabs.",
+            )
         self.current = self.all[number - 1]
         return self.current
 

@@ -1,6 +1,8 @@
-"""The browser's own process: Playwright and Chromium, told what to do over the link, with the link as their only network.
+"""The browser's own process: Playwright and Chromium, told what to do over the link, with the link
+as their only network.
 
-Started as a file of this folder's package, without hilum. It is ended from outside, with everything that it started.
+Started as a file of this folder's package, without hilum. It is ended from outside, with everything
+that it started.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class Config(msgspec.Struct):
         executable: Path of Chromium.
         width: Width of a page in pixels.
         height: Height.
-        sandbox: Whether Chromium's own sandbox must be used (``on``), where it works (``auto``), or not (``off``).
+        sandbox: Whether Chromium's own sandbox must be used (``on``), where it works (``auto``), or
+            not (``off``).
         any_certificate: Whether TLS certificates are not checked.
         seconds: How long to wait for an element.
         page_seconds: How long a page may take to begin to come.
@@ -69,7 +72,9 @@ async def _main(config: Config, out: int) -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(out, "wb"))
+    transport, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(out, "wb")
+    )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
 
     async def write(data: bytes) -> None:
@@ -92,7 +97,9 @@ async def _main(config: Config, out: int) -> None:
         os._exit(0)  # nobody is there any more; what was started is ended by who started this
 
 
-async def _serve(config: Config, link: Link, commands: asyncio.Queue[dict[str, Any]], proxy: Any) -> None:
+async def _serve(
+    config: Config, link: Link, commands: asyncio.Queue[dict[str, Any]], proxy: Any
+) -> None:
     from playwright.async_api import Error, async_playwright
 
     folder = tempfile.mkdtemp(prefix="downloads-")
@@ -103,9 +110,12 @@ async def _serve(config: Config, link: Link, commands: asyncio.Queue[dict[str, A
             link.say({"failed": str(error)[-4000:]})
             await asyncio.Event().wait()
             raise
-        browser.on("disconnected", lambda _: link.say({"gone": "The browser crashed or was closed."}))
+        browser.on(
+            "disconnected", lambda _: link.say({"gone": "The browser crashed or was closed."})
+        )
         context = await browser.new_context(
-            viewport={"width": config.width, "height": config.height}, ignore_https_errors=config.any_certificate
+            viewport={"width": config.width, "height": config.height},
+            ignore_https_errors=config.any_certificate,
         )
         limits = (config.seconds, config.page_seconds, config.most_text, config.most_download)
         actions = Actions(context, *limits, folder)
@@ -121,7 +131,11 @@ async def _answer(actions: Actions, link: Link, command: dict[str, Any]) -> None
     except Failed as error:
         answer = {"code": error.code, "text": error.text, "hint": error.hint, "site": error.url}
     except Exception as error:  # it must be told, or the caller waits for nothing
-        answer = {"code": "E_INTERNAL", "text": f"{type(error).__name__}: {first_line(str(error))}.", "hint": ""}
+        answer = {
+            "code": "E_INTERNAL",
+            "text": f"{type(error).__name__}: {first_line(str(error))}.",
+            "hint": "",
+        }
     link.say({"id": command["id"], "answer": answer})
 
 
@@ -129,7 +143,9 @@ async def _launch(chromium: Any, config: Config, proxy: Any, folder: str) -> tup
     """Start Chromium, with its own sandbox where that works."""
     from playwright.async_api import Error
 
-    ways = {"on": (True,), "off": (False,)}.get(config.sandbox, (True, False) if os.geteuid() else (False,))
+    ways = {"on": (True,), "off": (False,)}.get(
+        config.sandbox, (True, False) if os.geteuid() else (False,)
+    )
     for boxed in ways:
         try:
             browser = await chromium.launch(
@@ -138,7 +154,9 @@ async def _launch(chromium: Any, config: Config, proxy: Any, folder: str) -> tup
                 proxy=proxy,
                 downloads_path=folder,
                 args=[*_ARGUMENTS],
-                ignore_default_args=["--disable-popup-blocking"],  # a page opens tabs when clicked, and not in a storm
+                ignore_default_args=[
+                    "--disable-popup-blocking"
+                ],  # a page opens tabs when clicked, and not in a storm
                 env={**os.environ, "HOME": os.environ.get("TMPDIR", "/tmp")},
                 timeout=1000 * START,
             )

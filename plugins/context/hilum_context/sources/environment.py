@@ -1,4 +1,6 @@
-"""The date and the state of the repository, which change from prompt to prompt and so cannot be in the system prompt."""
+"""The date and the state of the repository, which change from prompt to prompt and so cannot be in
+the system prompt.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,13 @@ MAX_NAME = 100
 
 
 class Environment(Source[str]):
-    """The date, the branch and how many files differ from the last commit; nothing where it was already sent."""
+    """The date, the branch and how many files differ from the last commit.
 
-    type, switch = "environment", "environment"
+    Nothing where it was already sent.
+    """
+
+    type = "environment"
+    switch = "environment"
 
     async def find(self, look: Look) -> str:
         """Return the text."""
@@ -37,7 +43,11 @@ class Environment(Source[str]):
 
 def describe(status: GitStatus) -> str:
     """Return the state of a repository in a line."""
-    parts = [f"branch {_short(status.branch)}" if status.branch else f"no branch, at commit {status.commit[:10]}"]
+    parts = [
+        f"branch {_short(status.branch)}"
+        if status.branch
+        else f"no branch, at commit {status.commit[:10]}"
+    ]
     if not status.commit:
         parts.append("no commit yet")
     changed = len(status.changed) + status.deleted
@@ -46,7 +56,9 @@ def describe(status: GitStatus) -> str:
     else:
         parts.append("clean")
     if status.upstream and (status.ahead or status.behind):
-        parts.append(f"{status.ahead} ahead of and {status.behind} behind {_short(status.upstream)}")
+        parts.append(
+            f"{status.ahead} ahead of and {status.behind} behind {_short(status.upstream)}"
+        )
     return ", ".join(parts)
 
 
@@ -62,4 +74,6 @@ def last_sent(look: Look) -> str:
 def _short(name: str) -> str:
     """Return a name as it may be part of a prompt: whoever named a branch gets no line of it."""
     printable = "".join(char if char.isprintable() else "?" for char in name)
-    return printable if len(printable) <= MAX_NAME else f"{printable[:MAX_NAME]}…"
+    if len(printable) <= MAX_NAME:
+        return printable
+    return f"{printable[:MAX_NAME]}…"

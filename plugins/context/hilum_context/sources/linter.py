@@ -27,9 +27,12 @@ LONGEST = 300
 
 
 class LinterErrors(Source["list[Diagnostic]"]):
-    """Errors and warnings that the editor shows, and errors that the project's linters find in files it does not speak of."""
+    """Errors and warnings that the editor shows, and errors that the project's linters find in
+    files it does not speak of.
+    """
 
-    type, switch = "linter", "linter_errors"
+    type = "linter"
+    switch = "linter_errors"
 
     async def find(self, look: Look) -> list[Diagnostic]:
         """Take what is said, and have the rest looked for."""
@@ -58,13 +61,24 @@ class LinterErrors(Source["list[Diagnostic]"]):
                 except LeftOut as why:
                     shown[each.path] = ""
                     look.leave_out(self.type, each.path, why, said=True)
-            if path := shown[each.path]:
+            path = shown[each.path]
+            if path:
                 message = await trio.to_thread.run_sync(
                     look.texts.redact, " ".join(each.message.split())[: 4 * LONGEST]
                 )
                 checker = " ".join(each.source.split())[:40] or "editor"
                 code = " ".join(str(each.code).split())[:40]
-                found.append(Diagnostic(path, each.line, each.column, each.severity, code, message[:LONGEST], checker))
+                found.append(
+                    Diagnostic(
+                        path,
+                        each.line,
+                        each.column,
+                        each.severity,
+                        code,
+                        message[:LONGEST],
+                        checker,
+                    )
+                )
         return found
 
     def give(self, look: Look, found: list[Diagnostic]) -> Iterator[Piece]:

@@ -20,14 +20,18 @@ ROOM = 50
 class OpenFiles(Source[list[tuple[Text, str]]]):
     """Three files, each with at most a part of what is left."""
 
-    type, switch = "open_file", "open_files"
+    type = "open_file"
+    switch = "open_files"
 
     async def find(self, look: Look) -> list[tuple[Text, str]]:
         """Read them: the first three that can be sent, each with where its text is from."""
         found: dict[str, tuple[Text, str]] = {}
         for tried, file in enumerate(look.open_files):
             if len(found) == MOST or tried >= TRIED:
-                bound = f"{MOST} open files are sent" if len(found) == MOST else f"{TRIED} are looked at"
+                if len(found) == MOST:
+                    bound = f"{MOST} open files are sent"
+                else:
+                    bound = f"{TRIED} are looked at"
                 look.leave_out(self.type, file.path, bound)
                 continue
             try:

@@ -28,9 +28,12 @@ _SKIPPED = frozenset("node_modules __pycache__ venv target build dist".split())
 
 
 class RecentEdits(Source[list[tuple[Text, str]]]):
-    """The beginning of five files: those that the face names, else what hilum and Git know, else the newest."""
+    """The beginning of five files: those that the face names, else what hilum and Git know, else
+    the newest.
+    """
 
-    type, switch = "recent_edit", "recent_edits"
+    type = "recent_edit"
+    switch = "recent_edits"
 
     async def find(self, look: Look) -> list[tuple[Text, str]]:
         """Read them, each with what says that it was edited."""
@@ -56,9 +59,11 @@ class RecentEdits(Source[list[tuple[Text, str]]]):
         with trio.move_on_after(0.8 * look.settings.timeout) as scope:
             status = await look.git.status()
             if status is None:
-                source, read = "times", partial(_newest, root)
+                source = "times"
+                read = partial(_newest, root)
             else:
-                source, read = "git", partial(_times, root, [*status.changed, *status.untracked])
+                source = "git"
+                read = partial(_times, root, [*status.changed, *status.untracked])
             for path, at in await trio.to_thread.run_sync(read, abandon_on_cancel=True):
                 known.setdefault(path, (source, at))
         if scope.cancelled_caught:
@@ -67,7 +72,7 @@ class RecentEdits(Source[list[tuple[Text, str]]]):
         return [(path, source) for path, (source, _) in ordered]
 
     def give(self, look: Look, found: list[tuple[Text, str]]) -> Iterator[Piece]:
-        """Give those that are not sent already."""
+        """Yield those that are not sent already."""
         fresh = [(text, source) for text, source in found if text.path not in look.covered]
         for text, source in fresh[:MOST]:
             whole = "\n".join(text.lines)
@@ -77,12 +82,17 @@ class RecentEdits(Source[list[tuple[Text, str]]]):
 
 
 def _times(root: str, paths: list[str]) -> list[tuple[str, float]]:
-    """Give paths relative to the workspace with their times; of a folder, those of some files in it."""
+    """Return paths relative to the workspace with their times.
+
+    Of a folder, those of some files in it.
+    """
     found = []
     for path in paths:
         names = [path]
         if path.endswith("/"):
-            inside = (os.path.join(folder, name) for folder, _, files in os.walk(path) for name in files)
+            inside = (
+                os.path.join(folder, name) for folder, _, files in os.walk(path) for name in files
+            )
             names = list(islice(inside, 200))
         for name in names:
             try:
@@ -93,8 +103,12 @@ def _times(root: str, paths: list[str]) -> list[tuple[str, float]]:
 
 
 def _newest(root: str) -> list[tuple[str, float]]:
-    """Give the files changed within a day, unless they are most of all: then the tree was just put there."""
-    since, count, found = time.time() - DAY, 0, []
+    """Return the files changed within a day, unless they are most of all: then the tree was just
+    put there.
+    """
+    since = time.time() - DAY
+    count = 0
+    found = []
     folders = [root]
     while folders and count < SEEN:
         try:
@@ -106,7 +120,8 @@ def _newest(root: str) -> list[tuple[str, float]]:
                         folders.append(entry.path)
                     elif entry.is_file(follow_symlinks=False):
                         count += 1
-                        if (at := entry.stat(follow_symlinks=False).st_mtime) > since:
+                        at = entry.stat(follow_symlinks=False).st_mtime
+                        if at > since:
                             found.append((os.path.relpath(entry.path, root), at))
         except OSError:  # not readable, or it has just gone
             continue

@@ -34,7 +34,8 @@ class Hits(msgspec.Struct, frozen=True):
 class SearchResults(Source[Hits]):
     """Results of a search for what the prompt names."""
 
-    type, switch = "search_result", "search"
+    type = "search_result"
+    switch = "search"
 
     async def find(self, look: Look) -> Hits:
         """Search; nothing is started for a prompt that names nothing."""
@@ -45,7 +46,8 @@ class SearchResults(Source[Hits]):
         lines: list[tuple[str, list[tuple[int, str]]]] = []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._named, look, paths(text, 10), named)
-            if words := identifiers(text):
+            words = identifiers(text)
+            if words:
                 nursery.start_soon(self._mentioned, look, words, lines)
         return Hits(named, lines)
 
@@ -56,7 +58,9 @@ class SearchResults(Source[Hits]):
                     found.append(text)
 
     async def _named_file(self, look: Look, path: str) -> Text | None:
-        """Read a file that is named by its path, or by the end of its path if only one is called that."""
+        """Read a file that is named by its path, or by the end of its path if only one is called
+        that.
+        """
         try:
             return await look.texts.head(path, lines=HEAD)
         except LeftOut as why:
@@ -66,12 +70,16 @@ class SearchResults(Source[Hits]):
         try:
             near = await find_paths(look.session, path, 5)
             same = [each for each in near if f"/{each}".endswith(f"/{path}")]
-            return await look.texts.head(same[0], lines=HEAD) if len(same) == 1 else None
+            if len(same) == 1:
+                return await look.texts.head(same[0], lines=HEAD)
+            return None
         except (LeftOut, ToolError) as why:
             look.leave_out(self.type, path, str(why))
             return None
 
-    async def _mentioned(self, look: Look, words: list[str], found: list[tuple[str, list[tuple[int, str]]]]) -> None:
+    async def _mentioned(
+        self, look: Look, words: list[str], found: list[tuple[str, list[tuple[int, str]]]]
+    ) -> None:
         from hilum_search import find_mentions  # loaded with the first search
 
         seconds = look.settings.search_timeout
@@ -94,7 +102,7 @@ class SearchResults(Source[Hits]):
                 found.append((path, list(zip(numbers, clean.split("\n"), strict=True))))
 
     def give(self, look: Look, found: Hits) -> Iterator[Piece]:
-        """Give what was not sent already, as long as there is room."""
+        """Yield what was not sent already, as long as there is room."""
         if look.left <= ENOUGH:
             if found.named or found.lines:
                 look.leave_out(self.type, "", f"not more than {ENOUGH:,} tokens are left")
@@ -111,7 +119,13 @@ class SearchResults(Source[Hits]):
         for text in found.named:
             if text.path not in look.covered:
                 rest = "" if text.whole else f"\n[Lines 1-{len(text.lines)} of {text.total:,}.]"
-                yield Piece(self.type, "\n".join(text.lines) + rest, text.path, source="name", lines=len(text.lines))
+                yield Piece(
+                    self.type,
+                    "\n".join(text.lines) + rest,
+                    text.path,
+                    source="name",
+                    lines=len(text.lines),
+                )
         for path, lines in found.lines:
             new = [(number, line) for number, line in lines if number > look.covered.get(path, 0)]
             if new:

@@ -18,20 +18,27 @@ BEFORE = 4_000
 
 
 class Terminal(Source[tuple[str, str]]):
-    """The user's terminal, else what hilum's own commands have printed and the agent has not read."""
+    """The user's terminal, else what hilum's own commands have printed and the agent has not
+    read.
+    """
 
-    type, switch = "terminal", "terminal"
+    type = "terminal"
+    switch = "terminal"
 
     async def find(self, look: Look) -> tuple[str, str]:
-        """Give the text, without secrets, and where it is from."""
-        said, source = look.state.terminal_output, "editor"
+        """Return the text, without secrets, and where it is from."""
+        said = look.state.terminal_output
+        source = "editor"
         if said is None:
-            said, source = self._printed(look), "shell"
+            said = self._printed(look)
+            source = "shell"
         if not said.strip():
             return "", source
 
         def tail() -> str:
-            end = said[-8 * LAST - BEFORE :].encode(errors="replace").decode()  # escapes may take most of it
+            end = (
+                said[-8 * LAST - BEFORE :].encode(errors="replace").decode()
+            )  # escapes may take most of it
             return look.texts.redact(clean(end)[-LAST - BEFORE :])[-LAST:]
 
         return await trio.to_thread.run_sync(tail, abandon_on_cancel=True), source
@@ -42,12 +49,17 @@ class Terminal(Source[tuple[str, str]]):
             return ""
         messages = look.agent.conversation.messages
         read = {
-            result.call_id for message in messages if isinstance(message, ToolMessage) for result in message.results
+            result.call_id
+            for message in messages
+            if isinstance(message, ToolMessage)
+            for result in message.results
         }
         found = []
         for each in shell.printed(look.agent.name, LAST + BEFORE):
             if each.call in read:
-                look.leave_out(self.type, "", f"the output of {each.title} is in the conversation already")
+                look.leave_out(
+                    self.type, "", f"the output of {each.title} is in the conversation already"
+                )
             else:
                 found.append(f"$ {each.title} [{each.state}]\n{each.text}")
         return "\n".join(found)

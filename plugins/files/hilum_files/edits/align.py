@@ -13,8 +13,10 @@ class TooMuch(Exception):
     """The texts are too long and too repetitive to be compared in time."""
 
 
-def align(a: Sequence[Hashable], b: Sequence[Hashable], *, late: bool = False, trim: bool = True) -> list[Opcode]:
-    """Give how ``a`` becomes ``b``, as ``difflib`` does.
+def align(
+    a: Sequence[Hashable], b: Sequence[Hashable], *, late: bool = False, trim: bool = True
+) -> list[Opcode]:
+    """Return how ``a`` becomes ``b``, as ``difflib`` does.
 
     Args:
         a: One sequence.
@@ -26,7 +28,8 @@ def align(a: Sequence[Hashable], b: Sequence[Hashable], *, late: bool = False, t
         TooMuch: It would take too long.
     """
     if late:
-        n, m = len(a), len(b)
+        n = len(a)
+        m = len(b)
         mirrored = reversed(align(a[::-1], b[::-1], trim=trim))
         return [(kind, n - i2, n - i1, m - j2, m - j1) for kind, i1, i2, j1, j2 in mirrored]
     head = 0
@@ -35,7 +38,8 @@ def align(a: Sequence[Hashable], b: Sequence[Hashable], *, late: bool = False, t
     tail = 0
     while trim and tail < min(len(a), len(b)) - head and a[-1 - tail] == b[-1 - tail]:
         tail += 1
-    n, m = len(a) - tail, len(b) - tail
+    n = len(a) - tail
+    m = len(b) - tail
     codes: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
     if head < n and head < m:
         from difflib import SequenceMatcher  # 2 ms, only where lines were changed
@@ -44,27 +48,35 @@ def align(a: Sequence[Hashable], b: Sequence[Hashable], *, late: bool = False, t
         if sum(counts[item] for item in a[head:n]) > _MOST or (n - head) * (m - head) > 100 * _MOST:
             raise TooMuch
         middle = SequenceMatcher(None, a[head:n], b[head:m], autojunk=False).get_opcodes()
-        codes += [(kind, i1 + head, i2 + head, j1 + head, j2 + head) for kind, i1, i2, j1, j2 in middle]
+        codes += [
+            (kind, i1 + head, i2 + head, j1 + head, j2 + head) for kind, i1, i2, j1, j2 in middle
+        ]
     elif head < n or head < m:
         codes.append(("delete" if head < n else "insert", head, n, head, m))
-    return [*codes, ("equal", n, len(a), m, len(b))] if tail else codes
+    if tail:
+        return [*codes, ("equal", n, len(a), m, len(b))]
+    return codes
 
 
 def runs_of(needle: Sequence[str], hay: Sequence[str]) -> list[int]:
-    """Give all indexes at which ``needle`` begins in ``hay``, overlapping ones too, in linear time."""
+    """Return all indexes at which ``needle`` begins in ``hay``, overlapping ones too, in linear
+    time.
+    """
     if not needle or len(needle) > len(hay):
         return []
     if len(needle) == 1:
         return [index for index, item in enumerate(hay) if item == needle[0]]
     if not set(needle) <= set(hay):
         return []
-    back, at = [0] * len(needle), 0
+    back = [0] * len(needle)
+    at = 0
     for index in range(1, len(needle)):
         while at and needle[index] != needle[at]:
             at = back[at - 1]
         at += needle[index] == needle[at]
         back[index] = at
-    found, at = [], 0
+    found = []
+    at = 0
     for index, item in enumerate(hay):
         while at and (at == len(needle) or item != needle[at]):
             at = back[at - 1]

@@ -1,4 +1,7 @@
-"""Characters that models mistake for one another: kinds of space, quotes and dashes; and the parts of a line."""
+"""Characters that models mistake for one another: kinds of space, quotes and dashes.
+
+And the parts of a line.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ _SINGLE = "\u2018\u2019\u201a\u201b\u2032"
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 # What each of them stands for in plain text.
 PLAIN = {
-    ord(c): plain for plain, chars in ((" ", _SPACES), ('"', _DOUBLE), ("'", _SINGLE), ("-", _DASHES)) for c in chars
+    ord(c): plain
+    for plain, chars in ((" ", _SPACES), ('"', _DOUBLE), ("'", _SINGLE), ("-", _DASHES))
+    for c in chars
 }
 PLAIN[ord("\u2026")] = "..."
 BLANKS = " \t" + _SPACES
@@ -29,25 +34,32 @@ class Parts(NamedTuple):
 
 
 def parts_of(line: str) -> Parts:
-    """Split a line into indentation, text, and white space at its end; of a blank line all is indentation."""
+    """Split a line into indentation, text, and white space at its end.
+
+    Of a blank line all is indentation.
+    """
     rest = line.lstrip(BLANKS)
     body = rest.rstrip(BLANKS)
     return Parts(line[: len(line) - len(rest)], body, rest[len(body) :])
 
 
 def key_of(line: str) -> str:
-    """Give what a line says: runs of white space are one space, none at the ends, typography is plain."""
+    """Return what a line says: runs of white space are one space, none at the ends, typography is
+    plain.
+    """
     key = " ".join(line.split())
     return key if key.isascii() else key.translate(PLAIN)
 
 
 def plain_spaces(text: str) -> str:
-    """Give a text in which every kind of space is a plain one."""
-    return text if text.isascii() else text.translate(_SPACE_TABLE)
+    """Return a text in which every kind of space is a plain one."""
+    if text.isascii():
+        return text
+    return text.translate(_SPACE_TABLE)
 
 
 def plain(text: str) -> str:
-    """Give a text with plain quotes, dashes and spaces."""
+    """Return a text with plain quotes, dashes and spaces."""
     return text if text.isascii() else text.translate(PLAIN)
 
 
@@ -57,12 +69,15 @@ def tokens_of(body: str) -> list[str]:
 
 
 def is_blank(text: str) -> bool:
-    """Say whether a text has nothing but white space."""
+    """Return whether a text has nothing but white space."""
     return not text or text.isspace()
 
 
 def inside_quotes(text: str, offset: int) -> bool:
-    """Say whether a place in a line may be inside of quotes that were opened in it; an apostrophe counts as one."""
+    """Return whether a place in a line may be inside of quotes that were opened in it.
+
+    An apostrophe counts as one.
+    """
     quote = ""
     for match in _QUOTED.finditer(text, 0, offset):
         found = match[0]

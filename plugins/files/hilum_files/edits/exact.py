@@ -16,14 +16,18 @@ _OPERATORS = frozenset(
 _MANY = 5_000_000
 # Versions, and not decimal numbers: three parts, a `v` in front, or a mark of a pre-release behind.
 _VERSION = re.compile(
-    r"v\d+(?:\.\w+)+|\d+(?:\.\w+){2,}|\d+(?:\.\d+)+\.?(?:a|b|c|rc|alpha|beta|dev|post|pre)\.?\d*", re.IGNORECASE
+    r"v\d+(?:\.\w+)+|\d+(?:\.\w+){2,}|\d+(?:\.\d+)+\.?(?:a|b|c|rc|alpha|beta|dev|post|pre)\.?\d*",
+    re.IGNORECASE,
 )
 _NAME_BEHIND = re.compile(r"[\w.]*")
 _NAME_BEFORE = re.compile(r"[\w.]*\Z")
 
 
 class Span(NamedTuple):
-    """New lines for lines of the file; ``kept`` says for each whose line end it keeps; ``slip`` what was not exact."""
+    """New lines for lines of the file.
+
+    ``kept`` says for each whose line end it keeps; ``slip`` what was not exact.
+    """
 
     first: int
     stop: int
@@ -36,7 +40,8 @@ def replace_exactly(source: Source, old: str, new: str) -> Span | None:
     """Replace a text that is in the file once, line ends and byte order mark apart.
 
     Returns:
-        What is to be replaced, or ``None`` where the text is not in the file, or is to be looked at as whole lines.
+        What is to be replaced, or ``None`` where the text is not in the file, or is to be looked at
+        as whole lines.
 
     Raises:
         EditError: It is there several times, or what is meant is not sure.
@@ -47,8 +52,10 @@ def replace_exactly(source: Source, old: str, new: str) -> Span | None:
     if source.text.find(old, at + 1) != -1:
         raise several(_all_lines(source, old))
     (first, column), (last, end) = source.line_at(at), source.line_at(at + len(old))
-    before, after = source.lines[first][:column], source.lines[last][end:]
-    if cut := _cut(before, old, after):
+    before = source.lines[first][:column]
+    after = source.lines[last][end:]
+    cut = _cut(before, old, after)
+    if cut:
         raise unsafe(f"old_string is in the file only as a part of {cut}.", first, source)
     slip = ""
     if is_blank(before):
@@ -61,7 +68,9 @@ def replace_exactly(source: Source, old: str, new: str) -> Span | None:
             return None  # the spaces at the end belong to a line that is not the last one any more
     ended = _ended(source, before, old, after, new, last)
     text = before + ended + after
-    return _span(source, first, last + 1, text.split("\n"), slip or ("line ends" if ended != new else ""))
+    return _span(
+        source, first, last + 1, text.split("\n"), slip or ("line ends" if ended != new else "")
+    )
 
 
 def _span(source: Source, first: int, stop: int, lines: list[str], slip: str) -> Span:
@@ -72,13 +81,16 @@ def _span(source: Source, first: int, stop: int, lines: list[str], slip: str) ->
                 if kind == "equal" or (kind == "replace" and i2 - i1 == j2 - j1):
                     kept[j1:j2] = range(first + i1, first + i2)
         except TooMuch:
-            raise unsafe("The file has mixed line ends, and the change is too big for it.", first, source) from None
+            raise unsafe(
+                "The file has mixed line ends, and the change is too big for it.", first, source
+            ) from None
         kept[-1] = stop - 1  # its end is behind the old text
     return Span(first, stop, lines, kept, slip)
 
 
 def _cut(before: str, old: str, after: str) -> str:
-    """Return what a text cuts at its ends: a number, an operator, or, if it is more than one word, a word.
+    """Return what a text cuts at its ends: a number, an operator, or, if it is more than one word,
+    a word.
 
     A word that goes on behind a hyphen and the parts of a version are words of their own.
     """
@@ -91,7 +103,9 @@ def _cut(before: str, old: str, after: str) -> str:
             return "a longer number"
         if _in_version(left, right):
             continue
-        if (re.match(r"\.\d", right) and left[-1].isdigit()) or (re.search(r"\d\.\Z", left) and right[0].isdigit()):
+        if (re.match(r"\.\d", right) and left[-1].isdigit()) or (
+            re.search(r"\d\.\Z", left) and right[0].isdigit()
+        ):
             return "a longer number"
         if phrase and re.fullmatch(r"\w\w", joint):
             return "a longer word"
@@ -102,39 +116,54 @@ def _cut(before: str, old: str, after: str) -> str:
 
 def _in_version(left: str, right: str) -> bool:
     """Return whether the place between two texts lies in a version number."""
-    head, tail = _NAME_BEFORE.search(left[-100:]), _NAME_BEHIND.match(right[:100])
+    head = _NAME_BEFORE.search(left[-100:])
+    tail = _NAME_BEHIND.match(right[:100])
     name = (head[0] if head else "") + (tail[0] if tail else "")
     return bool(_VERSION.fullmatch(name.strip(".")))
 
 
 def _ended(source: Source, before: str, old: str, after: str, new: str, last: int) -> str:
-    """Give the new text with the line end that the old one ends with, where it replaces whole lines.
+    """Return the new text with the line end that the old one ends with, where it replaces whole
+    lines.
 
-    A model often leaves it out; taken at its word, lines would be glued together. Elsewhere that is refused.
+    A model often leaves it out; taken at its word, lines would be glued together. Elsewhere that is
+    refused.
     """
     if before and old.endswith("\n") and is_blank(new) and not new.endswith("\n"):
-        raise unsafe("old_string is a part of a line with its line end; without it the next line is glued to the rest.",
-                     max(last - 1, 0), source)  # fmt: skip
+        raise unsafe(
+            "old_string is a part of a line with its line end; without it the next line is glued to"
+            " the rest.",
+            max(last - 1, 0),
+            source,
+        )
     if is_blank(new) or is_blank(old):
         return new
     if old.startswith("\n") and not new.startswith("\n") and before and new != old[1:]:
-        raise unsafe("old_string begins with a line end and new_string does not.", last - old.count("\n"), source)
+        raise unsafe(
+            "old_string begins with a line end and new_string does not.",
+            last - old.count("\n"),
+            source,
+        )
     if not is_blank(before):
         return new
     if old.endswith("\n") and not new.endswith("\n") and new != old[:-1]:
         joined = new[-1] in BLANKS and old[-2] not in BLANKS
         at_end = last == len(source.lines) - 1 and not after
         if joined or at_end or old.endswith("\n\n"):
-            raise unsafe("old_string ends with a line end and new_string does not.", max(last - 1, 0), source)
+            raise unsafe(
+                "old_string ends with a line end and new_string does not.", max(last - 1, 0), source
+            )
         return new + "\n"
     return new
 
 
 def _indented(source: Source, before: str, old: str, new: str, first: int) -> str | None:
-    """Give the new text as it must be put behind the indentation ``before``, which the old text did not include.
+    """Return the new text as it must be put behind the indentation ``before``, which the old text
+    did not include.
 
     Returns:
-        The text, or ``None`` if the lines should be looked at as lines that are indented too little.
+        The text, or ``None`` if the lines should be looked at as lines that are indented too
+        little.
     """
     indent = before + parts_of(old).indent.partition("\n")[0]
     ours, theirs = (parts_of(text.partition("\n")[0]).indent for text in (old, new))
@@ -147,13 +176,20 @@ def _indented(source: Source, before: str, old: str, new: str, first: int) -> st
         return new
     typed = "\t" in before or not any(line.startswith("\t") for line in lines)
     if not several and theirs == ours and old.rstrip("\n") in lines[1:] and lines[0] and typed:
-        return "\n".join([lines[0], *(before + line if line.strip() else line for line in lines[1:])])
-    raise unsafe("old_string lacks the indentation of its first line; what new_string's should be is not sure.",
-                 first, source)  # fmt: skip
+        return "\n".join(
+            [lines[0], *(before + line if line.strip() else line for line in lines[1:])]
+        )
+    raise unsafe(
+        "old_string lacks the indentation of its first line; what new_string's should be is not"
+        " sure.",
+        first,
+        source,
+    )
 
 
 def placed_behind_bare(indent: str, old: str, new: list[str]) -> bool:
-    """Say whether new lines are surely indented as the file is, although the first line of the old text is bare.
+    """Return whether new lines are surely indented as the file is, although the first line of the
+    old text is bare.
 
     Args:
         indent: The indentation that the first line has in the file.
@@ -167,22 +203,32 @@ def placed_behind_bare(indent: str, old: str, new: list[str]) -> bool:
     upto = next((index for index, line in enumerate(new) if index and line in rest), len(new))
     depths = [len(parts_of(line).indent) for line in rest]
     least = min([len(indent), *(depths if any(depths) else ())])
-    return all(is_blank(line) or len(parts_of(line).indent) >= max(least, 1) for line in new[1:upto])
+    return all(
+        is_blank(line) or len(parts_of(line).indent) >= max(least, 1) for line in new[1:upto]
+    )
 
 
 def _all_lines(source: Source, old: str) -> list[int]:
-    """Give the number of the line of each place, overlapping ones too, in linear time."""
+    """Return the number of the line of each place, overlapping ones too, in linear time."""
     if "\n" not in old:
-        found, line, at = [], 1, source.text.find(old)
-        last, cost = 0, 0
+        found = []
+        line = 1
+        at = source.text.find(old)
+        last = 0
+        cost = 0
         while at != -1:
             line += source.text.count("\n", last, at)
             found.append(line)
-            last, cost = at, cost + len(old)
+            last = at
+            cost = cost + len(old)
             at = source.text.find(old, at + (1 if cost < _MANY else len(old)))
         return found
     head, *middle, tail = old.split("\n")
-    count, lines = len(middle) + 1, source.lines
+    count = len(middle) + 1
+    lines = source.lines
     starts = [s - 1 for s in runs_of(middle, lines) if s] if middle else range(len(lines) - 1)
-    return [s + 1 for s in starts if lines[s].endswith(head) and s + count < len(lines)
-            and lines[s + count].startswith(tail)]  # fmt: skip
+    return [
+        s + 1
+        for s in starts
+        if lines[s].endswith(head) and s + count < len(lines) and lines[s + count].startswith(tail)
+    ]

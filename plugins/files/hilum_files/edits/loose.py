@@ -48,15 +48,17 @@ class Lines:
     @property
     def after(self) -> int:
         """The number of blank lines it ends with."""
-        return len(self.lines) - 1 - self.filled[-1] if self.filled else 0
+        if self.filled:
+            return len(self.lines) - 1 - self.filled[-1]
+        return 0
 
     def gaps(self) -> list[int]:
-        """Give the number of blank lines between each line that is not blank and the next."""
+        """Return the number of blank lines between each line that is not blank and the next."""
         return gaps_of(self.filled)
 
 
 def gaps_of(filled: Sequence[int]) -> list[int]:
-    """Give the number of lines that are left out between each index and the next."""
+    """Return the number of lines that are left out between each index and the next."""
     return [b - a - 1 for a, b in pairwise(filled)]
 
 
@@ -64,13 +66,17 @@ class Place:
     """Lines of the file that a text means.
 
     Attributes:
-        filled: Indexes of the lines of the file that are not blank, one for each such line of the text.
+        filled: Indexes of the lines of the file that are not blank, one for each such line of the
+            text.
         slips: What differs, of ``SLIPS``.
-        first_bare: Only the first line lacks its indentation: the text was cut out where the line's text begins.
+        first_bare: Only the first line lacks its indentation: the text was cut out where the line's
+            text begins.
     """
 
     def __init__(self, source: Source, old: Lines, filled: Sequence[int]) -> None:
-        self.filled, self.slips, self.first_bare = filled, set[str](), False
+        self.filled = filled
+        self.slips = set[str]()
+        self.first_bare = False
         self.problem = ""
         indents: list[tuple[str, str]] = []
         for index, at in zip(old.filled, filled, strict=True):
@@ -80,7 +86,8 @@ class Place:
         self._look_at(indents)
 
     def _compare(self, old: str, file: str, indents: list[tuple[str, str]]) -> None:
-        o, f = parts_of(old), parts_of(file)
+        o = parts_of(old)
+        f = parts_of(file)
         indents.append((plain_spaces(o.indent), f.indent))
         if old == file:
             return
@@ -94,7 +101,8 @@ class Place:
             self._compare_bodies(o.body, f.body)
 
     def _compare_bodies(self, old: str, file: str) -> None:
-        ours, theirs = tokens_of(old), tokens_of(file)
+        ours = tokens_of(old)
+        theirs = tokens_of(file)
         if len(ours) != len(theirs):
             self.problem = "White space that is no space or tab differs."
             return
@@ -110,7 +118,8 @@ class Place:
                 self.problem = "White space inside of quotes differs from old_string."
             else:
                 self.slips.add("spaces")
-            at, before = at + len(f), before + len(o)
+            at = at + len(f)
+            before = before + len(o)
 
     def _look_at(self, indents: list[tuple[str, str]]) -> None:
         """One depth must not be two in the file, nor two depths one."""
@@ -119,7 +128,10 @@ class Place:
             return
         self.first_bare = indents[0][0] == "" and all(o == f for o, f in indents[1:])
         if not self.first_bare:
-            self.problem = "The lines of old_string are not indented among themselves as those of the file are."
+            self.problem = (
+                "The lines of old_string are not indented among themselves as those of the file"
+                " are."
+            )
 
 
 def find(source: Source, old: Lines) -> Place | None:

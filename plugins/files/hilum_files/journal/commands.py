@@ -1,4 +1,7 @@
-"""``hilum diff`` and ``hilum undo``: what a session changed, and taking it back. No model and no key is needed."""
+"""``hilum diff`` and ``hilum undo``: what a session changed, and taking it back.
+
+No model and no key is needed.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ def diff(argv: Sequence[str]) -> int:
         The exit code.
     """
     parser = _parser("diff", DIFF, (*SCOPES, "session", "undo"))
-    parser.add_argument("--list", action="store_true", help="list what was changed, by run, turn and call")
+    parser.add_argument(
+        "--list", action="store_true", help="list what was changed, by run, turn and call"
+    )
     parser.add_argument("--stat", action="store_true", help="only names and numbers of lines")
     return _run(parser, argv, _diff)
 
@@ -65,16 +70,31 @@ def undo(argv: Sequence[str]) -> int:
     """
     parser = _parser("undo", UNDO, (*SCOPES, "undo"))
     parser.add_argument("--dry-run", "-n", action="store_true", help="only say what would be done")
-    parser.add_argument("--keep-going", "-k", action="store_true", help="put back what can be, where something cannot")
+    parser.add_argument(
+        "--keep-going",
+        "-k",
+        action="store_true",
+        help="put back what can be, where something cannot",
+    )
     return _run(parser, argv, _undo)
 
 
 def _parser(name: str, description: str, scopes: Sequence[str]) -> Parser:
     parser = Parser(f"hilum {name}", description)
-    parser.add_argument("scope", nargs="?", default="run", choices=scopes, help="what to look at; the last run without")
+    parser.add_argument(
+        "scope",
+        nargs="?",
+        default="run",
+        choices=scopes,
+        help="what to look at; the last run without",
+    )
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="which call, turn or run")
     parser.add_argument(
-        "--session", "-s", default="", metavar="ID", help="the session; this folder's last one by default"
+        "--session",
+        "-s",
+        default="",
+        metavar="ID",
+        help="the session; this folder's last one by default",
     )
     parser.add_argument("--workspace", "-C", default=".", metavar="DIR", help="another folder")
     return parser
@@ -123,7 +143,9 @@ async def _with_journal(options: argparse.Namespace, action: Action) -> None:
                 await log.close()
 
 
-def _writer(log: Log | None, journal: Journal | None = None) -> Callable[[events.PluginEvent], None]:
+def _writer(
+    log: Log | None, journal: Journal | None = None
+) -> Callable[[events.PluginEvent], None]:
     """Return what writes events, from a thread, to a log, and lets a journal take them in."""
     import trio
 
@@ -137,18 +159,27 @@ def _writer(log: Log | None, journal: Journal | None = None) -> Callable[[events
     return write
 
 
-async def _session(kernel: Kernel, options: argparse.Namespace) -> tuple[str, list[events.AnyEvent]]:
-    """Find the session: the one that was named, else the folder's last one that changed something."""
+async def _session(
+    kernel: Kernel, options: argparse.Namespace
+) -> tuple[str, list[events.AnyEvent]]:
+    """Find the session: the one that was named, else the folder's last one that changed
+    something.
+    """
     if options.session:
         session = (await kernel.store.info(options.session)).id
         return session, await _events(kernel, session)
     for info in (await kernel.store.list(options.workspace))[:50]:
         found = await _events(kernel, info.id)
-        if any(isinstance(event, events.PluginEvent) and event.name.startswith("files.") for event in found):
+        if any(
+            isinstance(event, events.PluginEvent) and event.name.startswith("files.")
+            for event in found
+        ):
             return info.id, found
     hint = "hilum sessions list --all shows the sessions of all folders; name one: --session ID."
     raise UsageError(
-        f"No session has changed files in {neutral(options.workspace)}.", code=errors.E_NOT_FOUND, hint=hint
+        f"No session has changed files in {neutral(options.workspace)}.",
+        code=errors.E_NOT_FOUND,
+        hint=hint,
     )
 
 
@@ -159,7 +190,7 @@ async def _events(kernel: Kernel, session: str) -> list[events.AnyEvent]:
     return found
 
 
-# --- diff ------------------------------------------------------------------------------------------------------------
+# --- diff -----------------------------------------------------------------------------------------
 
 
 def _diff(options: argparse.Namespace, journal: Journal) -> None:
@@ -202,13 +233,19 @@ def _list(journal: Journal) -> None:
         mark = "" if journal.ledger.left(record) else "  (undone)"
         count = len(record.changes)
         names = ", ".join(show(unspell(change.path)) for change in record.changes[:3])
-        which = f"undo {record.id}" if record.tool == "undo" else f"turn {record.turn}  call {record.call}"
-        say(f"  {which}  {record.what or record.tool}: {names}{f' and {count - 3} more' if count > 3 else ''}{mark}")
+        if record.tool == "undo":
+            which = f"undo {record.id}"
+        else:
+            which = f"turn {record.turn}  call {record.call}"
+        say(
+            f"  {which}  {record.what or record.tool}:"
+            f" {names}{f' and {count - 3} more' if count > 3 else ''}{mark}"
+        )
     if run is None:
         say("Nothing was changed.")
 
 
-# --- undo ------------------------------------------------------------------------------------------------------------
+# --- undo -----------------------------------------------------------------------------------------
 
 
 def _undo(options: argparse.Namespace, journal: Journal) -> None:
@@ -224,11 +261,19 @@ def _undo(options: argparse.Namespace, journal: Journal) -> None:
 
 
 def _report(plan: Plan, *, would: bool) -> None:
-    verbs = {True: ("would be deleted", "would be brought back", "would be restored", "would be merged"),
-             False: ("deleted", "brought back", "restored", "merged with later changes")}[would]  # fmt: skip
+    verbs = {
+        True: ("would be deleted", "would be brought back", "would be restored", "would be merged"),
+        False: ("deleted", "brought back", "restored", "merged with later changes"),
+    }[would]
     for step in plan.steps:
         merged = step.path in plan.merged
-        verb = verbs[0] if step.after is None else verbs[1] if step.before is None else verbs[3 if merged else 2]
+        verb = (
+            verbs[0]
+            if step.after is None
+            else verbs[1]
+            if step.before is None
+            else verbs[3 if merged else 2]
+        )
         say(f"{show(unspell(step.path))}: {verb}")
     for path in plan.left:
         say(f"{show(unspell(path))}/: left as it is; such folders are not kept")
@@ -244,7 +289,8 @@ def _warn(journal: Journal, records: Iterable[Record]) -> None:
     for record in records:
         if record.cut_off and record.what:
             _note(
-                f"{record.what!r} was cut off: changes made before the session was opened again are counted as its own."
+                f"{record.what!r} was cut off: changes made before the session was opened again are"
+                " counted as its own."
             )
     runs = {record.run for record in records}
     for record in journal.ledger.unprotected:
@@ -252,7 +298,7 @@ def _warn(journal: Journal, records: Iterable[Record]) -> None:
             _note(f"{record.what!r}: {record.unprotected}")
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 def _note(text: str) -> None:
@@ -263,7 +309,10 @@ def _note(text: str) -> None:
 def _say_diff(text: str) -> None:
     coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     for line in text.split("\n")[:-1]:
-        colour = _COLOURS.get(line[:1]) if coloured and line[:3] not in ("+++", "---") else None
+        if coloured and line[:3] not in ("+++", "---"):
+            colour = _COLOURS.get(line[:1])
+        else:
+            colour = None
         if colour:
             print(f"\x1b[{colour}m{neutral(line)}\x1b[m")
         else:

@@ -1,8 +1,10 @@
-"""A workspace as one tool call sees it: what it changes the agent has read as it is, and every change is written down.
+"""A workspace as one tool call sees it: what it changes the agent has read as it is, and every
+change is written down.
 
-The order of a change: take the lock, compare, keep what was and what will be, write that the change begins, make it, write
-that it was made. Two hilum processes in one workspace wait for each other at the lock; a program that knows nothing of it can
-still change a file in the instant between comparing and replacing.
+The order of a change: take the lock, compare, keep what was and what will be, write that the change
+begins, make it, write that it was made. Two hilum processes in one workspace wait for each other at
+the lock; a program that knows nothing of it can still change a file in the instant between
+comparing and replacing.
 """
 
 from __future__ import annotations
@@ -51,12 +53,14 @@ class Book(Protocol):
         """Write down what was changed, which may be nothing."""
 
     def cause(self, path: str) -> str:
-        """Say who last changed a path, as words; empty if nobody known."""
+        """Return who last changed a path, as words; empty if nobody known."""
 
 
 @contextmanager
 def locked(root: Path) -> Iterator[None]:
-    """Hold the lock that all hilum processes in a workspace share. Where a system or disk has no such locks, it is none.
+    """Hold the lock that all hilum processes in a workspace share.
+
+    Where a system or disk has no such locks, it is none.
 
     Raises:
         ToolError: ``E_BUSY``, another process has held it for twenty seconds.
@@ -69,13 +73,16 @@ def locked(root: Path) -> Iterator[None]:
         yield
         return
     try:
-        until, wait = time.monotonic() + PATIENCE, 0.0005
+        until = time.monotonic() + PATIENCE
+        wait = 0.0005
         while True:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() > until:
-                    message = f"Another hilum has been changing files in {root} for {PATIENCE:g} seconds."
+                    message = (
+                        f"Another hilum has been changing files in {root} for {PATIENCE:g} seconds."
+                    )
                     raise ToolError(message, code=errors.E_BUSY, hint="Try again later.") from None
                 time.sleep(wait)
                 wait = min(wait * 2, 0.01)
@@ -106,29 +113,37 @@ class Guarded(Workspace):
     def of(cls, workspace: Workspace, book: Book, seen: Mapping[str, str]) -> Guarded:
         """Guard a workspace."""
         fields: dict[str, Any] = {
-            str(field.alias): getattr(workspace, field.name) for field in attrs.fields(Workspace) if field.init
+            str(field.alias): getattr(workspace, field.name)
+            for field in attrs.fields(Workspace)
+            if field.init
         }
         return cls(**fields, book=book, seen=seen)
 
     def check(self, real: Path, data: bytes, hashed: str) -> None:
         """Refuse to change a file that the agent does not know as it is; remember what it is.
 
-        What cannot be read as text needs no reading, nor does an empty file: there is nothing to know.
+        What cannot be read as text needs no reading, nor does an empty file: there is nothing to
+        know.
 
         Raises:
             ToolError: ``E_STALE``: the agent has not read it, or it changed since.
         """
         self.held[real] = hashed
         name = spell(self.relative(real))
-        known, shown = self.seen.get(name), show(self.relative(real))
+        known = self.seen.get(name)
+        shown = show(self.relative(real))
         if known == hashed or not _readable(data):
             return
         if known is None:
             message = f"{shown} exists and you have not read it; nothing was changed."
             raise ToolError(message, code=errors.E_STALE, hint="Read it first.")
         cause = self.book.cause(name)
-        message = f"{shown} changed since you last saw it{cause and f' ({cause})'}; nothing was changed."
-        raise ToolError(message, code=errors.E_STALE, hint=f"Read it again.{self._since(shown, known, data)}")
+        message = (
+            f"{shown} changed since you last saw it{cause and f' ({cause})'}; nothing was changed."
+        )
+        raise ToolError(
+            message, code=errors.E_STALE, hint=f"Read it again.{self._since(shown, known, data)}"
+        )
 
     def hold(self, real: Path, file: BinaryIO) -> None:
         """Remember what a file holds that is to be replaced unread, because the user said so."""
@@ -140,12 +155,17 @@ class Guarded(Workspace):
         if old is None or len(old) + len(data) > DIFF_BYTES or not _readable(old):
             return ""
         lines = unified_diff(shown, old.decode(), data.decode()).splitlines()
-        more = f"\n… and {len(lines) - DIFF_LINES} lines more" if len(lines) > DIFF_LINES else ""
+        if len(lines) > DIFF_LINES:
+            more = f"\n… and {len(lines) - DIFF_LINES} lines more"
+        else:
+            more = ""
         return "\nWhat changed:\n" + "\n".join(lines[:DIFF_LINES]) + more
 
     @contextmanager
     def changing(self, real: Path, data: bytes | None) -> Iterator[None]:
-        """Hold everybody off while the body puts a content (or nothing) at a path, and write it down."""
+        """Hold everybody off while the body puts a content (or nothing) at a path, and write it
+        down.
+        """
         with self.book.alone, locked(self.root):
             before, contents = self._look(real)
             if data is not None and before is not None and real not in self.held:
@@ -157,10 +177,14 @@ class Guarded(Workspace):
             self._keep(contents)
             made = _missing(real) if after else []
             changes = (
-                *(Change(spell(self.relative(folder)), None, Node("folder", 0o755)) for folder in made),
+                *(
+                    Change(spell(self.relative(folder)), None, Node("folder", 0o755))
+                    for folder in made
+                ),
                 Change(spell(self.relative(real)), before, after),
             )
-            name, done = self.book.begin(changes), False
+            name = self.book.begin(changes)
+            done = False
             try:
                 yield
                 done = True
@@ -179,7 +203,10 @@ class Guarded(Workspace):
 
         with suppress(FileNotFoundError):
             if os.lstat(real).st_size > KEEP_LIMIT:
-                message = f"{show(real.name)!r} is larger than {KEEP_LIMIT:,} bytes: it could not be brought back."
+                message = (
+                    f"{show(real.name)!r} is larger than {KEEP_LIMIT:,} bytes: it could not be"
+                    " brought back."
+                )
                 raise ToolError(message, hint="Use a command, if it has to be.")
         before = node_at(real, keep)
         held = self.held.get(real)
@@ -191,11 +218,16 @@ class Guarded(Workspace):
         try:
             self.book.objects.put(contents)
         except StoreError as error:
-            raise ToolError(f"Nothing was changed. {error.message}", code=error.code, hint=error.hint) from None
+            raise ToolError(
+                f"Nothing was changed. {error.message}", code=error.code, hint=error.hint
+            ) from None
 
 
 def held_file(workspace: Workspace, real: Path, file: BinaryIO, limit: int) -> bytes:
-    """Read a file that is to be changed, at most ``limit`` bytes of it; a guarded workspace says no as ``check`` does."""
+    """Read a file that is to be changed, at most ``limit`` bytes of it.
+
+    A guarded workspace says no as ``check`` does.
+    """
     data = file.read(limit)
     if isinstance(workspace, Guarded):
         hashed = hash_of(data) if len(data) < limit else hash_file(file)
@@ -221,13 +253,13 @@ def changing(workspace: Workspace, real: Path, data: bytes | None) -> Iterator[N
 
 
 def happened(root: Path, changes: tuple[Change, ...], *, doubt: bool) -> tuple[Change, ...]:
-    """Give what became of changes that were begun.
+    """Return what became of changes that were begun.
 
     Args:
         root: The workspace.
         changes: What was to be changed.
-        doubt: Whether to count a change at a path that holds neither what was there nor what was to be: somebody else came
-            after it.
+        doubt: Whether to count a change at a path that holds neither what was there nor what was to
+            be: somebody else came after it.
     """
     made = []
     for change in changes:
@@ -243,7 +275,9 @@ def happened(root: Path, changes: tuple[Change, ...], *, doubt: bool) -> tuple[C
 
 
 def _alike(a: Node | None, b: Node | None) -> bool:
-    return (a is None) == (b is None) and (a is None or b is None or (a.kind, a.hash) == (b.kind, b.hash))
+    return (a is None) == (b is None) and (
+        a is None or b is None or (a.kind, a.hash) == (b.kind, b.hash)
+    )
 
 
 def _readable(data: bytes) -> bool:

@@ -1,7 +1,9 @@
-"""The half of a session that sees to it that files are read before they are changed, and that every change can be undone.
+"""The half of a session that sees to it that files are read before they are changed, and that every
+change can be undone.
 
-Around every command the tree is looked at: before the first one of those that run at a time, and after each. Between the two
-looks somebody else may have a part in what changed; that cannot be told apart, and is told.
+Around every command the tree is looked at: before the first one of those that run at a time, and
+after each. Between the two looks somebody else may have a part in what changed; that cannot be told
+apart, and is told.
 """
 
 from __future__ import annotations
@@ -21,7 +23,17 @@ from hilum_files.journal import tree as trees
 from hilum_files.journal.guard import Guarded, locked
 from hilum_files.journal.journal import Journal, objects_folder
 from hilum_files.journal.objects import DAY, Objects, hash_of
-from hilum_files.journal.records import CHANGED, CHANGING, COMMAND, SHOWN, Change, Record, Scope, spell, unspell
+from hilum_files.journal.records import (
+    CHANGED,
+    CHANGING,
+    COMMAND,
+    SHOWN,
+    Change,
+    Record,
+    Scope,
+    spell,
+    unspell,
+)
 from hilum_files.journal.sessions import SharedChanges, own_part
 from hilum_files.reading import FilesSettings
 from hilum_files.text import show
@@ -45,7 +57,8 @@ class Running(msgspec.Struct):
         record: What is known of it.
         started: Whether it was let run.
         began: When the tree was last looked at before it, Unix time in seconds.
-        at_once: Whether it begins as soon as it is let: it starts no process, before which the tree could be looked at again.
+        at_once: Whether it begins as soon as it is let: it starts no process, before which the tree
+            could be looked at again.
     """
 
     record: Record
@@ -63,22 +76,33 @@ class Changes:
     """
 
     def __init__(self, session: Session, objects: Objects) -> None:
-        self._session, self._objects = session, objects
+        self._session = session
+        self._objects = objects
         self._journal = Journal(session.workspace, objects, self._emit, session.id)
         self._settings = session.settings(FilesSettings)
-        self._limits = trees.Limits(self._settings.snapshot_file_limit, self._settings.snapshot_limit)
+        self._limits = trees.Limits(
+            self._settings.snapshot_file_limit, self._settings.snapshot_limit
+        )
         self._tree: trees.Tree | None = None
         self._running: dict[tuple[str, str], Running] = {}
-        self._looked, self._launched, self._why = 0.0, False, ""
+        self._looked = 0.0
+        self._launched = False
+        self._why = ""
         self._saved = False
-        self._noted = 0  # number of the last change by any session that the last look at the tree came after
-        self._hopeless = "" if self._settings.snapshots else "Snapshots are off (files.snapshots): it cannot be undone."
+        self._noted = (
+            0  # number of the last change by any session that the last look at the tree came after
+        )
+        if self._settings.snapshots:
+            self._hopeless = ""
+        else:
+            self._hopeless = "Snapshots are off (files.snapshots): it cannot be undone."
         self._order = trio.Lock()
 
-    # --- session operations -------------------------------------------------------------------------------------------
+    # --- session operations -----------------------------------------------------------------------
 
     def records(self, scope: Scope = "session", name: str = "") -> list[Record]:
-        """Give the changes of a call, turn, run or of the session that are not undone, oldest first.
+        """Return the changes of a call, turn, run or of the session that are not undone, oldest
+        first.
 
         Args:
             scope: ``call``, ``turn``, ``run``, ``session``, or ``undo`` for an undo.
@@ -90,7 +114,8 @@ class Changes:
         return self._fold().ledger.select(scope, name)
 
     def recent(self, limit: int) -> list[tuple[str, float]]:
-        """Give the paths that were changed last in this session, newest first, with the Unix time of the change in seconds.
+        """Return the paths that were changed last in this session, newest first, with the Unix time
+        of the change in seconds.
 
         Args:
             limit: Most paths.
@@ -109,18 +134,23 @@ class Changes:
         return [(unspell(path), at) for path, at in last.items() if at][:limit]
 
     async def diff(self, scope: Scope = "run", name: str = "") -> list[Shown]:
-        """Give what a call, turn, run or the session changed, each path once, as unified diffs. Takes what ``records`` does."""
+        """Return what a call, turn, run or the session changed, each path once, as unified diffs.
+
+        Takes what ``records`` does.
+        """
         from hilum_files.journal.show import shown  # with the first diff
 
         records = self.records(scope, name)
         return await trio.to_thread.run_sync(shown, self._journal, records)
 
     async def plan_undo(self, scope: Scope = "run", name: str = "") -> Plan:
-        """Say what an undo would do. Takes and raises what ``undo`` does."""
+        """Return what an undo would do. Takes and raises what ``undo`` does."""
         return await trio.to_thread.run_sync(self._fold().plan, scope, name)
 
     async def undo(self, scope: Scope = "run", name: str = "", *, keep_going: bool = False) -> Plan:
-        """Undo a call, turn or run, or an undo: all of it or nothing. What is undone can be brought back.
+        """Undo a call, turn or run, or an undo: all of it or nothing.
+
+        What is undone can be brought back.
 
         Args:
             scope: ``call``, ``turn``, ``run``, or ``undo`` to undo an undo.
@@ -129,32 +159,43 @@ class Changes:
 
         Raises:
             UsageError: Nothing fits; commands are running (``E_BUSY``).
-            ToolError: ``E_STALE``: a file was changed since and cannot be merged. Or it failed. Nothing is undone then.
+            ToolError: ``E_STALE``: a file was changed since and cannot be merged. Or it failed.
+                Nothing is undone then.
         """
         async with self._order:  # no command begins meanwhile
             if self._running:
                 hint = "Stop the run, or wait for it."
-                raise UsageError("Commands are running, which may change files.", code=errors.E_BUSY, hint=hint)
+                raise UsageError(
+                    "Commands are running, which may change files.", code=errors.E_BUSY, hint=hint
+                )
             journal = self._fold()
-            return await trio.to_thread.run_sync(lambda: journal.undo(scope, name, keep_going=keep_going))
+            return await trio.to_thread.run_sync(
+                lambda: journal.undo(scope, name, keep_going=keep_going)
+            )
 
-    # --- hooks --------------------------------------------------------------------------------------------------------
+    # --- hooks ------------------------------------------------------------------------------------
 
     @hookimpl
     def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Awaitable[None] | None:
-        """Look at the tree before a command, and before tools of others that write or change files; no opinion about them.
+        """Look at the tree before a command, and before tools of others that write or change files;
+        no opinion about them.
 
-        A call that was approved is judged again: it is the same command, and looked at again where it starts a process.
+        A call that was approved is judged again: it is the same command, and looked at again where
+        it starts a process.
         """
         if not tool.changes_files and (tool.risk not in ("execute", "write") or tool.name in OWN):
             return None  # and no task for it: most calls only read
         known = self._running.get((agent.name, call.id))
         if known and not known.started:
-            return self._look_after_approval(known) if known.at_once else None
+            if known.at_once:
+                return self._look_after_approval(known)
+            return None
         return self._before(agent, call, tool)
 
     async def _look_after_approval(self, running: Running) -> None:
-        """Look again where a call waited for its approval: what the user changed meanwhile is not the call's doing."""
+        """Look again where a call waited for its approval: what the user changed meanwhile is not
+        the call's doing.
+        """
         async with self._order:
             others = any(other.at_once for other in self._running.values() if other is not running)
             if not self._launched and not others and time.monotonic() - self._looked > FRESH:
@@ -176,22 +217,29 @@ class Changes:
                 agent=agent.name,
                 run=name,
             )
-            self._running[agent.name, call.id] = Running(record, at_once=tool.changes_files, began=time.time())
+            self._running[agent.name, call.id] = Running(
+                record, at_once=tool.changes_files, began=time.time()
+            )
             self._session.emit(record.event(COMMAND))
 
     @hookimpl
     async def wrap_process(self, command: Command) -> None:
-        """Look again where a command had to wait, for the user's approval perhaps: what happened meanwhile is not its doing."""
+        """Look again where a command had to wait, for the user's approval perhaps: what happened
+        meanwhile is not its doing.
+        """
         if self._running and not self._launched:
             async with self._order:
-                # Another call may be at work already: its changes must not be taken for what was there before.
+                # Another call may be at work already: its changes must not be taken for what was
+                # there before.
                 alone = not any(running.at_once for running in self._running.values())
                 if not self._launched and alone and time.monotonic() - self._looked > FRESH:
                     await self._look_before()
                 self._launched = True
 
     @hookimpl
-    def check_result(self, agent: Agent, call: ToolCall, result: ToolResult) -> Awaitable[None] | None:
+    def check_result(
+        self, agent: Agent, call: ToolCall, result: ToolResult
+    ) -> Awaitable[None] | None:
         """Look at what a command changed."""
         running = self._running.get((agent.name, call.id))
         return self._after(agent, call, running) if running else None
@@ -205,17 +253,27 @@ class Changes:
     @hookimpl
     def gather_context(self) -> list[Block] | None:
         """Tell the agent that the user undid changes since it last worked."""
-        paths = sorted({show(unspell(change.path)) for record in self._fold().ledger.news for change in record.changes})
+        paths = sorted(
+            {
+                show(unspell(change.path))
+                for record in self._fold().ledger.news
+                for change in record.changes
+            }
+        )
         if not paths:
             return None
         more = f" and {len(paths) - 20} more" if len(paths) > 20 else ""
-        text = f"The user undid changes to: {', '.join(paths[:20])}{more}. Read them again before you rely on what is in them."
+        text = (
+            f"The user undid changes to: {', '.join(paths[:20])}{more}. Read them again before you"
+            " rely on what is in them."
+        )
         return [Block("undone", text, priority=10)]
 
-    # --- commands -----------------------------------------------------------------------------------------------------
+    # --- commands ---------------------------------------------------------------------------------
 
     async def _look_before(self) -> None:
-        self._why, self._launched = self._hopeless, False
+        self._why = self._hopeless
+        self._launched = False
         if self._hopeless:
             return
         try:
@@ -226,9 +284,14 @@ class Changes:
                 self._hopeless = self._why
         self._looked = time.monotonic()
 
-    def _walk(self, alive: Callable[[], object] = lambda: None, save: bool = False) -> list[trees.Difference]:
+    def _walk(
+        self, alive: Callable[[], object] = lambda: None, save: bool = False
+    ) -> list[trees.Difference]:
         """Look at the tree in a thread; gives what differs from the last look."""
-        with self._journal.alone, locked(self._session.workspace.root):  # no other session is in the middle of a change
+        with (
+            self._journal.alone,
+            locked(self._session.workspace.root),
+        ):  # no other session is in the middle of a change
             root = str(self._session.workspace.root)
             own = trees.find_own(root)
             before = own.without(self._load() if self._tree is None else self._tree)
@@ -236,7 +299,8 @@ class Changes:
             found = trees.differences(before, tree)
             if save and (found or not self._saved):
                 self._save(tree)
-            self._tree, self._saved = tree, save or (self._saved and not found)
+            self._tree = tree
+            self._saved = save or (self._saved and not found)
             self._noted = self._journal.shared.last()
             return found
 
@@ -245,7 +309,8 @@ class Changes:
         key = running.record.agent, running.record.call
         if self._running.get(key) is not running:
             return
-        changes, why = list[Change](), running.record.unprotected
+        changes = list[Change]()
+        why = running.record.unprotected
         if running.started and not why:
             try:
                 changes = await trio.to_thread.run_sync(self._find_own, running.began)
@@ -253,12 +318,16 @@ class Changes:
                 why = f"What it changed is not known: {error}."
         self._running.pop(key, None)
         others = tuple(other.record.call for other in self._running.values())
-        record = msgspec.structs.replace(running.record, changes=tuple(changes), others=others, unprotected=why)
+        record = msgspec.structs.replace(
+            running.record, changes=tuple(changes), others=others, unprotected=why
+        )
         self._session.emit(record.event(CHANGED))
         await trio.to_thread.run_sync(self._journal.note, record, running.began)
 
     def _find_own(self, began: float) -> list[Change]:
-        """Look at the tree in a thread; return what differs from the last look and is not by another session.
+        """Look at the tree in a thread.
+
+        Return what differs from the last look and is not by another session.
 
         Args:
             began: When the command began, Unix time in seconds.
@@ -268,15 +337,19 @@ class Changes:
         for path, before, after in self._walk():
             found = Change(spell(path), before, after)
             others = self._journal.shared.since(noted, found.path)
-            # Of two commands that overlap, either may have made the change: then both sessions name it. A command that ran
-            # wholly within this one, and a file tool, have made it themselves.
+            # Of two commands that overlap, either may have made the change: then both sessions name
+            # it. A command that ran wholly within this one, and a file tool, have made it
+            # themselves.
             changes += own_part(found, [other for other in others if other.began >= began])
         return changes
 
     async def follow(self) -> None:
         """Look after commands that were cancelled: their results were never checked."""
         async for event in self._session.events(self._session.journal.last):
-            if isinstance(event, events.CallStarted) and (event.agent, event.call.id) in self._running:
+            if (
+                isinstance(event, events.CallStarted)
+                and (event.agent, event.call.id) in self._running
+            ):
                 self._running[event.agent, event.call.id].started = True
             if isinstance(event, events.CallDone):
                 running = self._running.get((event.agent, event.result.call_id))
@@ -290,39 +363,55 @@ class Changes:
             for running in list(self._running.values()):
                 await self._settle(running)
 
-    # --- what is known of the tree --------------------------------------------------------------------------------------
+    # --- what is known of the tree ----------------------------------------------------------------
 
     @property
     def _folder(self) -> Path:
         return objects_folder() / "trees" / hash_of(os.fsencode(self._session.workspace.root))
 
     def _load(self) -> trees.Tree:
-        """Read the last tree of this workspace that a session left, as far as its contents are still kept."""
+        """Read the last tree of this workspace that a session left, as far as its contents are
+        still kept.
+        """
         try:
-            newest = max(self._folder.iterdir(), key=lambda path: path.stat().st_mtime_ns, default=None)
+            newest = max(
+                self._folder.iterdir(), key=lambda path: path.stat().st_mtime_ns, default=None
+            )
             tree = trees.decode(newest.read_bytes()) if newest is not None else {}
         except (OSError, msgspec.DecodeError):
             return {}
         kept = self._objects.touch(found.node.hash for found in tree.values() if found.node.hash)
-        return {name: found for name, found in tree.items() if not found.node.hash or found.node.hash in kept}
+        return {
+            name: found
+            for name, found in tree.items()
+            if not found.node.hash or found.node.hash in kept
+        }
 
     def _save(self, tree: trees.Tree) -> None:
-        """Write the tree down, so that what a command changes is known even if hilum ends before it."""
+        """Write the tree down, so that what a command changes is known even if hilum ends before
+        it.
+        """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary, target = self._folder / f".{self._session.id}.tmp", self._folder / self._session.id
+        temporary = self._folder / f".{self._session.id}.tmp"
+        target = self._folder / self._session.id
         with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(trees.encode(tree))
         os.replace(temporary, target)
 
     def recover(self) -> None:
-        """Write down what became of changes and commands in whose middle hilum ended. Blocks; called once."""
-        journal, ledger = self._journal, self._fold_in_thread().ledger
+        """Write down what became of changes and commands in whose middle hilum ended.
+
+        Blocks; called once.
+        """
+        journal = self._journal
+        ledger = self._fold_in_thread().ledger
         if not ledger.open and not ledger.commands:
             return
         with journal.alone, locked(self._session.workspace.root):
             journal.settle()
         pending = sorted(ledger.commands.values(), key=lambda command: command.seq)
-        changes, why = list[Change](), ""
+        changes = list[Change]()
+        why = ""
         try:
             if any(not record.unprotected for record in pending):
                 self._tree = trees.decode((self._folder / self._session.id).read_bytes())
@@ -334,7 +423,9 @@ class Changes:
             why = f"What it changed is not known: {error}."
         for command in reversed(pending):  # what they changed is counted for the last of them
             why = command.unprotected or why
-            record = msgspec.structs.replace(command, changes=tuple(changes), unprotected=why, cut_off=True)
+            record = msgspec.structs.replace(
+                command, changes=tuple(changes), unprotected=why, cut_off=True
+            )
             self._emit(record.event(CHANGED))
             journal.note(record, command.at)
             changes = []
@@ -349,17 +440,19 @@ class Changes:
             else:
                 tree[name] = trees.Found(change.after, ())
 
-    # --- changes by tools -----------------------------------------------------------------------------------------------
+    # --- changes by tools -------------------------------------------------------------------------
 
     def guarded(self, call: Call) -> Workspace:
-        """Give the workspace as a call of a tool may change it."""
+        """Return the workspace as a call of a tool may change it."""
         ledger = self._fold().ledger
         seen: Mapping[str, str] = ledger.seen.get(ledger.who(call.agent.name), {})
         return Guarded.of(call.workspace, _Book(self, call), seen)
 
     @contextmanager
     def sharing(self, agent: str, name: str) -> Iterator[None]:
-        """Count what an agent sees, while this lasts, as seen under a name that several share: they are hands of one."""
+        """Count what an agent sees, while this lasts, as seen under a name that several share: they
+        are hands of one.
+        """
         names = self._journal.ledger.names
         names[agent] = name
         try:
@@ -369,7 +462,8 @@ class Changes:
             del names[agent]
 
     def shown(self, agent: Agent, files: Mapping[str, str]) -> None:
-        """Note what comes whole with the prompt that the agent is about to begin on: it counts as read.
+        """Note what comes whole with the prompt that the agent is about to begin on: it counts as
+        read.
 
         Args:
             agent: Who gets it.
@@ -402,13 +496,18 @@ class _Book:
 
     def __init__(self, changes: Changes, call: Call) -> None:
         self._changes = changes
-        self.objects, self.alone = changes._objects, changes._journal.alone
+        self.objects = changes._objects
+        self.alone = changes._journal.alone
         run = call.agent.conversation.run
         turn, name = (run.turn, run.id) if run else (0, "")
-        self._record = Record(id="", tool=call.name, call=call.id, turn=turn, agent=call.agent.name, run=name)
+        self._record = Record(
+            id="", tool=call.name, call=call.id, turn=turn, agent=call.agent.name, run=name
+        )
 
     def begin(self, changes: tuple[Change, ...]) -> str:
-        self._record = msgspec.structs.replace(self._record, id=os.urandom(6).hex(), changes=changes)
+        self._record = msgspec.structs.replace(
+            self._record, id=os.urandom(6).hex(), changes=changes
+        )
         self._changes._emit(self._record.event(CHANGING))
         return self._record.id
 
@@ -426,26 +525,34 @@ class _Book:
             return ""
         if record.tool == "undo":
             return "by an undo of the user's"
-        return f"by {record.what!r}" if record.what else f"by {record.tool} of the agent {record.agent}"
+        if record.what:
+            return f"by {record.what!r}"
+        return f"by {record.tool} of the agent {record.agent}"
 
 
 def guarded(call: Call) -> Workspace:
-    """Give the workspace as a call may change it: what it changes was read, and is written down."""
+    """Return the workspace as a call may change it: what it changes was read, and is written
+    down.
+    """
     changes = call.session.half(Changes)
     if changes is None:
-        raise UsageError("The plugin hilum-files is not open in this session.", code=errors.E_PLUGIN)
+        raise UsageError(
+            "The plugin hilum-files is not open in this session.", code=errors.E_PLUGIN
+        )
     workspace: Workspace = changes.guarded(call)
     return workspace
 
 
 def _words(call: ToolCall) -> str:
-    """Say what a command is, in one short line."""
+    """Return what a command is, in one short line."""
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except msgspec.DecodeError:
         arguments = {}
     text = arguments.get("command") if isinstance(arguments, dict) else None
-    return " ".join(text.split())[:200] if isinstance(text, str) and text.strip() else call.name
+    if isinstance(text, str) and text.strip():
+        return " ".join(text.split())[:200]
+    return call.name
 
 
 @asynccontextmanager
@@ -471,9 +578,12 @@ async def _sweep(settings: FilesSettings) -> None:
     folder = objects_folder()
 
     def sweep() -> None:
-        mark, now = folder / "swept", time.time()
+        mark = folder / "swept"
+        now = time.time()
         with suppress(OSError, HilumError):
-            if not (folder / "objects.db").exists() or (mark.exists() and mark.stat().st_mtime > now - DAY):
+            if not (folder / "objects.db").exists() or (
+                mark.exists() and mark.stat().st_mtime > now - DAY
+            ):
                 return
             mark.touch(mode=0o600)
             objects = Objects(folder)

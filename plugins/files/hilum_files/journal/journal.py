@@ -1,4 +1,7 @@
-"""The journal of a session's changes: what it says, and undoing it. Needs no session that is open: a command uses it, too."""
+"""The journal of a session's changes: what it says, and undoing it.
+
+Needs no session that is open: a command uses it, too.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,9 @@ class Journal:
     """
 
     def __init__(self, workspace: Workspace, objects: Objects, emit: Emit, session: str) -> None:
-        self.workspace, self.objects, self.emit = workspace, objects, emit
+        self.workspace = workspace
+        self.objects = objects
+        self.emit = emit
         own = Own(find_own_folders(os.path.realpath(workspace.root)), frozenset())
         self.ledger = Ledger(own.has)
         self.alone = threading.Lock()
@@ -66,12 +71,18 @@ class Journal:
     def _settle(self, record: Record, *, doubt: bool) -> None:
         """Write down what became of a change: what is on disk says it."""
         changes = happened(self.workspace.root, record.changes, doubt=doubt)
-        for folder in {(self.workspace.root / unspell(change.path)).parent for change in record.changes}:
+        for folder in {
+            (self.workspace.root / unspell(change.path)).parent for change in record.changes
+        }:
             for left_behind in folder.glob(f"{TEMPORARY}*.tmp"):
                 left_behind.unlink(missing_ok=True)
-        paths, stayed = {change.path for change in changes}, {change.path for change in record.changes}
+        paths = {change.path for change in changes}
+        stayed = {change.path for change in record.changes}
         # A path that an undo need not change is put back all the same.
-        undoes = {n: tuple(p for p in listed if p in paths or p not in stayed) for n, listed in record.undoes.items()}
+        undoes = {
+            n: tuple(p for p in listed if p in paths or p not in stayed)
+            for n, listed in record.undoes.items()
+        }
         kept = {name: listed for name, listed in undoes.items() if listed and paths}
         ended = msgspec.structs.replace(record, changes=changes, undoes=kept, cut_off=True)
         self.emit(ended.event(CHANGED))
@@ -85,10 +96,14 @@ class Journal:
         """
         from hilum_files.journal.undo import make_plan  # with the first undo
 
-        return make_plan(self.workspace, self.objects, self.ledger, self.ledger.select(scope, name), self.shared)
+        return make_plan(
+            self.workspace, self.objects, self.ledger, self.ledger.select(scope, name), self.shared
+        )
 
     def undo(self, scope: Scope, name: str = "", *, keep_going: bool = False) -> Plan:
-        """Undo a call, turn or run, or an undo. Blocks. All of it or nothing; what is undone can be brought back.
+        """Undo a call, turn or run, or an undo.
+
+        Blocks. All of it or nothing; what is undone can be brought back.
 
         Args:
             scope: ``call``, ``turn``, ``run``, or ``undo`` to undo an undo.
@@ -100,7 +115,8 @@ class Journal:
 
         Raises:
             UsageError: Nothing fits.
-            ToolError: ``E_STALE``: a file was changed since and cannot be merged. Or it failed. Nothing is undone then.
+            ToolError: ``E_STALE``: a file was changed since and cannot be merged. Or it failed.
+                Nothing is undone then.
         """
         from hilum_files.journal.undo import carry_out, undone
 
@@ -142,7 +158,7 @@ class Journal:
                 )
 
     def content(self, node: Node | None) -> bytes | None:
-        """Give the content of a file or the target of a link; ``None`` if it is not kept."""
+        """Return the content of a file or the target of a link; ``None`` if it is not kept."""
         if node is None or node.kind in ("folder", "skipped"):
             return b""
         return self.objects.get(node.hash) if node.kept else None

@@ -1,7 +1,7 @@
 """Content of files, kept once for each content and named by its hash: what an undo puts back.
 
-One SQLite file: thousands of small contents are written in one transaction, several processes may write, and a crash leaves
-no half of one.
+One SQLite file: thousands of small contents are written in one transaction, several processes may
+write, and a crash leaves no half of one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import sqlite3
 
 DAY = 86400.0
-_PLAIN, _PACKED = b"\0", b"\1"
+_PLAIN = b"\0"
+_PACKED = b"\1"
 _WORTH_PACKING = 512
 _BATCH = 500
 _SCHEMA = """
@@ -48,16 +49,20 @@ class Objects:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._lock = folder, threading.Lock()
+        self._folder = folder
+        self._lock = threading.Lock()
         self._open: sqlite3.Connection | None = None
 
     def put(self, contents: Iterable[bytes]) -> list[str]:
-        """Keep contents, all or none of them, and give their hashes. When this returns they outlive the process.
+        """Keep contents, all or none of them, and give their hashes.
+
+        When this returns they outlive the process.
 
         Raises:
             StoreError: They could not be written.
         """
-        now, rows = time.time(), []
+        now = time.time()
+        rows = []
         for data in contents:
             packed = zlib.compress(data, 1) if len(data) > _WORTH_PACKING else data
             stored = _PACKED + packed if len(packed) < len(data) else _PLAIN + data
@@ -68,7 +73,8 @@ class Objects:
             if new:
                 with database:
                     statement = (
-                        "INSERT INTO objects VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO UPDATE SET used = excluded.used"
+                        "INSERT INTO objects VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO UPDATE SET"
+                        " used = excluded.used"
                     )
                     database.executemany(statement, new)
         return [row[0] for row in rows]
@@ -79,7 +85,7 @@ class Objects:
         return row is not None and row[0] > now - DAY
 
     def get(self, name: str) -> bytes | None:
-        """Give a content, ``None`` if it is not kept (any more) or damaged."""
+        """Return a content, ``None`` if it is not kept (any more) or damaged."""
         with self.using() as database:
             row = database.execute("SELECT data FROM objects WHERE hash = ?", (name,)).fetchone()
         if row is None:
@@ -91,29 +97,39 @@ class Objects:
         return data if hash_of(data) == name else None
 
     def touch(self, names: Iterable[str]) -> set[str]:
-        """Say which of these contents are kept, and note that they are in use."""
-        wanted, found, now = list(set(names)), set[str](), time.time()
+        """Return which of these contents are kept, and note that they are in use."""
+        wanted = list(set(names))
+        found = set[str]()
+        now = time.time()
         with self.using() as database, database:
             for start in range(0, len(wanted), _BATCH):
                 batch = wanted[start : start + _BATCH]
                 marks = ",".join("?" * len(batch))
-                rows = database.execute(f"SELECT hash, used FROM objects WHERE hash IN ({marks})", batch).fetchall()
+                rows = database.execute(
+                    f"SELECT hash, used FROM objects WHERE hash IN ({marks})", batch
+                ).fetchall()
                 found.update(name for name, _ in rows)
                 old = [name for name, used in rows if used < now - DAY]
                 marks = ",".join("?" * len(old))
                 if old:
-                    database.execute(f"UPDATE objects SET used = ? WHERE hash IN ({marks})", [now, *old])
+                    database.execute(
+                        f"UPDATE objects SET used = ? WHERE hash IN ({marks})", [now, *old]
+                    )
         return found
 
     def sweep(self, days: float, most: int) -> int:
-        """Forget what was not used for long, and the longest unused of what is too much; gives how many.
+        """Forget what was not used for long, and the longest unused of what is too much.
+
+        Gives how many.
 
         Args:
             days: Days after which a content is forgotten.
             most: Bytes to keep on disk.
         """
         with self.using() as database, database:
-            gone = database.execute("DELETE FROM objects WHERE used < ?", (time.time() - days * DAY,)).rowcount
+            gone = database.execute(
+                "DELETE FROM objects WHERE used < ?", (time.time() - days * DAY,)
+            ).rowcount
             size = database.execute("SELECT coalesce(sum(size), 0) FROM objects").fetchone()[0]
             if size > most:
                 old = []
@@ -151,14 +167,18 @@ class Objects:
                 yield self._open
             except (sqlite3.Error, OSError) as error:
                 message = f"The contents that undo needs cannot be kept in {self._folder}: {error}."
-                raise StoreError(message, hint="Make room there, or set HILUM_DATA to another folder.") from error
+                raise StoreError(
+                    message, hint="Make room there, or set HILUM_DATA to another folder."
+                ) from error
 
     def _connect(self) -> sqlite3.Connection:
         import sqlite3
 
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = self._folder / "objects.db"
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))  # what SQLite puts beside it gets the same mode
+        os.close(
+            os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
+        )  # what SQLite puts beside it gets the same mode
         database = sqlite3.connect(file, timeout=20, check_same_thread=False)
         try:
             database.execute("PRAGMA auto_vacuum = INCREMENTAL")

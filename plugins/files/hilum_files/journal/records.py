@@ -1,7 +1,8 @@
-"""What the log tells of files: which agent has seen which content, what was changed, what was undone. A fold over events.
+"""What the log tells of files: which agent has seen which content, what was changed, what was
+undone. A fold over events.
 
-A change is written down twice: ``files.changing`` before it is made, ``files.changed`` after. A crash in between leaves the
-first alone; what really happened is then read off the disk.
+A change is written down twice: ``files.changing`` before it is made, ``files.changed`` after. A
+crash in between leaves the first alone; what really happened is then read off the disk.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from hilum.messages import writable
 
 from hilum_files.journal.tree import Node
 
-CHANGING, CHANGED, COMMAND = "files.changing", "files.changed", "files.command"
+CHANGING = "files.changing"
+CHANGED = "files.changed"
+COMMAND = "files.command"
 SHOWN = "files.shown"
 QUEUED = "agents.queued"
 """What the plugin that runs agents writes when one agent starts another."""
@@ -28,7 +31,9 @@ Scope = Literal["call", "turn", "run", "session", "undo"]
 
 
 def spell(path: str) -> str:
-    """Write a path so that JSON can hold it: one that is not Unicode becomes NUL and hexadecimal digits."""
+    """Write a path so that JSON can hold it: one that is not Unicode becomes NUL and hexadecimal
+    digits.
+    """
     try:
         path.encode()
         return path
@@ -38,7 +43,9 @@ def spell(path: str) -> str:
 
 def unspell(text: str) -> str:
     """Read what ``spell`` wrote."""
-    return os.fsdecode(bytes.fromhex(text[1:])) if text.startswith("\0") else text
+    if text.startswith("\0"):
+        return os.fsdecode(bytes.fromhex(text[1:]))
+    return text
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True):
@@ -61,7 +68,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         others: Ids of calls that ran beside it and may have had a part in it.
         turn: Number of the turn in its run.
         undoes: Ids of records, each with the paths that were put back.
-        cut_off: The call was cut off, or hilum ended before the changes were looked for: others may have had a part.
+        cut_off: The call was cut off, or hilum ended before the changes were looked for: others may
+            have had a part.
         unprotected: Why changes of the command are not known, or cannot be undone.
         agent: Its agent; from the event, as are the rest.
         run: Its run.
@@ -85,14 +93,18 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seq: int = 0
 
     def event(self, name: str) -> events.PluginEvent:
-        """Give the event that tells it."""
+        """Return the event that tells it."""
         raw: dict[str, Any] = msgspec.to_builtins(self)
-        data = {key: value for key, value in raw.items() if key not in ("agent", "run", "at", "seq")}
+        data = {
+            key: value for key, value in raw.items() if key not in ("agent", "run", "at", "seq")
+        }
         return events.PluginEvent(name=name, data=data, agent=self.agent, run=self.run)
 
 
 class Place(NamedTuple):
-    """Where in a session something was done: by which agent, in which run and turn, by which call."""
+    """Where in a session something was done: by which agent, in which run and turn, by which
+    call.
+    """
 
     agent: str
     run: str
@@ -123,7 +135,8 @@ class Ledger:
         causes: The record that last changed a path.
         unprotected: Commands whose changes are not known.
         news: Undos since the last run began.
-        shown: The hash of each file that is to come whole with a run's prompt, by run and spelled path.
+        shown: The hash of each file that is to come whole with a run's prompt, by run and spelled
+            path.
         started: What started the run of a sub-agent, by that run.
     """
 
@@ -147,7 +160,7 @@ class Ledger:
         self._runs: dict[str, str] = {}
 
     def who(self, agent: str) -> str:
-        """Give the name under which an agent sees."""
+        """Return the name under which an agent sees."""
         return self.names.get(agent, agent)
 
     def apply(self, event: events.AnyEvent) -> None:
@@ -156,7 +169,9 @@ class Ledger:
         if isinstance(event, events.CallDone):
             data = event.result.data
             if event.result.name == "read_file" and isinstance(data.get("hash"), str):
-                self.seen.setdefault(self.who(event.agent), {})[str(data.get("file"))] = data["hash"]
+                self.seen.setdefault(self.who(event.agent), {})[str(data.get("file"))] = data[
+                    "hash"
+                ]
         elif isinstance(event, events.AgentStarted):
             self._parents[event.agent] = event.parent
         elif isinstance(event, events.PromptQueued):
@@ -167,13 +182,20 @@ class Ledger:
             self._queued(event)
         elif isinstance(event, events.PluginEvent) and event.name == RESULT:
             for waiting in self._waiting.values():
-                waiting[:] = [start for start in waiting if start.agent_id != event.data.get("agent_id")]
+                waiting[:] = [
+                    start for start in waiting if start.agent_id != event.data.get("agent_id")
+                ]
         elif isinstance(event, events.RunStarted):
             self._runs[event.agent] = event.run
             self.news = []
-            if shown := self.shown.pop(event.run, None):
-                sent = set(_paths_in(event.message))  # the kernel may have left something out for want of room
-                self.seen.setdefault(event.agent, {}).update({path: shown[path] for path in shown.keys() & sent})
+            shown = self.shown.pop(event.run, None)
+            if shown:
+                sent = set(
+                    _paths_in(event.message)
+                )  # the kernel may have left something out for want of room
+                self.seen.setdefault(event.agent, {}).update(
+                    {path: shown[path] for path in shown.keys() & sent}
+                )
         elif isinstance(event, events.PluginEvent) and event.name == SHOWN:
             with suppress(msgspec.ValidationError):
                 self.shown[event.run] = msgspec.convert(event.data.get("files"), dict[str, str])
@@ -182,7 +204,9 @@ class Ledger:
                 record = msgspec.convert(event.data, Record)
             except msgspec.ValidationError:
                 return  # not ours, or of a version to come
-            record = msgspec.structs.replace(record, agent=event.agent, run=event.run, at=event.at, seq=event.seq)
+            record = msgspec.structs.replace(
+                record, agent=event.agent, run=event.run, at=event.at, seq=event.seq
+            )
             if event.name == CHANGING:
                 self.open[record.id] = record
             elif event.name == COMMAND:
@@ -208,11 +232,15 @@ class Ledger:
                     return
             return
         parent = self._parents.get(event.agent, "")
-        if parent in self._runs:  # an agent that a program added: it works for its parent, while that works
+        if (
+            parent in self._runs
+        ):  # an agent that a program added: it works for its parent, while that works
             self.started[event.run] = Place(parent, self._runs[parent])
 
     def lineage(self, record: Record) -> list[Place]:
-        """Return where a record was made, then what started that agent, and so on up to the user's prompt."""
+        """Return where a record was made, then what started that agent, and so on up to the user's
+        prompt.
+        """
         places = [Place(record.agent, record.run, record.turn, record.call or record.id)]
         runs = {record.run}
         while (above := self.started.get(places[-1].run)) is not None and above.run not in runs:
@@ -236,54 +264,79 @@ class Ledger:
             self._mark_undone(name, set(paths))
         for change in record.changes:
             self.causes[change.path] = record.id
-            if record.tool not in ("undo", "") and not record.what and change.after and change.after.kind == "file":
+            if (
+                record.tool not in ("undo", "")
+                and not record.what
+                and change.after
+                and change.after.kind == "file"
+            ):
                 self.seen.setdefault(self.who(record.agent), {})[change.path] = change.after.hash
 
     def _without_own(self, record: Record) -> Record:
         """Return a record without what hilum itself wrote while a command ran.
 
-        An older hilum logged it. Its databases change all the time, so that such a change conflicts with every undo. What a
-        file tool wrote there stays, as the user agreed to it, and so does what undoes that.
+        An older hilum logged it. Its databases change all the time, so that such a change conflicts
+        with every undo. What a file tool wrote there stays, as the user agreed to it, and so does
+        what undoes that.
         """
         if record.tool == "undo":
             undone = {
-                change.path for name in record.undoes if name in self.records for change in self.records[name].changes
+                change.path
+                for name in record.undoes
+                if name in self.records
+                for change in self.records[name].changes
             }
         elif record.what:
             undone = set()
         else:
             return record
-        kept = tuple(c for c in record.changes if c.path in undone or not self._is_own(unspell(c.path)))
+        kept = tuple(
+            c for c in record.changes if c.path in undone or not self._is_own(unspell(c.path))
+        )
         return msgspec.structs.replace(record, changes=kept)
 
     def _mark_undone(self, name: str, paths: set[str]) -> None:
-        """Note that a record is undone at these paths. If it was an undo itself, what it had undone holds again."""
+        """Note that a record is undone at these paths.
+
+        If it was an undo itself, what it had undone holds again.
+        """
         self.undone.update((name, path) for path in paths)
         for inner, inner_paths in self._targets(name):
             self._mark_holding(inner, inner_paths & paths)
 
     def _mark_holding(self, name: str, paths: set[str]) -> None:
-        """Note that a record holds again at these paths. If it was an undo, what it had undone is undone again."""
+        """Note that a record holds again at these paths.
+
+        If it was an undo, what it had undone is undone again.
+        """
         self.undone.difference_update((name, path) for path in paths)
         for inner, inner_paths in self._targets(name):
             self._mark_undone(inner, inner_paths & paths)
 
     def _targets(self, name: str) -> list[tuple[str, set[str]]]:
-        """Return the records that an undo took back, each with its paths; nothing for a record that is no undo."""
+        """Return the records that an undo took back, each with its paths.
+
+        Nothing for a record that is no undo.
+        """
         record = self.undos.get(name)
         if record is None:
             return []
         return [(target, set(paths)) for target, paths in record.undoes.items()]
 
     def _is_redo(self, record: Record) -> bool:
-        """Return whether a record brought back what an undo had taken: it took back an undo, not a change."""
-        return any(name in self.undos and not self._is_redo(self.undos[name]) for name in record.undoes)
+        """Return whether a record brought back what an undo had taken: it took back an undo, not a
+        change.
+        """
+        return any(
+            name in self.undos and not self._is_redo(self.undos[name]) for name in record.undoes
+        )
 
     def compose(self, records: Sequence[Record]) -> dict[str, list[Change]]:
         """Join the selected changes of each path to as few as the log allows, oldest first.
 
-        What was undone between two changes leaves a gap: the later one begins with a content that holds no more. A change and
-        the undo of it together change nothing, so that both can be passed over where nothing else came between.
+        What was undone between two changes leaves a gap: the later one begins with a content that
+        holds no more. A change and the undo of it together change nothing, so that both can be
+        passed over where nothing else came between.
 
         Args:
             records: What is selected, oldest first.
@@ -301,7 +354,8 @@ class Ledger:
                 if change.path in entries:
                     entries[change.path].append(_Entry(record.id, change))
         return {
-            path: _join(found, selected[path], self._cancelled(path, selected[path])) for path, found in entries.items()
+            path: _join(found, selected[path], self._cancelled(path, selected[path]))
+            for path, found in entries.items()
         }
 
     def _cancelled(self, path: str, selected: set[str]) -> dict[str, set[str]]:
@@ -326,23 +380,34 @@ class Ledger:
 
     def left(self, record: Record) -> tuple[Change, ...]:
         """The changes of a record that are not undone."""
-        return tuple(change for change in record.changes if (record.id, change.path) not in self.undone)
+        return tuple(
+            change for change in record.changes if (record.id, change.path) not in self.undone
+        )
 
     def select(self, scope: Scope, name: str = "") -> list[Record]:
-        """Return the records of a call, turn or run, oldest first, each with the changes that are not undone.
+        """Return the records of a call, turn or run, oldest first, each with the changes that are
+        not undone.
 
-        What sub-agents changed belongs to the call, turn and run that started them, and to those above.
+        What sub-agents changed belongs to the call, turn and run that started them, and to those
+        above.
 
         Args:
             scope: What to look for; ``undo`` is an undo itself, ``session`` everything.
-            name: Its id or the beginning of it; a turn is ``RUN:NUMBER`` or the number in the last run. Without it the last
-                one that changed something and is not undone: a run and a turn are those that the user prompted.
+            name: Its id or the beginning of it; a turn is ``RUN:NUMBER`` or the number in the last
+                run. Without it the last one that changed something and is not undone: a run and a
+                turn are those that the user prompted.
 
         Raises:
             UsageError: There is none, or the name fits several.
         """
-        there = [r for r in self.records.values() if (r.tool == "undo") == (scope == "undo") and self.left(r)]
-        if scope == "undo":  # what a redo brought back is undone as the call, turn or run that it is
+        there = [
+            r
+            for r in self.records.values()
+            if (r.tool == "undo") == (scope == "undo") and self.left(r)
+        ]
+        if (
+            scope == "undo"
+        ):  # what a redo brought back is undone as the call, turn or run that it is
             there = [record for record in there if not self._is_redo(record)]
         if scope == "session":
             chosen = there
@@ -355,11 +420,15 @@ class Ledger:
             what = f"No {which} has changes to show or undo."
             if scope == "undo":
                 what = "There is no undo that could be undone."
-            raise UsageError(what, code=errors.E_NOT_FOUND, hint="hilum diff --list shows what was changed.")
+            raise UsageError(
+                what, code=errors.E_NOT_FOUND, hint="hilum diff --list shows what was changed."
+            )
         return [msgspec.structs.replace(record, changes=self.left(record)) for record in chosen]
 
     def _within(self, there: Sequence[Record], scope: Scope, name: str) -> list[Record]:
-        """Return the records that were made in a call, turn or run, or by agents that it started."""
+        """Return the records that were made in a call, turn or run, or by agents that it
+        started.
+        """
         lineages = [self.lineage(record) for record in there]
         if not there:
             return []
@@ -372,13 +441,19 @@ class Ledger:
             exact = [place for place in places if name in (place.run, place.call)]
             if len({place.key(scope) for place in places}) > 1 and not exact:
                 raise UsageError(
-                    f"More than one {scope} begins with {name!r}.", code=errors.E_BAD_ARGS, hint="Give more of it."
+                    f"More than one {scope} begins with {name!r}.",
+                    code=errors.E_BAD_ARGS,
+                    hint="Give more of it.",
                 )
             if not places:
                 return []
             wanted = (exact or places)[-1].key(scope)
         pairs = zip(there, lineages, strict=True)
-        return [record for record, lineage in pairs if any(place.key(scope) == wanted for place in lineage)]
+        return [
+            record
+            for record, lineage in pairs
+            if any(place.key(scope) == wanted for place in lineage)
+        ]
 
 
 class _Entry(NamedTuple):
@@ -388,7 +463,9 @@ class _Entry(NamedTuple):
     change: Change
 
 
-def _join(entries: Sequence[_Entry], selected: set[str], cancelled: dict[str, set[str]]) -> list[Change]:
+def _join(
+    entries: Sequence[_Entry], selected: set[str], cancelled: dict[str, set[str]]
+) -> list[Change]:
     """Join the selected changes of one path where each begins with what the one before it left.
 
     Args:
@@ -399,10 +476,19 @@ def _join(entries: Sequence[_Entry], selected: set[str], cancelled: dict[str, se
     """
     there = {entry.record for entry in entries}
     groups = [({name} | targets) & there for name, targets in cancelled.items()]
-    written = {record for name, targets in cancelled.items() if name in there for record in {name} | targets}
+    written = {
+        record
+        for name, targets in cancelled.items()
+        if name in there
+        for record in {name} | targets
+    }
     while True:
         parts = _parts(entries, selected.union(*groups))
-        whole = [group for group in groups if any(group <= {entry.record for entry in part} for part in parts)]
+        whole = [
+            group
+            for group in groups
+            if any(group <= {entry.record for entry in part} for part in parts)
+        ]
         if len(whole) == len(groups):
             break
         groups = whole
@@ -411,7 +497,8 @@ def _join(entries: Sequence[_Entry], selected: set[str], cancelled: dict[str, se
         chosen = [index for index, entry in enumerate(part) if entry.record in selected]
         if not chosen:
             continue
-        # At either end, what was undone by an undo that wrote nothing is no pair that changes nothing: leave it out.
+        # At either end, what was undone by an undo that wrote nothing is no pair that changes
+        # nothing: leave it out.
         kept = [index for index, entry in enumerate(part) if entry.record in selected | written]
         used = part[kept[0] : kept[-1] + 1]
         joined.append(Change(used[0].change.path, used[0].change.before, used[-1].change.after))
@@ -419,7 +506,9 @@ def _join(entries: Sequence[_Entry], selected: set[str], cancelled: dict[str, se
 
 
 def _parts(entries: Sequence[_Entry], members: set[str]) -> list[list[_Entry]]:
-    """Split the changes of a path into parts of members, each beginning with what the one before it left."""
+    """Split the changes of a path into parts of members, each beginning with what the one before it
+    left.
+    """
     parts: list[list[_Entry]] = []
     previous: Change | None = None
     for entry in entries:
@@ -452,7 +541,7 @@ class _Start(msgspec.Struct, frozen=True):
 
 
 def _paths_in(message: UserMessage) -> Iterator[str]:
-    """Give the paths of the files that came with a prompt."""
+    """Yield the paths of the files that came with a prompt."""
     from html import unescape
 
     for part in message.parts:
@@ -476,5 +565,9 @@ def _named_undo(there: Sequence[Record], name: str) -> list[Record]:
     found = [record for record in there if record.id.startswith(name)]
     exact = [record for record in found if record.id == name] or found
     if name and len(exact) > 1:
-        raise UsageError(f"More than one undo begins with {name!r}.", code=errors.E_BAD_ARGS, hint="Give more of it.")
+        raise UsageError(
+            f"More than one undo begins with {name!r}.",
+            code=errors.E_BAD_ARGS,
+            hint="Give more of it.",
+        )
     return exact[-1:]

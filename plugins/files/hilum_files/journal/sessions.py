@@ -1,7 +1,8 @@
-"""What all sessions on this machine changed, so that a session is not charged with the work of another one.
+"""What all sessions on this machine changed, so that a session is not charged with the work of
+another one.
 
-A session finds what a command changed by two looks at the tree. Another session may have changed files between the two; it
-notes them here, in the order in which they happened.
+A session finds what a command changed by two looks at the tree. Another session may have changed
+files between the two; it notes them here, in the order in which they happened.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Noted(NamedTuple):
 
 
 class SharedChanges:
-    """The changes of all sessions, as one of them reads and writes them. All methods block and raise ``StoreError``.
+    """The changes of all sessions, as one of them reads and writes them.
+
+    All methods block and raise ``StoreError``.
 
     Args:
         objects: The database is the one that keeps the contents.
@@ -47,7 +50,9 @@ class SharedChanges:
     """
 
     def __init__(self, objects: Objects, session: str, root: Path) -> None:
-        self._objects, self._session, self._root = objects, session, root
+        self._objects = objects
+        self._session = session
+        self._root = root
 
     def note(self, record: str, changes: Sequence[Change], began: float) -> None:
         """Note changes of a record of this session.
@@ -61,12 +66,21 @@ class SharedChanges:
             return
         now = time.time()
         rows = [
-            (self._session, record, self._key(change.path), began, now, _encode(change.before), _encode(change.after))
+            (
+                self._session,
+                record,
+                self._key(change.path),
+                began,
+                now,
+                _encode(change.before),
+                _encode(change.after),
+            )
             for change in changes
         ]
         with self._objects.using() as database, database:
             database.executemany(
-                "INSERT INTO changes (session, record, path, began, at, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO changes (session, record, path, began, at, before, after) VALUES (?,"
+                " ?, ?, ?, ?, ?, ?)",
                 rows,
             )
 
@@ -74,7 +88,9 @@ class SharedChanges:
         """Note for records of this session, each with a path, whether they are undone there."""
         rows = [(undone, self._session, record, self._key(path)) for record, path, undone in pairs]
         with self._objects.using() as database, database:
-            database.executemany("UPDATE changes SET undone = ? WHERE session = ? AND record = ? AND path = ?", rows)
+            database.executemany(
+                "UPDATE changes SET undone = ? WHERE session = ? AND record = ? AND path = ?", rows
+            )
 
     def last(self) -> int:
         """Return the number of the last change that any session noted."""
@@ -83,7 +99,9 @@ class SharedChanges:
         return int(row[0])
 
     def since(self, number: int, path: str) -> list[Noted]:
-        """Return what other sessions changed at a path after the change of that number, oldest first."""
+        """Return what other sessions changed at a path after the change of that number, oldest
+        first.
+        """
         statement = (
             "SELECT session, began, at, before, after FROM changes"
             " WHERE path = ? AND id > ? AND session != ? ORDER BY id"
@@ -91,14 +109,21 @@ class SharedChanges:
         return self._read(statement, path, number, self._session)
 
     def of_others(self, path: str, records: Sequence[str]) -> list[Noted]:
-        """Return what holds of what other sessions changed at a path while records of this one were made, or later."""
+        """Return what holds of what other sessions changed at a path while records of this one were
+        made, or later.
+        """
         began = []
         with self._objects.using() as database:
             for start in range(0, len(records), _BATCH):
                 batch = records[start : start + _BATCH]
                 marks = ",".join("?" * len(batch))
-                statement = f"SELECT min(began) FROM changes WHERE path = ? AND session = ? AND record IN ({marks})"
-                row = database.execute(statement, (self._key(path), self._session, *batch)).fetchone()
+                statement = (
+                    "SELECT min(began) FROM changes WHERE path = ? AND session = ? AND record IN"
+                    f" ({marks})"
+                )
+                row = database.execute(
+                    statement, (self._key(path), self._session, *batch)
+                ).fetchone()
                 if row[0] is not None:
                     began.append(row[0])
         if not began:  # it was made by a version that noted nothing
@@ -128,11 +153,13 @@ class SharedChanges:
 
 
 def own_part(found: Change, others: Sequence[Noted]) -> list[Change]:
-    """Return what is left of a difference between two looks without what other sessions did between them.
+    """Return what is left of a difference between two looks without what other sessions did between
+    them.
 
     Args:
         found: What was at a path before, and what is there now.
-        others: What other sessions changed there, oldest first. It may begin with changes that the first look saw already.
+        others: What other sessions changed there, oldest first. It may begin with changes that the
+            first look saw already.
     """
     for index, noted in enumerate(others):
         if noted.change.after == found.before:

@@ -1,4 +1,6 @@
-"""Changes as people read them: each path once, with a unified diff of what it was and what it became."""
+"""Changes as people read them: each path once, with a unified diff of what it was and what it
+became.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ class Shown(msgspec.Struct, frozen=True):
         note: What the diff does not say: other permissions, a binary file, the target of a link.
         added: Lines that are new.
         removed: Lines that are gone.
-        agents: Names of the agents that changed it, in order; ``main`` is the one that the user talks to.
+        agents: Names of the agents that changed it, in order; ``main`` is the one that the user
+            talks to.
     """
 
     path: str
@@ -40,7 +43,9 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 def composed(ledger: Ledger, records: Sequence[Record]) -> list[Change]:
-    """Join changes: for each path what was there before the first and after the last, without what is undone between."""
+    """Join changes: for each path what was there before the first and after the last, without what
+    is undone between.
+    """
     found = []
     for path, changes in sorted(ledger.compose(records).items()):
         if any(change.before != change.after for change in changes):
@@ -54,13 +59,18 @@ def shown(journal: Journal, records: Sequence[Record]) -> list[Shown]:
     for record in records:
         for change in record.changes:
             agents.setdefault(change.path, {})[record.agent] = None
-    found = [(show_change(journal, change), agents[change.path]) for change in composed(journal.ledger, records)]
+    found = [
+        (show_change(journal, change), agents[change.path])
+        for change in composed(journal.ledger, records)
+    ]
     return [msgspec.structs.replace(each, agents=tuple(names)) for each, names in found]
 
 
 def show_change(journal: Journal, change: Change) -> Shown:
     """Show one change."""
-    before, after, path = change.before, change.after, show(unspell(change.path))
+    before = change.before
+    after = change.after
+    path = show(unspell(change.path))
     what: Literal["created", "deleted", "changed"]
     what = "created" if before is None else "deleted" if after is None else "changed"
     notes = []
@@ -72,7 +82,8 @@ def show_change(journal: Journal, change: Change) -> Shown:
     if node is not None and node.kind == "folder":
         path += "/"
     if node is not None and node.kind == "skipped":
-        path, notes = path + "/", [LEFT_OUT]
+        path = path + "/"
+        notes = [LEFT_OUT]
     diff = ""
     if before is None or after is None or before.hash != after.hash:
         diff, note = _diff(journal, path, before, after)
@@ -83,11 +94,12 @@ def show_change(journal: Journal, change: Change) -> Shown:
 
 
 def _diff(journal: Journal, path: str, before: Node | None, after: Node | None) -> tuple[str, str]:
-    """Give the diff, or why there is none."""
+    """Return the diff, or why there is none."""
     kinds = {node.kind for node in (before, after) if node is not None}
     if not kinds <= {"file", "link"}:
         return "", ""
-    old, new = journal.content(before), journal.content(after)
+    old = journal.content(before)
+    new = journal.content(after)
     if "link" in kinds:
         told = " -> ".join(show(data.decode(errors="replace")) for data in (old, new) if data)
         return "", f"link {told}"

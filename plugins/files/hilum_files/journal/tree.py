@@ -1,8 +1,9 @@
-"""What a tree of files holds, as exact as an undo needs it: content, permissions, links, empty folders.
+"""What a tree of files holds, as exact as an undo needs it: content, permissions, links, empty
+folders.
 
-A walk of our own, for every workspace alike. What a version control system knows of a file is what it would check out (line
-ends, filters, large files elsewhere), not the bytes that are there; it knows nothing of ignored files and empty folders. An
-unchanged file costs one ``stat``.
+A walk of our own, for every workspace alike. What a version control system knows of a file is what
+it would check out (line ends, filters, large files elsewhere), not the bytes that are there; it
+knows nothing of ignored files and empty folders. An unchanged file costs one ``stat``.
 """
 
 from __future__ import annotations
@@ -20,16 +21,24 @@ from hilum import cache_folder, config_folder, data_folder
 if TYPE_CHECKING:
     from hilum_files.journal.objects import Objects
 
-# Left out by name: version control, and what tools make anew. Others mark their folders with a file CACHEDIR.TAG.
+# Left out by name: version control, and what tools make anew. Others mark their folders with a file
+# CACHEDIR.TAG.
 LEFT_OUT = frozenset(
-    ".git .hg .svn .jj .bzr node_modules .venv venv __pycache__ .tox .nox .mypy_cache .pytest_cache .ruff_cache .gradle".split()
+    ".git .hg .svn .jj .bzr node_modules .venv venv __pycache__ .tox .nox .mypy_cache .pytest_cache"
+    " .ruff_cache .gradle".split()
 )
 TAG = "CACHEDIR.TAG"
 TEMPORARY = ".hilum-"
 OWN = ".hilum"
-_RACY = 50_000_000  # ns; a file that was changed so shortly before it was read may change again and keep its times
+# Ns; a file that was changed so shortly before it was read may change again and keep its times
+_RACY = 50_000_000
 _BATCH_BYTES = 8_000_000
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_READ = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+)
 
 Kind = Literal["file", "link", "folder", "skipped"]
 Stamp = tuple[int, ...]
@@ -41,8 +50,9 @@ class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
     Args:
         kind: ``skipped`` is a folder that is not looked into.
         mode: Permissions of a file or folder.
-        hash: Names the content of a file, or the target of a link. One that begins with ``?`` stands for a content that
-            was not kept (too large, not readable): it can be compared and not restored.
+        hash: Names the content of a file, or the target of a link. One that begins with ``?``
+            stands for a content that was not kept (too large, not readable): it can be compared and
+            not restored.
     """
 
     kind: Kind
@@ -56,7 +66,9 @@ class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Found(NamedTuple):
-    """A node, and the times and numbers by which the next walk knows that it is the same (none: look again)."""
+    """A node, and the times and numbers by which the next walk knows that it is the same (none:
+    look again).
+    """
 
     node: Node
     stamp: Stamp
@@ -86,17 +98,24 @@ class Own(NamedTuple):
     placeholders: frozenset[str]
 
     def has(self, name: str) -> bool:
-        """Whether a path is one of the folders or below one."""
+        """Return whether a path is one of the folders or below one."""
         return any(name == folder or name.startswith(f"{folder}/") for folder in self.folders)
 
     def without(self, tree: Tree) -> Tree:
         """Return a tree without the folders: an older hilum kept them."""
-        return {name: found for name, found in tree.items() if not self.has(name)} if self.folders else tree
+        if self.folders:
+            return {name: found for name, found in tree.items() if not self.has(name)}
+        return tree
 
 
 def find_own_folders(root: str) -> frozenset[str]:
-    """Find the folders that hilum itself keeps below a folder, by path relative to it. Looks at the disk."""
-    folders = (os.path.realpath(folder) for folder in (data_folder(), config_folder(), cache_folder()))
+    """Find the folders that hilum itself keeps below a folder, by path relative to it.
+
+    Looks at the disk.
+    """
+    folders = (
+        os.path.realpath(folder) for folder in (data_folder(), config_folder(), cache_folder())
+    )
     return frozenset(_below(root, folders))
 
 
@@ -116,7 +135,7 @@ def _below(root: str, paths: Iterable[str]) -> Iterator[str]:
 
 
 def _is_empty(path: str, status: os.stat_result) -> bool:
-    """Whether a path is an empty file or folder."""
+    """Return whether a path is an empty file or folder."""
     if not stat.S_ISDIR(status.st_mode):
         return stat.S_ISREG(status.st_mode) and not status.st_size
     try:
@@ -180,8 +199,13 @@ class Walk:
         own: Own | None = None,
     ) -> None:
         self._own = own or Own(frozenset(), frozenset())
-        self._root, self._base, self._objects, self._limits, self._alive = root, base, objects, limits, alive
-        self._began, self._until = time.time_ns(), time.monotonic() + limits.seconds
+        self._root = root
+        self._base = base
+        self._objects = objects
+        self._limits = limits
+        self._alive = alive
+        self._began = time.time_ns()
+        self._until = time.monotonic() + limits.seconds
         self._device = os.stat(root).st_dev
         self.tree: Tree = {}
         self.left: dict[str, str] = {}
@@ -210,7 +234,8 @@ class Walk:
 
     def _folder(self, prefix: str) -> Iterator[str]:
         """Look at the entries of a folder; gives the folders in it to walk."""
-        base, tree = self._base, self.tree
+        base = self._base
+        tree = self.tree
         try:
             entries = os.scandir(self._root + "/" + prefix)
         except PermissionError:  # nothing is known, which must not look as if nothing were there
@@ -226,10 +251,18 @@ class Walk:
                 except OSError:
                     continue
                 mode = status.st_mode
-                if self._own.has(name) or (name in self._own.placeholders and _is_empty(entry.path, status)):
+                if self._own.has(name) or (
+                    name in self._own.placeholders and _is_empty(entry.path, status)
+                ):
                     continue
                 if stat.S_ISREG(mode):
-                    stamp = (mode, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+                    stamp = (
+                        mode,
+                        status.st_mtime_ns,
+                        status.st_ctime_ns,
+                        status.st_size,
+                        status.st_ino,
+                    )
                     known = base.get(name)
                     if known is not None and known.stamp == stamp:
                         tree[name] = known
@@ -246,17 +279,25 @@ class Walk:
     def _found_folder(self, name: str, last: str, status: os.stat_result) -> Found:
         known = self._base.get(name)
         if known is not None and known.node.kind == "folder":
-            skip = False  # a mark that appears later must not look like the end of all that is in it
+            skip = (
+                False  # a mark that appears later must not look like the end of all that is in it
+            )
         elif known is not None and known.node.kind == "skipped" and known.stamp == (status.st_ino,):
             skip = True
         else:
-            skip = last in LEFT_OUT or status.st_dev != self._device or os.path.exists(f"{self._root}/{name}/{TAG}")
+            skip = (
+                last in LEFT_OUT
+                or status.st_dev != self._device
+                or os.path.exists(f"{self._root}/{name}/{TAG}")
+            )
         if skip:
             self.left[name + "/"] = "left out"
             return Found(Node("skipped"), (status.st_ino,))
         mode = stat.S_IMODE(status.st_mode)
         same = known is not None and known.node.kind == "folder" and known.node.mode == mode
-        return known if same and known is not None else Found(Node("folder", mode), ())
+        if same and known is not None:
+            return known
+        return Found(Node("folder", mode), ())
 
     def _read(self, name: str, status: os.stat_result) -> None:
         path = f"{self._root}/{name}"
@@ -284,7 +325,10 @@ class Walk:
                 why = error.strerror or "cannot be read"
                 known = self._base.get(name)
                 # What may not be read any more can still be known to be what it was.
-                if known is not None and (known.stamp[1:2], known.stamp[3:]) == ((status.st_mtime_ns,), _rest(status)):
+                if known is not None and (known.stamp[1:2], known.stamp[3:]) == (
+                    (status.st_mtime_ns,),
+                    _rest(status),
+                ):
                     node = msgspec.structs.replace(known.node, mode=stat.S_IMODE(status.st_mode))
                     self.tree[name] = Found(node, known.stamp)
                     return
@@ -300,17 +344,31 @@ class Walk:
 
     def _flush(self) -> None:
         self._alive()
-        hashes = self._objects.put(data for _, _, data in self._batch) if self._batch else []
+        if self._batch:
+            hashes = self._objects.put(data for _, _, data in self._batch)
+        else:
+            hashes = []
         for (name, status, data), hashed in zip(self._batch, hashes, strict=True):
             if stat.S_ISLNK(status.st_mode):
                 self.tree[name] = Found(Node("link", 0, hashed), ())
                 continue
-            stamp = status.st_mode, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
-            coarse = status.st_mtime_ns % 1_000_000_000 == 0  # a file system that knows seconds only, or a copied time
+            stamp = (
+                status.st_mode,
+                status.st_mtime_ns,
+                status.st_ctime_ns,
+                status.st_size,
+                status.st_ino,
+            )
+            coarse = (
+                status.st_mtime_ns % 1_000_000_000 == 0
+            )  # a file system that knows seconds only, or a copied time
             last = max(status.st_mtime_ns, status.st_ctime_ns) + _RACY + coarse * 2_000_000_000
             sure = last < self._began and len(data) == status.st_size
-            self.tree[name] = Found(Node("file", stat.S_IMODE(status.st_mode), hashed), stamp if sure else ())
-        self._batch, self._batched = [], 0
+            self.tree[name] = Found(
+                Node("file", stat.S_IMODE(status.st_mode), hashed), stamp if sure else ()
+            )
+        self._batch = []
+        self._batched = 0
 
 
 def _rest(status: os.stat_result) -> Stamp:
@@ -318,12 +376,15 @@ def _rest(status: os.stat_result) -> Stamp:
 
 
 def differences(before: Tree, after: Tree) -> list[Difference]:
-    """Give each path that differs, with what was and what is there, sorted.
+    """Return each path that differs, with what was and what is there, sorted.
 
-    A folder ``.hilum`` alone is no difference: a sandbox makes it for as long as it must not be made by a command.
+    A folder ``.hilum`` alone is no difference: a sandbox makes it for as long as it must not be
+    made by a command.
     """
     found: list[Difference] = []
-    before = {name: was for name, was in before.items() if not (name == OWN and was.node.kind == "folder")}
+    before = {
+        name: was for name, was in before.items() if not (name == OWN and was.node.kind == "folder")
+    }
     for name, now in after.items():
         if name == OWN and now.node.kind == "folder":
             continue
@@ -336,7 +397,9 @@ def differences(before: Tree, after: Tree) -> list[Difference]:
 
 def encode(tree: Tree) -> bytes:
     """Write a tree as bytes."""
-    return msgspec.msgpack.encode([(os.fsencode(name), found.node, found.stamp) for name, found in tree.items()])
+    return msgspec.msgpack.encode(
+        [(os.fsencode(name), found.node, found.stamp) for name, found in tree.items()]
+    )
 
 
 def decode(data: bytes) -> Tree:

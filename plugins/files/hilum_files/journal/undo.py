@@ -1,4 +1,7 @@
-"""Undo: first a plan, then the work. What others changed since is merged or left alone, and an undo can be undone."""
+"""Undo: first a plan, then the work.
+
+What others changed since is merged or left alone, and an undo can be undone.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,11 @@ class Conflict(Exception):
 
 
 def make_plan(
-    workspace: Workspace, objects: Objects, ledger: Ledger, records: Sequence[Record], shared: SharedChanges
+    workspace: Workspace,
+    objects: Objects,
+    ledger: Ledger,
+    records: Sequence[Record],
+    shared: SharedChanges,
 ) -> Plan:
     """Plan to undo records. What is there now is kept first, so that the undo can be undone.
 
@@ -75,12 +82,18 @@ def make_plan(
     left: list[str] = []
     unchanged: set[str] = set()
     for path, changes in sorted(by_path.items()):
-        if any(node is not None and node.kind == "skipped" for c in changes for node in (c.before, c.after)):
+        if any(
+            node is not None and node.kind == "skipped"
+            for c in changes
+            for node in (c.before, c.after)
+        ):
             left.append(path)
             continue
         try:
             now = _look(workspace, objects, unspell(path))
-            others = shared.of_others(path, [r.id for r in records if any(c.path == path for c in r.changes)])
+            others = shared.of_others(
+                path, [r.id for r in records if any(c.path == path for c in r.changes)]
+            )
             _check_others(changes, others)
         except Conflict as conflict:
             conflicts[path] = str(conflict)
@@ -95,12 +108,19 @@ def make_plan(
         if target != now:
             steps.append(Change(path, now, target))
         elif not ledger.is_last(path, records):
-            # Later changes took it back already. It stays a link in the chain of changes, so that these can be undone.
+            # Later changes took it back already. It stays a link in the chain of changes, so that
+            # these can be undone.
             unchanged.add(path)
     done = by_path.keys() - conflicts.keys() - unchanged
     undoes = {r.id: tuple(c.path for c in r.changes if c.path in done) for r in records}
     unique = tuple(path for path in merged if not _is_folder(by_path[path]))
-    return Plan(tuple(steps), unique, conflicts, tuple(left), {name: paths for name, paths in undoes.items() if paths})
+    return Plan(
+        tuple(steps),
+        unique,
+        conflicts,
+        tuple(left),
+        {name: paths for name, paths in undoes.items() if paths},
+    )
 
 
 def _check_others(changes: Sequence[Change], others: Sequence[Noted]) -> None:
@@ -126,7 +146,8 @@ def _by_sessions(others: Sequence[Noted]) -> str:
 def _take_back(
     objects: Objects, now: Node | None, composed: Sequence[Change], changes: Sequence[Change]
 ) -> tuple[Node | None, bool]:
-    """Return what is at a path without its changes, and whether that was merged with changes by others.
+    """Return what is at a path without its changes, and whether that was merged with changes by
+    others.
 
     Args:
         objects: The contents.
@@ -146,7 +167,9 @@ def _take_back(
             raise conflict from None
 
 
-def _take_back_each(objects: Objects, now: Node | None, changes: Sequence[Change]) -> tuple[Node | None, bool]:
+def _take_back_each(
+    objects: Objects, now: Node | None, changes: Sequence[Change]
+) -> tuple[Node | None, bool]:
     target = now
     merged = False
     for change in reversed(changes):
@@ -163,7 +186,11 @@ def _take_back_each(objects: Objects, now: Node | None, changes: Sequence[Change
 
 
 def _is_folder(changes: Iterable[Change]) -> bool:
-    return all(node is None or node.kind == "folder" for change in changes for node in (change.before, change.after))
+    return all(
+        node is None or node.kind == "folder"
+        for change in changes
+        for node in (change.before, change.after)
+    )
 
 
 def _look(workspace: Workspace, objects: Objects, name: str) -> Node | None:
@@ -199,8 +226,11 @@ def _read(path: Path, status: os.stat_result, objects: Objects) -> Node | None:
 
 
 def _without(objects: Objects, now: Node | None, change: Change) -> Node | None:
-    """Give what is at a path without a change: what was there before it, with what others did since."""
-    before, after = change.before, change.after
+    """Return what is at a path without a change: what was there before it, with what others did
+    since.
+    """
+    before = change.before
+    after = change.after
     if now in (before, after):
         return before
     if now is None:
@@ -212,7 +242,9 @@ def _without(objects: Objects, now: Node | None, change: Change) -> Node | None:
         and (after is None or after.kind == "folder")
         and (before is None or before.kind == "folder")
     ):
-        return before and Node("folder", _pick(now.mode, after.mode if after else before.mode, before.mode))
+        return before and Node(
+            "folder", _pick(now.mode, after.mode if after else before.mode, before.mode)
+        )
     if before is None or after is None:
         raise Conflict("it was changed since" if before is None else "there is something else now")
     if {now.kind, before.kind, after.kind} != {"file"}:
@@ -250,35 +282,45 @@ def _merge(objects: Objects, now: str, after: str, before: str) -> str:
     return objects.put([b"".join(line for group in groups for line in group[1])])[0]
 
 
-# --- the work --------------------------------------------------------------------------------------------------------
+# --- the work -------------------------------------------------------------------------------------
 
 
 def carry_out(workspace: Workspace, objects: Objects, steps: Sequence[Change]) -> None:
     """Do all steps or none.
 
     Raises:
-        HilumError: One failed; those before it were taken back (the message says so if that failed too).
+        HilumError: One failed; those before it were taken back (the message says so if that failed
+            too).
     """
     done: list[Change] = []
     try:
         _do(workspace, objects, steps, done)
     except (OSError, HilumError) as error:
-        told = error.message if isinstance(error, HilumError) else f"{error.strerror or error}"
+        if isinstance(error, HilumError):
+            told = error.message
+        else:
+            told = f"{error.strerror or error}"
         where = getattr(error, "filename", "") or ""
         what = f"The undo failed{where and f' at {show(str(where))}'}: {told}."
         try:
             _do(workspace, objects, [Change(c.path, c.after, c.before) for c in done], [])
         except (OSError, HilumError) as second:
             raise ToolError(
-                f"{what} Taking back its beginning failed too: {second}.", hint="hilum undo goes on."
+                f"{what} Taking back its beginning failed too: {second}.",
+                hint="hilum undo goes on.",
             ) from error
         raise ToolError(
             f"{what} Everything is as it was before it.", hint="Make it possible, then undo again."
         ) from error
 
 
-def _do(workspace: Workspace, objects: Objects, steps: Sequence[Change], done: list[Change]) -> None:
-    """Do steps in an order that works: away with what is in the way, deepest first; then make, outermost first."""
+def _do(
+    workspace: Workspace, objects: Objects, steps: Sequence[Change], done: list[Change]
+) -> None:
+    """Do steps in an order that works: away with what is in the way, deepest first.
+
+    Then make, outermost first.
+    """
     root = workspace.root
     modes = _unlock(root, steps)
     ordered = sorted(steps, key=lambda step: unspell(step.path))
@@ -290,7 +332,13 @@ def _do(workspace: Workspace, objects: Objects, steps: Sequence[Change], done: l
         for step in ordered:
             if step.after is not None:
                 same = step.before is not None and step.before.kind == step.after.kind
-                _make(workspace, objects, unspell(step.path), step.before if same else None, step.after)
+                _make(
+                    workspace,
+                    objects,
+                    unspell(step.path),
+                    step.before if same else None,
+                    step.after,
+                )
                 done.append(Change(step.path, step.before if same else None, step.after))
                 if step.after.kind == "folder":
                     modes[root / unspell(step.path)] = step.after.mode
@@ -309,12 +357,21 @@ def _unlock(root: Path, steps: Sequence[Change]) -> dict[Path, int]:
     """Let the user write in the folders where something is to be done; gives the modes they had."""
     modes: dict[Path, int] = {}
     for folder in sorted(
-        {parent for step in steps for parent in (root / unspell(step.path)).parents if parent != root}
+        {
+            parent
+            for step in steps
+            for parent in (root / unspell(step.path)).parents
+            if parent != root
+        }
     ):
         with suppress(FileNotFoundError, NotADirectoryError):
             status = os.lstat(folder)
             mode = stat.S_IMODE(status.st_mode)
-            if folder.is_relative_to(root) and stat.S_ISDIR(status.st_mode) and mode & 0o700 != 0o700:
+            if (
+                folder.is_relative_to(root)
+                and stat.S_ISDIR(status.st_mode)
+                and mode & 0o700 != 0o700
+            ):
                 _chmod(folder, mode | 0o700)
                 modes[folder] = mode
     return modes
@@ -324,13 +381,15 @@ def _unlock(root: Path, steps: Sequence[Change]) -> dict[Path, int]:
 def _exactly(workspace: Workspace, name: str, *, make: bool = False) -> Iterator[Place]:
     """Hold open the folder of a path that was planned.
 
-    A program of the agent's may go on running and put a link in the way after the plan was made: no link is followed, to
-    outside of the workspace or to another place in it.
+    A program of the agent's may go on running and put a link in the way after the plan was made: no
+    link is followed, to outside of the workspace or to another place in it.
     """
     path = workspace.root / name
     with workspace.at(path, make=make, follow=False) as place:
         if place.path != path:
-            raise ToolError(f"A folder on the way to {show(name)} is a link now.", code=errors.E_STALE)
+            raise ToolError(
+                f"A folder on the way to {show(name)} is a link now.", code=errors.E_STALE
+            )
         yield place
 
 
@@ -346,7 +405,9 @@ def _remove(workspace: Workspace, name: str, node: Node, *, final: bool) -> None
                 raise  # else something of others is in it
 
 
-def _make(workspace: Workspace, objects: Objects, name: str, before: Node | None, node: Node) -> None:
+def _make(
+    workspace: Workspace, objects: Objects, name: str, before: Node | None, node: Node
+) -> None:
     path = workspace.root / name
     if node.kind == "folder":
         with _exactly(workspace, name, make=True) as place:
@@ -360,7 +421,9 @@ def _make(workspace: Workspace, objects: Objects, name: str, before: Node | None
         return
     data = objects.get(node.hash)
     if data is None:
-        raise ToolError(f"The content of {show(name)} is not kept any more.", code=errors.E_NOT_FOUND)
+        raise ToolError(
+            f"The content of {show(name)} is not kept any more.", code=errors.E_NOT_FOUND
+        )
     with _exactly(workspace, name, make=True) as place:
         if node.kind == "link":
             with suppress(FileNotFoundError):
@@ -381,5 +444,5 @@ def _mode_at(place: Place) -> int:
 
 
 def undone(plan: Plan, name: str, what: str) -> Record:
-    """Give the record of an undo."""
+    """Return the record of an undo."""
     return Record(id=name, changes=plan.steps, tool="undo", what=what, undoes=plan.undoes)

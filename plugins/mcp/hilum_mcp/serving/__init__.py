@@ -1,4 +1,7 @@
-"""hilum as an MCP server: its tools, agents and sessions for other clients. Importing this loads nothing."""
+"""hilum as an MCP server: its tools, agents and sessions for other clients.
+
+Importing this loads nothing.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ INPUT = {
         "prompt": {
             "type": "string",
             "minLength": 1,
-            "description": "What it is to do. It sees nothing of your conversation: say all it must know.",
+            "description": (
+                "What it is to do. It sees nothing of your conversation: say all it must know."
+            ),
         }
     },
     "required": ["prompt"],
@@ -30,7 +32,10 @@ _LIST = {"type": "array", "items": {"type": "string"}}
 OUTPUT: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "status": {"type": "string", "description": "completed, partial_success, failed, stopped, timed_out"},
+        "status": {
+            "type": "string",
+            "description": "completed, partial_success, failed, stopped, timed_out",
+        },
         "text": {"type": "string", "description": "What it said."},
         "files_made": _LIST,
         "files_changed": _LIST,
@@ -53,15 +58,18 @@ class AgentTools:
     """
 
     def __init__(self, session: Session, patterns: Sequence[str]) -> None:
-        self._session, self._patterns = session, patterns
+        self._session = session
+        self._patterns = patterns
 
     async def _offered(self) -> dict[str, tuple[str, str]]:
-        """Give name and description of the agents by the name of their tool."""
+        """Return name and description of the agents by the name of their tool."""
         agents = self._session.half(Agents)
         if agents is None or not self._patterns:
             return {}
         catalog = await agents.refresh()
-        named = {entry.definition.name: entry.definition.description for entry in reversed(catalog.on())}
+        named = {
+            entry.definition.name: entry.definition.description for entry in reversed(catalog.on())
+        }
         return {
             f"{PREFIX}{name}"[:LONGEST]: (name, about)
             for name, about in sorted(named.items())
@@ -69,7 +77,7 @@ class AgentTools:
         }
 
     async def find(self, tool: str) -> str | None:
-        """Give the agent that a tool stands for, ``None`` if it stands for none."""
+        """Return the agent that a tool stands for, ``None`` if it stands for none."""
         found = (await self._offered()).get(tool)
         return found[0] if found is not None else None
 

@@ -1,7 +1,9 @@
-"""A client of the server in the place of a model: what it calls is what the run calls, and the log says so.
+"""A client of the server in the place of a model: what it calls is what the run calls, and the log
+says so.
 
-A call from outside is a run of an agent of its own, whose model is ``client/mcp``: it asks for that one call and, once the
-call has ended, for nothing more. So every gate, limit and event is that of any other call.
+A call from outside is a run of an agent of its own, whose model is ``client/mcp``: it asks for that
+one call and, once the call has ended, for nothing more. So every gate, limit and event is that of
+any other call.
 """
 
 from __future__ import annotations
@@ -13,15 +15,19 @@ from hilum.errors import unknown
 from hilum.messages import AssistantMessage, Layer, Message, Text, ToolCall, ToolSpec
 from hilum.models import Chunk, Done, Model, ModelInfo, Request, Wire
 
-PROVIDER, NAME = "client", "mcp"
+PROVIDER = "client"
+NAME = "mcp"
 MODEL = f"{PROVIDER}/{NAME}"
 WINDOW = 100
 
 
 class Client:
-    """Asks for the calls that it was given, by agent. Implements ``hilum.models.Model`` and ``Provider``.
+    """Asks for the calls that it was given, by agent.
 
-    Nothing is sent to it, so messages take no room in its window; the window is too small for context to be gathered for it.
+    Implements ``hilum.models.Model`` and ``Provider``.
+
+    Nothing is sent to it, so messages take no room in its window; the window is too small for
+    context to be gathered for it.
 
     Attributes:
         calls: The call that an agent's next run is to make, by the agent's name.
@@ -36,7 +42,7 @@ class Client:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
-        """Give the call, or the end."""
+        """Return the call, or the end."""
         async with aclosing(self._answer(request.agent)) as chunks:
             yield chunks
 
@@ -47,10 +53,10 @@ class Client:
         else:
             yield Done(AssistantMessage((Text("The client has the result.", "model"),), MODEL))
 
-    # --- as a provider --------------------------------------------------------------------------------------------------
+    # --- as a provider ----------------------------------------------------------------------------
 
     def model(self, name: str) -> Model:
-        """Give itself.
+        """Return itself.
 
         Raises:
             UsageError: Another name is asked for.

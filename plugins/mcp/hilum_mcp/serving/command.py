@@ -38,7 +38,9 @@ or you start it, and clients come over HTTP with the token that it prints:
 
   hilum mcp serve --http 8765
 """
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 # Tools of the loop itself, which make no sense without it.
 INNER = ("todo_write", "ask_question", "task", "handover", "get_agent_result")
 RISKS = ("read", "write", "execute", "network")
@@ -46,7 +48,11 @@ RISKS = ("read", "write", "execute", "network")
 
 def make_parser() -> Parser:
     """Declare the options."""
-    parser = Parser("hilum mcp serve", "Offer hilum's tools, agents, skills and sessions to other MCP clients.", EPILOG)
+    parser = Parser(
+        "hilum mcp serve",
+        "Offer hilum's tools, agents, skills and sessions to other MCP clients.",
+        EPILOG,
+    )
     add = parser.add_argument
     add(
         "--http",
@@ -55,13 +61,19 @@ def make_parser() -> Parser:
         const=0,
         default=None,
         metavar="PORT",
-        help="serve HTTP on this machine, at this port or any free one; without it: standard input and output",
+        help=(
+            "serve HTTP on this machine, at this port or any free one; without it: standard input"
+            " and output"
+        ),
     )
     add(
         "--token-file",
         default="",
         metavar="FILE",
-        help=f"file that holds the token, made if it is not there (or set {tokens.VARIABLE}; else one is made and printed)",
+        help=(
+            f"file that holds the token, made if it is not there (or set {tokens.VARIABLE}; else"
+            " one is made and printed)"
+        ),
     )
     add(
         "--allow-host",
@@ -70,13 +82,22 @@ def make_parser() -> Parser:
         metavar="NAME",
         help="another name under which it is reached, as the Host header has it (through a tunnel)",
     )
-    add("--workspace", "-C", default=".", metavar="DIR", help="folder to work in (default: the current one)")
+    add(
+        "--workspace",
+        "-C",
+        default=".",
+        metavar="DIR",
+        help="folder to work in (default: the current one)",
+    )
     add(
         "--tools",
         action=Names,
         default=None,
         metavar="A,B",
-        help="offer only these tools: names, patterns, or read, write, execute, network; may be repeated",
+        help=(
+            "offer only these tools: names, patterns, or read, write, execute, network; may be"
+            " repeated"
+        ),
     )
     add(
         "--agents",
@@ -92,20 +113,43 @@ def make_parser() -> Parser:
         "--approve",
         default=None,
         choices=("ask_first", "auto", "readonly"),
-        help="calls that change something: ask the client's user (refused if it cannot ask), let run, or refuse",
+        help=(
+            "calls that change something: ask the client's user (refused if it cannot ask), let"
+            " run, or refuse"
+        ),
     )
     add("--mode", default=None, help="agent, ask, plan, debug")
     add("--model", default="", metavar="PROVIDER/NAME", help="model of the agents")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="set any setting; may be repeated")
-    add("--plugin", action="append", default=[], metavar="FILE", help="load a plugin from a file, too; may be repeated")
-    add("--no-plugin", action=Names, default=[], metavar="A,B", help="leave these plugins out; may be repeated")
-    return parser  # fmt: skip
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set any setting; may be repeated",
+    )
+    add(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="load a plugin from a file, too; may be repeated",
+    )
+    add(
+        "--no-plugin",
+        action=Names,
+        default=[],
+        metavar="A,B",
+        help="leave these plugins out; may be repeated",
+    )
+    return parser
 
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > 65_535:
         raise UsageError(
-            f"{text!r} is no port.", code=E_BAD_ARGS, hint="A port is a number up to 65535; 0 is any free one."
+            f"{text!r} is no port.",
+            code=E_BAD_ARGS,
+            hint="A port is a number up to 65535; 0 is any free one.",
         )
     return int(text)
 
@@ -122,7 +166,9 @@ def run(argv: Sequence[str]) -> int:
         return int(error.code or 0)
     folder = os.path.realpath(os.path.expanduser(options.workspace))
     if not os.path.isdir(folder):
-        raise UsageError(f"There is no folder {options.workspace}.", hint="Name an existing folder.")
+        raise UsageError(
+            f"There is no folder {options.workspace}.", hint="Name an existing folder."
+        )
     options.workspace = folder
     serving = Serving(options)
     with redirect_stdout(sys.stderr):
@@ -141,11 +187,16 @@ class Serving:
     """
 
     def __init__(self, options: Namespace) -> None:
-        self._options, self.signal = options, 0
-        self._stop, self._scope = trio.Event(), trio.CancelScope()
+        self._options = options
+        self.signal = 0
+        self._stop = trio.Event()
+        self._scope = trio.CancelScope()
 
     async def main(self) -> None:
-        """Serve until the client is gone, or a signal comes; a second one leaves at once, and the warden ends the rest."""
+        """Serve until the client is gone, or a signal comes.
+
+        A second one leaves at once, and the warden ends the rest.
+        """
         error: BaseException | None = None
         async with trio.open_nursery() as nursery:
             await nursery.start(self._listen)
@@ -195,7 +246,9 @@ class Serving:
             say(f"Token: from {source}" if source else f"Token: {token}", to=sys.__stdout__)
             if sys.__stdout__ is not None:
                 sys.__stdout__.flush()
-            await http.serve(server, listener, token, http.names(port, options.allow_host), self._stop)
+            await http.serve(
+                server, listener, token, http.names(port, options.allow_host), self._stop
+            )
 
         return speak
 
@@ -221,9 +274,13 @@ class Serving:
             session.set(approve=options.approve or settings.approve)
             for fault in session.journal.since(0):
                 if isinstance(fault, PluginFault):
-                    say(f"hilum: the plugin {fault.plugin} failed in {fault.hook}: {fault.error}", to=sys.stderr)
+                    say(
+                        f"hilum: the plugin {fault.plugin} failed in {fault.hook}: {fault.error}",
+                        to=sys.stderr,
+                    )
             tools = ToolFilter(allow=tuple(options.tools or settings.tools), deny=INNER)
-            # From here on what is stopped is logged as stopped; only what clients asked for is cancelled, not the session.
+            # From here on what is stopped is logged as stopped; only what clients asked for is
+            # cancelled, not the session.
             self._scope = nursery.cancel_scope
             desk = Desk(session, tools, nursery)
             nursery.start_soon(desk.follow)
@@ -244,7 +301,9 @@ class Serving:
             nursery.cancel_scope.cancel()
 
     async def _end(self, desk: Desk, notices: Notices) -> None:
-        """End what is under way when the server is to end, so that clients over HTTP are told before the connection is gone."""
+        """End what is under way when the server is to end, so that clients over HTTP are told
+        before the connection is gone.
+        """
         await self._stop.wait()
         desk.stop()
         notices.close()

@@ -19,17 +19,20 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-ADDRESS, PATH = "127.0.0.1", "/mcp"
+ADDRESS = "127.0.0.1"
+PATH = "/mcp"
 BODY = 8_000_000
 GRACE = 0.5
 _NAMES = (b"host", b"origin")
 
 
 class Gate:
-    """Lets a request through that comes to this machine by its name, from no foreign page, and with the token.
+    """Lets a request through that comes to this machine by its name, from no foreign page, and with
+    the token.
 
-    A page in a browser can reach a server on its own machine, under a name of its own that it has pointed there. So the name is
-    checked first, then the page, then the token; nothing of the body is read before.
+    A page in a browser can reach a server on its own machine, under a name of its own that it has
+    pointed there. So the name is checked first, then the page, then the token; nothing of the body
+    is read before.
 
     Args:
         app: What is behind it.
@@ -38,9 +41,13 @@ class Gate:
         origins: Pages that may call it; one without an origin is no page.
     """
 
-    def __init__(self, app: App, token: str, hosts: Collection[str], origins: Collection[str]) -> None:
-        self._app, self._token = app, token.encode()
-        self._hosts, self._origins = frozenset(hosts), frozenset(origins)
+    def __init__(
+        self, app: App, token: str, hosts: Collection[str], origins: Collection[str]
+    ) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._hosts = frozenset(hosts)
+        self._origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, then pass it on."""
@@ -49,8 +56,12 @@ class Gate:
         elif scope["type"] != "http":
             await self._app(scope, receive, send)
         elif (refusal := self._refusal(scope)) is None:
-            # Names are the same in small and capital letters; the library's own check takes them as they are written.
-            headers = [(key, text.lower() if key.lower() in _NAMES else text) for key, text in scope["headers"]]
+            # Names are the same in small and capital letters; the library's own check takes them as
+            # they are written.
+            headers = [
+                (key, text.lower() if key.lower() in _NAMES else text)
+                for key, text in scope["headers"]
+            ]
             await self._app({**scope, "headers": headers}, receive, send)
         else:
             status, text = refusal
@@ -62,15 +73,26 @@ class Gate:
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         def given(name: bytes) -> list[str]:
-            return [value.decode("latin-1").strip() for key, value in scope["headers"] if key.lower() == name]
+            return [
+                value.decode("latin-1").strip()
+                for key, value in scope["headers"]
+                if key.lower() == name
+            ]
 
-        hosts, origins, tokens = given(b"host"), given(b"origin"), given(b"authorization")
+        hosts = given(b"host")
+        origins = given(b"origin")
+        tokens = given(b"authorization")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            return 403, "This server is not called by that name: the Host header must be its address.\n"
+            return (
+                403,
+                "This server is not called by that name: the Host header must be its address.\n",
+            )
         if any(origin.lower() not in self._origins for origin in origins):
             return 403, "Pages of other origins may not call this server.\n"
         kind, _, token = tokens[0].partition(" ") if len(tokens) == 1 else ("", "", "")
-        if kind.lower() != "bearer" or not hmac.compare_digest(token.strip().encode("latin-1"), self._token):
+        if kind.lower() != "bearer" or not hmac.compare_digest(
+            token.strip().encode("latin-1"), self._token
+        ):
             return 401, "The token is missing or wrong: Authorization: Bearer TOKEN.\n"
         return None
 
@@ -91,18 +113,28 @@ def listen(port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         hint = "Name another port, or 0 for any that is free."
-        raise UsageError(f"Port {port} cannot be listened on: {error.strerror}.", code=E_BUSY, hint=hint) from None
+        raise UsageError(
+            f"Port {port} cannot be listened on: {error.strerror}.", code=E_BUSY, hint=hint
+        ) from None
     listener.listen(100)
     return listener
 
 
 def names(port: int, more: Collection[str] = ()) -> list[str]:
-    """Give what the server may be called: this machine's names, and others that the user named."""
-    return [f"{name}:{port}" for name in (ADDRESS, "localhost", "[::1]")] + [name.lower() for name in more]
+    """Return what the server may be called: this machine's names, and others that the user
+    named.
+    """
+    return [f"{name}:{port}" for name in (ADDRESS, "localhost", "[::1]")] + [
+        name.lower() for name in more
+    ]
 
 
 async def serve(
-    server: Server[Any], listener: socket.socket, token: str, hosts: Collection[str], stop: trio.Event
+    server: Server[Any],
+    listener: socket.socket,
+    token: str,
+    hosts: Collection[str],
+    stop: trio.Event,
 ) -> None:
     """Serve until told to stop; requests under way then get a moment to end.
 
@@ -122,10 +154,13 @@ async def serve(
     inner = TransportSecuritySettings(
         enable_dns_rebinding_protection=True, allowed_hosts=list(hosts), allowed_origins=origins
     )
-    app = server.streamable_http_app(streamable_http_path=PATH, max_request_body_size=BODY, transport_security=inner)
+    app = server.streamable_http_app(
+        streamable_http_path=PATH, max_request_body_size=BODY, transport_security=inner
+    )
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]
-    config.loglevel, config.accesslog = "WARNING", None
+    config.loglevel = "WARNING"
+    config.accesslog = None
     config.include_server_header = False
     config.graceful_timeout = config.shutdown_timeout = GRACE
     gate: Any = Gate(app, token, hosts, origins)

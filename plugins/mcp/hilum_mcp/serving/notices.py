@@ -1,7 +1,8 @@
-"""Notices of what has changed, in both eras: the lists of tools, prompts and sessions, and sessions that go on.
+"""Notices of what has changed, in both eras: the lists of tools, prompts and sessions, and sessions
+that go on.
 
-Nothing tells that a file of an agent or a skill was written, or that another process works in the folder. So what is there is
-looked at now and then, while a client is there that may be told.
+Nothing tells that a file of an agent or a skill was written, or that another process works in the
+folder. So what is there is looked at now and then, while a client is there that may be told.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ import mcp_types as t
 import trio
 from hilum import HilumError
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
-from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
+from mcp.shared.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ToolsListChanged,
+)
 
 if TYPE_CHECKING:
     from mcp.server.connection import Connection
@@ -35,11 +41,16 @@ class Seen:
     Args:
         tools: The list of tools, as clients get it.
         prompts: The list of prompts.
-        resources: What changes at each resource, by its address; under its title, for that shows in the list.
+        resources: What changes at each resource, by its address; under its title, for that shows in
+            the list.
     """
 
-    def __init__(self, tools: object, prompts: object, resources: dict[str, tuple[str, object]]) -> None:
-        self.tools, self.prompts, self.resources = tools, prompts, resources
+    def __init__(
+        self, tools: object, prompts: object, resources: dict[str, tuple[str, object]]
+    ) -> None:
+        self.tools = tools
+        self.prompts = prompts
+        self.resources = resources
 
     def since(self, before: Seen) -> list[ServerEvent]:
         """Tell what differs from an earlier look."""
@@ -51,7 +62,11 @@ class Seen:
         if self._listed() != before._listed():
             found.append(ResourcesListChanged())
         known = before.resources
-        found += [ResourceUpdated(uri) for uri, now in self.resources.items() if uri in known and known[uri] != now]
+        found += [
+            ResourceUpdated(uri)
+            for uri, now in self.resources.items()
+            if uri in known and known[uri] != now
+        ]
         return found
 
     def _listed(self) -> dict[str, str]:
@@ -66,15 +81,19 @@ class Notices:
     """
 
     def __init__(self, look: Callable[[], Awaitable[Seen]]) -> None:
-        self._look, self._bus = look, InMemorySubscriptionBus()
+        self._look = look
+        self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus)
         self._streams = 0
         self._older: dict[Connection, set[str]] = {}
-        self._wanted, self._news = trio.Event(), trio.Event()
+        self._wanted = trio.Event()
+        self._news = trio.Event()
 
-    # --- who is told ----------------------------------------------------------------------------------------------------
+    # --- who is told ------------------------------------------------------------------------------
 
-    async def listen(self, ctx: Context, params: t.SubscriptionsListenRequestParams) -> t.SubscriptionsListenResult:
+    async def listen(
+        self, ctx: Context, params: t.SubscriptionsListenRequestParams
+    ) -> t.SubscriptionsListenResult:
         """Serve a stream of notices, until the client closes it."""
         self._streams += 1
         self._wanted.set()
@@ -109,7 +128,7 @@ class Notices:
             self._wanted.set()
         return self._older[connection]
 
-    # --- telling --------------------------------------------------------------------------------------------------------
+    # --- telling ----------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Look soon: something was done here."""
@@ -120,7 +139,8 @@ class Notices:
         before: Seen | None = None
         while True:
             if not self._streams and not self._older:
-                before, self._wanted = None, trio.Event()
+                before = None
+                self._wanted = trio.Event()
                 await self._wanted.wait()
             try:
                 now = await self._look()

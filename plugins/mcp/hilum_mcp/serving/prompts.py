@@ -1,4 +1,6 @@
-"""The skills of the session as prompts: what the client's user picks by name, where the model has not come to it."""
+"""The skills of the session as prompts: what the client's user picks by name, where the model has
+not come to it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ class Prompts:
     """
 
     def __init__(self, session: Session, redact: Callable[[str], str]) -> None:
-        self._session, self._redact = session, redact
+        self._session = session
+        self._redact = redact
 
     async def prompts(self) -> list[t.Prompt]:
         """Describe them; skills of a project that is not trusted are none."""
@@ -32,18 +35,22 @@ class Prompts:
         if skills is None:
             return []
         await skills.refresh()
-        named = {entry.skill.name: entry.skill.description for entry in reversed(skills.catalog.on())}
+        named = {
+            entry.skill.name: entry.skill.description for entry in reversed(skills.catalog.on())
+        }
         return [
             t.Prompt(name=name, description=self._redact(about), arguments=[TASK])
             for name, about in sorted(named.items())
         ]
 
-    async def list_prompts(self, ctx: Any, params: t.PaginatedRequestParams | None) -> t.ListPromptsResult:
+    async def list_prompts(
+        self, ctx: Any, params: t.PaginatedRequestParams | None
+    ) -> t.ListPromptsResult:
         """List them."""
         return t.ListPromptsResult(prompts=await self.prompts())
 
     async def get_prompt(self, ctx: Any, params: t.GetPromptRequestParams) -> t.GetPromptResult:
-        """Give the instructions of a skill, and the task after them.
+        """Return the instructions of a skill, and the task after them.
 
         Raises:
             MCPError: There is no such skill.

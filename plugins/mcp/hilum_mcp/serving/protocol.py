@@ -63,8 +63,11 @@ class Protocol:
         notices: Tells clients what has changed, while ``watch`` runs.
     """
 
-    def __init__(self, desk: Desk, agents: Sequence[str], *, sessions: bool, prompts: bool = True) -> None:
-        self._desk, self._agents = desk, AgentTools(desk.session, agents)
+    def __init__(
+        self, desk: Desk, agents: Sequence[str], *, sessions: bool, prompts: bool = True
+    ) -> None:
+        self._desk = desk
+        self._agents = AgentTools(desk.session, agents)
         self._suspended: OrderedDict[str, Work] = OrderedDict()
         guard = desk.session.half(Guard)
         self._redact: Callable[[str], str] = guard.redact if guard is not None else Redactor()
@@ -73,7 +76,7 @@ class Protocol:
         self.notices = Notices(self._look)
 
     def server(self) -> Server[Any]:
-        """Make the server; one serves any number of connections."""
+        """Create the server; one serves any number of connections."""
         root = self._desk.session.workspace.root
         more: dict[str, Any] = {}
         if self._sessions is not None:
@@ -86,7 +89,10 @@ class Protocol:
                 "on_completion": self._sessions.complete,
             }
         if self._prompts is not None:
-            more |= {"on_list_prompts": self._prompts.list_prompts, "on_get_prompt": self._prompts.get_prompt}
+            more |= {
+                "on_list_prompts": self._prompts.list_prompts,
+                "on_get_prompt": self._prompts.get_prompt,
+            }
         server = _Server(
             "hilum",
             version=__version__,
@@ -98,7 +104,9 @@ class Protocol:
             on_subscriptions_listen=self.notices.listen,
             **more,
         )
-        server.add_notification_handler("notifications/initialized", t.NotificationParams, self.notices.joined)
+        server.add_notification_handler(
+            "notifications/initialized", t.NotificationParams, self.notices.joined
+        )
         return server
 
     async def _look(self) -> Seen:
@@ -108,10 +116,11 @@ class Protocol:
             await self._sessions.state() if self._sessions is not None else {},
         )
 
-    # --- tools ----------------------------------------------------------------------------------------------------------
+    # --- tools ------------------------------------------------------------------------------------
 
     def _offered(self) -> dict[str, Tool]:
-        session, tools = self._desk.session, self._desk.tools
+        session = self._desk.session
+        tools = self._desk.tools
         readonly = session.approve == "readonly"
         return {
             name: tool
@@ -125,11 +134,16 @@ class Protocol:
         tool = self._desk.session.tools.get(name)
         return tool.spec.parameters if tool is not None else None
 
-    async def _list_tools(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
+    async def _list_tools(
+        self, ctx: Context, params: t.PaginatedRequestParams | None
+    ) -> t.ListToolsResult:
         return t.ListToolsResult(tools=await self._tools())
 
     async def _tools(self) -> list[t.Tool]:
-        return [*(_described(tool) for tool in self._offered().values()), *await self._agents.tools()]
+        return [
+            *(_described(tool) for tool in self._offered().values()),
+            *await self._agents.tools(),
+        ]
 
     async def _call_tool(
         self, ctx: Context, params: t.CallToolRequestParams
@@ -143,7 +157,9 @@ class Protocol:
         elif (agent := await self._agents.find(params.name)) is not None:
             prompt = (params.arguments or {}).get("prompt")
             if not isinstance(prompt, str) or not prompt.strip():
-                return self._result(Outcome.failed(E_BAD_ARGS, "prompt is missing. Say what the agent is to do."))
+                return self._result(
+                    Outcome.failed(E_BAD_ARGS, "prompt is missing. Say what the agent is to do.")
+                )
             work = self._desk.run_agent(agent, prompt, key)
         else:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name}")
@@ -152,18 +168,25 @@ class Protocol:
     async def _attend(self, work: Work, ctx: Context) -> t.CallToolResult | t.InputRequiredResult:
         """Wait for the outcome, or for a question that the client must take to its user."""
         work.attended = True
-        told, last = 0.0, -inf
+        told = 0.0
+        last = -inf
         try:
             while work.outcome is None:
                 if work.asked:
-                    if (needed := await self._ask(work, ctx)) is not None:
+                    needed = await self._ask(work, ctx)
+                    if needed is not None:
                         return needed
                     continue
                 if trio.current_time() >= last + PAUSE and (shown := work.shown()):
                     last = trio.current_time()
                     # It must grow with each message.
-                    told = told + 1 if work.progress is None else max(told + 1e-6, work.progress)
-                    await ctx.session.report_progress(told, None if work.progress is None else 1.0, self._redact(shown))
+                    if work.progress is None:
+                        told = told + 1
+                    else:
+                        told = max(told + 1e-6, work.progress)
+                    await ctx.session.report_progress(
+                        told, None if work.progress is None else 1.0, self._redact(shown)
+                    )
                     continue
                 with trio.CancelScope(deadline=last + PAUSE if work.has_more else inf):
                     await work.news.wait()
@@ -179,20 +202,33 @@ class Protocol:
         content: list[t.ContentBlock] = []
         for part in outcome.parts:
             if isinstance(part, Image):
-                content.append(t.ImageContent(data=b64encode(part.data).decode(), mime_type=part.media_type))
+                content.append(
+                    t.ImageContent(data=b64encode(part.data).decode(), mime_type=part.media_type)
+                )
             else:
                 content.append(
-                    t.TextContent(text=part.text if part.source.startswith("tool:") else self._redact(part.text))
+                    t.TextContent(
+                        text=(
+                            part.text
+                            if part.source.startswith("tool:")
+                            else self._redact(part.text)
+                        )
+                    )
                 )
         data = None
         if outcome.data is not None:
             data = json.loads(self._redact(json.dumps(outcome.data, ensure_ascii=False)))
-        return t.CallToolResult(content=content, structured_content=data, is_error=bool(outcome.code))
+        return t.CallToolResult(
+            content=content, structured_content=data, is_error=bool(outcome.code)
+        )
 
-    # --- approvals ------------------------------------------------------------------------------------------------------
+    # --- approvals --------------------------------------------------------------------------------
 
     async def _ask(self, work: Work, ctx: Context) -> t.InputRequiredResult | None:
-        """Take what is asked to the client's user, in the way of the client's era; say no where there is none."""
+        """Take what is asked to the client's user, in the way of the client's era.
+
+        Say no where there is none.
+        """
         asked = dict(work.asked)
         if not _can_ask(ctx):
             for approval, event in asked.items():
@@ -216,23 +252,37 @@ class Protocol:
             form = self._form(event)
             with trio.move_on_after(max(self._desk.shown(approval) - time.time(), 0)):
                 try:
-                    given = await ctx.session.elicit_form(form.message, form.requested_schema, ctx.request_id)
+                    given = await ctx.session.elicit_form(
+                        form.message, form.requested_schema, ctx.request_id
+                    )
                 except MCPError as error:
-                    self._desk.refuse(approval, f"the client could not ask its user: {error.message}")
+                    self._desk.refuse(
+                        approval, f"the client could not ask its user: {error.message}"
+                    )
                 else:
                     self._desk.answer(approval, _said(given))
         return None
 
     def _form(self, event: ApprovalAsked) -> t.ElicitRequestFormParams:
         """Write the whole call, with every argument in full, and why it is asked."""
-        lines = [f"{event.call.name} ({event.risk}) wants to run" + (f": {event.reason}" if event.reason else "")]
+        lines = [
+            f"{event.call.name} ({event.risk}) wants to run"
+            + (f": {event.reason}" if event.reason else "")
+        ]
         try:
             data = json.loads(event.call.arguments or "{}")
         except ValueError:
             data = {"arguments": event.call.arguments}
         for name, value in data.items() if isinstance(data, dict) else [("arguments", data)]:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-            lines.append(f"{name}: {text}" if "\n" not in text else f"{name}:\n  " + text.replace("\n", "\n  "))
+            if isinstance(value, str):
+                text = value
+            else:
+                text = json.dumps(value, ensure_ascii=False, indent=2)
+            lines.append(
+                f"{name}: {text}"
+                if "\n" not in text
+                else f"{name}:\n  " + text.replace("\n", "\n  ")
+            )
         lasting = event.scope or f"every call of {event.call.name}"
         choice = {
             "type": "string",
@@ -241,13 +291,16 @@ class Protocol:
             "enum": ["yes", "no", "session"],
         }
         schema = {"type": "object", "properties": {"run": choice}, "required": ["run"]}
-        return t.ElicitRequestFormParams(message=neutral(self._redact("\n".join(lines))), requested_schema=schema)
+        return t.ElicitRequestFormParams(
+            message=neutral(self._redact("\n".join(lines))), requested_schema=schema
+        )
 
     def _resumed(self, token: str, key: tuple[str, str]) -> Work:
         work = self._suspended.get(token)
         if work is None or work.key != key:
             raise MCPError(
-                t.INVALID_PARAMS, "The request state is not one of this call, or it was used, or it is too old."
+                t.INVALID_PARAMS,
+                "The request state is not one of this call, or it was used, or it is too old.",
             )
         del self._suspended[token]
         return work
@@ -276,7 +329,10 @@ BY_RULE = "The user can allow this one by a rule, or do it themselves."
 def _who(ctx: Context) -> str:
     """Name the client, as it calls itself, so that nothing in it reads as anything but a name."""
     params = ctx.session.client_params
-    name = f"{params.client_info.name} {params.client_info.version}" if params is not None else "without a name"
+    if params is not None:
+        name = f"{params.client_info.name} {params.client_info.version}"
+    else:
+        name = "without a name"
     return re.sub(r"[^\w.-]+", " ", name)[:80].strip()
 
 
@@ -289,15 +345,25 @@ def _described(tool: Tool) -> t.Tool:
         open_world_hint=tool.risk in ("network", "execute"),
     )
     spec = tool.spec
-    return t.Tool(name=spec.name, description=spec.description, input_schema=spec.parameters, annotations=hints)
+    return t.Tool(
+        name=spec.name,
+        description=spec.description,
+        input_schema=spec.parameters,
+        annotations=hints,
+    )
 
 
 def _said(given: t.ElicitResult) -> str:
-    return str((given.content or {}).get("run", "")) if given.action == "accept" else "no"
+    if given.action == "accept":
+        return str((given.content or {}).get("run", ""))
+    return "no"
 
 
 def _can_ask(ctx: Context) -> bool:
-    """Whether the client shows forms to its user. One that says nothing of kinds of elicitation means forms."""
+    """Return whether the client shows forms to its user.
+
+    One that says nothing of kinds of elicitation means forms.
+    """
     capabilities = ctx.session.client_capabilities
     elicitation = capabilities.elicitation if capabilities is not None else None
     if elicitation is None or (elicitation.form is None and elicitation.url is not None):

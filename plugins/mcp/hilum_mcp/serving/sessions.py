@@ -23,7 +23,8 @@ ROOT = "hilum://sessions"
 TEMPLATE = f"{ROOT}/{{id}}"
 PAGE = 50
 MOST_COMPLETED = 100  # as the protocol has it
-JSON, MARKDOWN = "application/json", "text/markdown"
+JSON = "application/json"
+MARKDOWN = "text/markdown"
 
 
 class Sessions:
@@ -35,12 +36,15 @@ class Sessions:
     """
 
     def __init__(self, session: Session, redact: Callable[[str], str]) -> None:
-        self._session, self._redact = session, redact
+        self._session = session
+        self._redact = redact
 
     async def _infos(self) -> Sequence[SessionInfo]:
         return await self._session.kernel.store.list(str(self._session.workspace.root))
 
-    async def list_resources(self, ctx: Any, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
+    async def list_resources(
+        self, ctx: Any, params: t.PaginatedRequestParams | None
+    ) -> t.ListResourcesResult:
         """List them, last used first.
 
         Raises:
@@ -49,24 +53,38 @@ class Sessions:
         cursor = params.cursor if params is not None and params.cursor else "0"
         if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
             raise MCPError(t.INVALID_PARAMS, "The cursor is not one that this server gave.")
-        start, infos = int(cursor), await self._infos()
+        start = int(cursor)
+        infos = await self._infos()
         found = [_described(info, self._redact) for info in infos[start : start + PAGE]]
         if start == 0:
             about = "The sessions of this folder, last used first."
-            found.insert(0, t.Resource(uri=ROOT, name="sessions", title="Sessions", description=about, mime_type=JSON))
+            found.insert(
+                0,
+                t.Resource(
+                    uri=ROOT, name="sessions", title="Sessions", description=about, mime_type=JSON
+                ),
+            )
         more = str(start + PAGE) if start + PAGE < len(infos) else None
         return t.ListResourcesResult(resources=found, next_cursor=more)
 
-    async def list_templates(self, ctx: Any, params: t.PaginatedRequestParams | None) -> t.ListResourceTemplatesResult:
-        """Give the form of their addresses."""
-        about = "What was said and done in a session, turn by turn. The id may be the beginning of one."
+    async def list_templates(
+        self, ctx: Any, params: t.PaginatedRequestParams | None
+    ) -> t.ListResourceTemplatesResult:
+        """Return the form of their addresses."""
+        about = (
+            "What was said and done in a session, turn by turn. The id may be the beginning of one."
+        )
         template = t.ResourceTemplate(
-            uri_template=TEMPLATE, name="session", title="Session", description=about, mime_type=MARKDOWN
+            uri_template=TEMPLATE,
+            name="session",
+            title="Session",
+            description=about,
+            mime_type=MARKDOWN,
         )
         return t.ListResourceTemplatesResult(resource_templates=[template])
 
     async def state(self) -> dict[str, tuple[str, object]]:
-        """Give title and state by address; the list itself is one of them."""
+        """Return title and state by address; the list itself is one of them."""
         infos = await self._infos()
         found: dict[str, tuple[str, object]] = {
             f"{ROOT}/{info.id}": (info.title, (info.events, info.state)) for info in infos
@@ -77,11 +95,17 @@ class Sessions:
         """Complete the id in the address of a session."""
         found = []
         if isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri == TEMPLATE:
-            found = [info.id for info in await self._infos() if info.id.startswith(params.argument.value)]
+            found = [
+                info.id for info in await self._infos() if info.id.startswith(params.argument.value)
+            ]
         most = found[:MOST_COMPLETED]
-        return t.CompleteResult(completion=t.Completion(values=most, total=len(found), has_more=len(found) > len(most)))
+        return t.CompleteResult(
+            completion=t.Completion(values=most, total=len(found), has_more=len(found) > len(most))
+        )
 
-    async def read_resource(self, ctx: Any, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+    async def read_resource(
+        self, ctx: Any, params: t.ReadResourceRequestParams
+    ) -> t.ReadResourceResult:
         """Read the list, or one of them.
 
         Raises:
@@ -90,15 +114,20 @@ class Sessions:
         uri = str(params.uri)
         if uri.rstrip("/") == ROOT:
             rows = [_row(info) for info in await self._infos()]
-            text, kind = json.dumps(rows, ensure_ascii=False, indent=1), JSON
+            text = json.dumps(rows, ensure_ascii=False, indent=1)
+            kind = JSON
         else:
-            text, kind = await self._transcript(uri), MARKDOWN
+            text = await self._transcript(uri)
+            kind = MARKDOWN
         safe = await trio.to_thread.run_sync(self._redact, text)
-        return t.ReadResourceResult(contents=[t.TextResourceContents(uri=uri, mime_type=kind, text=safe)])
+        return t.ReadResourceResult(
+            contents=[t.TextResourceContents(uri=uri, mime_type=kind, text=safe)]
+        )
 
     async def _transcript(self, uri: str) -> str:
         wanted = uri.removeprefix(f"{ROOT}/")
-        # Only ids of this folder are looked for, so that nothing tells whether another one is there.
+        # Only ids of this folder are looked for, so that nothing tells whether another one is
+        # there.
         matching = [info for info in await self._infos() if wanted and info.id.startswith(wanted)]
         exact = [info for info in matching if info.id == wanted] or matching
         if not uri.startswith(f"{ROOT}/") or len(exact) != 1:
@@ -106,12 +135,16 @@ class Sessions:
         try:
             events = await self._events(exact[0].id)
         except StoreError as error:
-            raise MCPError(t.INTERNAL_ERROR, f"The session cannot be read: {error.message}", {"uri": uri}) from None
+            raise MCPError(
+                t.INTERNAL_ERROR, f"The session cannot be read: {error.message}", {"uri": uri}
+            ) from None
         return await trio.to_thread.run_sync(transcript, exact[0], events)
 
     async def _events(self, session: str) -> list[AnyEvent]:
         events: list[AnyEvent] = []
-        while page := await self._session.kernel.store.read(session, events[-1].seq if events else 0):
+        while page := await self._session.kernel.store.read(
+            session, events[-1].seq if events else 0
+        ):
             events += page
         return events
 
@@ -131,7 +164,9 @@ def _row(info: SessionInfo) -> dict[str, object]:
 def _described(info: SessionInfo, redact: Callable[[str], str]) -> t.Resource:
     title = redact(" ".join(info.title.split()))[:200] or "(no title)"
     about = f"{info.state.replace('_', ' ')}, {info.events} events, last used {_date(info.updated)}"
-    return t.Resource(uri=f"{ROOT}/{info.id}", name=info.id, title=title, description=about, mime_type=MARKDOWN)
+    return t.Resource(
+        uri=f"{ROOT}/{info.id}", name=info.id, title=title, description=about, mime_type=MARKDOWN
+    )
 
 
 def _date(seconds: float) -> str:

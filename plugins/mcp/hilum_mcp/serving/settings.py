@@ -9,7 +9,10 @@ from hilum import section, setting
 
 @section("mcp_server")
 class McpServerSettings:
-    """hilum as an MCP server: what it offers to other clients. Options of ``hilum mcp serve`` win over it."""
+    """hilum as an MCP server: what it offers to other clients.
+
+    Options of ``hilum mcp serve`` win over it.
+    """
 
     tools: list[str] = setting(
         factory=lambda: ["*"],
@@ -22,11 +25,16 @@ class McpServerSettings:
         help="Agents to offer as tools, by name or pattern; none for [].",
     )
     sessions: bool = setting(
-        default=True, project=False, help="Offer the sessions of the folder as resources, to be read."
+        default=True,
+        project=False,
+        help="Offer the sessions of the folder as resources, to be read.",
     )
     prompts: bool = setting(default=True, project=False, help="Offer the skills as prompts.")
     approve: Literal["ask_first", "auto", "readonly"] = setting(
         default="ask_first",
         project=False,
-        help="Calls that change something: ask the client's user, let run, or refuse. Who cannot be asked is refused.",
+        help=(
+            "Calls that change something: ask the client's user, let run, or refuse. Who cannot be"
+            " asked is refused."
+        ),
     )

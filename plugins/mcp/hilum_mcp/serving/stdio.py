@@ -1,4 +1,7 @@
-"""The protocol on standard input and output, one JSON message a line. Nothing else gets onto the wire."""
+"""The protocol on standard input and output, one JSON message a line.
+
+Nothing else gets onto the wire.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ PIECE = 1 << 16
 
 
 def claim() -> tuple[int, int]:
-    """Take standard input and output for the wire; whoever reads or prints now reads nothing and writes to standard error.
+    """Take standard input and output for the wire.
+
+    Whoever reads or prints now reads nothing and writes to standard error.
 
     Returns:
         Descriptors to read from and to write to, which no child process inherits.
@@ -57,8 +62,9 @@ async def serve(server: Server[Any], wire: tuple[int, int]) -> None:
         nursery.cancel_scope.cancel()
 
 
-# Threads, and not the loop: a descriptor that is made non-blocking is so for everyone who shares it, and files cannot be waited
-# for at all. Who is cancelled leaves the thread behind, and it ends with the process.
+# Threads, and not the loop: a descriptor that is made non-blocking is so for everyone who shares
+# it, and files cannot be waited for at all. Who is cancelled leaves the thread behind, and it ends
+# with the process.
 
 
 async def _read(
@@ -66,9 +72,12 @@ async def _read(
     to_server: MemoryObjectSendStream[SessionMessage | Exception],
     to_client: MemoryObjectSendStream[SessionMessage],
 ) -> None:
-    limiter, rest = trio.CapacityLimiter(1), bytearray()
+    limiter = trio.CapacityLimiter(1)
+    rest = bytearray()
     async with to_server, to_client:
-        while data := await trio.to_thread.run_sync(os.read, fd, PIECE, abandon_on_cancel=True, limiter=limiter):
+        while data := await trio.to_thread.run_sync(
+            os.read, fd, PIECE, abandon_on_cancel=True, limiter=limiter
+        ):
             begun = len(rest)
             rest += data
             if b"\n" in data:
@@ -76,12 +85,16 @@ async def _read(
                 for line in filter(bytes.strip, map(bytes, lines)):
                     try:
                         await to_server.send(
-                            SessionMessage(t.jsonrpc_message_adapter.validate_json(line, by_name=False))
+                            SessionMessage(
+                                t.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                            )
                         )
                     except ValueError:
                         await to_client.send(_complaint(line))
             elif begun > LONGEST:
-                raise UsageError(f"The client sent a message of more than {LONGEST:,} bytes.", code=E_TOO_LARGE)
+                raise UsageError(
+                    f"The client sent a message of more than {LONGEST:,} bytes.", code=E_TOO_LARGE
+                )
 
 
 def _complaint(line: bytes) -> SessionMessage:
@@ -93,19 +106,28 @@ def _complaint(line: bytes) -> SessionMessage:
         return SessionMessage(t.JSONRPCError(jsonrpc="2.0", id=None, error=error))
     identity = data.get("id") if isinstance(data, dict) else None
     error = t.ErrorData(
-        code=t.INVALID_REQUEST, message="The line is no message of the protocol, or its text is not Unicode."
+        code=t.INVALID_REQUEST,
+        message="The line is no message of the protocol, or its text is not Unicode.",
     )
     known = isinstance(identity, str | int) and not isinstance(identity, bool)
-    return SessionMessage(t.JSONRPCError(jsonrpc="2.0", id=identity if known else None, error=error))
+    return SessionMessage(
+        t.JSONRPCError(jsonrpc="2.0", id=identity if known else None, error=error)
+    )
 
 
-async def _write(fd: int, from_server: MemoryObjectReceiveStream[SessionMessage], all_of_it: trio.CancelScope) -> None:
+async def _write(
+    fd: int, from_server: MemoryObjectReceiveStream[SessionMessage], all_of_it: trio.CancelScope
+) -> None:
     limiter = trio.CapacityLimiter(1)
     async with from_server:
         async for message in from_server:
-            data = message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+            data = (
+                message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+            )
             try:
-                await trio.to_thread.run_sync(_write_all, fd, data, abandon_on_cancel=True, limiter=limiter)
+                await trio.to_thread.run_sync(
+                    _write_all, fd, data, abandon_on_cancel=True, limiter=limiter
+                )
             except OSError:  # the client is gone
                 all_of_it.cancel()
                 return

@@ -16,7 +16,8 @@ SHORTEST = 16
 
 
 def find(file: str, environ: MutableMapping[str, str]) -> tuple[str, str]:
-    """Give the token, and where it is from: a file, the environment, or nowhere (it was made for this run).
+    """Return the token, and where it is from: a file, the environment, or nowhere (it was made for
+    this run).
 
     Args:
         file: A file that holds it, or is to hold a new one; empty for none.
@@ -40,21 +41,31 @@ def _from_file(path: Path) -> str:
     except FileExistsError:
         pass
     except OSError as error:
-        raise UsageError(f"The file of the token, {path}, cannot be made: {error.strerror}.", code=E_BAD_ARGS) from None
+        raise UsageError(
+            f"The file of the token, {path}, cannot be made: {error.strerror}.", code=E_BAD_ARGS
+        ) from None
     try:
         with open(path, "rb") as file:
-            mode, data = os.fstat(file.fileno()).st_mode, file.read(10_000)
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read(10_000)
     except OSError as error:
-        raise UsageError(f"The file of the token, {path}, cannot be read: {error.strerror}.", code=E_BAD_ARGS) from None
+        raise UsageError(
+            f"The file of the token, {path}, cannot be read: {error.strerror}.", code=E_BAD_ARGS
+        ) from None
     if os.name == "posix" and mode & 0o077:
         raise UsageError(
-            f"Others may read the file of the token, {path}.", code=E_BAD_ARGS, hint=f"Run chmod 600 {path}."
+            f"Others may read the file of the token, {path}.",
+            code=E_BAD_ARGS,
+            hint=f"Run chmod 600 {path}.",
         )
     return data.decode("ascii", errors="replace").strip()
 
 
 def _checked(token: str, where: str) -> str:
     if not re.fullmatch(rf"[\x21-\x7e]{{{SHORTEST},}}", token):
-        hint = f"It is at least {SHORTEST} letters, digits and signs without spaces: openssl rand -hex 32 gives one."
+        hint = (
+            f"It is at least {SHORTEST} letters, digits and signs without spaces: openssl rand -hex"
+            " 32 gives one."
+        )
         raise UsageError(f"The token in {where} is no good one.", code=E_BAD_ARGS, hint=hint)
     return token

@@ -20,7 +20,9 @@ RESULT = 20_000
 
 
 def transcript(info: SessionInfo, events: Sequence[AnyEvent]) -> str:
-    """Write what was said and done, turn by turn. Results that are very long are cut, and so is the whole, at its beginning.
+    """Write what was said and done, turn by turn.
+
+    Results that are very long are cut, and so is the whole, at its beginning.
 
     Args:
         info: What the store says of the session.
@@ -28,8 +30,12 @@ def transcript(info: SessionInfo, events: Sequence[AnyEvent]) -> str:
     """
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created))
     title = " ".join((info.title or info.id).split())
-    head = f"# {title}\n\n`{info.id}` · {began} · {info.events} events · {info.state.replace('_', ' ')}\n"
-    parts, calls = list[str](), dict[str, str]()
+    head = (
+        f"# {title}\n\n`{info.id}` · {began} · {info.events} events ·"
+        f" {info.state.replace('_', ' ')}\n"
+    )
+    parts = list[str]()
+    calls = dict[str, str]()
     for event in events:
         who = "" if event.agent in ("", "main") else f" ({event.agent})"
         match event:
@@ -47,7 +53,9 @@ def transcript(info: SessionInfo, events: Sequence[AnyEvent]) -> str:
                 if len(text) > RESULT:
                     text = f"{text[:RESULT]}\n… {len(text) - RESULT} characters more"
                 named = f"**{result.name}**{who} · {result.code or 'ok'}"
-                parts.append(f"{named}\n\n{_fence(calls.pop(result.call_id, ''), 'json')}\n\n{_fence(text)}")
+                parts.append(
+                    f"{named}\n\n{_fence(calls.pop(result.call_id, ''), 'json')}\n\n{_fence(text)}"
+                )
             case Trimmed():
                 parts.append("*The conversation was cut here.*")
             case RunEnded(state=state, error=error):

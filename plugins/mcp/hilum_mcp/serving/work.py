@@ -1,4 +1,7 @@
-"""What clients have asked for and is under way: calls of tools, and agents at work. Nothing here knows of the protocol."""
+"""What clients have asked for and is under way: calls of tools, and agents at work.
+
+Nothing here knows of the protocol.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,15 @@ import msgspec
 import trio
 from hilum import HilumError, Image, Profile, Text, ToolCall, ToolFilter, ToolResult, UsageError
 from hilum.errors import E_STOPPED
-from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Delta, PluginEvent, RoundEnded, RunEnded
+from hilum.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallDone,
+    Delta,
+    PluginEvent,
+    RoundEnded,
+    RunEnded,
+)
 from hilum_agents.runs import Runs, tell
 from hilum_files import Changes
 
@@ -39,12 +50,16 @@ class Outcome:
         data: The same as data, where there is some.
     """
 
-    def __init__(self, parts: tuple[Text | Image, ...], code: str = "", data: dict[str, Any] | None = None) -> None:
-        self.parts, self.code, self.data = parts, code, data
+    def __init__(
+        self, parts: tuple[Text | Image, ...], code: str = "", data: dict[str, Any] | None = None
+    ) -> None:
+        self.parts = parts
+        self.code = code
+        self.data = data
 
     @classmethod
     def failed(cls, code: str, text: str) -> Outcome:
-        """Say what went wrong."""
+        """Return what went wrong."""
         return cls((Text(f"{code}: {text}", "kernel"),), code)
 
 
@@ -68,14 +83,20 @@ class Work:
     """
 
     def __init__(self, key: tuple[str, str]) -> None:
-        self.key, self.actor, self.start = key, "", ""
+        self.key = key
+        self.actor = ""
+        self.start = ""
         self.result: ToolResult | None = None
         self.outcome: Outcome | None = None
-        self.over, self.ended, self.news = trio.Event(), trio.Event(), trio.Event()
+        self.over = trio.Event()
+        self.ended = trio.Event()
+        self.news = trio.Event()
         self.asked: dict[str, ApprovalAsked] = {}
         self.attended = True
         self.progress: float | None = None
-        self._scope, self._shown, self._rest = trio.CancelScope(), "", ""
+        self._scope = trio.CancelScope()
+        self._shown = ""
+        self._rest = ""
 
     def wake(self) -> None:
         """Tell who waits that something changed."""
@@ -103,7 +124,10 @@ class Work:
             self.finish(Outcome.failed(E_STOPPED, "It was stopped."))
 
     def show(self, text: str) -> None:
-        """Take in output on its way; only whole lines are shown, so that a secret in one is seen whole."""
+        """Take in output on its way.
+
+        Only whole lines are shown, so that a secret in one is seen whole.
+        """
         whole, line, self._rest = (self._rest + text).rpartition("\n")
         if line:
             self._shown = f"{self._shown}\n{whole}".lstrip("\n")[-SHOWN:]
@@ -112,7 +136,8 @@ class Work:
 
     def step(self, text: str, progress: float | None) -> None:
         """Take in where it stands."""
-        self._shown, self.progress = text, progress
+        self._shown = text
+        self.progress = progress
         self.wake()
 
     @property
@@ -121,8 +146,9 @@ class Work:
         return bool(self._shown)
 
     def shown(self) -> str:
-        """Give what is new to be shown."""
-        shown, self._shown = self._shown, ""
+        """Return what is new to be shown."""
+        shown = self._shown
+        self._shown = ""
         return shown
 
 
@@ -136,15 +162,18 @@ class Desk:
     """
 
     def __init__(self, session: Session, tools: ToolFilter, nursery: trio.Nursery) -> None:
-        self.session, self.tools = session, tools
-        self._nursery, self._client = nursery, Client()
+        self.session = session
+        self.tools = tools
+        self._nursery = nursery
+        self._client = Client()
         self._under_way: dict[str, Work] = {}
         self._waiting: dict[str, Work] = {}
-        self._limit, self._count = trio.CapacityLimiter(AT_ONCE), 0
+        self._limit = trio.CapacityLimiter(AT_ONCE)
+        self._count = 0
         self.served = 0
         session.kernel.router.replace(self._client)
 
-    # --- starting -------------------------------------------------------------------------------------------------------
+    # --- starting ---------------------------------------------------------------------------------
 
     def call(self, name: str, arguments: str, who: str) -> Work:
         """Call a tool through all gates.
@@ -157,14 +186,18 @@ class Desk:
         self._count += 1
         self.served += 1
         self._enter(work := Work((name, arguments)), f"client-{self._count}")
-        self._nursery.start_soon(work.do, lambda: self._call(work, who), name=f"client calls {name}")
+        self._nursery.start_soon(
+            work.do, lambda: self._call(work, who), name=f"client calls {name}"
+        )
         return work
 
     def run_agent(self, agent: str, prompt: str, key: tuple[str, str]) -> Work:
         """Have an agent work on a prompt, in a conversation of its own."""
         work = Work(key)
         self.served += 1
-        self._nursery.start_soon(work.do, lambda: self._agent(work, agent, prompt), name=f"client runs {agent}")
+        self._nursery.start_soon(
+            work.do, lambda: self._agent(work, agent, prompt), name=f"client runs {agent}"
+        )
         return work
 
     def stop(self) -> None:
@@ -180,21 +213,32 @@ class Desk:
         session, (name, arguments) = self.session, work.key
         async with self._limit:
             session.add_agent(Profile(work.actor, model=MODEL, tools=self.tools))
-            self._client.calls[work.actor] = ToolCall(f"client-{os.urandom(6).hex()}", name, arguments)
+            self._client.calls[work.actor] = ToolCall(
+                f"client-{os.urandom(6).hex()}", name, arguments
+            )
             changes = session.half(Changes)
             try:
                 # What one call has read the next one may change: to the client they are one.
-                with nullcontext() if changes is None else changes.sharing(work.actor, f"client {who}"):
+                with (
+                    nullcontext()
+                    if changes is None
+                    else changes.sharing(work.actor, f"client {who}")
+                ):
                     ended = await session.run(f"Called by the MCP client {who}.", agent=work.actor)
                 if ended.seq:
                     await work.ended.wait()  # until what it did was read, too
             finally:
                 self._client.calls.pop(work.actor, None)
                 self._leave(work)
-        return Outcome.failed(ended.code or "E_FAILED", ended.error or "The call was not carried out.")
+        return Outcome.failed(
+            ended.code or "E_FAILED", ended.error or "The call was not carried out."
+        )
 
     def _leave(self, work: Work) -> None:
-        """Let go of the agent, so that many calls do not fill the memory; what was granted for the session goes on."""
+        """Let go of the agent, so that many calls do not fill the memory.
+
+        What was granted for the session goes on.
+        """
         self._over(work)
         agent = self.session.agents.get(work.actor)
         if agent is not None and not agent.conversation.grants:
@@ -221,7 +265,7 @@ class Desk:
         text = tell(result)
         return Outcome((Text(text, "model"),), "" if result["status"] in DONE else code, result)
 
-    # --- following ------------------------------------------------------------------------------------------------------
+    # --- following --------------------------------------------------------------------------------
 
     async def follow(self) -> None:
         """Read the session's events until it closes."""
@@ -244,7 +288,9 @@ class Desk:
                 self.refuse(event.id, "no client asked for it.")
             elif len(self._waiting) >= MOST_ASKED:
                 self.refuse(
-                    event.id, f"{MOST_ASKED} calls wait for an answer already. Try again when some are answered."
+                    event.id,
+                    f"{MOST_ASKED} calls wait for an answer already. Try again when some are"
+                    " answered.",
                 )
             else:
                 self._step_aside(work, event.id)
@@ -258,7 +304,10 @@ class Desk:
             self._follow(work, event)
 
     def _follow(self, work: Work, event: AnyEvent) -> None:
-        """Follow the run of a tool call. To its result belongs what plugins remind of: what linters say of a change, say."""
+        """Follow the run of a tool call.
+
+        To its result belongs what plugins remind of: what linters say of a change, say.
+        """
         if isinstance(event, CallDone):
             work.result = event.result
         elif isinstance(event, RoundEnded) and work.result is not None:
@@ -273,7 +322,8 @@ class Desk:
         """Find what an agent works for: its own start, or that of one above it."""
         seen = set[str]()
         while agent and agent not in seen:
-            if (work := self._under_way.get(agent)) is not None:
+            work = self._under_way.get(agent)
+            if work is not None:
                 return work
             seen.add(agent)
             known = self.session.agents.get(agent)
@@ -285,7 +335,7 @@ class Desk:
             if work.start and work.start == data.get("agent_id"):
                 work.step(str(data.get("current_step", "")), float(data.get("progress") or 0.0))
 
-    # --- approvals ------------------------------------------------------------------------------------------------------
+    # --- approvals --------------------------------------------------------------------------------
 
     def _step_aside(self, work: Work, approval: str) -> None:
         """Give the place of a call that waits for a user to others, for a user may take minutes."""
@@ -299,19 +349,28 @@ class Desk:
             self._step_back(approval)
 
     def _step_back(self, approval: str) -> None:
-        """Take its place again, at once: what a user has agreed to does not queue up; who comes anew waits the longer."""
-        if (work := self._waiting.pop(approval, None)) is not None:
+        """Take its place again, at once: what a user has agreed to does not queue up.
+
+        Who comes anew waits the longer.
+        """
+        work = self._waiting.pop(approval, None)
+        if work is not None:
             self._limit.total_tokens -= not work.start
 
     def shown(self, approval: str) -> float:
-        """Start the clock of an approval that the client's user sees now; returns its deadline, past if it is settled."""
+        """Start the clock of an approval that the client's user sees now.
+
+        Returns its deadline, past if it is settled.
+        """
         try:
             return self.session.approval_shown(approval)
         except UsageError:  # it has run out, or its run has ended
             return 0.0
 
     def answer(self, approval: str, said: str) -> None:
-        """Answer an approval with what the client's user said: ``yes``, ``session``, or anything else for no."""
+        """Answer an approval with what the client's user said: ``yes``, ``session``, or anything
+        else for no.
+        """
         yes = said in ("yes", "session")
         self._answer(approval, yes, remember="session" if said == "session" else "once")
 

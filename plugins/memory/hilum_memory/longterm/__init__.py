@@ -1,4 +1,5 @@
-"""Long-term memory: what was learned in a session is recalled in later ones of the same workspace, or of the same user.
+"""Long-term memory: what was learned in a session is recalled in later ones of the same workspace,
+or of the same user.
 
 A plugin of its own beside trimming, so that each can fail, and be left out, alone.
 """
@@ -28,7 +29,7 @@ PATIENCE = 3.0
 
 
 def __getattr__(name: str) -> Any:
-    """Give what loads SQLite, with its first use."""
+    """Return what loads SQLite, with its first use."""
     if name == "Memories":
         return import_module("hilum_memory.longterm.memories").Memories
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -36,7 +37,10 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[LongTerm]:
-    """Recall and remember as long as the session is open; what is not found soon after it closes is given up."""
+    """Recall and remember as long as the session is open.
+
+    What is not found soon after it closes is given up.
+    """
     async with trio.open_nursery() as watcher:
         async with trio.open_nursery() as jobs:
             half = LongTerm(session, jobs, session.settings(LongTermSettings))

@@ -1,4 +1,7 @@
-"""``hilum memory``: see, add, change and forget what is remembered; switch it off and on. No session and no model is needed."""
+"""``hilum memory``: see, add, change and forget what is remembered; switch it off and on.
+
+No session and no model is needed.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +58,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _plain(argv: Sequence[str]) -> list[str]:
     """Put ``list`` where no command is named."""
-    return (
-        [*argv] if any(not word.startswith("-") or word in ("-h", "--help") for word in argv[:1]) else ["list", *argv]
-    )
+    if any(not word.startswith("-") or word in ("-h", "--help") for word in argv[:1]):
+        return [*argv]
+    return ["list", *argv]
 
 
 def make_parser() -> Parser:
@@ -66,26 +69,38 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
 
     def command(name: str, action: Action, help: str) -> Parser:
-        made: Parser = commands.add_parser(name, help=help, description=f"{help[:1].upper()}{help[1:]}.")
+        made: Parser = commands.add_parser(
+            name, help=help, description=f"{help[:1].upper()}{help[1:]}."
+        )
         made.set_defaults(action=action)
-        made.add_argument("-C", dest="folder", default=".", metavar="DIR", help="the folder (default: the current one)")
+        made.add_argument(
+            "-C",
+            dest="folder",
+            default=".",
+            metavar="DIR",
+            help="the folder (default: the current one)",
+        )
         made.add_argument("--json", action="store_true", help="JSON")
         return made
 
     def scoped(made: Parser) -> Parser:
         which = made.add_mutually_exclusive_group()
         which.add_argument("--user", action="store_true", help="only what holds everywhere")
-        which.add_argument("--workspace", action="store_true", help="only what belongs to the folder")
+        which.add_argument(
+            "--workspace", action="store_true", help="only what belongs to the folder"
+        )
         return made
 
     made = scoped(command("list", _list, "list what is remembered, last written first"))
-    made.add_argument("--all", action="store_true", help="also what was replaced by something newer")
+    made.add_argument(
+        "--all", action="store_true", help="also what was replaced by something newer"
+    )
     scoped(command("search", _search, "find memories as a prompt would")).add_argument(
         "text", nargs="+", metavar="TEXT"
     )
-    command("show", _show, "show one memory, where it comes from, and what it replaced").add_argument(
-        "id", type=int, metavar="ID"
-    )
+    command(
+        "show", _show, "show one memory, where it comes from, and what it replaced"
+    ).add_argument("id", type=int, metavar="ID")
     made = scoped(command("add", _add, "remember something"))
     made.add_argument("text", nargs="+", metavar="TEXT", help="one short sentence")
     made.add_argument("--kind", choices=KINDS, default=None, help="what it is (default: guessed)")
@@ -99,12 +114,14 @@ def make_parser() -> Parser:
     for name, off in (("off", True), ("on", False)):
         made = command(name, _switch, f"switch memory {name}; nothing is deleted")
         made.set_defaults(off=off)
-        made.add_argument("--workspace", action="store_true", help="only in the folder (default: everywhere)")
+        made.add_argument(
+            "--workspace", action="store_true", help="only in the folder (default: everywhere)"
+        )
     return parser
 
 
 def _memories(options: argparse.Namespace) -> Memories:
-    """Give the memories, with the limits of the settings where something is added."""
+    """Return the memories, with the limits of the settings where something is added."""
     path = memory_path()
     if options.action is not _add:
         return Memories(path)
@@ -125,7 +142,7 @@ def _scopes(options: argparse.Namespace) -> list[str]:
     return [*([] if options.user else [options.folder]), *([] if options.workspace else [USER])]
 
 
-# --- looking ------------------------------------------------------------------------------------------------------------
+# --- looking --------------------------------------------------------------------------------------
 
 
 def _list(options: argparse.Namespace, memories: Memories) -> None:
@@ -136,7 +153,11 @@ def _list(options: argparse.Namespace, memories: Memories) -> None:
         return
     _rows(found)
     if not found:
-        say(f"Nothing is remembered for {options.folder}." if not options.user else "Nothing is remembered about you.")
+        say(
+            f"Nothing is remembered for {options.folder}."
+            if not options.user
+            else "Nothing is remembered about you."
+        )
     if off:
         say("Memory is off: nothing is recalled or written (hilum memory on).")
 
@@ -166,10 +187,14 @@ def _show(options: argparse.Namespace, memories: Memories) -> None:
         ("", memory.text),
         ("kind", memory.kind),
         ("holds", "everywhere" if memory.scope == USER else f"in {memory.scope}"),
-        ("came", came[memory.origin] + (f", in session {memory.session}" if memory.session else "")),
+        (
+            "came",
+            came[memory.origin] + (f", in session {memory.session}" if memory.session else ""),
+        ),
         (
             "written",
-            _day(memory.created) + (f", confirmed {_day(memory.updated)}" if memory.updated > memory.created else ""),
+            _day(memory.created)
+            + (f", confirmed {_day(memory.updated)}" if memory.updated > memory.created else ""),
         ),
         ("recalled", _day(memory.used) if memory.used else "never"),
         ("files", ", ".join(memory.paths)),
@@ -186,7 +211,9 @@ def _rows(found: Iterable[Memory]) -> None:
     for memory in found:
         whose = "user" if memory.scope == USER else "here"
         mark = f" (replaced by {memory.replaced})" if memory.replaced else ""
-        say(f"{memory.id:5}  {_day(memory.updated)}  {whose}  {memory.kind:10}  {memory.text}{mark}")
+        say(
+            f"{memory.id:5}  {_day(memory.updated)}  {whose}  {memory.kind:10}  {memory.text}{mark}"
+        )
 
 
 def _day(moment: float) -> str:
@@ -195,26 +222,38 @@ def _day(moment: float) -> str:
 
 def _data(memory: Memory) -> dict[str, object]:
     data: dict[str, object] = msgspec.to_builtins(memory)
-    return data | {"scope": "user" if memory.scope == USER else "workspace", "workspace": memory.scope}
+    return data | {
+        "scope": "user" if memory.scope == USER else "workspace",
+        "workspace": memory.scope,
+    }
 
 
-# --- changing -----------------------------------------------------------------------------------------------------------
+# --- changing -------------------------------------------------------------------------------------
 
 
 def _add(options: argparse.Namespace, memories: Memories) -> None:
     text = checked(" ".join(options.text))
     user = options.user or (not options.workspace and is_everywhere(text))
-    memory = Memory(scope=USER if user else options.folder, kind=options.kind or kind_of(text), text=text)
+    memory = Memory(
+        scope=USER if user else options.folder, kind=options.kind or kind_of(text), text=text
+    )
     written = memories.add(memory)
     if options.json:
         say_json(
-            {"what": written.what, "memory": _data(written.memory), "replaced": [one.id for one in written.replaced]}
+            {
+                "what": written.what,
+                "memory": _data(written.memory),
+                "replaced": [one.id for one in written.replaced],
+            }
         )
         return
     new = written.memory
     where = "everywhere" if new.scope == USER else f"in {new.scope}"
     what = "Known already" if written.what == "same" else "Remembered"
-    instead = f", in place of {', '.join(str(old.id) for old in written.replaced)}" if written.replaced else ""
+    if written.replaced:
+        instead = f", in place of {', '.join(str(old.id) for old in written.replaced)}"
+    else:
+        instead = ""
     say(f"{what} as [{new.id}], {new.kind}, {where}{instead}: {new.text}")
 
 
@@ -238,16 +277,22 @@ def _in_editor(text: str) -> str:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor or not sys.stdin.isatty():
         hint = 'Give the text: hilum memory edit ID "…"; or set EDITOR, on a terminal.'
-        raise UsageError("There is no new text, and no editor to write it in.", code=errors.E_BAD_ARGS, hint=hint)
+        raise UsageError(
+            "There is no new text, and no editor to write it in.", code=errors.E_BAD_ARGS, hint=hint
+        )
     with TemporaryDirectory(prefix="hilum-memory-") as folder:
         file = Path(folder) / "memory.txt"
         file.write_text(text + "\n")
         try:
             code = subprocess.call([*shlex.split(editor), str(file)])
         except (OSError, ValueError) as error:
-            raise UsageError(f"The editor {editor!r} does not start: {error}.", code=errors.E_BAD_ARGS) from None
+            raise UsageError(
+                f"The editor {editor!r} does not start: {error}.", code=errors.E_BAD_ARGS
+            ) from None
         if code:
-            raise UsageError(f"The editor ended with {code}; nothing was changed.", code=errors.E_FAILED)
+            raise UsageError(
+                f"The editor ended with {code}; nothing was changed.", code=errors.E_FAILED
+            )
         return file.read_text(errors="replace")
 
 
@@ -280,7 +325,9 @@ def _forget(options: argparse.Namespace, memories: Memories) -> int:
 def _agrees(question: str) -> bool:
     if not sys.stdin.isatty():
         raise UsageError(
-            "Deleting is confirmed, and nobody is there to ask.", code=errors.E_BAD_ARGS, hint="Add --yes."
+            "Deleting is confirmed, and nobody is there to ask.",
+            code=errors.E_BAD_ARGS,
+            hint="Add --yes.",
         )
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -294,9 +341,15 @@ def _switch(options: argparse.Namespace, memories: Memories) -> None:
         return
     where = f"in {options.folder}" if options.workspace else "everywhere"
     if options.off:
-        say(f"Memory is off {where}. What is remembered is kept; hilum memory forget --all deletes it.")
+        say(
+            f"Memory is off {where}. What is remembered is kept; hilum memory forget --all"
+            " deletes it."
+        )
     elif off:
-        more = "everywhere: hilum memory on" if options.workspace else "in this folder: hilum memory on --workspace"
+        if options.workspace:
+            more = "everywhere: hilum memory on"
+        else:
+            more = "in this folder: hilum memory on --workspace"
         say(f"Memory is on {where}, but still off {more}.")
     else:
         say(f"Memory is on {where}.")

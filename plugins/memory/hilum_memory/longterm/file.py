@@ -1,8 +1,10 @@
-"""The file of memories: its schema, how it is known for ours before anything is written, and SQLite's errors in plain words.
+"""The file of memories: its schema, how it is known for ours before anything is written, and
+SQLite's errors in plain words.
 
-It is opened anew for each use (1 ms), so that nothing has to be closed and a file that was moved away is no longer used.
-There is no write-ahead log, on purpose: what is forgotten must be gone when the command returns, and from a log beside the
-file it goes only when no other process is reading. Writing is rare and takes milliseconds; others wait for it.
+It is opened anew for each use (1 ms), so that nothing has to be closed and a file that was moved
+away is no longer used. There is no write-ahead log, on purpose: what is forgotten must be gone when
+the command returns, and from a log beside the file it goes only when no other process is reading.
+Writing is rare and takes milliseconds; others wait for it.
 """
 
 from __future__ import annotations
@@ -67,14 +69,17 @@ def has_fts5() -> bool:
 
 @contextmanager
 def opened(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection | None]:
-    """Open the file for one piece of work; blocks. With ``write`` all of the work is done, or nothing of it.
+    """Open the file for one piece of work; blocks.
+
+    With ``write`` all of the work is done, or nothing of it.
 
     Args:
         path: The file. It is made for writing; for reading, ``None`` is given where there is none.
         write: Whether something is written.
 
     Raises:
-        StoreError: The file is not ours, damaged, of a newer version, locked, or the disk is full. Nothing was changed.
+        StoreError: The file is not ours, damaged, of a newer version, locked, or the disk is full.
+            Nothing was changed.
     """
     try:
         if not _is_there(path):
@@ -96,7 +101,9 @@ def opened(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection | 
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is a file with something in it, which then begins as an SQLite file does."""
+    """Return whether there is a file with something in it, which then begins as an SQLite file
+    does.
+    """
     try:
         if stat.S_ISFIFO(path.stat().st_mode):  # to open it would be to wait for ever
             raise _foreign(path, "it is a pipe")
@@ -118,7 +125,9 @@ def _make(path: Path) -> None:
 def _connect(path: Path) -> sqlite3.Connection:
     # mode=rw: SQLite must never make the file, which would have the wrong permissions.
     uri = f"{path.absolute().as_uri()}?mode=rw"
-    connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False
+    )
     try:
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -131,7 +140,11 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _recognise(connection: sqlite3.Connection, path: Path, write: bool) -> None:
     stamp = _stamp(connection)
-    if stamp == (0, 0) and write and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+    if (
+        stamp == (0, 0)
+        and write
+        and not connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    ):
         for statement in SCHEMA:
             connection.execute(statement)
         stamp = _stamp(connection)
@@ -140,7 +153,8 @@ def _recognise(connection: sqlite3.Connection, path: Path, write: bool) -> None:
         raise _foreign(path, "another program made it")
     if version > VERSION:
         raise StoreError(
-            f"The file of memories {path} was made by a newer hilum (format {version}, this one knows {VERSION}).",
+            f"The file of memories {path} was made by a newer hilum (format {version}, this one"
+            f" knows {VERSION}).",
             hint="Update hilum. Until then nothing is remembered.",
         )
     if write and has_fts5() and mark(connection, "index") != "whole":
@@ -156,7 +170,7 @@ def _stamp(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def mark(connection: sqlite3.Connection, name: str) -> str:
-    """Give a mark of the file, empty where it is not set."""
+    """Return a mark of the file, empty where it is not set."""
     row = connection.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
     return row[0] if row else ""
 
@@ -167,12 +181,14 @@ def set_mark(connection: sqlite3.Connection, name: str, value: str) -> None:
 
 
 def is_indexed(connection: sqlite3.Connection) -> bool:
-    """Whether the full-text index can be asked."""
+    """Return whether the full-text index can be asked."""
     return mark(connection, "index") == "whole" and has_fts5()
 
 
 def drop_index(connection: sqlite3.Connection) -> None:
-    """Empty an index that cannot be kept up here: a Python whose SQLite has full-text search makes it anew."""
+    """Empty an index that cannot be kept up here: a Python whose SQLite has full-text search makes
+    it anew.
+    """
     for name, rows in _HELD.items():
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone():
             connection.execute(f"DELETE FROM {name} WHERE {rows}")
@@ -187,8 +203,10 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
     if primary == sqlite3.SQLITE_CORRUPT:
         return StoreError(
             f"The file of memories {path} is damaged: {error}.",
-            hint="It was not changed, and nothing is remembered until it is moved away; "
-            f"what can still be read is saved by: sqlite3 {path.name} .recover",
+            hint=(
+                "It was not changed, and nothing is remembered until it is moved away; "
+                f"what can still be read is saved by: sqlite3 {path.name} .recover"
+            ),
         )
     if primary in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         return StoreError(
@@ -199,7 +217,9 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
         return StoreError(
             f"Another program keeps the file of memories {path} locked.",
             code=errors.E_BUSY,
-            hint="Close the program that has it open (a database browser, a backup), then try again.",
+            hint=(
+                "Close the program that has it open (a database browser, a backup), then try again."
+            ),
         )
     return _unusable(path, str(error))
 

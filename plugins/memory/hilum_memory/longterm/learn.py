@@ -1,7 +1,9 @@
-"""What is worth keeping of a run: a model is asked, and what it says counts only where the user's own words bear it out.
+"""What is worth keeping of a run: a model is asked, and what it says counts only where the user's
+own words bear it out.
 
-It is shown what the user typed, the reasons with which calls were refused, and which commands ran. It is shown no result of a
-tool and no answer of the agent, so what stands in a page or a file cannot speak to it.
+It is shown what the user typed, the reasons with which calls were refused, and which commands ran.
+It is shown no result of a tool and no answer of the agent, so what stands in a page or a file
+cannot speak to it.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quote: Annotated[str, msgspec.Meta(min_length=2, max_length=1_000)]
     about: str = "project"
     replaces: Annotated[tuple[int, ...], msgspec.Meta(max_length=20)] = ()
-    paths: Annotated[tuple[Annotated[str, msgspec.Meta(max_length=200)], ...], msgspec.Meta(max_length=5)] = ()
+    paths: Annotated[
+        tuple[Annotated[str, msgspec.Meta(max_length=200)], ...], msgspec.Meta(max_length=5)
+    ] = ()
 
 
 class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +72,8 @@ class Material:
         run: The run's id.
         said: What the user typed, and why calls were refused.
         done: Commands that ran, with whether they succeeded.
-        outside: Whether something of the network was read: then commands may come from there, and do not count.
+        outside: Whether something of the network was read: then commands may come from there, and
+            do not count.
     """
 
     agent: str
@@ -94,23 +99,32 @@ class Material:
                     self.done[command] = not result.code
 
     def is_promising(self) -> bool:
-        """Whether a model is worth asking: something that the user said may last."""
+        """Return whether a model is worth asking: something that the user said may last."""
         return any(map(may_last, self.said))
 
     @property
     def sources(self) -> list[str]:
         """What a memory may be drawn from."""
-        return [*self.said, *([] if self.outside else (command for command, good in self.done.items() if good))]
+        return [
+            *self.said,
+            *([] if self.outside else (command for command, good in self.done.items() if good)),
+        ]
 
     def render(self, known: Sequence[Memory]) -> str:
         """Write it for the model, together with memories that may be concerned."""
-        commands = [] if self.outside else [f"{'ok' if good else 'failed'}: {c}" for c, good in self.done.items()]
+        if self.outside:
+            commands = []
+        else:
+            commands = [f"{'ok' if good else 'failed'}: {c}" for c, good in self.done.items()]
         parts = [
             ("user", "\n\n".join(self.said)[:READ]),
             ("commands", "\n".join(commands)),
             ("known", "\n".join(map(line, known))),
         ]
-        closed = [(tag, re.sub(r"(?i)<(?=\s*/\s*(?:user|commands|known)\b)", r"<\\", text)) for tag, text in parts]
+        closed = [
+            (tag, re.sub(r"(?i)<(?=\s*/\s*(?:user|commands|known)\b)", r"<\\", text))
+            for tag, text in parts
+        ]
         return "\n".join(f"<{tag}>\n{text}\n</{tag}>" for tag, text in closed if text)
 
 
@@ -120,7 +134,9 @@ def _command(arguments: str) -> str:
     except ValueError:
         return ""
     command = data.get("command") if isinstance(data, dict) else None
-    return " ".join(command.split())[:COMMAND] if isinstance(command, str) else ""
+    if isinstance(command, str):
+        return " ".join(command.split())[:COMMAND]
+    return ""
 
 
 async def propose(agent: Agent, material: Material, known: Sequence[Memory]) -> list[Found]:
@@ -153,11 +169,17 @@ def read(text: str) -> tuple[Found, ...]:
     try:
         return msgspec.json.decode(fenced[1] if fenced else text, type=_Answer).memories
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise HilumError(f"What the model said is not what it was asked for: {error}.", code="E_LLM_FAIL") from None
+        raise HilumError(
+            f"What the model said is not what it was asked for: {error}.", code="E_LLM_FAIL"
+        ) from None
 
 
 def is_borne_out(found: Found, material: Material) -> bool:
-    """Whether the quote stands in what the user said or in a command that succeeded, and the text says no more than these."""
+    """Return whether the quote stands in what the user said or in a command that succeeded, and the
+    text says no more than these.
+    """
     quote = " ".join(found.quote.casefold().split())
-    sources = [source for source in material.sources if quote in " ".join(source.casefold().split())]
+    sources = [
+        source for source in material.sources if quote in " ".join(source.casefold().split())
+    ]
     return bool(sources) and is_drawn_from(found.text, material.sources)

@@ -1,4 +1,7 @@
-"""The memories in a file: written, found, changed, forgotten. Everything here blocks: call it in a thread."""
+"""The memories in a file: written, found, changed, forgotten.
+
+Everything here blocks: call it in a thread.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ HISTORY = 5
 ASKED = 60
 """Words of a text that are looked for at most."""
 LOOKED_AT = 1_500
-"""Memories with one of these words that are ranked at most: the rarest words, which say most, come first."""
+"""Memories with one of these words that are ranked at most: the rarest words, which say most, come
+first.
+"""
 _FIELDS = Memory.__struct_fields__
 _COLUMNS = ", ".join(f"m.{name}" for name in _FIELDS)
 
@@ -41,14 +46,22 @@ class Memories:
     """
 
     def __init__(
-        self, path: Path, *, most: int = 2_000, keep_days: float = 180.0, clock: Callable[[], float] = time.time
+        self,
+        path: Path,
+        *,
+        most: int = 2_000,
+        keep_days: float = 180.0,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path, self._most, self._keep_days, self._clock = path, most, keep_days, clock
+        self.path = path
+        self._most = most
+        self._keep_days = keep_days
+        self._clock = clock
 
-    # --- reading ------------------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     def all(self, scopes: Sequence[str], *, replaced: bool = False) -> list[Memory]:
-        """Give the memories of scopes, last written first.
+        """Return the memories of scopes, last written first.
 
         Args:
             scopes: The scopes.
@@ -57,10 +70,15 @@ class Memories:
         with opened(self.path) as file:
             if file is None:
                 return []
-            return _some(file, scopes, "" if replaced else "AND m.replaced = 0", "ORDER BY m.updated DESC, m.id DESC")
+            return _some(
+                file,
+                scopes,
+                "" if replaced else "AND m.replaced = 0",
+                "ORDER BY m.updated DESC, m.id DESC",
+            )
 
     def get(self, id: int) -> Memory:
-        """Give one memory.
+        """Return one memory.
 
         Raises:
             UsageError: There is none of that number.
@@ -69,11 +87,13 @@ class Memories:
             return _get(file, id)
 
     def history(self, id: int) -> list[Memory]:
-        """Give what a memory has replaced, last first."""
+        """Return what a memory has replaced, last first."""
         with opened(self.path) as file:
             return [] if file is None else _history(file, [id])
 
-    def search(self, text: str, scopes: Sequence[str], limit: int = 40) -> list[tuple[Memory, float]]:
+    def search(
+        self, text: str, scopes: Sequence[str], limit: int = 40
+    ) -> list[tuple[Memory, float]]:
         """Find the memories that share words with a text.
 
         Args:
@@ -84,14 +104,16 @@ class Memories:
         Returns:
             Each with how well it fits (bm25, more is better), best first.
         """
-        asked = [word for word in dict.fromkeys(words(text, whole=True)) if word not in STOP][:ASKED]
+        asked = [word for word in dict.fromkeys(words(text, whole=True)) if word not in STOP][
+            :ASKED
+        ]
         with opened(self.path) as file:
             if file is None or not asked:
                 return []
             return (_ranked if is_indexed(file) else _scanned)(file, asked, scopes, limit)
 
     def preferences(self, scopes: Sequence[str], limit: int) -> list[Memory]:
-        """Give the preferences that were written last."""
+        """Return the preferences that were written last."""
         with opened(self.path) as file:
             if file is None:
                 return []
@@ -99,20 +121,25 @@ class Memories:
             return _some(file, scopes, only, f"ORDER BY m.updated DESC LIMIT {int(limit)}")
 
     def is_off(self, scope: str) -> bool:
-        """Whether the user has switched memory off, here or everywhere."""
+        """Return whether the user has switched memory off, here or everywhere."""
         with opened(self.path) as file:
             return file is not None and bool(mark(file, "off") or mark(file, f"off:{scope}"))
 
-    # --- writing ------------------------------------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------
 
     def add(self, memory: Memory, replaces: Iterable[int] = ()) -> Written:
-        """Write a memory, unless it is known: then that one is confirmed. One with the same subject is replaced.
+        """Write a memory, unless it is known: then that one is confirmed.
+
+        One with the same subject is replaced.
 
         Args:
             memory: The memory; its number and times are given here.
-            replaces: Numbers of memories whose place it takes; those of other scopes, and unknown ones, are passed over.
+            replaces: Numbers of memories whose place it takes; those of other scopes, and unknown
+                ones, are passed over.
         """
-        now, about, given = self._clock(), subject(memory.text), sorted(set(replaces))
+        now = self._clock()
+        about = subject(memory.text)
+        given = sorted(set(replaces))
         with opened(self.path, write=True) as file:
             assert file is not None
             only = f"AND m.replaced = 0 AND (m.subject = ? OR m.id IN ({_marks(given)}))"
@@ -129,7 +156,7 @@ class Memories:
             return Written(new, "replaces" if alike else "new", tuple(alike))
 
     def edit(self, id: int, text: str) -> Memory:
-        """Give a memory another text; the old one is gone."""
+        """Return a memory another text; the old one is gone."""
         with opened(self.path, write=True) as file:
             old = _get(file, id)
             assert file is not None
@@ -137,7 +164,9 @@ class Memories:
             new = msgspec.structs.replace(old, text=text, origin="user", updated=self._clock())
             row = (text, "user", new.updated, subject(text), _words(text), id)
             file.execute(
-                "UPDATE memories SET text = ?, origin = ?, updated = ?, subject = ?, words = ? WHERE id = ?", row
+                "UPDATE memories SET text = ?, origin = ?, updated = ?, subject = ?, words = ?"
+                " WHERE id = ?",
+                row,
             )
             _index(file, id, _words(text))
             _purge(file)
@@ -147,7 +176,9 @@ class Memories:
         """Note that memories were recalled: what is used is kept."""
         with opened(self.path, write=True) as file:
             assert file is not None
-            file.executemany("UPDATE memories SET used = ? WHERE id = ?", [(self._clock(), id) for id in ids])
+            file.executemany(
+                "UPDATE memories SET used = ? WHERE id = ?", [(self._clock(), id) for id in ids]
+            )
 
     def forget(self, ids: Sequence[int]) -> list[Memory]:
         """Delete memories, with what they replaced, so that nothing of them is left in the file.
@@ -158,7 +189,13 @@ class Memories:
         with opened(self.path, write=True) as file:
             found = [_get(file, id) for id in dict.fromkeys(ids)]
             assert file is not None
-            _delete(file, [memory.id for memory in (*found, *_history(file, [memory.id for memory in found]))])
+            _delete(
+                file,
+                [
+                    memory.id
+                    for memory in (*found, *_history(file, [memory.id for memory in found]))
+                ],
+            )
             _purge(file)
             return found
 
@@ -180,14 +217,20 @@ class Memories:
     def _bound(self, file: sqlite3.Connection, new: Memory, now: float) -> None:
         """Delete what is too old, unused, or too much."""
         ask = file.execute
-        old = "SELECT id FROM memories WHERE origin = 'run' AND replaced = 0 AND max(updated, used) < ?"
+        old = (
+            "SELECT id FROM memories WHERE origin = 'run' AND replaced = 0 AND max(updated,"
+            " used) < ?"
+        )
         gone = {row["id"] for row in ask(old, (now - self._keep_days * DAY,))}
         past = (
-            "SELECT m.id FROM memories m LEFT JOIN memories n ON n.id = m.replaced WHERE m.replaced AND n.created < ?"
+            "SELECT m.id FROM memories m LEFT JOIN memories n ON n.id = m.replaced WHERE m.replaced"
+            " AND n.created < ?"
         )
         gone |= {row["id"] for row in ask(past, (now - HISTORY_DAYS * DAY,))}
         gone |= {memory.id for memory in _history(file, [new.id])[HISTORY:]}
-        held = ask("SELECT count(*) FROM memories WHERE scope = ? AND replaced = 0", (new.scope,)).fetchone()[0]
+        held = ask(
+            "SELECT count(*) FROM memories WHERE scope = ? AND replaced = 0", (new.scope,)
+        ).fetchone()[0]
         if held > self._most:
             least = """SELECT id FROM memories WHERE scope = ? AND replaced = 0 AND id <> ?
                 ORDER BY origin <> 'run', max(updated, used) LIMIT ?"""
@@ -196,7 +239,7 @@ class Memories:
             _delete(file, [*gone, *(memory.id for memory in _history(file, gone))])
 
 
-# --- rows ---------------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------
 
 
 def _memory(row: sqlite3.Row) -> Memory:
@@ -205,16 +248,27 @@ def _memory(row: sqlite3.Row) -> Memory:
 
 
 def _some(
-    file: sqlite3.Connection, scopes: Sequence[str], only: str, order: str, values: Sequence[object] = ()
+    file: sqlite3.Connection,
+    scopes: Sequence[str],
+    only: str,
+    order: str,
+    values: Sequence[object] = (),
 ) -> list[Memory]:
     query = f"SELECT {_COLUMNS} FROM memories m WHERE m.scope IN ({_marks(scopes)}) {only} {order}"
     return [_memory(row) for row in file.execute(query, (*scopes, *values))]
 
 
 def _get(file: sqlite3.Connection | None, id: int) -> Memory:
-    row = file.execute(f"SELECT {_COLUMNS} FROM memories m WHERE id = ?", (id,)).fetchone() if file else None
+    if file:
+        row = file.execute(f"SELECT {_COLUMNS} FROM memories m WHERE id = ?", (id,)).fetchone()
+    else:
+        row = None
     if row is None:
-        raise UsageError(f"There is no memory {id}.", code=errors.E_NOT_FOUND, hint="hilum memory list shows all.")
+        raise UsageError(
+            f"There is no memory {id}.",
+            code=errors.E_NOT_FOUND,
+            hint="hilum memory list shows all.",
+        )
     return _memory(row)
 
 
@@ -222,7 +276,10 @@ def _history(file: sqlite3.Connection, ids: Iterable[int]) -> list[Memory]:
     found: list[Memory] = []
     queue = list(ids)
     while queue:
-        query = f"SELECT {_COLUMNS} FROM memories m WHERE m.replaced IN ({_marks(queue)}) ORDER BY m.id DESC"
+        query = (
+            f"SELECT {_COLUMNS} FROM memories m WHERE m.replaced IN ({_marks(queue)}) ORDER BY m.id"
+            " DESC"
+        )
         older = [_memory(row) for row in file.execute(query, queue)]
         found += older
         queue = [memory.id for memory in older]
@@ -233,7 +290,10 @@ def _insert(file: sqlite3.Connection, memory: Memory, about: str) -> int:
     row = msgspec.structs.asdict(memory) | {"paths": json.dumps(memory.paths), "id": None}
     names = ", ".join((*_FIELDS, "subject", "words"))
     values = (*row.values(), about, _words(memory.text))
-    id = file.execute(f"INSERT INTO memories ({names}) VALUES ({_marks(values)})", values).lastrowid or 0
+    id = (
+        file.execute(f"INSERT INTO memories ({names}) VALUES ({_marks(values)})", values).lastrowid
+        or 0
+    )
     _index(file, id, _words(memory.text))
     return id
 
@@ -252,7 +312,7 @@ def _words(text: str) -> str:
     return " ".join(words(text))
 
 
-# --- the index ------------------------------------------------------------------------------------------------------------
+# --- the index ------------------------------------------------------------------------------------
 
 
 def _index(file: sqlite3.Connection, id: int, text: str) -> None:
@@ -269,11 +329,17 @@ def _unindex(file: sqlite3.Connection, ids: Sequence[int]) -> None:
     for id in ids:
         row = file.execute("SELECT words FROM memories WHERE id = ?", (id,)).fetchone()
         if row:
-            file.execute("INSERT INTO found (found, rowid, words) VALUES ('delete', ?, ?)", (id, row["words"]))
+            file.execute(
+                "INSERT INTO found (found, rowid, words) VALUES ('delete', ?, ?)",
+                (id, row["words"]),
+            )
 
 
 def _purge(file: sqlite3.Connection) -> None:
-    """Take deleted words out of the index, where a deletion only marks them; what becomes free is overwritten."""
+    """Take deleted words out of the index, where a deletion only marks them.
+
+    What becomes free is overwritten.
+    """
     if is_indexed(file):
         file.execute("INSERT INTO found (found) VALUES ('optimize')")
 
@@ -284,8 +350,12 @@ def _ranked(
     query = f"""SELECT {_COLUMNS}, bm25(found) AS rank FROM found JOIN memories m ON m.id = found.rowid
         WHERE found MATCH ? AND m.scope IN ({_marks(scopes)}) AND m.replaced = 0 ORDER BY rank LIMIT ?"""
     file.execute("CREATE VIRTUAL TABLE temp.held USING fts5vocab('main', 'found', 'row')")
-    counts = [(file.execute("SELECT doc FROM temp.held WHERE term = ?", (word,)).fetchone(), word) for word in asked]
-    rarest, room = list[str](), LOOKED_AT
+    counts = [
+        (file.execute("SELECT doc FROM temp.held WHERE term = ?", (word,)).fetchone(), word)
+        for word in asked
+    ]
+    rarest = list[str]()
+    room = LOOKED_AT
     for count, word in sorted((row[0], word) for row, word in counts if row):
         if rarest and count > room:
             break
@@ -305,6 +375,9 @@ def _scanned(
     rows = [(row["id"], set(row["words"].split())) for row in file.execute(query, tuple(scopes))]
     often = Counter(word for _, held in rows for word in held.intersection(asked))
     worth = {word: math.log(1 + len(rows) / count) for word, count in often.items()}
-    scores = {id: sum(worth[word] for word in held.intersection(worth)) / (len(held) + 8) for id, held in rows}
+    scores = {
+        id: sum(worth[word] for word in held.intersection(worth)) / (len(held) + 8)
+        for id, held in rows
+    }
     best = sorted((id for id, score in scores.items() if score), key=lambda id: -scores[id])[:limit]
     return [(_get(file, id), scores[id]) for id in best]

@@ -11,7 +11,10 @@ from hilum import data_folder
 Kind = Literal["fact", "decision", "preference"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 USER = ""
-"""The scope of memories that hold in every workspace; any other scope is the path of a workspace."""
+"""The scope of memories that hold in every workspace.
+
+Any other scope is the path of a workspace.
+"""
 MOST = 500
 """Characters of a memory."""
 
@@ -29,8 +32,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         scope: ``USER``, or the workspace it belongs to.
         kind: What it tells.
         text: One short line.
-        origin: ``user`` (said to remember it, or wrote it by hand), ``tool`` (the model did, for the user), ``run``
-            (found after a run).
+        origin: ``user`` (said to remember it, or wrote it by hand), ``tool`` (the model did, for
+            the user), ``run`` (found after a run).
         session: The session it comes from, empty for none.
         run: The run it comes from, empty for none.
         paths: The files it concerns.
@@ -59,7 +62,8 @@ class Written(msgspec.Struct, frozen=True):
 
     Attributes:
         memory: The memory as it stands now.
-        what: ``new``; ``same``: it was known, and is confirmed; ``replaces``: it took the place of older ones.
+        what: ``new``; ``same``: it was known, and is confirmed; ``replaces``: it took the place of
+            older ones.
         replaced: The memories whose place it took.
     """
 

@@ -26,8 +26,10 @@ READ = 4_000
 """Characters of a prompt that are looked at."""
 
 
-def recall(memories: Memories, text: str, scopes: Sequence[str], now: float, *, first: bool) -> list[Memory]:
-    """Give the memories that fit a prompt, best first. Blocks.
+def recall(
+    memories: Memories, text: str, scopes: Sequence[str], now: float, *, first: bool
+) -> list[Memory]:
+    """Return the memories that fit a prompt, best first. Blocks.
 
     Args:
         memories: Where to look.
@@ -37,11 +39,18 @@ def recall(memories: Memories, text: str, scopes: Sequence[str], now: float, *, 
         first: Whether the conversation begins: then it also gets the user's latest preferences.
     """
     found = memories.search(text[:READ], scopes)
-    scores = {memory.id: score * WEIGHTS[memory.kind] * _freshness(memory, now) for memory, score in found}
+    scores = {
+        memory.id: score * WEIGHTS[memory.kind] * _freshness(memory, now) for memory, score in found
+    }
     least = LEAST * max(scores.values(), default=0.0)
-    best = sorted((memory for memory, _ in found if scores[memory.id] >= least), key=lambda memory: -scores[memory.id])
+    best = sorted(
+        (memory for memory, _ in found if scores[memory.id] >= least),
+        key=lambda memory: -scores[memory.id],
+    )
     if first:
-        best += [memory for memory in memories.preferences(scopes, STANDING) if memory.id not in scores]
+        best += [
+            memory for memory in memories.preferences(scopes, STANDING) if memory.id not in scores
+        ]
     return best
 
 
@@ -59,8 +68,11 @@ def line(memory: Memory) -> str:
 
 
 def fitting(found: Iterable[Memory], budget: int, known: frozenset[str]) -> list[Memory]:
-    """Keep those that fit a budget in tokens, in order, and that the conversation does not have already."""
-    room, kept = budget - estimate(HEAD), []
+    """Keep those that fit a budget in tokens, in order, and that the conversation does not have
+    already.
+    """
+    room = budget - estimate(HEAD)
+    kept = []
     for memory in found:
         size = estimate(line(memory))
         if line(memory) not in known and size <= room:
@@ -73,12 +85,15 @@ def block(written: Sequence[Memory], found: Sequence[Memory]) -> str:
     """Write the block: what was just written because the user asked, and what is recalled."""
     parts = []
     if written:
-        parts += ["The user asked to remember this, and it is written down; say so briefly:", *map(line, written)]
+        parts += [
+            "The user asked to remember this, and it is written down; say so briefly:",
+            *map(line, written),
+        ]
     if found:
         parts += [HEAD, *map(line, found)]
     return "\n".join(parts)
 
 
 def lines(text: str) -> list[str]:
-    """Give the memories that a block has, as ``line`` wrote them."""
+    """Return the memories that a block has, as ``line`` wrote them."""
     return re.findall(r"(?m)^\[\d+\] \d{4}-.*$", text)

@@ -15,18 +15,31 @@ class LongTermSettings:
     write: Literal["auto", "off"] = setting(
         "auto",
         project=False,
-        help="auto: after a run a model looks for what is worth keeping; off: only what the user asks to remember.",
+        help=(
+            "auto: after a run a model looks for what is worth keeping; off: only what the user"
+            " asks to remember."
+        ),
     )
     kinds: list[str] = setting(
-        factory=lambda: ["main"], project=False, help="Kinds of sessions in which memories are written."
+        factory=lambda: ["main"],
+        project=False,
+        help="Kinds of sessions in which memories are written.",
     )
-    budget: int = setting(default=1_000, minimum=0, project=False, help="Tokens that recalled memories may take.")
+    budget: int = setting(
+        default=1_000, minimum=0, project=False, help="Tokens that recalled memories may take."
+    )
     most: int = setting(
-        default=2_000, minimum=1, project=False, help="Memories kept for the user, and for a workspace."
+        default=2_000,
+        minimum=1,
+        project=False,
+        help="Memories kept for the user, and for a workspace.",
     )
     keep_days: float = setting(
         default=180.0,
         minimum=1,
         project=False,
-        help="Days after which a memory that the user did not ask for, and that was not used since, is deleted.",
+        help=(
+            "Days after which a memory that the user did not ask for, and that was not used since,"
+            " is deleted."
+        ),
     )

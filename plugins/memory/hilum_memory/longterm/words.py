@@ -1,7 +1,8 @@
 """The words of a text, in any script: what memories are found and compared by.
 
-SQLite's trigram tokenizer finds nothing of fewer than three characters, and most Chinese words have two. So Chinese, Japanese
-and Korean runs are split here, into single characters and pairs; what is indexed is the result, with blanks between.
+SQLite's trigram tokenizer finds nothing of fewer than three characters, and most Chinese words have
+two. So Chinese, Japanese and Korean runs are split here, into single characters and pairs; what is
+indexed is the result, with blanks between.
 """
 
 from __future__ import annotations
@@ -27,22 +28,28 @@ STOP = frozenset(
     使用 我们 你们 这个 那个 项目 总是 记住 以后""".split()
 )
 _NOT = (
-    r"(?i)\b(?:do|does|did|should|must|is|are|can|could|would|will)(?:n['’]?t\b| +not\b)|\b(?:not|no|never|without)\b"
+    r"(?i)\b(?:do|does|did|should|must|is|are|can|could|would|will)(?:n['’]?t\b|"
+    r" +not\b)|\b(?:not|no|never|without)\b"
     r"|不要|不用|不能|不是|没有|[不别勿没]"
 )
 
 
 def pieces(text: str) -> list[str]:
-    """Split a text into runs of letters and digits, each either all or not at all of a script without blanks."""
+    """Split a text into runs of letters and digits, each either all or not at all of a script
+    without blanks.
+    """
     return re.findall(_PIECES, unicodedata.normalize("NFKC", text))
 
 
 def words(text: str, *, whole: bool = False) -> list[str]:
-    """Give the words of a text in order: stems; names also in their parts; characters and pairs of scripts without blanks.
+    """Return the words of a text in order: stems.
+
+    Names also in their parts; characters and pairs of scripts without blanks.
 
     Args:
         text: The text.
-        whole: For what is looked for: without what is there twice, and without the characters of pairs, which say little.
+        whole: For what is looked for: without what is there twice, and without the characters of
+            pairs, which say little.
     """
     found: list[str] = []
     for piece in dict.fromkeys(pieces(text)) if whole else pieces(text):
@@ -51,12 +58,14 @@ def words(text: str, *, whole: bool = False) -> list[str]:
             found += [piece[at : at + 2] for at in range(len(piece) - 1)]
             continue
         parts = re.findall(_CAMEL, piece[:LONGEST])
-        found += [stem(part.casefold()) for part in (piece[:LONGEST], *(parts if len(parts) > 1 else ()))]
+        found += [
+            stem(part.casefold()) for part in (piece[:LONGEST], *(parts if len(parts) > 1 else ()))
+        ]
     return found
 
 
 def is_cjk(piece: str) -> bool:
-    """Whether a piece is of a script without blanks."""
+    """Return whether a piece is of a script without blanks."""
     return piece >= "\u1100" and re.match(f"[{_CJK}]", piece) is not None
 
 
@@ -70,7 +79,10 @@ def stem(word: str) -> str:
 
 
 def telling(text: str) -> list[str]:
-    """Give the words that say what a text is about, cut to their stems; for a script without blanks, its characters."""
+    """Return the words that say what a text is about, cut to their stems.
+
+    For a script without blanks, its characters.
+    """
     found: list[str] = []
     for piece in pieces(text):
         found += list(piece) if is_cjk(piece) else [stem(piece.casefold()[:LONGEST])]
@@ -78,12 +90,14 @@ def telling(text: str) -> list[str]:
 
 
 def subject(text: str) -> str:
-    """Say what a memory is about, regardless of numbers and negations: of two with one subject the newer one holds."""
+    """Return what a memory is about, regardless of numbers and negations: of two with one subject
+    the newer one holds.
+    """
     plain = re.sub(_NOT, " ", text)
     about = sorted(word for word in telling(plain) if not word.isdigit())
     return " ".join(about) or same(text)
 
 
 def same(text: str) -> str:
-    """Give the form in which two texts that say the same in the same words are equal."""
+    """Return the form in which two texts that say the same in the same words are equal."""
     return " ".join(piece.casefold() for piece in pieces(text))

@@ -28,9 +28,15 @@ __all__ = [
 
 # Where what is public stands: most sessions have no rule that is enforced, and need none of it.
 _HOMES = {
-    "compile_lines": "compiling", "compile_rule": "compiling", "guard_paths": "holding", "judge": "judging",
-    "judge_answer": "answers", "judge_call": "judging", "may_load": "answers", "rewrites": "judging",
-}  # fmt: skip
+    "compile_lines": "compiling",
+    "compile_rule": "compiling",
+    "guard_paths": "holding",
+    "judge": "judging",
+    "judge_answer": "answers",
+    "judge_call": "judging",
+    "may_load": "answers",
+    "rewrites": "judging",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,7 @@
-"""What a sentence names in quotes: paths, commands, options, tools, hosts. Only what is certain is taken for one."""
+"""What a sentence names in quotes: paths, commands, options, tools, hosts.
+
+Only what is certain is taken for one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from pathlib import PurePosixPath
 
 from hilum_rules.checks import vocabulary as v
 
-_SYSTEM = frozenset("bin boot dev etc home lib lib64 mnt media opt proc root run sbin srv sys tmp usr var".split())
+_SYSTEM = frozenset(
+    "bin boot dev etc home lib lib64 mnt media opt proc root run sbin srv sys tmp usr var".split()
+)
 _MAC = frozenset(("Applications", "Library", "System", "Users", "Volumes", "private"))
 
 
@@ -17,24 +22,37 @@ def braces(text: str) -> list[str]:
     found = re.search(r"\{([^{},]*,[^{}]*)\}", text)
     if found is None:
         return [text]
-    parts = [text[: found.start()] + part.strip() + text[found.end() :] for part in found[1].split(",")]
+    parts = [
+        text[: found.start()] + part.strip() + text[found.end() :] for part in found[1].split(",")
+    ]
     return [each for part in parts for each in braces(part)][:32]
 
 
 def path_like(text: str, *, named: bool = False) -> bool:
-    """Whether a text is certainly a path or a pattern of paths.
+    """Return whether a text is certainly a path or a pattern of paths.
 
     Args:
         text: The text.
         named: The sentence calls it a file or a folder, so that a plain word will do.
     """
-    if not _path()[0].fullmatch(text) or "..." in text or ".." in text.split("/") or text.strip("./*~") == "":
+    if (
+        not _path()[0].fullmatch(text)
+        or "..." in text
+        or ".." in text.split("/")
+        or text.strip("./*~") == ""
+    ):
         return False
     if v.is_host(text) and "/" not in text and "*" not in text and not _path()[1].fullmatch(text):
         return False
     if text.startswith(("-", "@", "//", "!")) or text.endswith((".", ":")):
         return False
-    return named or "/" in text or bool(_path()[1].fullmatch(text)) or text in v.FILES or text.lower() in v.LOCKS
+    return (
+        named
+        or "/" in text
+        or bool(_path()[1].fullmatch(text))
+        or text in v.FILES
+        or text.lower() in v.LOCKS
+    )
 
 
 @cache
@@ -50,10 +68,13 @@ def patterns(text: str, folder: PurePosixPath) -> tuple[str, ...]:
     """Make of a path as an author writes it the patterns that it means.
 
     Args:
-        text: The path, as in ``.gitignore``: with a slash inside, relative to the folder; without, anywhere below it.
+        text: The path, as in ``.gitignore``: with a slash inside, relative to the folder; without,
+            anywhere below it.
         folder: The folder that the rules file governs, relative to the workspace.
     """
-    return tuple(dict.fromkeys(pattern for each in braces(text) for pattern in _patterns(each, folder)))
+    return tuple(
+        dict.fromkeys(pattern for each in braces(text) for pattern in _patterns(each, folder))
+    )
 
 
 def _patterns(text: str, folder: PurePosixPath) -> list[str]:
@@ -68,7 +89,10 @@ def _patterns(text: str, folder: PurePosixPath) -> list[str]:
     while text.startswith("./"):
         text = text[2:]
     text = text.lstrip("/")
-    text = re.sub(r"(/\*\*(/\*)?|/\*)$", "/**", text) if text not in ("*", "**") else "**"
+    if text not in ("*", "**"):
+        text = re.sub(r"(/\*\*(/\*)?|/\*)$", "/**", text)
+    else:
+        text = "**"
     place = "" if folder == PurePosixPath(".") else f"/{folder}"
     if not anchored:
         return [f"{place}/**/{text}"] if place else [text]
@@ -81,21 +105,31 @@ def _patterns(text: str, folder: PurePosixPath) -> list[str]:
 
 
 def made(pattern: str) -> bool:
-    """Whether what a pattern means is written by programs: a lock file, what was installed, what a build puts out."""
+    """Return whether what a pattern means is written by programs: a lock file, what was installed,
+    what a build puts out.
+    """
     parts = [part for part in pattern.lower().split("/") if part not in ("", "*", "**")]
     last = parts[-1] if parts else ""
-    return last in v.LOCKS or last in v.OUTPUTS or last.endswith((".lock", ".log")) or not v.MADE.isdisjoint(parts)
+    return (
+        last in v.LOCKS
+        or last in v.OUTPUTS
+        or last.endswith((".lock", ".log"))
+        or not v.MADE.isdisjoint(parts)
+    )
 
 
 def command(text: str, *, used: bool = False) -> tuple[str, ...]:
-    """Give the words of a command, none if the text is not certainly one.
+    """Return the words of a command, none if the text is not certainly one.
 
     Args:
         text: The text.
         used: The sentence says "use", which is said of more than commands.
     """
     words = text.split()
-    while words and (words[-1] in ("...", "…", "*") or re.fullmatch(r"[<\[][\w -]+[>\]]|[<\[].*|.*[>\]]", words[-1])):
+    while words and (
+        words[-1] in ("...", "…", "*")
+        or re.fullmatch(r"[<\[][\w -]+[>\]]|[<\[].*|.*[>\]]", words[-1])
+    ):
         words.pop()
     if not words or not all(re.fullmatch(r"[\w.@/:=+,~*-]+", word, re.ASCII) for word in words):
         return ()
@@ -106,18 +140,19 @@ def command(text: str, *, used: bool = False) -> tuple[str, ...]:
     if used and words[0] not in (v.PROGRAMS if len(words) > 1 else v.CERTAIN_PROGRAMS):
         return ()
     if not used and words[0] not in v.PROGRAMS:
-        plain = (
-            r"[a-z0-9][a-z0-9._/-]*|\./[\w./-]+"
-            if len(words) > 1
-            else r"[a-z0-9]\w*(?:[-/]\w+)*\.(?:sh|py|bash|js|rb|pl)|\./[\w./-]+|(?:scripts|bin|tools)/[\w./-]+"
-        )
+        if len(words) > 1:
+            plain = r"[a-z0-9][a-z0-9._/-]*|\./[\w./-]+"
+        else:
+            plain = r"[a-z0-9]\w*(?:[-/]\w+)*\.(?:sh|py|bash|js|rb|pl)|\./[\w./-]+|(?:scripts|bin|tools)/[\w./-]+"
         if not re.fullmatch(plain, words[0]):
             return ()
     return tuple(words)
 
 
 def spellings(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Give a command with the other ways to write it: the same program by another name, an option's short form."""
+    """Return a command with the other ways to write it: the same program by another name, an
+    option's short form.
+    """
     found = [words]
     for same in v.SAME:
         for one in same:
@@ -127,5 +162,7 @@ def spellings(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     for begin, option, others in v.SAME_OPTIONS:
         for known in list(found):
             if known[: len(begin)] == begin and option in known:
-                found += [tuple(other if word == option else word for word in known) for other in others]
+                found += [
+                    tuple(other if word == option else word for word in known) for other in others
+                ]
     return tuple(dict.fromkeys(found))

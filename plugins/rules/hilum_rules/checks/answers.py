@@ -1,4 +1,6 @@
-"""Judges final answers by the forms that rules forbid, and says which context a kind of session may load."""
+"""Judges final answers by the forms that rules forbid, and says which context a kind of session may
+load.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _TIMEOUT = 0.2
 
 
 def judge_answer(rules: Iterable[Ruled], text: str) -> str | None:
-    """Say which rule a final answer breaks, and how; ``None`` if none.
+    """Return which rule a final answer breaks, and how; ``None`` if none.
 
     Args:
         rules: The rules.
@@ -28,12 +30,16 @@ def judge_answer(rules: Iterable[Ruled], text: str) -> str | None:
     for rule in rules:
         for _, ban in rule.check.parts if rule.check else ():
             if isinstance(ban, Answers) and (why := _breaks(ban, text)):
-                return f"{quoted(rule)} does not allow this answer: {why}. Give the answer again without that."
+                return (
+                    f"{quoted(rule)} does not allow this answer: {why}. Give the answer again"
+                    " without that."
+                )
     return None
 
 
 def _breaks(ban: Answers, text: str) -> str:
-    plain, wanted = " ".join(text.split()).casefold(), " ".join(ban.text.split()).casefold()
+    plain = " ".join(text.split()).casefold()
+    wanted = " ".join(ban.text.split()).casefold()
     if not plain:
         return ""
     bare = plain.rstrip(" .!。！*_`\"'”」")
@@ -41,23 +47,37 @@ def _breaks(ban: Answers, text: str) -> str:
     starts = plain.lstrip("*_#> ").startswith(wanted)
     match ban.form:
         case "contains":
-            return f"it contains {ban.text!r}" if _word(wanted).search(plain) else ""
+            if _word(wanted).search(plain):
+                return f"it contains {ban.text!r}"
+            return ""
         case "starts":
             return f"it begins with {ban.text!r}" if starts else ""
         case "ends":
             return f"it ends with {ban.text!r}" if ends else ""
         case "lacks":
-            return f"it does not contain {ban.text!r}" if wanted not in plain else ""
+            if wanted not in plain:
+                return f"it does not contain {ban.text!r}"
+            return ""
         case "lacks_start":
-            return f"it does not begin with {ban.text!r}" if not starts else ""
+            if not starts:
+                return f"it does not begin with {ban.text!r}"
+            return ""
         case "lacks_end":
-            return f"it does not end with {ban.text!r}" if not ends else ""
+            if not ends:
+                return f"it does not end with {ban.text!r}"
+            return ""
         case "emoji":
-            return f"it has the emoji {found}" if (found := _emoji(text)) else ""
+            if found := _emoji(text):
+                return f"it has the emoji {found}"
+            return ""
         case "question":
-            return "it ends with a question" if plain.rstrip(" *_`\"'”)）").endswith(("?", "？")) else ""
+            if plain.rstrip(" *_`\"'”)）").endswith(("?", "？")):
+                return "it ends with a question"
+            return ""
         case "longer":
-            return f"it has {many} {ban.unit}" if (many := _count(text, ban.unit)) > ban.most else ""
+            if (many := _count(text, ban.unit)) > ban.most:
+                return f"it has {many} {ban.unit}"
+            return ""
         case "matches":
             return _matches(ban.text, text)
 
@@ -69,7 +89,7 @@ def _word(text: str) -> re.Pattern[str]:
 
 
 def _emoji(text: str) -> str:
-    """Give the first emoji outside of code; marks such as ✓, © and arrows are none."""
+    """Return the first emoji outside of code; marks such as ✓, © and arrows are none."""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
     for char in text:
         code = ord(char)
@@ -93,7 +113,13 @@ def _count(text: str, unit: str) -> int:
         return len(text.strip().splitlines())
     if unit == "paragraphs":
         return len([part for part in re.split(r"\n\s*\n", text) if part.strip()])
-    return len([part for part in re.split(r"(?<=[.!?])\s+|[。！？]+", text.strip()) if re.search(r"\w", part)])
+    return len(
+        [
+            part
+            for part in re.split(r"(?<=[.!?])\s+|[。！？]+", text.strip())
+            if re.search(r"\w", part)
+        ]
+    )
 
 
 def _matches(expression: str, text: str) -> str:
@@ -102,12 +128,15 @@ def _matches(expression: str, text: str) -> str:
     try:
         found = regex.search(expression, text[:100_000], timeout=_TIMEOUT)
     except TimeoutError:
-        return f"/{expression}/ takes too long on it, so that nobody can say it does not match; the user should mend the rule"
+        return (
+            f"/{expression}/ takes too long on it, so that nobody can say it does not match; the"
+            " user should mend the rule"
+        )
     return f"it matches /{expression}/" if found else ""
 
 
 def may_load(rules: Iterable[Ruled], name_or_path: str, kind: str) -> str:
-    """Say why a file, or ``memory``, is not loaded in a kind of session; empty if it may be.
+    """Return why a file, or ``memory``, is not loaded in a kind of session; empty if it may be.
 
     Args:
         rules: The rules.
@@ -127,10 +156,15 @@ def may_load(rules: Iterable[Ruled], name_or_path: str, kind: str) -> str:
 
 
 def _same(name: str, wanted: str) -> bool:
-    """Whether what is loaded is what a rule names: a path, a pattern, a folder's content, or a file's name anywhere."""
+    """Return whether what is loaded is what a rule names: a path, a pattern, a folder's content, or
+    a file's name anywhere.
+    """
     if name.casefold() in ("memory.md", "memory") and wanted in ("memory", "long-term memory"):
         return True
-    low, plain = wanted.casefold(), name.casefold().rstrip("/")
+    low = wanted.casefold()
+    plain = name.casefold().rstrip("/")
     if fnmatchcase(low, plain) or low.startswith(plain + "/"):
         return True  # the file system may not tell upper from lower case
-    return wanted.endswith("/" + name) or ("/" not in name and fnmatchcase(wanted.rpartition("/")[2], name))
+    return wanted.endswith("/" + name) or (
+        "/" not in name and fnmatchcase(wanted.rpartition("/")[2], name)
+    )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def fit(branches: Sequence[str], command: SimpleCommand, before: Sequence[SimpleCommand]) -> Fit:
-    """Tell whether a commit or a push goes to one of some branches.
+    """Return whether a commit or a push goes to one of some branches.
 
     Args:
         branches: Their names.
@@ -33,18 +33,26 @@ def fit(branches: Sequence[str], command: SimpleCommand, before: Sequence[Simple
         targets = [current if each in ("HEAD", "@") else each for each in targets]
         if any(fnmatch.fnmatchcase(branch, each) for each in targets for branch in branches):
             return "yes"
-        return "maybe" if any(UNKNOWN in each for each in targets) else ""
+        if any(UNKNOWN in each for each in targets):
+            return "maybe"
+        return ""
     current = _current(command, at, before)
-    return "maybe" if UNKNOWN in current else "yes" if current in branches else ""
+    if UNKNOWN in current:
+        return "maybe"
+    return "yes" if current in branches else ""
 
 
 def _current(command: SimpleCommand, at: int, before: Sequence[SimpleCommand]) -> str:
-    """Give the branch that is checked out when a command runs; `…` if only the run would tell."""
+    """Return the branch that is checked out when a command runs; `…` if only the run would tell."""
     for earlier in reversed(before):
         words = git_words(earlier.words)[0] if name_of(earlier) == "git" else ()
         if words[1:2] in (("checkout",), ("switch",)) and "--" not in words:
             given = operands(words[2:])
-            made = [words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-b", "-B", "-c", "-C", "--create")]
+            made = [
+                words[n + 1]
+                for n, word in enumerate(words[:-1])
+                if word in ("-b", "-B", "-c", "-C", "--create")
+            ]
             if made or given:
                 return (made or given)[0]
     folder = command.cwd or UNKNOWN

@@ -1,4 +1,6 @@
-"""Texts that programs run and no reader of commands reads: code given on the line or fed in, and scripts that are run."""
+"""Texts that programs run and no reader of commands reads: code given on the line or fed in, and
+scripts that are run.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ _INTERPRETER = re.compile(
     r"|ipython[\d.]*|ts-node|tsx|expect|gawk|awk|mawk|pwsh|powershell|sqlite3|gdb|vim|nvim|vi|ex|ed|emacs|tmux|screen|crontab|sed|gsed"
     r"|make|gmake|parallel|watch|xargs|script|at|batch|npm|npx|jq|ssh|busybox"
 )
-# Programs whose words are texts for people, or patterns to look for: a command that is named there is not run.
+# Programs whose words are texts for people, or patterns to look for: a command that is named there
+# is not run.
 _TEXT = frozenset(
     """echo printf git gh glab hub grep egrep fgrep rg ag ack cat tee head tail wc sort diff less more comm tr cut jq yq
     hilum""".split()
@@ -32,23 +35,32 @@ MAX_SCRIPT = 200_000
 
 
 def texts(command: SimpleCommand) -> list[str]:
-    """Give the texts that a simple command may run, and that are no shell that the reader has read."""
-    name, found = name_of(command), []
+    """Return the texts that a simple command may run, and that are no shell that the reader has
+    read.
+    """
+    name = name_of(command)
+    found = []
     if _prints(command):
         return []
     if name not in _TEXT:
-        found += [word for word in command.words[1:] if len(word) > 2 and re.search(r"[\s(;'\"]", word)]
+        found += [
+            word for word in command.words[1:] if len(word) > 2 and re.search(r"[\s(;'\"]", word)
+        ]
     if command.stdin and (_INTERPRETER.fullmatch(name) or name in SHELLS):
         found.append(command.stdin)
     if _RUN_LATER.intersection(command.assigned):
         found.append(command.source)
-    if (path := script(command)) and not (name in SHELLS or path.endswith((".sh", ".bash"))):
+    path = script(command)
+    if path and not (name in SHELLS or path.endswith((".sh", ".bash"))):
         found.append(text_of(path, MAX_SCRIPT))
     return found
 
 
 def _prints(command: SimpleCommand) -> bool:
-    """Whether it is Python code that only prints a text; what reads that text is judged by it."""
+    """Return whether it is Python code that only prints a text.
+
+    What reads that text is judged by it.
+    """
     from hilum_guard import python_prints
 
     words = command.words
@@ -62,10 +74,11 @@ def _prints(command: SimpleCommand) -> bool:
 
 
 def script(command: SimpleCommand) -> str:
-    """Give the path of the script that a simple command runs, if it runs one."""
+    """Return the path of the script that a simple command runs, if it runs one."""
     if not command.words:
         return ""
-    name, first = name_of(command), command.words[0]
+    name = name_of(command)
+    first = command.words[0]
     given = ""
     if name in SHELLS or name in ("source", ".") or _INTERPRETER.fullmatch(name):
         if name in SHELLS and any(re.fullmatch(r"-[a-zA-Z]*c", word) for word in command.words[1:]):
@@ -95,8 +108,13 @@ def script(command: SimpleCommand) -> str:
         given = found[0] if found else next(iter(command.reads), "")
     elif "/" in first:
         given = first
-    path = os.path.join(command.cwd or "/", os.path.expanduser(given)) if given and "…" not in given else ""
-    return path if path and os.path.isfile(path) and not _binary(path) else ""
+    if given and "…" not in given:
+        path = os.path.join(command.cwd or "/", os.path.expanduser(given))
+    else:
+        path = ""
+    if path and os.path.isfile(path) and not _binary(path):
+        return path
+    return ""
 
 
 def _binary(path: str) -> bool:
@@ -110,15 +128,21 @@ def _binary(path: str) -> bool:
 
 
 def is_shell(path: str, command: SimpleCommand) -> bool:
-    """Whether a script is for a shell."""
-    if name_of(command) in SHELLS or name_of(command) in ("source", ".") or path.endswith((".sh", ".bash", ".zsh")):
+    """Return whether a script is for a shell."""
+    if (
+        name_of(command) in SHELLS
+        or name_of(command) in ("source", ".")
+        or path.endswith((".sh", ".bash", ".zsh"))
+    ):
         return True
     head = text_of(path, 200).split("\n", 1)[0]
     return head.startswith("#!") and bool(re.search(r"\b(?:ba|da|z|k|a)?sh\b", head))
 
 
 def unread_shell(command: SimpleCommand) -> bool:
-    """Whether a shell runs a text that is not known: from a pipe, or from a file that is not there yet."""
+    """Return whether a shell runs a text that is not known: from a pipe, or from a file that is not
+    there yet.
+    """
     if command.wrapper or not command.words:
         return False
     name = name_of(command)
@@ -134,16 +158,22 @@ def unread_shell(command: SimpleCommand) -> bool:
 
 
 def _environment(command: SimpleCommand) -> bool:
-    """Whether a script is the usual one of a virtual environment or a user's start-up file."""
+    """Return whether a script is the usual one of a virtual environment or a user's start-up
+    file.
+    """
     return any(
-        re.search(r"(?:^|/)(?:activate(?:\.\w+)?|\.\w*rc|\.(?:bash_)?profile|nvm\.sh|\.env[\w.]*)$", word)
+        re.search(
+            r"(?:^|/)(?:activate(?:\.\w+)?|\.\w*rc|\.(?:bash_)?profile|nvm\.sh|\.env[\w.]*)$", word
+        )
         for word in command.words[1:]
     )
 
 
 @cache
 def mention(words: tuple[str, ...]) -> re.Pattern[str]:
-    """Give what finds a command in a text that is no shell: its words, parted by white space, quotes and commas."""
+    """Return what finds a command in a text that is no shell: its words, parted by white space,
+    quotes and commas.
+    """
     part = r"""[\s'"`,\[\]()+]+"""
     named = [re.escape(word).replace(r"\*", r"\S*") for word in words if word != "*"]
     between = rf"(?:{part}-{{1,2}}[\w=./-]+(?:{part}[\w=./-]+)?)?{part}"
@@ -157,23 +187,26 @@ _WRITING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _READING = re.compile(
-    r"open|read|load|source|require|import|cat\b|copy|dotenv|slurp|get_contents|input|include|File\.", re.IGNORECASE
+    r"open|read|load|source|require|import|cat\b|copy|dotenv|slurp|get_contents|input|include|File\.",
+    re.IGNORECASE,
 )
-_DELETING = re.compile(r"unlink|remove|rmtree|rmdir|rmSync|\brm\b|delete|rename|move|replace\s*\(", re.IGNORECASE)
+_DELETING = re.compile(
+    r"unlink|remove|rmtree|rmdir|rmSync|\brm\b|delete|rename|move|replace\s*\(", re.IGNORECASE
+)
 
 
 def may_write(text: str) -> bool:
-    """Whether code has what writes files."""
+    """Return whether code has what writes files."""
     return bool(_WRITING.search(text))
 
 
 def may_read(text: str) -> bool:
-    """Whether code has what reads files."""
+    """Return whether code has what reads files."""
     return bool(_READING.search(text))
 
 
 def may_delete(text: str) -> bool:
-    """Whether code has what deletes or moves files."""
+    """Return whether code has what deletes or moves files."""
     return bool(_DELETING.search(text))
 
 
@@ -181,7 +214,9 @@ _PATHLIKE = re.compile(r"""[\w.~/@*?-]+""")
 
 
 def named_paths(text: str) -> set[str]:
-    """Give what in a text may be a path, and the ones that are put together from neighbouring texts."""
+    """Return what in a text may be a path, and the ones that are put together from neighbouring
+    texts.
+    """
     found = {word.strip("'\"") for word in _PATHLIKE.findall(text)}
     joined = re.sub(r"""['"]\s*\+\s*['"]""", "", text)
     found |= set(_PATHLIKE.findall(joined))

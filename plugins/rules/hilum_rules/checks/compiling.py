@@ -1,4 +1,7 @@
-"""Makes checks of sentences. What is not wholly understood stays advice: a false refusal is worse than none."""
+"""Makes checks of sentences.
+
+What is not wholly understood stays advice: a false refusal is worse than none.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,12 @@ def _speaks() -> re.Pattern[str]:
 
 
 def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = EVERYWHERE) -> Compiled:
-    """Make a check of a sentence, if all of it is understood.
+    """Create a check of a sentence, if all of it is understood.
 
     Args:
         sentence: The rule as it stands in its file, in one line.
-        hard: Whether it stands in a section of hard constraints. Others are compiled only if their own words are hard.
+        hard: Whether it stands in a section of hard constraints. Others are compiled only if their
+            own words are hard.
         folder: The folder that its file governs, relative to the workspace.
     """
     if len(sentence) > 2_000 or not _speaks().search(sentence):
@@ -48,21 +52,33 @@ def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = EVERYWHER
         return Compiled(None, _ADVICE)
     effect, bans = found
     if not harmless_tail(phrase):
-        return Compiled(None, "advice: what follows in the same rule may bound it or except something from it")
+        return Compiled(
+            None, "advice: what follows in the same rule may bound it or except something from it"
+        )
     if not hard and not phrase.strong:
         return Compiled(
-            None, 'advice: it stands in no section of hard constraints, and does not say "must never" or the like'
+            None,
+            'advice: it stands in no section of hard constraints, and does not say "must never" or'
+            " the like",
         )
     if not hard and not phrase.anchors and not _plain_enough(effect, bans):
-        return Compiled(None, "advice: it stands in no section of hard constraints, and names nothing in quotes")
+        return Compiled(
+            None, "advice: it stands in no section of hard constraints, and names nothing in quotes"
+        )
     check = Check(tuple((effect, ban) for ban in bans))
     return Compiled(check, f"enforced: {check.says}")
 
 
 def _plain_enough(effect: Effect, bans: Sequence[Ban]) -> bool:
-    """Whether words that name nothing can only mean one thing: to be asked before Git does something, no forced pushes."""
-    commands = [ban.patterns for ban in bans if isinstance(ban, Commands) and ban.patterns[0][0] == "git"]
-    return len(commands) == len(bans) and (effect == "ask" or all(each == FORCE_PUSH for each in commands))
+    """Return whether words that name nothing can only mean one thing: to be asked before Git does
+    something, no forced pushes.
+    """
+    commands = [
+        ban.patterns for ban in bans if isinstance(ban, Commands) and ban.patterns[0][0] == "git"
+    ]
+    return len(commands) == len(bans) and (
+        effect == "ask" or all(each == FORCE_PUSH for each in commands)
+    )
 
 
 def compile_lines(

@@ -1,4 +1,6 @@
-"""What the simple commands of a command line do to files: programs and which of their words name what they write or read."""
+"""What the simple commands of a command line do to files: programs and which of their words name
+what they write or read.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ WRITE_ALL = frozenset(
 )
 _PACKERS = frozenset("gzip gunzip bzip2 bunzip2 xz unxz zstd lz4".split())
 DELETE_ALL = frozenset("rm rmdir unlink shred trash trash-put gio srm del rimraf".split())
-AFTER_FIRST = frozenset("chmod chown chgrp chcon".split())  # their first operand is a mode or an owner
+AFTER_FIRST = frozenset(
+    "chmod chown chgrp chcon".split()
+)  # their first operand is a mode or an owner
 _COPIES = frozenset("cp install rsync scp gcp ginstall ditto pax".split())
 IN_PLACE = frozenset("sed gsed perl ruby awk gawk yq".split())
 # Programs that never show what is in the files they are given.
@@ -32,20 +36,38 @@ _BLIND = frozenset(
     """echo printf ls stat test [ [[ touch rm rmdir mkdir chmod chown basename dirname realpath readlink cd pwd true false exit
     du df which type command mv unlink truncate tee export set unset""".split()
 )
-_BLIND_GIT = frozenset("check-ignore status rm ls-files log rev-parse branch checkout restore commit reset".split())
+_BLIND_GIT = frozenset(
+    "check-ignore status rm ls-files log rev-parse branch checkout restore commit reset".split()
+)
 _VALUED = {
-    "tee": "", "touch": "dtr", "mkdir": "mZ", "truncate": "sr", "cp": "St", "install": "gmotS", "ln": "St", "mv": "St",
-    "rsync": "efBMT", "scp": "cFiJloPS", "chmod": "", "sed": "efl", "perl": "eEFIMmx", "curl": "dHXuAebFTKmowxrtUyYzcCDEPQ",
-    "split": "abCln", "patch": "pioBdDFrVxzY", "shred": "ns", "sort": "oktST",
-}  # fmt: skip
+    "tee": "",
+    "touch": "dtr",
+    "mkdir": "mZ",
+    "truncate": "sr",
+    "cp": "St",
+    "install": "gmotS",
+    "ln": "St",
+    "mv": "St",
+    "rsync": "efBMT",
+    "scp": "cFiJloPS",
+    "chmod": "",
+    "sed": "efl",
+    "perl": "eEFIMmx",
+    "curl": "dHXuAebFTKmowxrtUyYzcCDEPQ",
+    "split": "abCln",
+    "patch": "pioBdDFrVxzY",
+    "shred": "ns",
+    "sort": "oktST",
+}
 
 
 def touches(command: SimpleCommand, reaches: Reaches | None = None) -> Iterator[Touch]:
-    """Give the paths that a simple command touches.
+    """Yield the paths that a simple command touches.
 
     Args:
         command: The command.
-        reaches: Looks through folders for what a `find` finds; none where that may change before it runs.
+        reaches: Looks through folders for what a `find` finds; none where that may change before it
+            runs.
     """
     for cwd in command.cwds or (command.cwd,):
         for target in command.writes:
@@ -59,13 +81,16 @@ def touches(command: SimpleCommand, reaches: Reaches | None = None) -> Iterator[
 
 
 def _found(command: SimpleCommand, cwd: str | None, reaches: Reaches | None) -> Iterator[Touch]:
-    """Give what a program does; where it is a `find`, or run by one, to what is really found."""
+    """Yield what a program does; where it is a `find`, or run by one, to what is really found."""
     from hilum_rules.checks import finds
 
     if name_of(command) in ("find", "gfind"):
         yield from finds.touches(command, cwd, reaches)
         return
-    reach = reaches.of(command.finder, command.finder_at, cwd) if command.found and reaches else None
+    if command.found and reaches:
+        reach = reaches.of(command.finder, command.finder_at, cwd)
+    else:
+        reach = None
     if reach is None:
         yield from _program(command, cwd)
     elif command.finder[command.finder_at] == "-delete":
@@ -81,12 +106,14 @@ def _found(command: SimpleCommand, cwd: str | None, reaches: Reaches | None) -> 
 
 
 def name_of(command: SimpleCommand) -> str:
-    """Give the name of a command's program."""
-    return os.path.basename(command.words[0].rstrip("/")).casefold().removesuffix(".exe") if command.words else ""
+    """Return the name of a command's program."""
+    if command.words:
+        return os.path.basename(command.words[0].rstrip("/")).casefold().removesuffix(".exe")
+    return ""
 
 
 def operands(words: tuple[str, ...], valued: str = "") -> list[str]:
-    """Give the words that are neither options nor their values."""
+    """Return the words that are neither options nor their values."""
     found: list[str] = []
     at = 0
     while at < len(words):
@@ -96,13 +123,19 @@ def operands(words: tuple[str, ...], valued: str = "") -> list[str]:
             return found + list(words[at:])
         if not word.startswith("-") or word == "-":
             found.append(word)
-        elif not word.startswith("--") and valued and word[-1] in valued and not any(c in valued for c in word[1:-1]):
+        elif (
+            not word.startswith("--")
+            and valued
+            and word[-1] in valued
+            and not any(c in valued for c in word[1:-1])
+        ):
             at += 1
     return found
 
 
 def _program(command: SimpleCommand, cwd: str | None) -> Iterator[Touch]:
-    name, words = name_of(command), command.words[1:]
+    name = name_of(command)
+    words = command.words[1:]
     given = operands(words, _VALUED.get(name, ""))
     special = _SPECIAL.get(name)
     if special is not None:
@@ -112,7 +145,10 @@ def _program(command: SimpleCommand, cwd: str | None) -> Iterator[Touch]:
             re.fullmatch(r"-[a-z]*[ctlk][a-z]*|--(?:stdout|test|list|keep)", word) for word in words
         ):
             given = []
-        yield from (Touch(path, "write", None, by_hand=name not in ("isort", "gofmt", "rustfmt")) for path in given)
+        yield from (
+            Touch(path, "write", None, by_hand=name not in ("isort", "gofmt", "rustfmt"))
+            for path in given
+        )
     elif name in DELETE_ALL:
         yield from (Touch(path, "delete", None, whole=True) for path in given)
     elif name in AFTER_FIRST:
@@ -126,7 +162,9 @@ def _program(command: SimpleCommand, cwd: str | None) -> Iterator[Touch]:
 
 
 def _read(words: tuple[str, ...]) -> Iterator[Touch]:
-    """Give the words that may name a file to read: operands, values of options, `@file` of curl and the like."""
+    """Yield the words that may name a file to read: operands, values of options, `@file` of curl
+    and the like.
+    """
     for word in words:
         if len(word) > 500 or "\n" in word:
             continue
@@ -139,12 +177,17 @@ def _read(words: tuple[str, ...]) -> Iterator[Touch]:
 
 
 def in_place(words: tuple[str, ...]) -> bool:
-    """Whether the options of `sed`, `perl` and the like say that the files given are changed."""
-    return any(re.match(r"-[a-zA-Z]*i|--in-?place", word) and not word.startswith("--i18n") for word in words)
+    """Return whether the options of `sed`, `perl` and the like say that the files given are
+    changed.
+    """
+    return any(
+        re.match(r"-[a-zA-Z]*i|--in-?place", word) and not word.startswith("--i18n")
+        for word in words
+    )
 
 
 def _option(words: tuple[str, ...], short: str, *long: str) -> list[str]:
-    """Give the values of an option."""
+    """Return the values of an option."""
     found = []
     for number, word in enumerate(words):
         following = words[number + 1] if number + 1 < len(words) else ""
@@ -162,28 +205,36 @@ def _option(words: tuple[str, ...], short: str, *long: str) -> list[str]:
 def _copied(command: SimpleCommand, given: list[str], cwd: str | None) -> Iterator[Touch]:
     """`cp`, `install`, `rsync`: what is written, and what is read."""
     words = command.words[1:]
-    targets = (
-        _option(words, "t", "--target-directory") if name_of(command) in ("cp", "install", "gcp", "ginstall") else []
-    )
+    if name_of(command) in ("cp", "install", "gcp", "ginstall"):
+        targets = _option(words, "t", "--target-directory")
+    else:
+        targets = []
     if targets:
         given = [each for each in given if each not in targets]
     sources, target = (given, targets[0]) if targets else (given[:-1], given[-1] if given else "")
     if not target:
         return
-    if name_of(command) in ("install", "ginstall") and any(re.match(r"-[a-zA-Z]*d", word) for word in words):
+    if name_of(command) in ("install", "ginstall") and any(
+        re.match(r"-[a-zA-Z]*d", word) for word in words
+    ):
         yield from (Touch(path, "write", None) for path in given)
         return
     yield Touch(target, "write", None)
     into = (
-        os.path.isdir(os.path.join(cwd or "/", os.path.expanduser(target))) or target.endswith("/") or len(sources) > 1
+        os.path.isdir(os.path.join(cwd or "/", os.path.expanduser(target)))
+        or target.endswith("/")
+        or len(sources) > 1
     )
     for source in sources:
         inner = os.path.basename(source.rstrip("/"))
-        placed = (
-            os.path.join(target, inner)
-            if into and inner not in (".", "") and not (source.endswith("/") and name_of(command) == "rsync")
-            else target
-        )
+        if (
+            into
+            and inner not in (".", "")
+            and not (source.endswith("/") and name_of(command) == "rsync")
+        ):
+            placed = os.path.join(target, inner)
+        else:
+            placed = target
         if placed != target:
             yield Touch(placed, "write", None)
         path = os.path.join(cwd or "/", os.path.expanduser(source))
@@ -224,9 +275,14 @@ def _dd(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
 
 def _patched(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
     """`patch`, `git apply`: the files that the patch names, if its text is known."""
-    words, cwd = command.words[1:], command.cwd
+    words = command.words[1:]
+    cwd = command.cwd
     texts = [command.stdin] if command.stdin else []
-    files = [*command.reads, *_option(words, "i", "--input"), *[each for each in given if each not in ("apply", "am")]]
+    files = [
+        *command.reads,
+        *_option(words, "i", "--input"),
+        *[each for each in given if each not in ("apply", "am")],
+    ]
     for file in files:
         texts.append(text_of(os.path.join(cwd or "/", file)))
     if name_of(command) == "patch":
@@ -234,14 +290,16 @@ def _patched(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
     if not any(texts):
         yield Touch("…", "write", None)
     for text in texts:
-        for path in re.findall(r"^(?:\+\+\+|---|\*\*\*|rename to|rename from) (\S+)", text or "", re.MULTILINE):
+        for path in re.findall(
+            r"^(?:\+\+\+|---|\*\*\*|rename to|rename from) (\S+)", text or "", re.MULTILINE
+        ):
             plain = path.split("/")
             for skipped in range(min(3, len(plain))):
                 yield Touch("/".join(plain[skipped:]), "write", None)
 
 
 def text_of(path: str, most: int = 400_000) -> str:
-    """Give the text of a file, or of its beginning; empty if it cannot be read."""
+    """Return the text of a file, or of its beginning; empty if it cannot be read."""
     try:
         if not os.path.isfile(path):
             return ""
@@ -254,22 +312,38 @@ def text_of(path: str, most: int = 400_000) -> str:
 def _git(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
     words, at = git_words(command.words)
     folders = [
-        command.words[n + 1] for n, w in enumerate(command.words[:at]) if w in ("-C", "--work-tree") and n + 1 < at
+        command.words[n + 1]
+        for n, w in enumerate(command.words[:at])
+        if w in ("-C", "--work-tree") and n + 1 < at
     ]
     folders += [w.partition("=")[2] for w in command.words[:at] if w.startswith("--work-tree=")]
-    inner = attrs.evolve(command, words=("git", *words[1:]), cwd=os.path.join(command.cwd or "/", *folders))
+    inner = attrs.evolve(
+        command, words=("git", *words[1:]), cwd=os.path.join(command.cwd or "/", *folders)
+    )
     for touch in _git_inner(inner, words):
         within = folders and touch.reach is None
         yield attrs.evolve(touch, path=os.path.join(*folders, touch.path)) if within else touch
 
 
 def git_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
-    """Give `git` and its sub-command with what follows, without the options between; and where the sub-command stands."""
+    """Return `git` and its sub-command with what follows, without the options between.
+
+    And where the sub-command stands.
+    """
     at = 1
     while at < len(words) and words[at].startswith("-"):
         at += (
             2
-            if words[at] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
+            if words[at]
+            in (
+                "-C",
+                "-c",
+                "--git-dir",
+                "--work-tree",
+                "--namespace",
+                "--exec-path",
+                "--config-env",
+            )
             else 1
         )
     return ("git", *words[at:]), at
@@ -282,7 +356,9 @@ def _git_inner(command: SimpleCommand, words: tuple[str, ...]) -> Iterator[Touch
     given = operands(rest, "bBsCmU")
     if verb in ("checkout", "restore"):
         named = paths or (
-            given if verb == "restore" else given[1:] + [each for each in given[:1] if _there(command, each)]
+            given
+            if verb == "restore"
+            else given[1:] + [each for each in given[:1] if _there(command, each)]
         )
         whole = (
             (verb == "checkout" and len(given) > len(paths))
@@ -290,7 +366,9 @@ def _git_inner(command: SimpleCommand, words: tuple[str, ...]) -> Iterator[Touch
             or any(w.startswith("-s") for w in rest)
         )
         yield from (Touch(path, "write", None, whole=whole) for path in named)
-    elif verb in ("rm", "clean") and any(re.fullmatch(r"-[a-z]*n[a-z]*|--dry-run", w) for w in rest):
+    elif verb in ("rm", "clean") and any(
+        re.fullmatch(r"-[a-z]*n[a-z]*|--dry-run", w) for w in rest
+    ):
         return
     elif verb == "rm":
         if "--cached" not in rest:
@@ -319,7 +397,8 @@ def _there(command: SimpleCommand, path: str) -> bool:
 
 
 def _downloaded(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
-    words, name = command.words[1:], name_of(command)
+    words = command.words[1:]
+    name = name_of(command)
     if name == "curl":
         out = [
             *_option(words, "o", "--output"),
@@ -337,11 +416,16 @@ def _downloaded(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
         yield Touch(os.path.join(folder, path), "write", None)
     if name == "wget" or any(re.match(r"-[a-zA-Z]*O|--remote-name", word) for word in words):
         for url in given:
-            yield Touch(os.path.join(folder, url.split("?")[0].rstrip("/").rpartition("/")[2]), "write", None)
+            yield Touch(
+                os.path.join(folder, url.split("?")[0].rstrip("/").rpartition("/")[2]),
+                "write",
+                None,
+            )
 
 
 def _archived(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
-    words, name = command.words[1:], name_of(command)
+    words = command.words[1:]
+    name = name_of(command)
     for path in [*_option(words, "C", "--directory"), *_option(words, "d", "--dir")]:
         yield Touch(path, "write", None)
     if name in ("tar", "bsdtar") and words and re.match(r"-?[a-zA-Z]*c", words[0]):
@@ -362,7 +446,9 @@ def _renamed(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
 def _out(*options: str) -> Callable[[SimpleCommand, list[str]], Iterator[Touch]]:
     def written(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
         short = next((each[1:] for each in options if re.fullmatch(r"-\w", each)), "")
-        for path in _option(command.words[1:], short, *(each for each in options if not re.fullmatch(r"-\w", each))):
+        for path in _option(
+            command.words[1:], short, *(each for each in options if not re.fullmatch(r"-\w", each))
+        ):
             yield Touch(path, "write", None)
 
     return written
@@ -375,16 +461,41 @@ def _fixed(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
         return
     if name_of(command) == "ruff" and not ("--fix" in words or "format" in words):
         return
-    if name_of(command) in ("prettier", "eslint", "biome") and not {"--write", "-w", "--fix"} & set(words):
+    if name_of(command) in ("prettier", "eslint", "biome") and not {"--write", "-w", "--fix"} & set(
+        words
+    ):
         return
     yield from (Touch(path, "change", None, by_hand=False) for path in given)
 
 
 _SPECIAL: dict[str, Callable[[SimpleCommand, list[str]], Iterator[Touch]]] = {
-    "mv": _moved, "rename": _renamed, "prename": _renamed, "mmv": _renamed, "ln": _linked, "dd": _dd, "patch": _patched,
-    "git": _git, "curl": _downloaded, "wget": _downloaded,
-    "tar": _archived, "bsdtar": _archived, "unzip": _archived, "zip": _archived, "7z": _archived,
-    "sort": _out("-o", "--output"), "openssl": _out("-out"), "pandoc": _out("-o", "--output"),
-    "gcc": _out("-o"), "cc": _out("-o"), "clang": _out("-o"), "objcopy": _out("-o"), "xxd": _out("-r"),
-    "black": _fixed, "ruff": _fixed, "prettier": _fixed, "eslint": _fixed, "biome": _fixed, "yapf": _fixed,
-}  # fmt: skip
+    "mv": _moved,
+    "rename": _renamed,
+    "prename": _renamed,
+    "mmv": _renamed,
+    "ln": _linked,
+    "dd": _dd,
+    "patch": _patched,
+    "git": _git,
+    "curl": _downloaded,
+    "wget": _downloaded,
+    "tar": _archived,
+    "bsdtar": _archived,
+    "unzip": _archived,
+    "zip": _archived,
+    "7z": _archived,
+    "sort": _out("-o", "--output"),
+    "openssl": _out("-out"),
+    "pandoc": _out("-o", "--output"),
+    "gcc": _out("-o"),
+    "cc": _out("-o"),
+    "clang": _out("-o"),
+    "objcopy": _out("-o"),
+    "xxd": _out("-r"),
+    "black": _fixed,
+    "ruff": _fixed,
+    "prettier": _fixed,
+    "eslint": _fixed,
+    "biome": _fixed,
+    "yapf": _fixed,
+}

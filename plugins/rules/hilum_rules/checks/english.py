@@ -1,4 +1,7 @@
-"""Sentences in English: what they forbid, or want to be asked for. A sentence is taken only if all of it is understood."""
+"""Sentences in English: what they forbid, or want to be asked for.
+
+A sentence is taken only if all of it is understood.
+"""
 
 # Expressions are read whole.
 # ruff: noqa: E501
@@ -35,7 +38,10 @@ _WHEN = _UNLESS.replace("unless|until", "when|if|after|once|unless|until", 1)
 _OWN = r"\s+(?:automatically|on your own|proactively|on your own initiative|unprompted)"
 
 _VERBS: dict[str, frozenset[Action]] = {
-    **dict.fromkeys("edit modify change alter touch update overwrite rewrite tamper-with hand-edit".split(), WRITES),
+    **dict.fromkeys(
+        "edit modify change alter touch update overwrite rewrite tamper-with hand-edit".split(),
+        WRITES,
+    ),
     **{
         "write to": WRITES,
         "write into": WRITES,
@@ -44,30 +50,81 @@ _VERBS: dict[str, frozenset[Action]] = {
         "make any changes to": WRITES,
     },
     **{"write": frozenset({"create", "change"}), "save": frozenset({"create", "change"})},
-    **dict.fromkeys(("delete", "remove", "erase", "rename", "move", "unlink"), frozenset[Action]({"delete"})),
+    **dict.fromkeys(
+        ("delete", "remove", "erase", "rename", "move", "unlink"), frozenset[Action]({"delete"})
+    ),
     **dict.fromkeys(("create", "add", "place", "put"), frozenset[Action]({"create"})),
     **dict.fromkeys(("read", "open", "view", "cat", "look at", "inspect", "read from"), READS),
     "access": READS | WRITES,
 }
 _BRANCHED = {"push": v.GIT_PUSH, "force push": v.FORCE_PUSH, "commit": v.GIT_COMMIT}
 _GERUNDS = {
-    "running": "run", "putting": "put", "committing": "commit", "pushing": "push", "deleting": "delete", "removing": "remove",
-    "editing": "edit", "modifying": "modify", "changing": "change", "altering": "alter", "touching": "touch", "updating": "update",
-    "overwriting": "overwrite", "rewriting": "rewrite", "writing": "write", "renaming": "rename", "moving": "move",
-    "creating": "create", "adding": "add", "reading": "read", "opening": "open", "viewing": "view", "accessing": "access",
-    "executing": "execute", "using": "use", "invoking": "invoke", "calling": "call", "installing": "install", "making": "make",
-    "force-pushing": "force-push", "amending": "amend", "staging": "stage", "publishing": "publish", "sending": "send",
-    "contacting": "contact", "connecting": "connect", "fetching": "fetch", "visiting": "visit", "downloading": "download",
-    "loading": "load", "performing": "perform", "taking": "take", "issuing": "issue", "posting": "post",
+    "running": "run",
+    "putting": "put",
+    "committing": "commit",
+    "pushing": "push",
+    "deleting": "delete",
+    "removing": "remove",
+    "editing": "edit",
+    "modifying": "modify",
+    "changing": "change",
+    "altering": "alter",
+    "touching": "touch",
+    "updating": "update",
+    "overwriting": "overwrite",
+    "rewriting": "rewrite",
+    "writing": "write",
+    "renaming": "rename",
+    "moving": "move",
+    "creating": "create",
+    "adding": "add",
+    "reading": "read",
+    "opening": "open",
+    "viewing": "view",
+    "accessing": "access",
+    "executing": "execute",
+    "using": "use",
+    "invoking": "invoke",
+    "calling": "call",
+    "installing": "install",
+    "making": "make",
+    "force-pushing": "force-push",
+    "amending": "amend",
+    "staging": "stage",
+    "publishing": "publish",
+    "sending": "send",
+    "contacting": "contact",
+    "connecting": "connect",
+    "fetching": "fetch",
+    "visiting": "visit",
+    "downloading": "download",
+    "loading": "load",
+    "performing": "perform",
+    "taking": "take",
+    "issuing": "issue",
+    "posting": "post",
     "erasing": "erase",
-}  # fmt: skip
+}
 _FORMS = {
-    "direct edits to": "directly edit", "manual edits to": "manually edit", "edits to": "edit", "changes to": "modify",
-    "modifications to": "modify", "direct changes to": "directly edit", "manual changes to": "manually edit", "commits": "commit",
-    "pushes": "push", "force pushes": "force-push", "force-pushes": "force-push", "force pushing": "force-push",
-    "force-pushing": "force-push", "sudo": "use sudo", "network access": "access the network",
-    "network requests": "make network requests", "emails": "send emails", "new dependencies": "add new dependencies",
-}  # fmt: skip
+    "direct edits to": "directly edit",
+    "manual edits to": "manually edit",
+    "edits to": "edit",
+    "changes to": "modify",
+    "modifications to": "modify",
+    "direct changes to": "directly edit",
+    "manual changes to": "manually edit",
+    "commits": "commit",
+    "pushes": "push",
+    "force pushes": "force-push",
+    "force-pushes": "force-push",
+    "force pushing": "force-push",
+    "force-pushing": "force-push",
+    "sudo": "use sudo",
+    "network access": "access the network",
+    "network requests": "make network requests",
+    "emails": "send emails",
+    "new dependencies": "add new dependencies",
+}
 
 
 @cache
@@ -77,46 +134,80 @@ def _NOUNS() -> re.Pattern[str]:
 
 
 _PARTICIPLES = {
-    "edited": "edit", "modified": "modify", "changed": "change", "altered": "alter", "touched": "touch", "updated": "update",
-    "overwritten": "overwrite", "rewritten": "rewrite", "written to": "write to", "deleted": "delete", "removed": "remove",
-    "renamed": "rename", "moved": "move", "read": "read", "opened": "open", "accessed": "access", "run": "run",
-    "executed": "execute", "used": "use", "invoked": "invoke", "called": "call", "contacted": "contact", "visited": "visit",
-}  # fmt: skip
+    "edited": "edit",
+    "modified": "modify",
+    "changed": "change",
+    "altered": "alter",
+    "touched": "touch",
+    "updated": "update",
+    "overwritten": "overwrite",
+    "rewritten": "rewrite",
+    "written to": "write to",
+    "deleted": "delete",
+    "removed": "remove",
+    "renamed": "rename",
+    "moved": "move",
+    "read": "read",
+    "opened": "open",
+    "accessed": "access",
+    "run": "run",
+    "executed": "execute",
+    "used": "use",
+    "invoked": "invoke",
+    "called": "call",
+    "contacted": "contact",
+    "visited": "visit",
+}
 
 
 def read(reading: Reading) -> tuple[Effect, tuple[Ban, ...]] | None:
     """Read the head of a sentence: its effect and what it bans, or nothing."""
     head = reading.phrase.head
-    if found := _frames()["ask"].fullmatch(head):
+    found = _frames()["ask"].fullmatch(head)
+    if found:
         bans = actions(found["act"], reading)
         return ("ask", bans) if bans else None
-    if found := _frames()["needs"].fullmatch(head):
+    found = _frames()["needs"].fullmatch(head)
+    if found:
         bans = actions(found["act"], reading)
         return ("ask", bans) if bans else None
-    if answer := words.answers(head, reading):
+    answer = words.answers(head, reading)
+    if answer:
         return "deny", (answer,)
-    if context := words.contexts(head, reading):
+    context = words.contexts(head, reading)
+    if context:
         return "deny", (context,)
-    if found := _frames()["asked"].fullmatch(head):
+    found = _frames()["asked"].fullmatch(head)
+    if found:
         bans = actions(found["act"] or found["act2"], reading)
         return ("ask", bans) if bans else None
-    if found := _frames()["rather"].fullmatch(head):
+    found = _frames()["rather"].fullmatch(head)
+    if found:
         other = reading.commands(found["list"], used=True)
         return ("deny", (other,)) if other else None
-    if found := _frames()["only"].fullmatch(head):
+    found = _frames()["only"].fullmatch(head)
+    if found:
         beyond = reading.beyond(found["list"])
         return ("deny", (beyond,)) if beyond else None
-    if found := _frames()["passive"].fullmatch(head):
+    found = _frames()["passive"].fullmatch(head)
+    if found:
         return _passive(found, reading)
-    if found := _frames()["closed"].fullmatch(head):
+    found = _frames()["closed"].fullmatch(head)
+    if found:
         closed = _files(found["paths"], WRITES, reading)
         return ("deny", (closed,)) if closed else None
-    if found := _frames()["not"].fullmatch(head):
-        act = _NOUNS().sub(lambda noun: _FORMS[noun[1]], found["act"]) if head.startswith("no ") else found["act"]
+    found = _frames()["not"].fullmatch(head)
+    if found:
+        if head.startswith("no "):
+            act = _NOUNS().sub(lambda noun: _FORMS[noun[1]], found["act"])
+        else:
+            act = found["act"]
         effect: Effect = "deny"
         for ending in ("without", "unless", "own"):
-            if cut := _frames()[ending].search(act):
-                act, effect = act[: cut.start()], "ask"
+            cut = _frames()[ending].search(act)
+            if cut:
+                act = act[: cut.start()]
+                effect = "ask"
                 break
         bans = actions(act, reading)
         return (effect, bans) if bans else None
@@ -144,11 +235,15 @@ def _frames() -> dict[str, re.Pattern[str]]:
         "closed": re.compile(
             rf"(?P<paths>.*{ANCHOR}.*?) (?:is|are) (?:strictly |completely |always |considered )?(?:read-only|read only|off-limits|off limits|immutable|frozen|not to be touched){_ENDS}"
         ),
-        "asked": re.compile(rf"{AGENT}(?:(?:must|should|may|can) )?(?:only (?P<act>.+?)|(?P<act2>.+?) only){_WHEN}"),
+        "asked": re.compile(
+            rf"{AGENT}(?:(?:must|should|may|can) )?(?:only (?P<act>.+?)|(?P<act2>.+?) only){_WHEN}"
+        ),
         "rather": re.compile(
             rf"{AGENT}(?:(?:must|should) )?(?:always )?use {ANCHOR},? (?:and )?(?:never|not|do not use|don't use|never use) (?P<list>{LIST})"
         ),
-        "not": re.compile(rf"(?:{_UNDER}|{_IT}|{NOT}|no |forbidden |prohibited )(?P<act>.+?){_ENDS}"),
+        "not": re.compile(
+            rf"(?:{_UNDER}|{_IT}|{NOT}|no |forbidden |prohibited )(?P<act>.+?){_ENDS}"
+        ),
         "without": re.compile(_WITHOUT + "$"),
         "unless": re.compile(_UNLESS + "$"),
         "own": re.compile(_OWN + "$"),
@@ -159,17 +254,25 @@ def _passive(found: re.Match[str], reading: Reading) -> tuple[Effect, tuple[Ban,
     verbs = [_PARTICIPLES.get(each) for each in split(found["verb"])]
     if None in verbs or not verbs:
         return None
-    hand = " by hand" if found["hand"] or re.search(r" be (?:manually|directly) ", found[0]) else ""
+    if found["hand"] or re.search(r" be (?:manually|directly) ", found[0]):
+        hand = " by hand"
+    else:
+        hand = ""
     text = f"{found['lead']}{found['paths']}{found['rest']}".strip()
     bans = actions(f"{' or '.join(str(verb) for verb in verbs)} {text}{hand}", reading)
-    return ("ask" if found["yes"] else "deny", bans) if bans else None
+    if bans:
+        return ("ask" if found["yes"] else "deny", bans)
+    return None
 
 
-# --- what is done -------------------------------------------------------------------------------------------------------
+# --- what is done ---------------------------------------------------------------------------------
 
 
 def actions(text: str, reading: Reading) -> tuple[Ban, ...]:
-    """Read what is done: one thing, or several that are joined; nothing if a part of it is not understood."""
+    """Read what is done: one thing, or several that are joined.
+
+    Nothing if a part of it is not understood.
+    """
     return each_part(text.strip(" ,"), reading, _action)
 
 
@@ -177,20 +280,28 @@ def _action(text: str, reading: Reading) -> Ban | None:
     first, space, rest = text.partition(" ")
     text = f"{_GERUNDS.get(first, first)}{space}{rest}"
     text = re.sub(r"(?<=[ ,/])(\w+ing)\b", lambda m: _GERUNDS.get(str(m[1]), str(m[1])), text)
-    if plain := words.plain(text):
+    plain = words.plain(text)
+    if plain:
         return plain
-    if found := _acts()["hooks"].fullmatch(text):
-        return reading.commands(found["list"], used=True) if found["list"] else Commands(v.SKIP_HOOKS)
-    if found := _acts()["branch"].fullmatch(text):
+    found = _acts()["hooks"].fullmatch(text)
+    if found:
+        if found["list"]:
+            return reading.commands(found["list"], used=True)
+        return Commands(v.SKIP_HOOKS)
+    found = _acts()["branch"].fullmatch(text)
+    if found:
         named = reading.branches(found["list"])
-        return (
-            Commands(_BRANCHED[found["verb"].replace("-", " ").replace("make commits", "commit")], branches=named)
-            if named
-            else None
-        )
-    if found := _acts()["outside"].fullmatch(text):
+        if named:
+            return Commands(
+                _BRANCHED[found["verb"].replace("-", " ").replace("make commits", "commit")],
+                branches=named,
+            )
+        return None
+    found = _acts()["outside"].fullmatch(text)
+    if found:
         return reading.beyond(found["list"])
-    if found := _acts()["command"].fullmatch(text):
+    found = _acts()["command"].fullmatch(text)
+    if found:
         used = "use" in split(found["verb"]) or "call" in found["verb"]
         if found["what"] == "tool" or found["that"]:
             return reading.tools(found["list"])
@@ -199,13 +310,17 @@ def _action(text: str, reading: Reading) -> Ban | None:
         )
         if means or not found["verb"].startswith("call"):
             return means
-    if found := _acts()["bare"].fullmatch(text):
+    found = _acts()["bare"].fullmatch(text)
+    if found:
         return reading.commands(found["list"], used=True, many=True)
-    if found := _acts()["tool"].fullmatch(text):
+    found = _acts()["tool"].fullmatch(text)
+    if found:
         return reading.tools(found["list"])
-    if (found := _acts()["host"].fullmatch(text)) and (hosts := reading.hosts(found["list"])):
+    found = _acts()["host"].fullmatch(text)
+    if found and (hosts := reading.hosts(found["list"])):
         return hosts
-    if found := _acts()["files"].fullmatch(text):
+    found = _acts()["files"].fullmatch(text)
+    if found:
         verbs = split(found["verb"])
         if any(verb not in _VERBS for verb in verbs):
             return None
@@ -242,7 +357,9 @@ def _acts() -> dict[str, re.Pattern[str]]:
         "outside": re.compile(
             rf"(?:edit|modify|change|touch|write|create|write to|create or modify|edit or create|modify or create) (?:(?:any )?(?:files?|anything|code) )?outside(?: of)? (?:the )?(?P<list>{LIST})(?: (?:director(?:y|ies)|folders?))?"
         ),
-        "tool": re.compile(rf"(?:use|call|invoke) (?:the )?(?:tools? (?P<list>{LIST})|(?P<list2>x)x)"),
+        "tool": re.compile(
+            rf"(?:use|call|invoke) (?:the )?(?:tools? (?P<list>{LIST})|(?P<list2>x)x)"
+        ),
         "host": re.compile(
             r"(?:contact|access|visit|call|connect to|fetch(?: anything| data)? from|download(?: anything| files)? from|talk to|reach"
             r"|make (?:any )?(?:requests|calls|http requests|api calls) to|send (?:any )?(?:data|requests|anything|code|traffic) to|browse to|open connections to)"
@@ -275,12 +392,14 @@ def _files(
     )
     if found is None:
         return None
-    noun, inside = found["noun"].strip(), found["in"].strip()
+    noun = found["noun"].strip()
+    inside = found["in"].strip()
     if (
         noun
         and not inside
         and not re.search(
-            r"\b(files?|folders?|director(?:y|ies)|the|lockfiles?|migrations?|config(?:uration)?|any|all|our)$", noun
+            r"\b(files?|folders?|director(?:y|ies)|the|lockfiles?|migrations?|config(?:uration)?|any|all|our)$",
+            noun,
         )
     ):
         return None

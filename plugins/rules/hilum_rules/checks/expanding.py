@@ -1,4 +1,6 @@
-"""Patterns of paths written out as a shell does it, within bounds: the whole machine is not looked through for `/**`."""
+"""Patterns of paths written out as a shell does it, within bounds: the whole machine is not looked
+through for `/**`.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,11 @@ _ENDLESS = ("/proc", "/sys", "/dev")
 
 
 def expand(pattern: str, root: str) -> tuple[list[str], bool]:
-    """Give the paths that an absolute pattern means, hidden ones too, and whether these are all of them.
+    """Return the paths that an absolute pattern means, hidden ones too, and whether these are all
+    of them.
 
-    What is in the workspace is looked at first. Below ``**`` no link is followed: two that lead to each other never end.
+    What is in the workspace is looked at first. Below ``**`` no link is followed: two that lead to
+    each other never end.
 
     Args:
         pattern: The pattern; ``**`` as a whole part is any number of folders.
@@ -54,16 +58,22 @@ class _Walk:
                 yield here
             elif rest[0] == "**":
                 waiting.append((here, rest[1:]))
-                waiting += ((os.path.join(here, name), rest) for name, inner in self.names(here) if inner)
+                waiting += (
+                    (os.path.join(here, name), rest) for name, inner in self.names(here) if inner
+                )
             elif not _MAGIC.search(rest[0]):
                 if os.path.lexists(path := os.path.join(here, rest[0])):
                     waiting.append((path, rest[1:]))
             else:
                 kept = re.compile(fnmatch.translate(rest[0]))
-                waiting += ((os.path.join(here, name), rest[1:]) for name, _ in self.names(here) if kept.match(name))
+                waiting += (
+                    (os.path.join(here, name), rest[1:])
+                    for name, _ in self.names(here)
+                    if kept.match(name)
+                )
 
     def names(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """Give what is in a folder, each with whether it is a folder and no link."""
+        """Yield what is in a folder, each with whether it is a folder and no link."""
         if folder in _ENDLESS:
             return
         try:

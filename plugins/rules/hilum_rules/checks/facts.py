@@ -1,4 +1,6 @@
-"""What a call does, as far as its arguments tell: the paths it touches, the commands it runs, the hosts it contacts."""
+"""What a call does, as far as its arguments tell: the paths it touches, the commands it runs, the
+hosts it contacts.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ _PATHS = re.compile(
 _HOSTS = re.compile(
     r"(?:^|_)(?:urls?|uris?|hosts?|hostnames?|domains?|endpoints?|servers?|sites?|address|link|origin|website)(?:$|_)"
 )
-_TEXTS = frozenset("content old_string new_string edits text message body query prompt description pattern".split())
+_TEXTS = frozenset(
+    "content old_string new_string edits text message body query prompt description pattern".split()
+)
 _READERS = re.compile(
     r"^(?:.*__)?(?:read|get|list|search|find|view|show|stat|describe|fetch|cat|open|grep|glob|look|inspect|query)(?:_|$|[A-Z])"
 )
@@ -68,7 +72,7 @@ class Facts:
         good = isinstance(arguments, dict)
         return cls(tool, arguments if good else {}, Ground(root), not good)
 
-    # --- commands -------------------------------------------------------------------------------------------------------
+    # --- commands ---------------------------------------------------------------------------------
 
     @cached_property
     def read_commands(self) -> list[CommandVerdict]:
@@ -81,7 +85,8 @@ class Facts:
         found = [
             judge_command(text, workspace=self.ground.root, folder=folder)
             for key, text in _strings(self.arguments)
-            if key.rpartition(".")[2].lower() in (_COMMANDS | _INPUTS if self.tool.schema is None else _COMMANDS)
+            if key.rpartition(".")[2].lower()
+            in (_COMMANDS | _INPUTS if self.tool.schema is None else _COMMANDS)
         ]
         seen: set[str] = set()
         waiting = list(found)
@@ -92,7 +97,9 @@ class Facts:
                     seen.add(path)
                     text = effects.text_of(path, code.MAX_SCRIPT)
                     inner = judge_command(
-                        text, workspace=self.ground.root, folder=Path(command.cwd or self.ground.root)
+                        text,
+                        workspace=self.ground.root,
+                        folder=Path(command.cwd or self.ground.root),
                     )
                     # A long script that is only partly read is not more doubtful than a program.
                     found.append(attrs.evolve(inner, complete=True))
@@ -121,7 +128,7 @@ class Facts:
                 return self.ground.root / given
         return self.ground.root
 
-    # --- paths ----------------------------------------------------------------------------------------------------------
+    # --- paths ------------------------------------------------------------------------------------
 
     @cached_property
     def touches(self) -> list[Touch]:
@@ -130,7 +137,10 @@ class Facts:
         reaches: finds.Reaches | None = finds.Reaches()
         for command in self.commands:
             # What an earlier command brings, a later `find` may find.
-            reaches = reaches if effects.name_of(command) in _SETTLED or command.found else None
+            if effects.name_of(command) in _SETTLED or command.found:
+                reaches = reaches
+            else:
+                reaches = None
             found += effects.touches(command, reaches)
         for read in self.read_commands:
             for command in read.commands:
@@ -141,8 +151,11 @@ class Facts:
         return found + list(self._named_paths())
 
     def _named_paths(self) -> Iterator[Touch]:
-        name, risk = self.tool.name, self.tool.risk
-        own = self.tool.schema is None  # else its arguments are described by somebody else: an MCP server
+        name = self.tool.name
+        risk = self.tool.risk
+        own = (
+            self.tool.schema is None
+        )  # else its arguments are described by somebody else: an MCP server
         root = str(self.ground.root)
         for key, text in _strings(self.arguments):
             last = key.rpartition(".")[2]
@@ -171,7 +184,7 @@ class Facts:
                 if not own:
                     yield Touch(path, "read", root)
 
-    # --- hosts ----------------------------------------------------------------------------------------------------------
+    # --- hosts ------------------------------------------------------------------------------------
 
     @cached_property
     def hosts(self) -> set[str]:
@@ -184,13 +197,15 @@ class Facts:
             if self.tool.risk == "network" or _HOSTS.search(last):
                 if last not in _TEXTS:
                     found |= network.named(text)
-                if _HOSTS.search(last) and (bare := network.host_of("//" + text if "://" not in text else text)):
+                if _HOSTS.search(last) and (
+                    bare := network.host_of("//" + text if "://" not in text else text)
+                ):
                     found.add(bare)
         return found
 
 
 def _local(text: str) -> str:
-    """Give the path in an argument; empty if it is an address elsewhere."""
+    """Return the path in an argument; empty if it is an address elsewhere."""
     if text.startswith("file:"):
         return unquote(urlsplit(text).path)
     return "" if re.match(r"[a-z][a-z0-9+.-]+://", text) else text
@@ -201,7 +216,7 @@ def _snake(name: str) -> str:
 
 
 def _strings(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Give all texts in plain data, each with the names that lead to it."""
+    """Yield all texts in plain data, each with the names that lead to it."""
     if isinstance(value, str):
         yield key, value
     elif depth > 8:

@@ -1,6 +1,8 @@
-"""What a `find` reaches: its folders are looked through, as it would, and its tests judged for each name.
+"""What a `find` reaches: its folders are looked through, as it would, and its tests judged for each
+name.
 
-A test that only the run can tell (the time, the size, a regular expression) may be true. What is not known gives no answer.
+A test that only the run can tell (the time, the size, a regular expression) may be true. What is
+not known gives no answer.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class Entry:
         path: Its absolute path, links of the folder it began in followed.
         folder: Whether it is a folder.
         link: Whether it is a link.
-        reached: Where in the words actions stand that are done to it, each with whether that is certain.
+        reached: Where in the words actions stand that are done to it, each with whether that is
+            certain.
         pruned: Whether what is in it is left out.
     """
 
@@ -76,17 +79,24 @@ class Reach:
 
 
 def touches(command: SimpleCommand, cwd: str | None, reaches: Reaches | None) -> Iterator[Touch]:
-    """Give what a `find` itself touches, and where what it finds cannot be told, what its names stand for.
+    """Yield what a `find` itself touches, and where what it finds cannot be told, what its names
+    stand for.
 
     Commands that it runs stand beside it, and are judged by themselves.
     """
     words = command.words
     for option in ("-fprint", "-fprintf", "-fls", "-fprint0"):
-        yield from (Touch(words[n + 1], "write", None) for n, word in enumerate(words[:-1]) if word == option)
+        yield from (
+            Touch(words[n + 1], "write", None)
+            for n, word in enumerate(words[:-1])
+            if word == option
+        )
     acts = [n for n, word in enumerate(words) if word == "-delete" or word in _COMMANDS]
     if reaches is not None and all(reaches.of(words, at, cwd) for at in acts):
         return
-    starts = list(takewhile(lambda word: not word.startswith("-") and word not in ("!", "("), words[1:]))
+    starts = list(
+        takewhile(lambda word: not word.startswith("-") and word not in ("!", "("), words[1:])
+    )
     names = [
         words[n + 1]
         for n, word in enumerate(words[:-1])
@@ -101,7 +111,7 @@ def touches(command: SimpleCommand, cwd: str | None, reaches: Reaches | None) ->
 
 
 def _done_to_found(words: tuple[str, ...]) -> Iterator[Literal["delete", "change"]]:
-    """Give what `find` has done to all that it finds."""
+    """Yield what `find` has done to all that it finds."""
     if "-delete" in words:
         yield "delete"
     for number, word in enumerate(words[:-1]):
@@ -145,7 +155,8 @@ def reach(words: tuple[str, ...], at: int, cwd: str | None) -> Reach | None:
         cwd: The folder it runs in.
 
     Returns:
-        None where that cannot be told: more names than are looked at, links that are followed, words that only the run tells.
+        None where that cannot be told: more names than are looked at, links that are followed,
+        words that only the run tells.
     """
     try:
         place = max(at, 0)
@@ -165,7 +176,9 @@ class _Finder:
         begin = at
         while at < len(words) and not (words[at].startswith("-") or words[at] in ("!", "(")):
             at += 1
-        self.words, self.at, self.cwd = words, at, cwd or ""
+        self.words = words
+        self.at = at
+        self.cwd = cwd or ""
         self.starts = words[begin:at] or (".",)
         if not cwd or any("…" in start or set("*?[~") & set(start) for start in self.starts):
             raise _Unknown
@@ -182,12 +195,14 @@ class _Finder:
             return otherwise
         return int((*self.words, "")[self.words.index(option) + 1])
 
-    # --- walking --------------------------------------------------------------------------------------------------------
+    # --- walking ----------------------------------------------------------------------------------
 
     def entries(self) -> Iterator[Entry]:
-        """Give all names that are come to, judged."""
+        """Yield all names that are come to, judged."""
         left = MOST
-        waiting = [(start, os.path.realpath(os.path.join(self.cwd, start)), 0) for start in self.starts]
+        waiting = [
+            (start, os.path.realpath(os.path.join(self.cwd, start)), 0) for start in self.starts
+        ]
         while waiting:
             printed, path, level = waiting.pop()
             left -= 1
@@ -208,7 +223,7 @@ class _Finder:
                 base = printed if printed.endswith("/") else printed + "/"
                 waiting += ((base + name, os.path.join(path, name), level + 1) for name in names)
 
-    # --- the expression -------------------------------------------------------------------------------------------------
+    # --- the expression ---------------------------------------------------------------------------
 
     def _next(self) -> str:
         self.at += 1
@@ -217,7 +232,9 @@ class _Finder:
         return self.words[self.at - 1]
 
     def _peek(self) -> str:
-        return self.words[self.at] if self.at < len(self.words) else ""
+        if self.at < len(self.words):
+            return self.words[self.at]
+        return ""
 
     def _either(self) -> Test:
         tests = [self._both()]
@@ -232,7 +249,8 @@ class _Finder:
                 if truth is True:
                     return True
                 if truth is None:
-                    found, sure = None, False
+                    found = None
+                    sure = False
             return found
 
         return either
@@ -251,7 +269,8 @@ class _Finder:
                 if truth is False:
                     return False
                 if truth is None:
-                    found, sure = None, False
+                    found = None
+                    sure = False
             return found
 
         return both
@@ -282,7 +301,9 @@ class _Finder:
             kinds = self._next().split(",")
             if not {*kinds} <= {"f", "d", "l"}:
                 return _untold
-            return lambda entry, sure: ("d" if entry.folder else "l" if entry.link else "f") in kinds
+            return lambda entry, sure: (
+                ("d" if entry.folder else "l" if entry.link else "f") in kinds
+            )
         if word == "-empty":
             return _empty
         if word == "-false":
@@ -331,11 +352,15 @@ def _untold(entry: Entry, sure: bool) -> Truth:
 def _named(word: str, pattern: str) -> Test:
     if any(part in pattern for part in ("…", "\\", "[^", "[:")):
         return _untold
-    whole, folds = word.lstrip("-i") != "name", word.startswith("-i")
+    whole = word.lstrip("-i") != "name"
+    folds = word.startswith("-i")
     pattern = pattern.casefold() if folds else pattern
 
     def named(entry: Entry, sure: bool) -> Truth:
-        text = entry.printed if whole else os.path.basename(entry.printed.rstrip("/")) or "/"
+        if whole:
+            text = entry.printed
+        else:
+            text = os.path.basename(entry.printed.rstrip("/")) or "/"
         return fnmatch.fnmatchcase(text.casefold() if folds else text, pattern)
 
     return named
@@ -343,6 +368,8 @@ def _named(word: str, pattern: str) -> Test:
 
 def _empty(entry: Entry, sure: bool) -> Truth:
     try:
-        return not os.listdir(entry.path) if entry.folder else os.lstat(entry.path).st_size == 0 and not entry.link
+        if entry.folder:
+            return not os.listdir(entry.path)
+        return os.lstat(entry.path).st_size == 0 and not entry.link
     except OSError:
         return None

@@ -25,10 +25,11 @@ _PASSED_OVER = frozenset(
 
 
 def guard_paths(rules: Iterable[Ruled], root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Give the paths that commands must not be able to write, and those they must not be able to read. Blocks.
+    """Return the paths that commands must not be able to write, and those they must not be able to
+    read. Blocks.
 
-    Only what exists can be held, and not what is only meant by hand: the programs that may write it are not known. Where
-    files may be made, those that are there are held.
+    Only what exists can be held, and not what is only meant by hand: the programs that may write it
+    are not known. Where files may be made, those that are there are held.
 
     Args:
         rules: The rules.
@@ -43,9 +44,14 @@ def guard_paths(rules: Iterable[Ruled], root: Path) -> tuple[tuple[str, ...], tu
     held = [
         ban
         for ban in bans
-        if ban.actions >= {"change", "delete"} and not ban.by_hand and not ban.outside and ban.patterns != ("**",)
+        if ban.actions >= {"change", "delete"}
+        and not ban.by_hand
+        and not ban.outside
+        and ban.patterns != ("**",)
     ]
-    hidden = [ban for ban in bans if "read" in ban.actions and not ban.outside and ban.patterns != ("**",)]
+    hidden = [
+        ban for ban in bans if "read" in ban.actions and not ban.outside and ban.patterns != ("**",)
+    ]
     if not held and not hidden:
         return (), ()
     ground = Ground(root)
@@ -57,7 +63,8 @@ def _existing(bans: list[Paths], ground: Ground) -> list[str]:
     loose: list[tuple[str, tuple[str, ...], Paths]] = []
     for ban in bans:
         for pattern in ban.patterns:
-            if (place := _place(pattern, ground)) is None:
+            place = _place(pattern, ground)
+            if place is None:
                 loose.append((pattern, ban.unless, ban))
             elif os.path.lexists(place) and not ban.unless:
                 found |= dict.fromkeys(_parts(os.path.realpath(place), ban))
@@ -78,14 +85,16 @@ def _existing(bans: list[Paths], ground: Ground) -> list[str]:
 
 
 def _parts(path: str, ban: Paths) -> list[str]:
-    """Give a path; or, where files may be made in it, those that are there."""
+    """Return a path; or, where files may be made in it, those that are there."""
     if "read" in ban.actions or "create" in ban.actions or not os.path.isdir(path):
         return [path]
-    return [os.path.join(base, name) for base, _, files in os.walk(path) for name in files][:MAX_HELD]
+    return [os.path.join(base, name) for base, _, files in os.walk(path) for name in files][
+        :MAX_HELD
+    ]
 
 
 def _place(pattern: str, ground: Ground) -> str | None:
-    """Give the one place that a pattern means; ``None`` if it means any of several."""
+    """Return the one place that a pattern means; ``None`` if it means any of several."""
     bare = pattern.removesuffix("/**")
     if any(char in bare for char in "*?["):
         return None
@@ -93,7 +102,9 @@ def _place(pattern: str, ground: Ground) -> str | None:
         return bare[1:]
     if pattern.startswith("~/"):
         return os.path.expanduser(bare)
-    return os.path.join(ground.real, bare.lstrip("/")) if "/" in bare.rstrip("/") else None
+    if "/" in bare.rstrip("/"):
+        return os.path.join(ground.real, bare.lstrip("/"))
+    return None
 
 
 def _matching(loose: list[tuple[str, tuple[str, ...]]], ground: Ground) -> list[str]:

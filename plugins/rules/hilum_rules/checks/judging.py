@@ -1,4 +1,7 @@
-"""Judges calls by the checks of rules. The strictest rule wins; what cannot be told for certain is asked, not waved through."""
+"""Judges calls by the checks of rules.
+
+The strictest rule wins; what cannot be told for certain is asked, not waved through.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,9 @@ _NEXT = {
 
 
 def judge_call(rules: Iterable[Ruled], agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-    """Judge a call by all rules that are enforced; gives none where no rule has anything against it.
+    """Judge a call by all rules that are enforced.
+
+    Gives none where no rule has anything against it.
 
     Looks at the disk for links and for scripts that are run, so it may take some milliseconds.
 
@@ -76,9 +81,10 @@ def judge(rules: Iterable[Ruled], arguments: str, tool: Tool, root: Path) -> Ver
             if effect == "deny" and fit == "yes":
                 return deny(f"{quoted(rule)} forbids it: {what}. {_NEXT[type(ban)]}")
             if asked is None or (effect == "ask" and fit == "yes"):
-                wants = (
-                    "wants it confirmed" if effect == "ask" else "may forbid it, which cannot be told before it runs"
-                )
+                if effect == "ask":
+                    wants = "wants it confirmed"
+                else:
+                    wants = "may forbid it, which cannot be told before it runs"
                 asked = rule, f"{wants}: {what}."
     if asked is None:
         return None
@@ -87,7 +93,9 @@ def judge(rules: Iterable[Ruled], arguments: str, tool: Tool, root: Path) -> Ver
 
 
 def rewrites(paths: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> str:
-    """Say how a call is certain to write one of some files, deleting and moving included; empty if it is not.
+    """Return how a call is certain to write one of some files, deleting and moving included.
+
+    Empty if it is not.
 
     Args:
         paths: The files, relative to the workspace.
@@ -96,12 +104,15 @@ def rewrites(paths: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> 
         tool: The tool.
     """
     patterns = tuple("/" + re.sub(r"([\\*?\[\] ])", r"\\\1", path) for path in paths)
-    ban, facts = Paths(patterns), Facts.read(tool, call.arguments, agent.session.workspace.root)
+    ban = Paths(patterns)
+    facts = Facts.read(tool, call.arguments, agent.session.workspace.root)
     fit, what = _paths(ban, facts)
     if fit == "yes":
         return what
     # Of what is found or cleaned away, that it may be one of them is enough.
-    found = [facts.ground.reached(ban, touch, touch.reach)[1] for touch in facts.touches if touch.reach]
+    found = [
+        facts.ground.reached(ban, touch, touch.reach)[1] for touch in facts.touches if touch.reach
+    ]
     return next((f"it may change or delete {path[:200]}" for path in found if path), "")
 
 
@@ -123,7 +134,10 @@ def _paths(ban: Paths, facts: Facts) -> tuple[Fit, str]:
         found = facts.ground.fit(ban, touch)
         if not found or (found == "maybe" and doubt):
             continue
-        path = facts.ground.reached(ban, touch, touch.reach)[1] or touch.path if touch.reach else touch.path
+        if touch.reach:
+            path = facts.ground.reached(ban, touch, touch.reach)[1] or touch.path
+        else:
+            path = touch.path
         what = f"{_DOES.get(touch.action, touch.action)} {path[:200]}"
         if found == "yes":
             return "yes", what
@@ -147,7 +161,10 @@ _DOES = {
 
 
 def _in_code(ban: Paths, facts: Facts) -> str:
-    """Say which path of a ban code names that may write it; the sandbox holds what code does not name."""
+    """Return which path of a ban code names that may write it.
+
+    The sandbox holds what code does not name.
+    """
     from hilum_rules.checks.touches import Touch
 
     for command in facts.commands:
@@ -158,12 +175,18 @@ def _in_code(ban: Paths, facts: Facts) -> str:
             if not (writes or ("read" in ban.actions and code.may_read(text))):
                 continue
             action = (
-                "read" if not writes else "change" if "change" in ban.actions else next(iter(ban.actions - {"read"}))
+                "read"
+                if not writes
+                else "change"
+                if "change" in ban.actions
+                else next(iter(ban.actions - {"read"}))
             )
             for path in code.named_paths(text):
                 for cwd in dict.fromkeys((command.cwd, str(facts.ground.root))):
                     if (
-                        "." in path or "/" in path or os.path.lexists(os.path.join(cwd or "/", path))
+                        "." in path
+                        or "/" in path
+                        or os.path.lexists(os.path.join(cwd or "/", path))
                     ) and facts.ground.fit(
                         ban,
                         Touch(path, action, cwd),
@@ -182,7 +205,8 @@ def _commands(ban: Commands, facts: Facts) -> tuple[Fit, str]:
         if found == "yes":
             return "yes", f"it runs `{command.source[:200]}`"
         if found == "maybe" and not best:
-            best, what = "maybe", f"it runs `{command.source[:200]}`"
+            best = "maybe"
+            what = f"it runs `{command.source[:200]}`"
     if not best and facts.unread:
         return "maybe", facts.unread
     return best, what
@@ -192,7 +216,9 @@ def _in_folder(ban: Commands, facts: Facts, cwds: tuple[str | None, ...]) -> boo
     if ban.folder == ".":
         return True
     wanted = os.path.realpath(os.path.join(facts.ground.real, ban.folder))
-    return any(cwd is None or (os.path.realpath(cwd) + "/").startswith(wanted + "/") for cwd in cwds)
+    return any(
+        cwd is None or (os.path.realpath(cwd) + "/").startswith(wanted + "/") for cwd in cwds
+    )
 
 
 def _tools(ban: Tools, facts: Facts) -> tuple[Fit, str]:
@@ -200,7 +226,9 @@ def _tools(ban: Tools, facts: Facts) -> tuple[Fit, str]:
     if ban.risk and facts.tool.risk == ban.risk:
         return "yes", f"{name} can {ban.risk}"
     last = name.rpartition("__")[2]
-    patterns = {written.lower() for pattern in ban.names for written in (pattern, server_tools(pattern))}
+    patterns = {
+        written.lower() for pattern in ban.names for written in (pattern, server_tools(pattern))
+    }
     fits = any(fnmatchcase(each.lower(), pattern) for pattern in patterns for each in (name, last))
     return ("yes", f"it calls {name}") if fits else ("", "")
 
@@ -218,12 +246,16 @@ def _hosts(ban: Hosts, facts: Facts) -> tuple[Fit, str]:
         if found == "yes":
             return "yes", f"it runs `{command.source[:200]}`"
         if found == "maybe" and not best:
-            best, what = "maybe", f"it runs `{command.source[:200]}`"
+            best = "maybe"
+            what = f"it runs `{command.source[:200]}`"
     if not best and facts.unread:
         return "maybe", facts.unread
     return best, what
 
 
 _JUDGES: dict[type[Any], Callable[[Any, Facts], tuple[Fit, str]]] = {
-    Paths: _paths, Commands: _commands, Tools: _tools, Hosts: _hosts,
-}  # fmt: skip
+    Paths: _paths,
+    Commands: _commands,
+    Tools: _tools,
+    Hosts: _hosts,
+}

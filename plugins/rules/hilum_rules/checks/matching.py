@@ -1,4 +1,6 @@
-"""Whether a simple command is one that a rule means: sub-commands in order, options in any order and spelling."""
+"""Whether a simple command is one that a rule means: sub-commands in order, options in any order
+and spelling.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _OWN = re.compile(
 
 
 def fit(ban: Commands, command: SimpleCommand, before: Sequence[SimpleCommand] = ()) -> Fit:
-    """Tell whether a ban means a simple command.
+    """Return whether a ban means a simple command.
 
     Args:
         ban: The ban.
@@ -44,7 +46,9 @@ def fit(ban: Commands, command: SimpleCommand, before: Sequence[SimpleCommand] =
     elif pip := re.fullmatch(r"(pip3?)[\d.]+", name_of(command)):
         words = (pip[1], *words[1:])
     best: Fit = ""
-    for pattern, given in ((pattern, given) for given in (words, *_run(command, words)) for pattern in ban.patterns):
+    for pattern, given in (
+        (pattern, given) for given in (words, *_run(command, words)) for pattern in ban.patterns
+    ):
         if given is not words and "/" in given[0] and "/" not in pattern[0]:
             continue
         pattern = (pattern[0].removeprefix("./"), *pattern[1:]) if "/" in pattern[0] else pattern
@@ -76,8 +80,9 @@ def _expanded(command: SimpleCommand, words: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _run(command: SimpleCommand, words: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Give what a command runs in its turn: `npx X`, `python -m X`, `bash X`."""
-    name, found = name_of(command), []
+    """Return what a command runs in its turn: `npx X`, `python -m X`, `bash X`."""
+    name = name_of(command)
+    found = []
     for number, word in enumerate(words[1:], 1):
         if word == "-m" and name.startswith(("python", "pypy")) and number + 1 < len(words):
             return [words[number + 1 :]]
@@ -85,13 +90,20 @@ def _run(command: SimpleCommand, words: tuple[str, ...]) -> list[tuple[str, ...]
         rest = words[1:]
         while rest and (rest[0].startswith("-") or rest[0] in ("exec", "dlx", "x", "run", "tool")):
             rest = rest[1:]
-        found = [rest] if rest and (name not in _WITH_VERB or words[1] in ("exec", "dlx", "x", "tool")) else []
+        if rest and (name not in _WITH_VERB or words[1] in ("exec", "dlx", "x", "tool")):
+            found = [rest]
+        else:
+            found = []
     elif (at := _script_at(command, words)) < len(words):
         found = [(os.path.basename(words[at]), *words[at + 1 :])]
     for each in [words, words[_script_at(command, words) :]]:
-        if each and "/" in os.path.join(command.cwd or "", each[0]):  # for a pattern that names a path
+        if each and "/" in os.path.join(
+            command.cwd or "", each[0]
+        ):  # for a pattern that names a path
             path = os.path.normpath(os.path.join(command.cwd or "/", each[0])).split("/")
-            found += [("/".join(path[-parts:]), *each[1:]) for parts in (2, 3, 4) if len(path) > parts]
+            found += [
+                ("/".join(path[-parts:]), *each[1:]) for parts in (2, 3, 4) if len(path) > parts
+            ]
     return found
 
 
@@ -100,7 +112,10 @@ _WITH_VERB = frozenset("pnpm yarn npm bun uv pipx".split())
 
 
 def _script_at(command: SimpleCommand, words: tuple[str, ...]) -> int:
-    """Give where the script stands that an interpreter is given; behind the last word if there is none."""
+    """Return where the script stands that an interpreter is given.
+
+    Behind the last word if there is none.
+    """
     name = name_of(command)
     if (
         name not in code.SHELLS
@@ -121,7 +136,9 @@ def _fit(pattern: tuple[str, ...], words: tuple[str, ...]) -> Fit:
 
     options = [word for word in pattern if _is_option(word)]
     if options and pattern[0] == "*":
-        return "yes" if all(_has(option, words) for option in options) else ""
+        if all(_has(option, words) for option in options):
+            return "yes"
+        return ""
     if not all(_has(option, words) for option in options):
         return ""
     return fit_words([word for word in pattern if not _is_option(word)], words, strict=False)
@@ -132,17 +149,25 @@ def _is_option(word: str) -> bool:
 
 
 def _has(option: str, words: tuple[str, ...]) -> bool:
-    """Whether an option stands among words; of short ones all letters, in one word or in several, or their long names."""
+    """Return whether an option stands among words.
+
+    Of short ones all letters, in one word or in several, or their long names.
+    """
     if "--" in words:
         words = words[: words.index("--")]
     if option in ("+*", ":*"):  # a refspec stands anywhere
         return any(fnmatch.fnmatchcase(word, option) for word in words[1:])
     if option.startswith("--"):
         return any(
-            word == option or word.startswith(option + "=") or fnmatch.fnmatchcase(word, option) or _cut(word, option)
+            word == option
+            or word.startswith(option + "=")
+            or fnmatch.fnmatchcase(word, option)
+            or _cut(word, option)
             for word in words[1:]
         )
-    have = {letter for word in words[1:] if re.fullmatch(r"-[A-Za-z]+", word) for letter in word[1:]}
+    have = {
+        letter for word in words[1:] if re.fullmatch(r"-[A-Za-z]+", word) for letter in word[1:]
+    }
     if words[0].rpartition("/")[2] in ("rm", "cp", "ls"):
         have |= {letter.lower() for letter in have if letter == "R"}
     long = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
@@ -150,7 +175,7 @@ def _has(option: str, words: tuple[str, ...]) -> bool:
 
 
 def _cut(word: str, option: str) -> bool:
-    """Whether a word is a long option cut short, as programs accept it."""
+    """Return whether a word is a long option cut short, as programs accept it."""
     return (
         word.startswith("--")
         and len(word) > 4
@@ -160,16 +185,26 @@ def _cut(word: str, option: str) -> bool:
 
 
 _LONG = {
-    "r": frozenset({"--recursive"}), "R": frozenset({"--recursive"}), "f": frozenset({"--force"}), "D": frozenset({"--delete"}),
-    "n": frozenset({"--no-verify"}), "d": frozenset({"--delete"}), "a": frozenset({"--all"}), "y": frozenset({"--yes"}),
-    "g": frozenset({"--global"}), "S": frozenset({"--sync"}),
-}  # fmt: skip
+    "r": frozenset({"--recursive"}),
+    "R": frozenset({"--recursive"}),
+    "f": frozenset({"--force"}),
+    "D": frozenset({"--delete"}),
+    "n": frozenset({"--no-verify"}),
+    "d": frozenset({"--delete"}),
+    "a": frozenset({"--all"}),
+    "y": frozenset({"--yes"}),
+    "g": frozenset({"--global"}),
+    "S": frozenset({"--sync"}),
+}
 
 
 def _installs_own(pattern: tuple[str, ...], words: tuple[str, ...]) -> bool:
-    """Whether an installing command names nothing new: no word but its own, or files that the project has."""
+    """Return whether an installing command names nothing new: no word but its own, or files that
+    the project has.
+    """
     rest = [word for word in words[len(pattern) :] if word]
-    named, skip = [], False
+    named = []
+    skip = False
     for word in rest:
         if skip or _OWN.fullmatch(word):
             skip = word in ("-r", "--requirement", "--requirements", "-c", "-e", "--editable")
@@ -181,7 +216,9 @@ def _installs_own(pattern: tuple[str, ...], words: tuple[str, ...]) -> bool:
 
 @cache
 def _rare(word: str) -> bool:
-    """Whether a program's name is hardly a word of anything else, so that its mention in code means it."""
+    """Return whether a program's name is hardly a word of anything else, so that its mention in
+    code means it.
+    """
     return word in (
         "sudo",
         "doas",

@@ -9,7 +9,16 @@ import attrs
 Effect = Literal["deny", "ask"]
 Action = Literal["read", "create", "change", "delete"]
 Form = Literal[
-    "contains", "starts", "ends", "lacks", "lacks_start", "lacks_end", "emoji", "question", "longer", "matches"
+    "contains",
+    "starts",
+    "ends",
+    "lacks",
+    "lacks_start",
+    "lacks_end",
+    "emoji",
+    "question",
+    "longer",
+    "matches",
 ]
 Unit = Literal["", "words", "characters", "lines", "sentences", "paragraphs"]
 
@@ -23,10 +32,12 @@ class Paths:
     """Files and folders, and what may not be done with them.
 
     Attributes:
-        patterns: As in ``.gitignore``, relative to the workspace; absolute ones begin with two slashes or with ``~/``.
+        patterns: As in ``.gitignore``, relative to the workspace; absolute ones begin with two
+            slashes or with ``~/``.
         actions: What may not be done.
         unless: Patterns of what is excepted.
-        by_hand: Only editing is meant: a program that makes the file, such as a package manager, may.
+        by_hand: Only editing is meant: a program that makes the file, such as a package manager,
+            may.
         outside: Everything outside of the workspace is meant; there are no patterns then.
     """
 
@@ -37,9 +48,18 @@ class Paths:
     outside: bool = False
 
     def __str__(self) -> str:
-        what = "writing" if self.actions >= WRITES else " and ".join(_DONE[a] for a in _DONE if a in self.actions)
-        what = f"reading and {what}" if what == "writing" and "read" in self.actions else what
-        where = "files outside of the workspace" if self.outside else ", ".join(_plain(p) for p in self.patterns)
+        if self.actions >= WRITES:
+            what = "writing"
+        else:
+            what = " and ".join(_DONE[a] for a in _DONE if a in self.actions)
+        if what == "writing" and "read" in self.actions:
+            what = f"reading and {what}"
+        else:
+            what = what
+        if self.outside:
+            where = "files outside of the workspace"
+        else:
+            where = ", ".join(_plain(p) for p in self.patterns)
         where = (
             "files"
             if self.patterns == ("**",)
@@ -56,9 +76,12 @@ class Commands:
     """Commands that may not be run.
 
     Attributes:
-        patterns: Words they begin with; options may stand between, and more words follow. ``*`` is any number of words.
-        folder: They are meant only where they run in this folder, relative to the workspace; ``.`` for everywhere.
-        new: Only ones that name something to install are meant, not those that install what the project already names.
+        patterns: Words they begin with; options may stand between, and more words follow. ``*`` is
+            any number of words.
+        folder: They are meant only where they run in this folder, relative to the workspace; ``.``
+            for everywhere.
+        new: Only ones that name something to install are meant, not those that install what the
+            project already names.
         branches: Only commits and pushes to these are meant; empty for all.
     """
 
@@ -71,28 +94,40 @@ class Commands:
         where = "" if self.folder == "." else f" in {self.folder}"
         where += f" to the branch {' or '.join(self.branches)}" if self.branches else ""
         listed = [f"`{' '.join(words).removeprefix('* ')}`" for words in self.patterns[:4]]
-        return f"the command {' or '.join(listed)}{' and its like' if len(self.patterns) > 4 else ''}{where}"
+        return (
+            "the command"
+            f" {' or '.join(listed)}{' and its like' if len(self.patterns) > 4 else ''}{where}"
+        )
 
 
 @attrs.frozen
 class Tools:
-    """Tools that may not be called, by name (``*`` and ``?`` as in file names) or by what they touch."""
+    """Tools that may not be called, by name (``*`` and ``?`` as in file names) or by what they
+    touch.
+    """
 
     names: tuple[str, ...] = ()
     risk: str = ""
 
     def __str__(self) -> str:
-        return f"tools that {self.risk}" if self.risk else f"the tool {' or '.join(self.names)}"
+        if self.risk:
+            return f"tools that {self.risk}"
+        return f"the tool {' or '.join(self.names)}"
 
 
 @attrs.frozen
 class Hosts:
-    """Hosts that may not be contacted; ``*.example.com`` are those below, ``*`` all but this machine."""
+    """Hosts that may not be contacted.
+
+    ``*.example.com`` are those below, ``*`` all but this machine.
+    """
 
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"contacting {', '.join(self.names)}" if self.names != ("*",) else "using the network"
+        if self.names != ("*",):
+            return f"contacting {', '.join(self.names)}"
+        return "using the network"
 
 
 @attrs.frozen
@@ -154,8 +189,12 @@ class Check:
     def says(self) -> str:
         """What it does, for a list of rules."""
         does = {"deny": "refuses", "ask": "asks before"}
-        listed = {effect: [str(ban) for each, ban in self.parts if each == effect] for effect in does}
-        return "; ".join(f"{does[effect]} {', '.join(texts)}" for effect, texts in listed.items() if texts)
+        listed = {
+            effect: [str(ban) for each, ban in self.parts if each == effect] for effect in does
+        }
+        return "; ".join(
+            f"{does[effect]} {', '.join(texts)}" for effect, texts in listed.items() if texts
+        )
 
 
 @attrs.frozen

@@ -1,4 +1,6 @@
-"""Hosts that a call contacts: in addresses of tools, and in the words of programs that use the network."""
+"""Hosts that a call contacts: in addresses of tools, and in the words of programs that use the
+network.
+"""
 
 from __future__ import annotations
 
@@ -23,29 +25,37 @@ _NET = frozenset(
 )
 # Programs that only show, look for or replace what they are given.
 _TEXT = frozenset(
-    "echo printf grep egrep fgrep rg ag ack sed gsed awk gawk cat tee jq yq gh glab perl tr cut sort diff".split()
+    "echo printf grep egrep fgrep rg ag ack sed gsed awk gawk cat tee jq yq gh glab perl tr cut"
+    " sort diff".split()
 )
-_GIT_NET = frozenset("clone fetch pull push ls-remote submodule send-pack fetch-pack lfs remote".split())
+_GIT_NET = frozenset(
+    "clone fetch pull push ls-remote submodule send-pack fetch-pack lfs remote".split()
+)
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`|;)]+", re.IGNORECASE)
 _LOCAL = ("localhost", "localhost.localdomain", "ip6-localhost", "host.docker.internal")
 
 
 def named(text: str) -> set[str]:
-    """Give the hosts of all addresses in a text."""
+    """Return the hosts of all addresses in a text."""
     return {host for address in _ADDRESS.findall(text) if (host := host_of(address))}
 
 
 def host_of(address: str) -> str:
-    """Give the host of an address, as names are compared; empty if it has none."""
+    """Return the host of an address, as names are compared; empty if it has none."""
     try:
         parts = urlsplit(address.replace("\\", "/"))
-        return plain(unquote(parts.hostname or "")) if parts.scheme not in ("file", "data") else ""
+        if parts.scheme not in ("file", "data"):
+            return plain(unquote(parts.hostname or ""))
+        return ""
     except ValueError:
         return ""
 
 
 def plain(host: str) -> str:
-    """Write a host the way it is compared: lower case, ASCII, without the last dot; a number for an address as the address."""
+    """Write a host the way it is compared: lower case, ASCII, without the last dot.
+
+    A number for an address as the address.
+    """
     host = host.strip().strip("[]").rstrip(".").casefold()
     try:
         host = host.encode("idna").decode() if not host.isascii() else host
@@ -60,7 +70,7 @@ def plain(host: str) -> str:
 
 
 def bans(ban: Hosts, host: str) -> bool:
-    """Whether a ban means a host; a name stands for what is below it, too."""
+    """Return whether a ban means a host; a name stands for what is below it, too."""
     if ban.names == ("*",) or "*" in ban.names:
         return not _is_local(host)
     for name in ban.names:
@@ -80,7 +90,7 @@ def _is_local(host: str) -> bool:
 
 
 def fit_text(ban: Hosts, text: str) -> bool:
-    """Whether a text names a host that is banned, in an address or alone."""
+    """Return whether a text names a host that is banned, in an address or alone."""
     if any(bans(ban, host) for host in named(text)):
         return True
     low = text.casefold()
@@ -92,10 +102,11 @@ def fit_text(ban: Hosts, text: str) -> bool:
 
 
 def fit(ban: Hosts, command: SimpleCommand) -> Fit:
-    """Tell whether a simple command contacts a host that is banned."""
+    """Return whether a simple command contacts a host that is banned."""
     if not command.words:
         return ""
-    name, words = name_of(command), command.words
+    name = name_of(command)
+    words = command.words
     if name in ("hilum",) or command.wrapper:
         return ""
     everything = " ".join(words)
@@ -112,7 +123,10 @@ def fit(ban: Hosts, command: SimpleCommand) -> Fit:
         for path in (*command.writes, *command.reads)
     ):
         return "yes"
-    if any(fit_text(ban, text) and ("*" not in ban.names or _ADDRESS.search(text)) for text in code.texts(command)):
+    if any(
+        fit_text(ban, text) and ("*" not in ban.names or _ADDRESS.search(text))
+        for text in code.texts(command)
+    ):
         return "yes"
     return ""
 
@@ -133,29 +147,32 @@ def _net(ban: Hosts, command: SimpleCommand, everything: str) -> Fit:
         return "yes"
     if any(re.match(r"-[a-zA-Z]*[KQ]|--config", word) for word in command.words[1:]):
         return "maybe"  # what it does stands in a file
-    return (
-        "maybe"
-        if any(UNKNOWN in host for host in hosts)
-        or (not hosts and command.stdin is None and name_of(command) == "wget")
-        else ""
-    )
+    if any(UNKNOWN in host for host in hosts) or (
+        not hosts and command.stdin is None and name_of(command) == "wget"
+    ):
+        return "maybe"
+    return ""
 
 
 def _git(ban: Hosts, words: tuple[str, ...], everything: str) -> Fit:
     if len(words) < 2 or words[1] not in _GIT_NET:
         return ""
     if words[1] == "remote" and not {"update", "show", "prune"} & set(words[2:3]):
-        return "yes" if fit_text(ban, everything) and "*" not in ban.names else ""
+        if fit_text(ban, everything) and "*" not in ban.names:
+            return "yes"
+        return ""
     if fit_text(ban, everything):
         return "yes"
     if "*" in ban.names:
         places = [word for word in words[2:] if not word.startswith("-")]
-        return "" if places and places[0].startswith(("/", "./", "../", "file:")) else "yes"
+        if places and places[0].startswith(("/", "./", "../", "file:")):
+            return ""
+        return "yes"
     found = re.search(r"(?:^|\s)(?:[\w.-]+@)([\w.-]+):", everything)
     return "yes" if found and bans(ban, plain(found[1])) else ""
 
 
 def installs(words: tuple[str, ...]) -> bool:
-    """Whether a command gets packages from somewhere."""
+    """Return whether a command gets packages from somewhere."""
     plain_words = tuple(word for word in words if not word.startswith("-") or word in ("-m", "-S"))
     return any(plain_words[: len(each)] == each for each in v.INSTALL)

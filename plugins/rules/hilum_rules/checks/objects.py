@@ -1,4 +1,7 @@
-"""What a sentence names, read as paths, commands, tools, hosts or files of context; nothing where one of them is unclear."""
+"""What a sentence names, read as paths, commands, tools, hosts or files of context.
+
+Nothing where one of them is unclear.
+"""
 
 from __future__ import annotations
 
@@ -28,24 +31,39 @@ def joined(bans: Sequence[Ban]) -> tuple[Ban, ...]:
     commands = [ban for ban in bans if isinstance(ban, Commands)]
     if len(commands) < 2 or len({(ban.folder, ban.new) for ban in commands}) > 1:
         return tuple(bans)
-    one = attrs.evolve(commands[0], patterns=tuple(pattern for ban in commands for pattern in ban.patterns))
+    one = attrs.evolve(
+        commands[0], patterns=tuple(pattern for ban in commands for pattern in ban.patterns)
+    )
     return (one, *(ban for ban in bans if not isinstance(ban, Commands)))
 
 
-def each_part(text: str, reading: Reading, read: Callable[[str, Reading], Ban | None]) -> tuple[Ban, ...]:
-    """Read what is done, one thing or several that are joined; nothing if a part of it is not understood."""
-    if one := read(text, reading):
+def each_part(
+    text: str, reading: Reading, read: Callable[[str, Reading], Ban | None]
+) -> tuple[Ban, ...]:
+    """Read what is done, one thing or several that are joined.
+
+    Nothing if a part of it is not understood.
+    """
+    one = read(text, reading)
+    if one:
         return apart(one)
     parts = split(text)
     if len(parts) < 2:
         return ()
     found = [read(part, reading) for part in parts]
-    return joined([each for ban in found if ban is not None for each in apart(ban)]) if None not in found else ()
+    if None not in found:
+        return joined([each for ban in found if ban is not None for each in apart(ban)])
+    return ()
 
 
 def apart(ban: Ban) -> tuple[Ban, ...]:
     """Part a ban of paths: what programs write is meant by hand, whatever else is named with it."""
-    if not isinstance(ban, Paths) or ban.by_hand or "read" in ban.actions or not ban.actions & WRITES:
+    if (
+        not isinstance(ban, Paths)
+        or ban.by_hand
+        or "read" in ban.actions
+        or not ban.actions & WRITES
+    ):
         return (ban,)
     made = tuple(pattern for pattern in ban.patterns if anchors.made(pattern))
     if not made:
@@ -66,15 +84,22 @@ class Reading:
         return [self.phrase.anchors[int(number)] for number in re.findall(r"⟦(\d+)⟧", text)]
 
     def one(self, text: str) -> str:
-        """Give the one thing that is named; empty if there are more."""
+        """Return the one thing that is named; empty if there are more."""
         found = self._named(text)
         return found[0] if len(found) == 1 else ""
 
     def paths(
-        self, text: str, does: frozenset[Action], *, hand: bool = False, named: bool = False, but: str = ""
+        self,
+        text: str,
+        does: frozenset[Action],
+        *,
+        hand: bool = False,
+        named: bool = False,
+        but: str = "",
     ) -> Paths | None:
         """Read paths."""
-        found, unless = self._named(text), self._named(but)
+        found = self._named(text)
+        unless = self._named(but)
         if not found or not all(anchors.path_like(each, named=named) for each in found + unless):
             return None
         if does > {"create"} and wants_new(self.phrase):
@@ -97,17 +122,25 @@ class Reading:
         return Paths((whole,), WRITES, unless, by_hand=True)
 
     def commands(self, text: str, *, used: bool = False, many: bool = False) -> Commands | None:
-        """Read commands. With ``many``, a program's name alone is none: nothing says that it is meant to be run."""
+        """Read commands.
+
+        With ``many``, a program's name alone is none: nothing says that it is meant to be run.
+        """
         found: list[tuple[str, ...]] = []
         for each in self._named(text):
             if each in v.OPTIONS and used:
-                found += [("*", each), *([("git", "commit", "-n")] if each == "--no-verify" else [])]
+                found += [
+                    ("*", each),
+                    *([("git", "commit", "-n")] if each == "--no-verify" else []),
+                ]
                 continue
             words = anchors.command(each, used=used)
             if not words or (many and len(words) < 2):
                 return None
             found += anchors.spellings(words)
-        return Commands(tuple(dict.fromkeys(found)), str(self.folder)) if found else None
+        if found:
+            return Commands(tuple(dict.fromkeys(found)), str(self.folder))
+        return None
 
     def branches(self, text: str) -> tuple[str, ...]:
         """Read names of branches; none if one of them is unclear."""
@@ -116,13 +149,17 @@ class Reading:
         if not all(re.fullmatch(r"[\w-]+(?:[./][\w-]+)*", each, re.ASCII) for each in found):
             return ()
         named = "⟦" in text
-        return tuple(found) if named or all(each in v.BRANCHES for each in found) else ()
+        if named or all(each in v.BRANCHES for each in found):
+            return tuple(found)
+        return ()
 
     def tools(self, text: str, *, known: bool = False) -> Tools | None:
         """Read names of tools; with ``known``, only those of hilum's own, as they are written."""
         names: list[str] = []
         for each in self._named(text):
-            if each.lower() in v.TOOLS and (not known or "_" in each or each in ("WebFetch", "WebSearch", "MultiEdit")):
+            if each.lower() in v.TOOLS and (
+                not known or "_" in each or each in ("WebFetch", "WebSearch", "MultiEdit")
+            ):
                 names += v.TOOLS[each.lower()]
             elif known or not re.fullmatch(r"[A-Za-z][\w*-]*", each):
                 return None
@@ -139,5 +176,9 @@ class Reading:
         """Read files that are context, or ``memory``."""
         named = self._named(text)
         if not named:
-            return Contexts(("memory",), kinds) if "memory" in text or "记忆" in text else None
-        return Contexts(tuple(named), kinds) if all(anchors.path_like(each, named=True) for each in named) else None
+            if "memory" in text or "记忆" in text:
+                return Contexts(("memory",), kinds)
+            return None
+        if all(anchors.path_like(each, named=True) for each in named):
+            return Contexts(tuple(named), kinds)
+        return None

@@ -1,4 +1,6 @@
-"""A sentence made ready for the grammars: markers taken off, what it names in quotes put aside, its reason parted from it."""
+"""A sentence made ready for the grammars: markers taken off, what it names in quotes put aside, its
+reason parted from it.
+"""
 
 # Expressions are read whole.
 # ruff: noqa: E501
@@ -10,7 +12,8 @@ from functools import cache
 
 import attrs
 
-OPEN, CLOSE = "⟦", "⟧"
+OPEN = "⟦"
+CLOSE = "⟧"
 MAX_SENTENCE = 600
 """Characters; a longer sentence says more than a check could."""
 
@@ -24,7 +27,8 @@ class Phrase:
         anchors: What it names.
         tail: What follows as a reason or a hint, in lower case.
         strong: It is worded so that it must hold, wherever it stands.
-        label: A word for what it is about that stands before a colon, such as ``memory.md``; empty for none.
+        label: A word for what it is about that stands before a colon, such as ``memory.md``; empty
+            for none.
     """
 
     head: str
@@ -34,7 +38,7 @@ class Phrase:
 
 
 def read(sentence: str) -> Phrase | str:
-    """Make a sentence ready; or say why it is not read."""
+    """Create a sentence ready; or say why it is not read."""
     text = _MARKERS().sub("", sentence.strip())
     if len(text) > MAX_SENTENCE:
         return "it is too long for one constraint"
@@ -51,7 +55,10 @@ def read(sentence: str) -> Phrase | str:
     text = _QUOTED().sub(put, text)
     if "`" in text:
         return "its quotes do not pair"
-    text = re.sub(r"(\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))", "", text) if _EMPHASIS.search(text) else text
+    if _EMPHASIS.search(text):
+        text = re.sub(r"(\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))", "", text)
+    else:
+        text = text
     text = _BARE().sub(put, text)
     text = " ".join(text.replace("’", "'").lower().split())
     text = _LABELS().sub("", text)
@@ -63,7 +70,9 @@ def read(sentence: str) -> Phrase | str:
         text,
     )
     text = re.sub(
-        r"^(禁止|严禁|不要|不得|绝不)((?:修改|编辑|运行|执行|使用|删除|读取|访问)?)\s*[:：]\s*", r"\1\2", text
+        r"^(禁止|严禁|不要|不得|绝不)((?:修改|编辑|运行|执行|使用|删除|读取|访问)?)\s*[:：]\s*",
+        r"\1\2",
+        text,
     )
     head, tail = _parted(text)
     return Phrase(head.strip(" .!。！,，;；:："), tuple(anchors), tail, strong)
@@ -164,9 +173,11 @@ _BOUNDS = re.compile(
 
 
 def harmless_tail(phrase: Phrase) -> bool:
-    """Whether what follows a sentence only explains it, or says what to do instead."""
+    """Return whether what follows a sentence only explains it, or says what to do instead."""
     tail = re.sub(r"\b(?:rather than|instead|ever|at all)\b", "", phrase.tail)
-    tail = re.sub(r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", tail)
+    tail = re.sub(
+        r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", tail
+    )
     for part in re.split(r"\s+;\s+|[.!?]\s+|[。！？；]", tail):
         if (_BOUNDS if _HINT.match(part.strip()) else _DOUBTFUL()).search(part):
             return False
@@ -174,16 +185,22 @@ def harmless_tail(phrase: Phrase) -> bool:
 
 
 def wants_new(phrase: Phrase) -> bool:
-    """Whether a sentence goes on to say that something new is to be made instead: then making files is not forbidden."""
+    """Return whether a sentence goes on to say that something new is to be made instead: then
+    making files is not forbidden.
+    """
     return bool(
-        re.search(r"\b(?:create|add|write|make|generate)\w* (?:a |an |another )?new\b|新建|新增|新的", phrase.tail)
+        re.search(
+            r"\b(?:create|add|write|make|generate)\w* (?:a |an |another )?new\b|新建|新增|新的",
+            phrase.tail,
+        )
     )
 
 
 def generated(phrase: Phrase) -> bool:
-    """Whether a sentence says that its files are made by a program."""
+    """Return whether a sentence says that its files are made by a program."""
     return bool(
         re.search(
-            r"\b(?:auto-?)?(?:re-?)?generat\w*|生成|produced by|build output|compiled", phrase.head + " " + phrase.tail
+            r"\b(?:auto-?)?(?:re-?)?generat\w*|生成|produced by|build output|compiled",
+            phrase.head + " " + phrase.tail,
         )
     )

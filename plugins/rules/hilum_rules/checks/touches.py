@@ -1,4 +1,6 @@
-"""Paths that a call touches, and whether a ban means them: however they are spelled, and through links."""
+"""Paths that a call touches, and whether a ban means them: however they are spelled, and through
+links.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ class Ground:
         return os.path.realpath(self.root)
 
     def fit(self, ban: Paths, touch: Touch) -> Fit:
-        """Tell whether a ban means what is touched."""
+        """Return whether a ban means what is touched."""
         if (ban.by_hand and not touch.by_hand) or (touch.moved and ban.patterns == ("**",)):
             return ""
         if touch.reach is not None and UNKNOWN not in touch.path:
@@ -70,7 +72,9 @@ class Ground:
         if UNKNOWN in touch.path or (touch.cwd is None and not touch.path.startswith(("/", "~"))):
             return self._unknown(ban, touch)
         paths, complete = self._expanded(touch)
-        best: Fit = "" if complete or ban.outside or touch.action == "read" else self._unseen(ban, touch)
+        best: Fit = (
+            "" if complete or ban.outside or touch.action == "read" else self._unseen(ban, touch)
+        )
         for path in paths:
             for form in self._forms(path):
                 if self._done(touch, form, ban) and self._means(ban, form):
@@ -91,10 +95,11 @@ class Ground:
         """What is in folders, for the same reason."""
         return {}
 
-    # --- forms of a path ------------------------------------------------------------------------------------------------
+    # --- forms of a path --------------------------------------------------------------------------
 
     def _expanded(self, touch: Touch) -> tuple[list[str], bool]:
-        """Give the absolute paths that a path may mean: home, folder, and patterns for names as the shell expands them.
+        """Return the absolute paths that a path may mean: home, folder, and patterns for names as
+        the shell expands them.
 
         Also tells whether these are all.
         """
@@ -110,15 +115,23 @@ class Ground:
         return [path, *found], complete
 
     def _unseen(self, ban: Paths, touch: Touch) -> Fit:
-        """Tell whether a pattern that means more names than were looked at may mean what a ban does."""
+        """Return whether a pattern that means more names than were looked at may mean what a ban
+        does.
+        """
         last = touch.path.rstrip("/").rpartition("/")[2]
-        names = (pattern.removesuffix("/**").rstrip("/").rpartition("/")[2] for pattern in ban.patterns)
+        names = (
+            pattern.removesuffix("/**").rstrip("/").rpartition("/")[2] for pattern in ban.patterns
+        )
         does = {"create", "change"} if touch.action == "write" else {touch.action}
-        meant = any("*" in name or fnmatch.fnmatchcase(_folded(name), _folded(last)) for name in names)
+        meant = any(
+            "*" in name or fnmatch.fnmatchcase(_folded(name), _folded(last)) for name in names
+        )
         return "maybe" if meant and does & ban.actions else ""
 
     def _forms(self, path: str) -> list[str]:
-        """Give the ways that a path shows: as written, links on the way followed, and all links followed."""
+        """Return the ways that a path shows: as written, links on the way followed, and all links
+        followed.
+        """
         plain = os.path.normpath(path)
         if ".." in path.split("/"):  # after a link, `..` leads elsewhere than it reads
             plain = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
@@ -133,7 +146,8 @@ class Ground:
                 return "."
             if path.startswith(root.rstrip("/") + "/"):
                 return path[len(root.rstrip("/")) + 1 :]
-        low, root = _folded(path), _folded(self.real)
+        low = _folded(path)
+        root = _folded(self.real)
         if low.startswith(root.rstrip("/") + "/") and self._same(path[: len(self.real)], self.real):
             return path[len(self.real) + 1 :]
         return path
@@ -144,7 +158,7 @@ class Ground:
         except OSError:
             return False
 
-    # --- what is meant --------------------------------------------------------------------------------------------------
+    # --- what is meant ----------------------------------------------------------------------------
 
     def _done(self, touch: Touch, form: str, ban: Paths) -> bool:
         if touch.action != "write":
@@ -167,15 +181,22 @@ class Ground:
             return False
         if any(fit_path(pattern, form, strict=False) for pattern in ban.unless):
             return False
-        return any(fit_path(pattern, form, strict=False) or _only(pattern, form) for pattern in ban.patterns)
+        return any(
+            fit_path(pattern, form, strict=False) or _only(pattern, form)
+            for pattern in ban.patterns
+        )
 
     def _aside(self, ban: Paths, form: str) -> bool:
-        """Whether a path is one of /tmp, and a ban means files of the project: a copy there is none of them."""
+        """Return whether a path is one of /tmp, and a ban means files of the project: a copy there
+        is none of them.
+        """
         absolute = any(pattern.startswith(("//", "~")) for pattern in ban.patterns)
-        return form.startswith("/") and not absolute and not ban.outside and _scratch(form, self.real)
+        return (
+            form.startswith("/") and not absolute and not ban.outside and _scratch(form, self.real)
+        )
 
     def _within(self, ban: Paths, touch: Touch, path: str) -> Fit:
-        """Tell whether something that a ban means is in a folder, or is put there."""
+        """Return whether something that a ban means is in a folder, or is put there."""
         if ban.outside or ban.patterns == ("**",):
             return ""
         source = touch.contents or path
@@ -185,7 +206,8 @@ class Ground:
         if not os.path.isdir(real):
             return ""
         forms, text, complete = self._content(real, path, bool(touch.contents))
-        # What none of the names says needs no look at each of them: a folder may hold twenty thousand.
+        # What none of the names says needs no look at each of them: a folder may hold twenty
+        # thousand.
         if any(_folded(_literal(pattern)) in text for pattern in ban.patterns):
             for form in forms:
                 if self._done(touch, form, ban) and self._means(ban, form):
@@ -193,20 +215,29 @@ class Ground:
         return "" if complete else "maybe"
 
     def _content(self, real: str, path: str, copied: bool) -> tuple[list[str], str, bool]:
-        """Give the paths of what is in a folder, as they show where they are or are put; all in one text; whether it is all."""
+        """Return the paths of what is in a folder, as they show where they are or are put.
+
+        All in one text; whether it is all.
+        """
         key = real, path, copied
         if key not in self._contents:
             inner = list(islice(_walk(real), MAX_WALK + 1))
-            placed = (os.path.join(path, os.path.relpath(each, real)) if copied else each for each in inner)
+            placed = (
+                os.path.join(path, os.path.relpath(each, real)) if copied else each
+                for each in inner
+            )
             forms = [self._shown(os.path.normpath(each)) for each in placed]
             self._contents[key] = forms, _folded("\n".join(forms)), len(forms) <= MAX_WALK
         return self._contents[key]
 
     def reached(self, ban: Paths, touch: Touch, reach: Reach) -> tuple[Fit, str]:
-        """Tell whether a ban means something of what a `find` finds, and what that is."""
+        """Return whether a ban means something of what a `find` finds, and what that is."""
         best: Fit = ""
         what = ""
-        literals = [] if ban.outside else [_folded(_literal(pattern)) for pattern in ban.patterns]
+        if ban.outside:
+            literals = []
+        else:
+            literals = [_folded(_literal(pattern)) for pattern in ban.patterns]
         for entry, sure in reach.entries:
             plain = os.path.join(reach.cwd, touch.path.replace("{}", entry.printed))
             low = _folded(f"{plain}\n{entry.path}")
@@ -221,40 +252,54 @@ class Ground:
             if not found and within:
                 found = self._within(ban, touch, places[-1])
             if found:
-                best, what = found if sure else "maybe", self._shown(os.path.normpath(plain))
+                best = found if sure else "maybe"
+                what = self._shown(os.path.normpath(plain))
             if best == "yes":
                 break
         return best, what
 
     def _unknown(self, ban: Paths, touch: Touch) -> Fit:
-        """Tell whether a path that is known in part may be meant."""
+        """Return whether a path that is known in part may be meant."""
         does = {"create", "change"} if touch.action == "write" else {touch.action}
         if not does & ban.actions:
             return ""
         path = touch.path
         if touch.action == "read":
-            # Programs are given much that only the run tells; what may not be read at all, the sandbox hides.
-            guessed = attrs.evolve(touch, path=path.replace(UNKNOWN, "x"), cwd=touch.cwd or self.real)
-            return "maybe" if path.strip(UNKNOWN) and self.fit(ban, guessed) else ""
+            # Programs are given much that only the run tells; what may not be read at all, the
+            # sandbox hides.
+            guessed = attrs.evolve(
+                touch, path=path.replace(UNKNOWN, "x"), cwd=touch.cwd or self.real
+            )
+            if path.strip(UNKNOWN) and self.fit(ban, guessed):
+                return "maybe"
+            return ""
         if ban.outside:
             known = path.partition(UNKNOWN)[0]
             there = known.startswith("/") and (
                 _scratch(known.rstrip("/"), self.real) or known.startswith(f"{self.real}/")
             )
-            return "maybe" if path.startswith(("/", UNKNOWN, "~")) and not there else ""
+            if path.startswith(("/", UNKNOWN, "~")) and not there:
+                return "maybe"
+            return ""
         folder, slash, last = path.rpartition("/")
         if UNKNOWN not in folder and (touch.cwd is not None or path.startswith(("/", "~"))):
             return self._unknown_name(ban, touch, folder + slash, last)
         known = path.partition(UNKNOWN)[0]
         elsewhere = (
-            known.startswith("/") and not f"{self.real}/".startswith(known) and not known.startswith(f"{self.real}/")
+            known.startswith("/")
+            and not f"{self.real}/".startswith(known)
+            and not known.startswith(f"{self.real}/")
         )
         if elsewhere and ".." not in path.split("/"):
             places = [
-                os.path.expanduser(each).removeprefix("/") for each in ban.patterns if each.startswith(("//", "~"))
+                os.path.expanduser(each).removeprefix("/")
+                for each in ban.patterns
+                if each.startswith(("//", "~"))
             ]
             places = ["/" + place.lstrip("/") for place in places]
-            return "maybe" if any(place.startswith(known) or known.startswith(f"{place}/") for place in places) else ""
+            if any(place.startswith(known) or known.startswith(f"{place}/") for place in places):
+                return "maybe"
+            return ""
         for pattern in ban.patterns:
             name = pattern.rstrip("/*").rpartition("/")[2]
             plain_file = "." in name.strip(".") or name.startswith(".")
@@ -271,10 +316,14 @@ class Ground:
         return ""
 
     def _unknown_name(self, ban: Paths, touch: Touch, folder: str, last: str) -> Fit:
-        """Tell whether a file of a known folder, whose name is known in part, may be meant."""
-        if folder.strip("/") and (inside := self.fit(ban, attrs.evolve(touch, path=folder, whole=False, contents=""))):
+        """Return whether a file of a known folder, whose name is known in part, may be meant."""
+        if folder.strip("/") and (
+            inside := self.fit(ban, attrs.evolve(touch, path=folder, whole=False, contents=""))
+        ):
             return inside
-        names = {pattern.removesuffix("/**").rstrip("/").rpartition("/")[2] for pattern in ban.patterns}
+        names = {
+            pattern.removesuffix("/**").rstrip("/").rpartition("/")[2] for pattern in ban.patterns
+        }
         for name in names:
             guessed = name if "*" not in name else name.replace("*", last.replace(UNKNOWN, "x"))
             if _could(last, name) and self.fit(ban, attrs.evolve(touch, path=folder + guessed)):
@@ -283,30 +332,48 @@ class Ground:
 
 
 def _could(given: str, name: str) -> bool:
-    """Whether a name that is known in part can be a name."""
-    begin, end = given.split(UNKNOWN)[0], given.split(UNKNOWN)[-1]
+    """Return whether a name that is known in part can be a name."""
+    begin = given.split(UNKNOWN)[0]
+    end = given.split(UNKNOWN)[-1]
     low = _folded(name)
     return "*" in low or (low.startswith(_folded(begin)) and low.endswith(_folded(end)))
 
 
 def _only(pattern: str, form: str) -> bool:
-    """Whether a path is the folder itself, all of whose content a pattern means."""
-    return pattern.endswith("/**") and _folded(form) == _folded(pattern[:-3].lstrip("/")) and not form.startswith("/")
+    """Return whether a path is the folder itself, all of whose content a pattern means."""
+    return (
+        pattern.endswith("/**")
+        and _folded(form) == _folded(pattern[:-3].lstrip("/"))
+        and not form.startswith("/")
+    )
 
 
 def _scratch(path: str, root: str) -> bool:
-    """Whether a path is where everybody puts what is thrown away: nobody means it when they say "outside"."""
+    """Return whether a path is where everybody puts what is thrown away: nobody means it when they
+    say "outside".
+    """
     import tempfile
 
-    for folder in ("/tmp", "/var/tmp", "/dev", "/private/tmp", os.path.realpath(tempfile.gettempdir())):
+    for folder in (
+        "/tmp",
+        "/var/tmp",
+        "/dev",
+        "/private/tmp",
+        os.path.realpath(tempfile.gettempdir()),
+    ):
         if path == folder or path.startswith(folder + "/"):
-            beside = os.path.dirname(root)  # what lies beside a workspace is somebody's, wherever that is
+            beside = os.path.dirname(
+                root
+            )  # what lies beside a workspace is somebody's, wherever that is
             return beside == folder or not path.startswith(beside + "/")
     return False
 
 
 def _literal(pattern: str) -> str:
-    """Give the longest part of a pattern that stands as it is in all that it means; empty if there is none."""
+    """Return the longest part of a pattern that stands as it is in all that it means.
+
+    Empty if there is none.
+    """
     return max(re.split(r"[*?/\[\]{}]+", re.sub(r"\[[^\]]*\]|\{[^}]*\}", "*", pattern)), key=len)
 
 

@@ -1,4 +1,6 @@
-"""What `git clean` may remove: the names in a folder that the index of the repository does not have."""
+"""What `git clean` may remove: the names in a folder that the index of the repository does not
+have.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def cleaned(command: SimpleCommand, rest: tuple[str, ...], paths: list[str]) -> 
     """
     named = paths or operands(rest, "e") or ["."]
     kept = any(re.match(r"-[a-zA-Z]*[eiX]|--(?:exclude|interactive)", word) for word in rest)
-    reach = untracked(named, command.cwd, sure=not kept and any(re.match(r"-[a-zA-Z]*x", word) for word in rest))
+    reach = untracked(
+        named, command.cwd, sure=not kept and any(re.match(r"-[a-zA-Z]*x", word) for word in rest)
+    )
     if reach is not None:
         yield Touch("{}", "delete", command.cwd, by_hand=False, reach=reach)
     else:
@@ -37,7 +41,7 @@ def cleaned(command: SimpleCommand, rest: tuple[str, ...], paths: list[str]) -> 
 
 
 def untracked(paths: Iterable[str], cwd: str | None, *, sure: bool) -> Reach | None:
-    """Give the files below some paths that are not tracked. Blocks.
+    """Return the files below some paths that are not tracked. Blocks.
 
     Args:
         paths: Files and folders.
@@ -45,7 +49,8 @@ def untracked(paths: Iterable[str], cwd: str | None, *, sure: bool) -> Reach | N
         sure: Whether all of them go; else some of them may be left, such as ignored ones.
 
     Returns:
-        None where that cannot be told: no repository, an index that is not read here, too many names.
+        None where that cannot be told: no repository, an index that is not read here, too many
+        names.
     """
     real = Path(os.path.realpath(cwd or "/"))
     top = next((folder for folder in (real, *real.parents) if (folder / ".git").exists()), None)
@@ -56,7 +61,8 @@ def untracked(paths: Iterable[str], cwd: str | None, *, sure: bool) -> Reach | N
     left = MOST
     waiting = [os.path.realpath(os.path.join(real, path)) for path in paths]
     while waiting:
-        path, left = waiting.pop(), left - 1
+        path = waiting.pop()
+        left = left - 1
         if left < 0 or "…" in path:
             return None
         if os.path.isdir(path) and not os.path.islink(path):
@@ -70,7 +76,10 @@ def untracked(paths: Iterable[str], cwd: str | None, *, sure: bool) -> Reach | N
 
 
 def _index(path: Path) -> set[str] | None:
-    """Read the names in an index (versions 2 and 3 of gitformat-index); none where that cannot be done."""
+    """Read the names in an index (versions 2 and 3 of gitformat-index).
+
+    None where that cannot be done.
+    """
     try:
         if path.stat().st_size > _LARGEST:
             return None
@@ -78,7 +87,8 @@ def _index(path: Path) -> set[str] | None:
         sign, version, count = struct.unpack_from(">4sII", data)
         if sign != b"DIRC" or version not in (2, 3):
             return None
-        names, at = set(), 12
+        names = set()
+        at = 12
         for _ in range(count):
             begin = at + 62 + 2 * bool(data[at + 60] & 0x40)
             end = data.index(b"\0", begin)

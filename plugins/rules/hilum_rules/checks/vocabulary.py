@@ -1,4 +1,7 @@
-"""The words that compiling knows: programs, kinds of files, actions in plain words. Documented in docs/enforced-rules.md."""
+"""The words that compiling knows: programs, kinds of files, actions in plain words.
+
+Documented in docs/enforced-rules.md.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ MADE = frozenset(
     """node_modules .git .venv venv __pycache__ site-packages .next .nuxt .tox .nox .mypy_cache .pytest_cache .ruff_cache
     .gradle .turbo .svelte-kit .terraform pods deriveddata bower_components""".split()
 )
-"""Folders that programs write, wherever they stand in a path: meant by hand, or nothing could be installed or committed."""
+"""Folders that programs write, wherever they stand in a path: meant by hand, or nothing could be
+installed or committed.
+"""
 
 OUTPUTS = frozenset("dist build out target coverage logs log htmlcov .cache .coverage obj".split())
 """Names of folders and files of what programs put out; below them may be anything."""
@@ -76,7 +81,11 @@ SAME: tuple[tuple[tuple[str, ...], ...], ...] = (
 )
 # Of commands that begin so: an option, and its other spellings.
 SAME_OPTIONS: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = (
-    (("git", "push"), "--force", ("-f", "+*", "--force-with-lease", "--force-with-lease=*", "--mirror")),
+    (
+        ("git", "push"),
+        "--force",
+        ("-f", "+*", "--force-with-lease", "--force-with-lease=*", "--mirror"),
+    ),
     (("git", "push"), "-f", ("--force", "+*")),
     (("git", "commit"), "--no-verify", ("-n",)),
     (("git", "commit"), "-n", ("--no-verify",)),
@@ -96,8 +105,20 @@ OPTIONS = frozenset(
 )
 """Options that mean the same danger in whatever command they stand."""
 
-GIT_COMMIT = (("git", "commit"), ("git", "commit-tree"), ("git", "am"), ("git", "cherry-pick"), ("git", "revert"))
-GIT_PUSH = (("git", "push"), ("git", "send-pack"), ("git", "subtree", "push"), ("git", "http-push"), ("git-push",))
+GIT_COMMIT = (
+    ("git", "commit"),
+    ("git", "commit-tree"),
+    ("git", "am"),
+    ("git", "cherry-pick"),
+    ("git", "revert"),
+)
+GIT_PUSH = (
+    ("git", "push"),
+    ("git", "send-pack"),
+    ("git", "subtree", "push"),
+    ("git", "http-push"),
+    ("git-push",),
+)
 FORCE_PUSH = tuple(
     ("git", "push", option)
     for option in ("--force", "-f", "+*", "--force-with-lease", "--force-with-lease=*", "--mirror")
@@ -110,58 +131,86 @@ PULL_REQUEST = (("gh", "pr", "create"), ("glab", "mr", "create"), ("hub", "pull-
 INSTALL = tuple(
     tuple(text.split())
     for text in (
-        "pip install|pip3 install|python -m pip install|python3 -m pip install|uv pip install|uv add|uv tool install"
-        "|pipx install|poetry add|pdm add|pipenv install|conda install|mamba install|npm install|npm i|npm add|pnpm add"
-        "|pnpm install|pnpm i|yarn add|yarn global add|bun add|bun install|cargo add|cargo install|go get|go install"
-        "|gem install|bundle add|composer require|apt install|apt-get install|brew install|dnf install|yum install|apk add"
-        "|pacman -S|snap install|npx --yes|dotnet add"
+        "pip install|pip3 install|python -m pip install|python3 -m pip install|uv pip install|uv"
+        " add|uv tool install|pipx install|poetry add|pdm add|pipenv install|conda install|mamba"
+        " install|npm install|npm i|npm add|pnpm add|pnpm install|pnpm i|yarn add|yarn global"
+        " add|bun add|bun install|cargo add|cargo install|go get|go install|gem install|bundle"
+        " add|composer require|apt install|apt-get install|brew install|dnf install|yum install|apk"
+        " add|pacman -S|snap install|npx --yes|dotnet add"
     ).split("|")
 )
 PUBLISH = tuple(
     tuple(text.split())
     for text in (
-        "npm publish|pnpm publish|yarn publish|yarn npm publish|bun publish|twine upload|python -m twine upload|uv publish"
-        "|poetry publish|pdm publish|flit publish|hatch publish|cargo publish|gem push|gh release create"
+        "npm publish|pnpm publish|yarn publish|yarn npm publish|bun publish|twine upload|python -m"
+        " twine upload|uv publish|poetry publish|pdm publish|flit publish|hatch publish|cargo"
+        " publish|gem push|gh release create"
     ).split("|")
 )
 DESTRUCTIVE = tuple(
     tuple(text.split())
     for text in (
-        "rm|rmdir|unlink|shred|truncate|dd|mkfs|wipefs|git reset --hard|git clean|git push --force|git push -f|git push +*"
-        "|git push --mirror|git branch -D|git stash drop|git stash clear|git checkout --|git restore|git filter-branch"
-        "|git reflog expire|dropdb|docker system prune|docker volume rm|docker volume prune|kubectl delete"
-        "|terraform destroy|find * -delete"
+        "rm|rmdir|unlink|shred|truncate|dd|mkfs|wipefs|git reset --hard|git clean|git push"
+        " --force|git push -f|git push +*|git push --mirror|git branch -D|git stash drop|git stash"
+        " clear|git checkout --|git restore|git filter-branch|git reflog expire|dropdb|docker"
+        " system prune|docker volume rm|docker volume prune|kubectl delete|terraform destroy|find *"
+        " -delete"
     ).split("|")
 )
 DESTRUCTIVE_GIT = tuple(words for words in DESTRUCTIVE if words[0] == "git")
 EMAIL_TOOLS = ("*send*mail*", "*mail*send*", "*reply*mail*", "*forward*mail*")
 EMAIL = (("mail",), ("mailx",), ("sendmail",), ("mutt",), ("msmtp",), ("swaks",))
-TWEET_TOOLS = ("*tweet*", "*toot*", "*publish*post*", "*create*post*", "*send*post*", "*post*create*")
+TWEET_TOOLS = (
+    "*tweet*",
+    "*toot*",
+    "*publish*post*",
+    "*create*post*",
+    "*send*post*",
+    "*post*create*",
+)
 
 # Names of the tools that other agents' rules speak of.
 TOOLS = {
-    "bash": ("run_terminal_cmd",), "shell": ("run_terminal_cmd",), "run_terminal_cmd": ("run_terminal_cmd",),
-    "webfetch": ("web_fetch",), "web_fetch": ("web_fetch",), "websearch": ("web_search",), "web_search": ("web_search",),
-    "task": ("task",), "write": ("write_file",), "write_file": ("write_file",), "edit": ("edit_file", "multi_edit"),
-    "multiedit": ("multi_edit",), "multi_edit": ("multi_edit",), "edit_file": ("edit_file",),
-    "delete_file": ("delete_file",), "read": ("read_file",), "read_file": ("read_file",),
-}  # fmt: skip
+    "bash": ("run_terminal_cmd",),
+    "shell": ("run_terminal_cmd",),
+    "run_terminal_cmd": ("run_terminal_cmd",),
+    "webfetch": ("web_fetch",),
+    "web_fetch": ("web_fetch",),
+    "websearch": ("web_search",),
+    "web_search": ("web_search",),
+    "task": ("task",),
+    "write": ("write_file",),
+    "write_file": ("write_file",),
+    "edit": ("edit_file", "multi_edit"),
+    "multiedit": ("multi_edit",),
+    "multi_edit": ("multi_edit",),
+    "edit_file": ("edit_file",),
+    "delete_file": ("delete_file",),
+    "read": ("read_file",),
+    "read_file": ("read_file",),
+}
 
 KINDS = {
-    "main": ("main",), "shared": ("shared",), "group": ("shared",), "headless": ("headless",),
-    "unattended": ("headless",), "public": ("shared",),
-}  # fmt: skip
+    "main": ("main",),
+    "shared": ("shared",),
+    "group": ("shared",),
+    "headless": ("headless",),
+    "unattended": ("headless",),
+    "public": ("shared",),
+}
 
 _TOP = frozenset(
     """com org net io dev app ai co uk de fr cn jp eu us ru info biz cloud tech xyz me tv sh gov edu mil int local internal
     example test invalid lan corp""".split()
 )
 _AMBIGUOUS = frozenset("io ai co app dev tech me sh tv info local internal test cloud".split())
-_HOST = r"(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}|\d{1,3}(?:\.\d{1,3}){3}|localhost"
+_HOST = (
+    r"(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}|\d{1,3}(?:\.\d{1,3}){3}|localhost"
+)
 
 
 def is_host(text: str) -> bool:
-    """Whether a text is the name of a host, or of all below one."""
+    """Return whether a text is the name of a host, or of all below one."""
     text = text.lower()
     if not re.fullmatch(_HOST, text):
         return False
@@ -169,8 +218,13 @@ def is_host(text: str) -> bool:
 
 
 def host(text: str) -> str:
-    """Give the host that a name or an address means; empty if it is none, or means only a part of a host, or may be code."""
+    """Return the host that a name or an address means.
+
+    Empty if it is none, or means only a part of a host, or may be code.
+    """
     if text.count(".") == 1 and text.rpartition(".")[2].lower() in _AMBIGUOUS and "://" not in text:
         return ""
-    found = re.fullmatch(r"(?:(?:https?|wss?|ftp|ssh|git)://)?([^/\s:@]+)(?::\d+)?/?", text.strip().lower())
+    found = re.fullmatch(
+        r"(?:(?:https?|wss?|ftp|ssh|git)://)?([^/\s:@]+)(?::\d+)?/?", text.strip().lower()
+    )
     return found[1] if found and is_host(found[1]) else ""

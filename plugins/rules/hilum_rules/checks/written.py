@@ -24,8 +24,8 @@ from hilum_rules.checks.model import (
 
 KINDS = ("main", "shared", "headless")
 _USAGE = (
-    "write enforce: deny|ask write|read|create|delete|access PATHS, command WORDS, tool NAMES, host NAMES,"
-    " context NAMES in KINDS, answer /REGEX/"
+    "write enforce: deny|ask write|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
+    " NAMES, context NAMES in KINDS, answer /REGEX/"
 )
 _MAX_REGEX = 500
 
@@ -34,7 +34,8 @@ class Malformed(ValueError):
     """A line that is not understood.
 
     Attributes:
-        ban: What it names all the same, so that it can be banned until the line is mended; ``None`` if nothing.
+        ban: What it names all the same, so that it can be banned until the line is mended; ``None``
+            if nothing.
     """
 
     def __init__(self, message: str, ban: Ban | None = None) -> None:
@@ -43,19 +44,25 @@ class Malformed(ValueError):
 
 
 def compile_line(text: str, folder: PurePosixPath) -> Compiled:
-    """Make a check of what stands behind ``enforce:``.
+    """Create a check of what stands behind ``enforce:``.
 
-    Where the line is malformed and says all the same what it is about, that is refused until the line is mended.
+    Where the line is malformed and says all the same what it is about, that is refused until the
+    line is mended.
     """
     effect, _, rest = text.strip().strip("`").partition(" ")
     kind, _, what = rest.strip().partition(" ")
-    effect, kind, what = effect.lower().rstrip(":"), kind.lower(), what.strip()
+    effect = effect.lower().rstrip(":")
+    kind = kind.lower()
+    what = what.strip()
     problem = ""
     if effect not in ("deny", "ask"):
         problem = f"{effect!r} is neither deny nor ask; {_USAGE}"
     if kind not in _KINDS:
         near = _near(kind)
-        problem = problem or f"{kind!r} is no kind of check{f' (did you mean {near}?)' if near else ''}; {_USAGE}"
+        problem = (
+            problem
+            or f"{kind!r} is no kind of check{f' (did you mean {near}?)' if near else ''}; {_USAGE}"
+        )
         kind = near
     if not kind:
         return Compiled(None, f"not enforced: {problem}", problem)
@@ -65,14 +72,21 @@ def compile_line(text: str, folder: PurePosixPath) -> Compiled:
     try:
         ban: Ban | None = _KINDS[kind](what, folder)
     except Malformed as error:
-        problem, ban = problem or str(error), error.ban
+        problem = problem or str(error)
+        ban = error.ban
     if ban is not None and effect == "ask" and isinstance(ban, Contexts | Answers):
-        problem = f"nobody can be asked about {'a context' if kind == 'context' else 'an answer'}; write deny"
+        problem = (
+            f"nobody can be asked about {'a context' if kind == 'context' else 'an answer'}; write"
+            " deny"
+        )
     if ban is None:
         return Compiled(None, f"not enforced: {problem}", problem)
     # What is malformed fails closed: it is refused, whatever it may have meant to do with it.
     check = Check((("ask" if effect == "ask" and not problem else "deny", ban),))
-    why = f"by hand: {check.says}" if not problem else f"fails closed until mended ({problem}): {check.says}"
+    if not problem:
+        why = f"by hand: {check.says}"
+    else:
+        why = f"fails closed until mended ({problem}): {check.says}"
     return Compiled(check, why, problem)
 
 
@@ -93,24 +107,47 @@ def _near(kind: str) -> str:
 
 def _split(text: str) -> list[str]:
     """Split at commas and white space, but not inside of braces."""
-    text = re.sub(r"\{[^}]*\}", lambda found: re.sub(r"\s", "", found[0]).replace(",", "\x00"), text)
-    return [part.replace("\x00", ",").strip("`'\"") for part in re.split(r"[\s,]+", text) if part.strip("`'\"")]
+    text = re.sub(
+        r"\{[^}]*\}", lambda found: re.sub(r"\s", "", found[0]).replace(",", "\x00"), text
+    )
+    return [
+        part.replace("\x00", ",").strip("`'\"")
+        for part in re.split(r"[\s,]+", text)
+        if part.strip("`'\"")
+    ]
 
 
 def _paths(does: frozenset[str]) -> Callable[[str, PurePosixPath], Ban]:
     def made(text: str, folder: PurePosixPath) -> Ban:
-        text, _, but = re.sub(r"(?<!\s)\s+(?:except|but not)\s+", "\x01", text, count=1).partition("\x01")
-        listed, excepted = _split(text), _split(but)
+        text, _, but = re.sub(r"(?<!\s)\s+(?:except|but not)\s+", "\x01", text, count=1).partition(
+            "\x01"
+        )
+        listed = _split(text)
+        excepted = _split(but)
         wrong = [
             each
             for each in (*listed, *excepted)
             if each.startswith(("!", "#")) or ".." in each.split("/") or "\\" in each
         ]
-        good = tuple(pattern for each in listed if each not in wrong for pattern in anchors.patterns(each, folder))
-        unless = tuple(pattern for each in excepted if each not in wrong for pattern in anchors.patterns(each, folder))
+        good = tuple(
+            pattern
+            for each in listed
+            if each not in wrong
+            for pattern in anchors.patterns(each, folder)
+        )
+        unless = tuple(
+            pattern
+            for each in excepted
+            if each not in wrong
+            for pattern in anchors.patterns(each, folder)
+        )
         ban = Paths(good, does, unless) if good else None  # type: ignore[arg-type]
         if wrong:
-            raise Malformed(f"{wrong[0]!r} is no pattern for paths; write them as in .gitignore, without ! and ..", ban)
+            raise Malformed(
+                f"{wrong[0]!r} is no pattern for paths; write them as in .gitignore, without !"
+                " and ..",
+                ban,
+            )
         assert ban is not None
         return ban
 
@@ -118,13 +155,23 @@ def _paths(does: frozenset[str]) -> Callable[[str, PurePosixPath], Ban]:
 
 
 def _command(text: str, folder: PurePosixPath) -> Ban:
-    commands = [part.strip().strip("`'\"").split() for part in text.split(",") if part.strip().strip("`'\"")]
+    commands = [
+        part.strip().strip("`'\"").split() for part in text.split(",") if part.strip().strip("`'\"")
+    ]
     if not commands:
         raise Malformed("it names no command")
-    patterns = tuple(dict.fromkeys(way for words in commands for way in anchors.spellings(tuple(words))))
+    patterns = tuple(
+        dict.fromkeys(way for words in commands for way in anchors.spellings(tuple(words)))
+    )
     ban = Commands(patterns, str(folder))
-    if odd := next((word for words in commands for word in words if re.search(r"[|&;<>$()`]", word)), ""):
-        program = Commands(tuple((words[0],) for words in commands if re.fullmatch(r"[\w./-]+", words[0])), str(folder))
+    odd = next(
+        (word for words in commands for word in words if re.search(r"[|&;<>$()`]", word)), ""
+    )
+    if odd:
+        program = Commands(
+            tuple((words[0],) for words in commands if re.fullmatch(r"[\w./-]+", words[0])),
+            str(folder),
+        )
         raise Malformed(
             f"{odd!r} is shell, not a word; write the command's words, as git push",
             program if program.patterns else None,
@@ -136,7 +183,12 @@ def _tool(text: str, folder: PurePosixPath) -> Ban:
     names = _split(text)
     wrong = [name for name in names if not re.fullmatch(r"[\w.*?-]+", name)]
     good = tuple(
-        dict.fromkeys(each for name in names if name not in wrong for each in v.TOOLS.get(name.lower(), (name,)))
+        dict.fromkeys(
+            each
+            for name in names
+            if name not in wrong
+            for each in v.TOOLS.get(name.lower(), (name,))
+        )
     )
     ban = Tools(good) if good else None
     if wrong:
@@ -152,7 +204,8 @@ def _host(text: str, folder: PurePosixPath) -> Ban:
             found[each] = each.lower()
     good = tuple(dict.fromkeys(name for name in found.values() if name))
     ban = Hosts(good) if good else None
-    if wrong := next((each for each, name in found.items() if not name), ""):
+    wrong = next((each for each, name in found.items() if not name), "")
+    if wrong:
         raise Malformed(f"{wrong!r} is no host; write a name, as example.com or *.example.com", ban)
     assert ban is not None
     return ban
@@ -164,9 +217,14 @@ def _context(text: str, folder: PurePosixPath) -> Ban:
     given = [kind.lower() for kind in _split(kinds)]
     wrong = [kind for kind in given if kind not in KINDS]
     if not given or wrong:
-        what = f"{wrong[0]!r} is no kind of session" if wrong else "it names no kind of session"
+        if wrong:
+            what = f"{wrong[0]!r} is no kind of session"
+        else:
+            what = "it names no kind of session"
         # It is not loaded where it is least trusted to be.
-        ban = Contexts(listed, tuple(kind for kind in given if kind in KINDS) or ("shared", "headless"))
+        ban = Contexts(
+            listed, tuple(kind for kind in given if kind in KINDS) or ("shared", "headless")
+        )
         raise Malformed(f"{what}; write in shared, headless", ban)
     return Contexts(listed, tuple(given))
 
@@ -177,7 +235,8 @@ def _answer(text: str, folder: PurePosixPath) -> Ban:
     found = re.fullmatch(r"/(.*)/([imsx]*)", text)
     if found is None:
         raise Malformed(
-            "an expression stands between slashes; write deny answer /regex/", Answers("contains", text.strip("/"))
+            "an expression stands between slashes; write deny answer /regex/",
+            Answers("contains", text.strip("/")),
         )
     expression = f"(?{found[2]}){found[1]}" if found[2] else found[1]
     if len(expression) > _MAX_REGEX:

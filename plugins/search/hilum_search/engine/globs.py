@@ -1,4 +1,7 @@
-"""Globs as regular expressions: those of ignore files and those of the tools' ``glob``. The rules are ripgrep's."""
+"""Globs as regular expressions: those of ignore files and those of the tools' ``glob``.
+
+The rules are ripgrep's.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ MAGIC = frozenset("*?[{\\")
 def to_regex(glob: str) -> str:
     """Write a glob as a regular expression for a whole path with forward slashes.
 
-    ``*`` and ``?`` stay within a name, ``**`` crosses folders, ``{a,b}`` are alternatives, ``[!a]`` is a class.
+    ``*`` and ``?`` stay within a name, ``**`` crosses folders, ``{a,b}`` are alternatives, ``[!a]``
+    is a class.
 
     Raises:
         ValueError: A bracket or brace is not closed, or a class is upside down.
@@ -41,7 +45,8 @@ def to_regex(glob: str) -> str:
             out.append("|")
         else:
             if char == "\\" and at < len(glob):
-                char, at = glob[at], at + 1
+                char = glob[at]
+                at = at + 1
             out.append(re.escape(char))
     if depth:
         raise ValueError("a brace { is not closed")
@@ -81,7 +86,8 @@ def _class(glob: str, at: int) -> tuple[str, int]:
 
 def split_list(text: str) -> list[str]:
     """Split at commas outside of braces: ``*.ts, *.{js,jsx}`` are two globs."""
-    parts, depth = [""], 0
+    parts = [""]
+    depth = 0
     for char in text:
         depth += (char == "{") - (char == "}" and depth > 0)
         if char == "," and not depth:
@@ -92,7 +98,9 @@ def split_list(text: str) -> list[str]:
 
 
 def fixed_folders(glob: str) -> str:
-    """Give the folders that a glob names plainly at its beginning: ``src/lib`` of ``src/lib/**/*.py``."""
+    """Return the folders that a glob names plainly at its beginning: ``src/lib`` of
+    ``src/lib/**/*.py``.
+    """
     *folders, _ = glob.split("/")
     plain = []
     for folder in folders:
@@ -103,23 +111,30 @@ def fixed_folders(glob: str) -> str:
 
 
 def last_name(glob: str) -> str:
-    """Give the part of a glob that names files, if it is plain enough to mean the same everywhere; else nothing."""
+    """Return the part of a glob that names files, if it is plain enough to mean the same
+    everywhere; else nothing.
+    """
     name = glob.rpartition("/")[2]
     braces_whole = name.count("{") == name.count("}") == glob.count("{") == glob.count("}")
-    return name if braces_whole and "**" not in name and re.fullmatch(r"[\w.*{},+@-]+", name, re.ASCII) else ""
+    if braces_whole and "**" not in name and re.fullmatch(r"[\w.*{},+@-]+", name, re.ASCII):
+        return name
+    return ""
 
 
 def matcher(globs: list[str]) -> Callable[[str], bool]:
-    """Give a test for paths: whether any glob matches, and none of those that begin with ``!``.
+    """Return a test for paths: whether any glob matches, and none of those that begin with ``!``.
 
-    A glob without a slash is for the name alone, wherever the file is. Where all begin with ``!``, the rest is meant.
+    A glob without a slash is for the name alone, wherever the file is. Where all begin with ``!``,
+    the rest is meant.
 
     Raises:
         ValueError: One of them is no glob.
     """
 
     def joined(chosen: list[str]) -> re.Pattern[str]:
-        regexes = [to_regex(glob.removeprefix("/") if "/" in glob else f"**/{glob}") for glob in chosen]
+        regexes = [
+            to_regex(glob.removeprefix("/") if "/" in glob else f"**/{glob}") for glob in chosen
+        ]
         return re.compile("|".join(f"(?:{regex})\\Z" for regex in regexes), re.DOTALL)
 
     wanted = joined([glob for glob in globs if not glob.startswith("!")] or ["**"])

@@ -1,4 +1,6 @@
-"""Ignore files, read as ripgrep reads them: ``.gitignore``, ``.ignore``, ``.rgignore``, ``.git/info/exclude``."""
+"""Ignore files, read as ripgrep reads them: ``.gitignore``, ``.ignore``, ``.rgignore``,
+``.git/info/exclude``.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +24,32 @@ class Rules:
     """
 
     def __init__(self, text: str, cut: int = 0, extra: str = "") -> None:
-        self._cut, self._extra = cut, extra
+        self._cut = cut
+        self._extra = extra
         rules = [rule for line in text.removeprefix("\ufeff").split("\n") if (rule := _parse(line))]
-        # By whether it is about a folder: rules for names, whose answers are kept, and rules for paths.
+        # By whether it is about a folder: rules for names, whose answers are kept, and rules for
+        # paths.
         self._sides = [
-            [_Side([(at, r) for at, r in enumerate(rules) if r[0] is by_name and (folder or not r[2])])
-             for by_name in (True, False)]
+            [
+                _Side(
+                    [
+                        (at, r)
+                        for at, r in enumerate(rules)
+                        if r[0] is by_name and (folder or not r[2])
+                    ]
+                )
+                for by_name in (True, False)
+            ]
             for folder in (False, True)
-        ]  # fmt: skip
+        ]
         self._known: list[dict[str, tuple[int, bool]]] = [{}, {}]
 
     def ignore(self, path: str, name: str, folder: bool) -> bool | None:
-        """Say whether a path is ignored, or whitelisted, or neither."""
+        """Return whether a path is ignored, or whitelisted, or neither."""
         names, paths = self._sides[folder]
         known = self._known[folder]
-        if (by_name := known.get(name)) is None:
+        by_name = known.get(name)
+        if by_name is None:
             by_name = known[name] = names.last(name)
         at, ignored = by_name
         if paths.match:
@@ -54,9 +67,14 @@ class _Side:
         self.match = re.compile(os.fsencode(text), re.DOTALL).match if rules else None
 
     def last(self, text: str) -> tuple[int, bool]:
-        """Give the number of the last rule that matches, and whether it ignores."""
-        found = self.match(os.fsencode(text)) if self.match else None  # as in ripgrep, ? is a byte
-        return self._rules[found.lastindex - 1] if found and found.lastindex else (-1, False)
+        """Return the number of the last rule that matches, and whether it ignores."""
+        if self.match:
+            found = self.match(os.fsencode(text))
+        else:
+            found = None  # as in ripgrep, ? is a byte
+        if found and found.lastindex:
+            return self._rules[found.lastindex - 1]
+        return (-1, False)
 
 
 def _parse(line: str) -> _Rule | None:
@@ -64,14 +82,17 @@ def _parse(line: str) -> _Rule | None:
         return None
     if not line.endswith("\\ "):
         line = line.rstrip()
-    ignores, anchored = True, False
+    ignores = True
+    anchored = False
     if line.startswith(("\\!", "\\#")):
         line = line[1:]
     else:
         if line.startswith("!"):
-            ignores, line = False, line[1:]
+            ignores = False
+            line = line[1:]
         if line.startswith("/"):
-            anchored, line = True, line[1:]
+            anchored = True
+            line = line[1:]
     folders_only = line.endswith("/")
     line = line.removesuffix("/")
     if folders_only:
@@ -80,7 +101,8 @@ def _parse(line: str) -> _Rule | None:
         return None
     by_name = not anchored and "/" not in line
     if line.startswith("**/") and "/" not in line[3:] and not anchored:
-        by_name, line = True, line[3:]
+        by_name = True
+        line = line[3:]
     if line.endswith("/**"):
         line += "/*"
     try:
@@ -94,7 +116,9 @@ NOTHING: Chains = ((), (), (), ())
 
 
 def is_ignored(chains: Chains, path: str, name: str, folder: bool) -> bool:
-    """Say whether a path is ignored: the first kind of file that decides does, in it the nearest folder."""
+    """Return whether a path is ignored: the first kind of file that decides does, in it the nearest
+    folder.
+    """
     for chain in chains:
         for rules in chain:
             decided = rules.ignore(path, name, folder)
@@ -103,8 +127,10 @@ def is_ignored(chains: Chains, path: str, name: str, folder: bool) -> bool:
     return False
 
 
-def enter(chains: Chains, folder: str, names: set[str], *, bounds: bool, cut: int, extra: str = "") -> Chains:
-    """Give the rules that hold in a folder: those from above, and its own.
+def enter(
+    chains: Chains, folder: str, names: set[str], *, bounds: bool, cut: int, extra: str = ""
+) -> Chains:
+    """Return the rules that hold in a folder: those from above, and its own.
 
     Args:
         chains: The rules from above, nearest folder first.
@@ -130,12 +156,13 @@ def enter(chains: Chains, folder: str, names: set[str], *, bounds: bool, cut: in
 
 
 def above(base: str) -> Chains:
-    """Give the rules of all folders above one, from the top of the file system down.
+    """Return the rules of all folders above one, from the top of the file system down.
 
     Args:
         base: The folder that is searched, relative to the current one.
     """
-    chains, folder = NOTHING, os.path.realpath(base)
+    chains = NOTHING
+    folder = os.path.realpath(base)
     parents: list[str] = []
     while (parent := os.path.dirname(folder)) != folder:
         parents.append(parent)
@@ -145,17 +172,22 @@ def above(base: str) -> Chains:
         inside = parent == here or parent.startswith(here.rstrip("/") + "/")
         cut = len(os.path.relpath(parent, here)) + 1 if inside and parent != here else 0
         extra = "" if inside else os.path.relpath(here, parent) + "/"
-        present = {n for n in (*_REPOSITORY, ".rgignore", ".ignore", ".gitignore") if os.path.exists(f"{parent}/{n}")}
+        present = {
+            n
+            for n in (*_REPOSITORY, ".rgignore", ".ignore", ".gitignore")
+            if os.path.exists(f"{parent}/{n}")
+        }
         chains = enter(chains, parent, present, bounds=True, cut=cut, extra=extra)
     return chains
 
 
 def in_repository(folder: str) -> bool:
-    """Say whether a folder or one above it is that of a repository."""
+    """Return whether a folder or one above it is that of a repository."""
     while True:
         if any(os.path.exists(os.path.join(folder, name)) for name in _REPOSITORY):
             return True
-        folder, below = os.path.dirname(folder), folder
+        below = folder
+        folder = os.path.dirname(folder)
         if folder == below:
             return False
 
@@ -169,7 +201,10 @@ def _read(path: str) -> str:
 
 
 def _exclude(git: str) -> str:
-    """Read the repository's own exclude file; in a worktree ``.git`` is a file that says where the repository is."""
+    """Read the repository's own exclude file.
+
+    In a worktree ``.git`` is a file that says where the repository is.
+    """
     if os.path.isfile(git):
         folder = os.path.join(os.path.dirname(git), _read(git).partition("gitdir:")[2].strip())
         git = os.path.join(folder, _read(os.path.join(folder, "commondir")).strip())

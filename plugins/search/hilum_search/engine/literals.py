@@ -1,4 +1,6 @@
-"""What a line must contain for a pattern to match in it: found fast, it spares the regular expression most of the text."""
+"""What a line must contain for a pattern to match in it: found fast, it spares the regular
+expression most of the text.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ TYPE_CHECKING = False  # importing typing would be a fifth of the worker's start
 if TYPE_CHECKING:
     from typing import Any
 
-# What ``re`` made of a pattern; another Python may keep it elsewhere, and then there is no short cut.
+# What ``re`` made of a pattern; another Python may keep it elsewhere, and then there is no short
+# cut.
 parser: Any = getattr(re, "_parser", None)
 sre: Any = getattr(re, "_constants", None)
 
@@ -18,7 +21,7 @@ Needles = list[str]
 
 
 def required(pattern: str, flags: int) -> list[Needles]:
-    """Give what each match contains: one text of every list. Nothing where nothing can be said.
+    """Return what each match contains: one text of every list. Nothing where nothing can be said.
 
     Args:
         pattern: For ``re``.

@@ -1,8 +1,9 @@
 """Regular expressions as models write them, for both engines.
 
-Models mix the dialects of Rust, Python and PCRE. A pattern is read once into tokens, and those are written for ripgrep, for
-``re`` over bytes and for ``re`` over text: both engines accept the same, and it means the same. As in ripgrep a pattern
-stays within a line, unless it names the end of one (``\\n``, ``[\\s\\S]``, ``(?s)``).
+Models mix the dialects of Rust, Python and PCRE. A pattern is read once into tokens, and those are
+written for ripgrep, for ``re`` over bytes and for ``re`` over text: both engines accept the same,
+and it means the same. As in ripgrep a pattern stays within a line, unless it names the end of one
+(``\\n``, ``[\\s\\S]``, ``(?s)``).
 """
 
 from __future__ import annotations
@@ -11,13 +12,25 @@ import re
 
 _META = frozenset("\\.+*?()|[]{}^$#&-~")
 _POSIX = {
-    "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "xdigit": "0-9A-Fa-f",
-    "word": r"\w", "space": r"\s", "blank": r" \t", "punct": r"!-/:-@\[-`{-~",
-}  # fmt: skip
+    "alpha": "a-zA-Z",
+    "digit": "0-9",
+    "alnum": "a-zA-Z0-9",
+    "upper": "A-Z",
+    "lower": "a-z",
+    "xdigit": "0-9A-Fa-f",
+    "word": r"\w",
+    "space": r"\s",
+    "blank": r" \t",
+    "punct": r"!-/:-@\[-`{-~",
+}
 _SIMPLE = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a", "e": "\x1b"}
-_NUMBER = re.compile(r"x\{([0-9A-Fa-f]+)\}|u\{([0-9A-Fa-f]+)\}|x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})")
+_NUMBER = re.compile(
+    r"x\{([0-9A-Fa-f]+)\}|u\{([0-9A-Fa-f]+)\}|x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})"
+)
 _FLAGS = re.compile(r"\(\?([a-zA-Z]+)\)")
-_GROUP = re.compile(r"\(\?(?:(P?<(?=[A-Za-z_]))|(P=)|([:=!>]|<[=!])|([a-zA-Z]*(?:-[a-zA-Z]+)?):|(\())")
+_GROUP = re.compile(
+    r"\(\?(?:(P?<(?=[A-Za-z_]))|(P=)|([:=!>]|<[=!])|([a-zA-Z]*(?:-[a-zA-Z]+)?):|(\())"
+)
 _REPEAT = re.compile(r"\{(\d*)(,?)(\d*)\}")
 _STRAY = "\udc80-\udcff"
 """Bytes that are no UTF-8, as Python carries them in a text: nothing but a literal finds them."""
@@ -28,7 +41,8 @@ class PatternError(ValueError):
 
     def __init__(self, problem: str, position: int) -> None:
         super().__init__(problem)
-        self.problem, self.position = problem, position
+        self.problem = problem
+        self.position = position
 
 
 class Pattern:
@@ -44,10 +58,13 @@ class Pattern:
     """
 
     def __init__(self, source: str, *, literal: bool = False, ignore_case: bool = False) -> None:
-        self.source, self.ignore_case = source, ignore_case
+        self.source = source
+        self.ignore_case = ignore_case
         self.multiline = self.dotall = False
         self.pcre = False
-        """Whether ripgrep's own engine cannot do it: look-around, references, possessive repeats."""
+        """Whether ripgrep's own engine cannot do it: look-around, references, possessive
+        repeats.
+        """
         self._at, self._tokens = 0, []  # type: int, list[tuple[int, str, str]]
         if literal:
             for self._at, char in enumerate(source.replace("\r\n", "\n")):
@@ -67,7 +84,10 @@ class Pattern:
         return "".join(self._write(kind, text, "rg") for _, kind, text in self._tokens)
 
     def for_bytes(self) -> str:
-        """Write it for ``re`` over ASCII bytes; empty where it names other characters, which these do not have."""
+        """Write it for ``re`` over ASCII bytes.
+
+        Empty where it names other characters, which these do not have.
+        """
         text = self._for_re("bytes")
         return text if text.isascii() else ""
 
@@ -76,14 +96,24 @@ class Pattern:
         return self._for_re("text")
 
     def run(self) -> tuple[str, int]:
-        """Give the class that each match begins with, and how often at least: what has no such run needs no search."""
+        """Return the class that each match begins with, and how often at least: what has no such
+        run needs no search.
+        """
         item, least, _ = self._begin("bytes")
         branches = any((kind, text) == ("text", "|") for _, kind, text in self._tokens)
-        return (item, least) if item.isascii() and not branches and not self.multiline else ("", 0)
+        if item.isascii() and not branches and not self.multiline:
+            return (item, least)
+        return ("", 0)
 
     def _begin(self, target: str) -> tuple[str, int, int | None]:
-        """Read the repeat of a class at the begin: what it is, how often at least, how often at most."""
-        item, times = (*(self._write(kind, text, target) for _, kind, text in self._tokens[:2]), "", "")[:2]
+        """Read the repeat of a class at the begin: what it is, how often at least, how often at
+        most.
+        """
+        item, times = (
+            *(self._write(kind, text, target) for _, kind, text in self._tokens[:2]),
+            "",
+            "",
+        )[:2]
         found = re.fullmatch(r"\+|\{([1-9]\d*)(,?)(\d*)\}", times)
         if not found or not (item in (r"\d", r"\w") or item.startswith("[")):
             return "", 0, 0
@@ -91,7 +121,9 @@ class Pattern:
         return item, int(found[1] or 1), None if endless else int(found[3] or found[1])
 
     def _for_re(self, target: str) -> str:
-        """Write it so that ``re`` need not try each character where a repeat of a class begins the pattern."""
+        """Write it so that ``re`` need not try each character where a repeat of a class begins the
+        pattern.
+        """
         pieces = [self._write(kind, text, target) for _, kind, text in self._tokens]
         item, least, most = self._begin(target)
         if item == r"\w" and most is None and not self.multiline:
@@ -100,7 +132,7 @@ class Pattern:
             pieces[1] = f"{item}{{{least - 1},{'' if most is None else most - 1}}}"
         return "".join(pieces)
 
-    # --- writing -----------------------------------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------
 
     def _write(self, kind: str, text: str, target: str) -> str:
         never = ("" if self.multiline else r"\n") + (_STRAY if target == "text" else "")
@@ -113,11 +145,9 @@ class Pattern:
                 return "(?s:.)" if self.dotall else "."
             return f"[^{_STRAY}]" if self.dotall else rf"[^\n{_STRAY}]"
         if kind == "escape":
-            return (
-                f"\\{text}"
-                if target == "rg" or not never or (text, never) == ("S", r"\n")
-                else rf"[^\{text.swapcase()}{never}]"
-            )
+            if target == "rg" or not never or (text, never) == ("S", r"\n"):
+                return f"\\{text}"
+            return rf"[^\{text.swapcase()}{never}]"
         negated = kind == "not"
         if target == "rg" or not never:
             return f"[{'^' * negated}{text}]"
@@ -125,7 +155,7 @@ class Pattern:
             return f"[^{text}{never}]"
         return f"(?:(?![{never}])[{text}])"
 
-    # --- reading -----------------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     def _add(self, kind: str, text: str, begin: int) -> None:
         self._tokens.append((begin, kind, text))
@@ -155,7 +185,8 @@ class Pattern:
     def _read(self) -> None:
         repeated = False
         while self._at < len(self.source):
-            begin, char = self._at, self.source[self._at]
+            begin = self._at
+            char = self.source[self._at]
             self._at += 1
             quantifier = False
             if char == "\\":
@@ -195,7 +226,10 @@ class Pattern:
             return
         found = _GROUP.match(self.source, begin)
         if not found:
-            where = "; flags for all of it stand at its beginning" if _FLAGS.match(self.source, begin) else ""
+            if _FLAGS.match(self.source, begin):
+                where = "; flags for all of it stand at its beginning"
+            else:
+                where = ""
             raise PatternError(f"an unknown kind of group{where}", begin)
         self._at = found.end()
         name, reference, plain, flags, condition = found.groups()
@@ -208,7 +242,8 @@ class Pattern:
                 self.dotall = self.multiline = True
             if set(on + off) - set("ims"):
                 raise PatternError("flags of a group may be i, m and s", begin)
-            on, off = "i" * ("i" in on), "i" * ("i" in off)
+            on = "i" * ("i" in on)
+            off = "i" * ("i" in off)
             self._add("text", f"(?{on}{'-' * bool(off)}{off}:", begin)
         else:
             self._add("text", found[0], begin)
@@ -227,7 +262,8 @@ class Pattern:
         if char == "k" and self.source[self._at : self._at + 1] in ("<", "{"):
             end = self._find(">" if self.source[self._at] == "<" else "}", begin, "a reference")
             self._add("text", f"(?P={self.source[self._at + 1 : end]})", begin)
-            self._at, self.pcre = end + 1, True
+            self._at = end + 1
+            self.pcre = True
         elif char in "dwbB":
             self._add("text", f"\\{char}", begin)
         elif char in "sDWS":
@@ -236,7 +272,8 @@ class Pattern:
             self._add("text", "^" if char == "A" else "$", begin)
         elif char in "123456789":
             digits = re.compile(r"\d+").match(self.source, self._at - 1)
-            self._at, self.pcre = digits.end() if digits else self._at, True
+            self._at = digits.end() if digits else self._at
+            self.pcre = True
             self._add("text", f"(?:\\{self.source[begin + 1 : self._at]})", begin)
         elif char == "r" and self.source.startswith("\\n", self._at):
             pass  # the line's end is one thing, however a file writes it
@@ -246,7 +283,8 @@ class Pattern:
 
     def _character(self, begin: int) -> str:
         """Read the rest of an escape that stands for one character."""
-        if found := _NUMBER.match(self.source, self._at):
+        found = _NUMBER.match(self.source, self._at)
+        if found:
             self._at = found.end()
             try:
                 return chr(int(next(filter(None, found.groups())), 16))
@@ -255,7 +293,10 @@ class Pattern:
         char = self.source[self._at : self._at + 1]
         self._at += 1
         if char in "pP":
-            raise PatternError(f"\\{char} (Unicode classes) is not supported; use \\w or a class such as [A-Z]", begin)
+            raise PatternError(
+                f"\\{char} (Unicode classes) is not supported; use \\w or a class such as [A-Z]",
+                begin,
+            )
         if char in _SIMPLE:
             return _SIMPLE[char]
         if not char or char.isalnum():
@@ -279,7 +320,8 @@ class Pattern:
                 end, high = self._item(begin)
                 if not high or high < low:
                     raise PatternError("a range of a class is upside down, or has no end", begin)
-                item, guarded = f"{item}-{end}", guarded or low <= "\n" <= high
+                item = f"{item}-{end}"
+                guarded = guarded or low <= "\n" <= high
             elif low == "\n":
                 self.multiline |= not negated
             items.append(item)
@@ -289,7 +331,11 @@ class Pattern:
             self.multiline = True  # any character at all
         guarded |= bool(wide & {r"\s", r"\S", r"\W", r"\D"})
         text = "".join(items)
-        self._add("not" if negated else "in" if guarded else "text", text if negated or guarded else f"[{text}]", begin)
+        self._add(
+            "not" if negated else "in" if guarded else "text",
+            text if negated or guarded else f"[{text}]",
+            begin,
+        )
 
     def _item(self, begin: int) -> tuple[str, str]:
         """Read one item of a class: as it is written, and the character if it is one."""
@@ -311,14 +357,18 @@ class Pattern:
             char = self._character(begin)
         return _plain(char), char
 
-    # --- judging -----------------------------------------------------------------------------------------------------
+    # --- judging ----------------------------------------------------------------------------------
 
     def _check(self) -> None:
         """Let ``re`` judge, whichever engine will search."""
         try:
-            re.compile("".join(self._write(kind, text, "text") for _, kind, text in self._tokens), self.flags)
+            re.compile(
+                "".join(self._write(kind, text, "text") for _, kind, text in self._tokens),
+                self.flags,
+            )
         except re.error as error:
-            at, position = error.pos or 0, 0
+            at = error.pos or 0
+            position = 0
             for begin, kind, text in self._tokens:
                 position = begin
                 at -= len(self._write(kind, text, "text"))

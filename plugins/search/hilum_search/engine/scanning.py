@@ -45,24 +45,39 @@ class Scanner:
         self._bytes = re.compile(for_bytes.encode(), flags) if for_bytes else None
         self._text = (for_text, flags)
         self._folds = bool(flags & re.IGNORECASE)
-        self._multiline, self._context, self._most = multiline, context, most
+        self._multiline = multiline
+        self._context = context
+        self._most = most
         # Parts of lines, as files differ in how these end.
-        found = [[max(text.split("\n"), key=len) for text in texts] for texts in required(for_text, flags)]
+        found = [
+            [max(text.split("\n"), key=len) for text in texts]
+            for texts in required(for_text, flags)
+        ]
         self._needles = [needles for needles in found if all(needles)]
         if self._folds:
             self._needles = [
-                [n.lower() for n in needles] for needles in self._needles if all(map(str.isascii, needles))
+                [n.lower() for n in needles]
+                for needles in self._needles
+                if all(map(str.isascii, needles))
             ]
-        self._raw = [[n.encode("utf-8", "surrogateescape") for n in needles] for needles in self._needles]
+        self._raw = [
+            [n.encode("utf-8", "surrogateescape") for n in needles] for needles in self._needles
+        ]
 
         item, least = run
         self._run = b"\1" * least if least >= _LONG and not self._raw else b""
-        if self._run:  # makes 1 of each byte of the class, and of all beyond ASCII, which may be of it
+        if (
+            self._run
+        ):  # makes 1 of each byte of the class, and of all beyond ASCII, which may be of it
             of_class = re.compile(item.encode(), flags).match
-            self._ones = bytes(byte > 127 or of_class(bytes((byte,))) is not None for byte in range(256))
+            self._ones = bytes(
+                byte > 127 or of_class(bytes((byte,))) is not None for byte in range(256)
+            )
 
     def lines(self, data: bytes) -> list[tuple[int, bytes, int]]:
-        """Give the lines to show of a file's content; none where nothing matches, or the file is binary.
+        """Return the lines to show of a file's content.
+
+        None where nothing matches, or the file is binary.
 
         Of each its number, its bytes, and where in them the match begins (below zero: no match).
         """
@@ -76,11 +91,17 @@ class Scanner:
             data = data.replace(b"\r\n", b"\n")
             folded = data.lower() if folded is not data and self._folds else data
         if data.isascii() and self._bytes:
-            spans = self._spans(self._bytes, data, folded if self._folds else data, self._raw, b"\n")
+            spans = self._spans(
+                self._bytes, data, folded if self._folds else data, self._raw, b"\n"
+            )
             return list(_shown(data, spans, self._context, b"\n"))
         text = data.decode("utf-8", "surrogateescape")
-        # Lower case may be longer, so that places in it are not those in the text: then no short cut.
-        needles = [] if self._folds else self._needles
+        # Lower case may be longer, so that places in it are not those in the text: then no short
+        # cut.
+        if self._folds:
+            needles = []
+        else:
+            needles = self._needles
         spans = self._spans(re.compile(*self._text), text, text, needles, "\n")
         shown: Iterator[tuple[int, str, int]] = _shown(text, spans, self._context, "\n")
         return [
@@ -98,12 +119,18 @@ class Scanner:
     def _spans(
         self, pattern: Any, text: Any, folded: Any, choices: list[list[Any]], end: Any
     ) -> list[tuple[int, int, int]]:
-        """Give begin and end of each matching line (or lines), and where in the text the match begins."""
-        search, size = pattern.search, len(text)
+        """Return begin and end of each matching line (or lines), and where in the text the match
+        begins.
+        """
+        search = pattern.search
+        size = len(text)
         found: list[tuple[int, int, int]] = []
         if choices and not self._multiline:
             # Of all that a line must contain, what the fewest lines do.
-            needles = min(choices, key=lambda some: sum(map(folded.count, some))) if len(choices) > 1 else choices[0]
+            if len(choices) > 1:
+                needles = min(choices, key=lambda some: sum(map(folded.count, some)))
+            else:
+                needles = choices[0]
             return _in_lines(search, text, folded, needles, end, self._most)
         at = 0
         while at < size and len(found) < self._most and (match := search(text, at)):
@@ -138,10 +165,12 @@ def _in_lines(
 
     at = 0
     while (at := find(needle, at)) >= 0:
-        begin, stop = line_begin(end, 0, at) + 1, line_end(end, at)
+        begin = line_begin(end, 0, at) + 1
+        stop = line_end(end, at)
         if stop < 0:
             stop = size
-        if match := search(text, begin, stop):
+        match = search(text, begin, stop)
+        if match:
             found.append((begin, stop, match.start()))
             if len(found) >= most:
                 break
@@ -150,8 +179,10 @@ def _in_lines(
 
 
 def _shown(text: Any, spans: list[tuple[int, int, int]], context: int, end: Any) -> Iterator[Any]:
-    """Give the lines of all spans and those around them, each once, with their numbers."""
-    number, counted, done = 1, 0, 0  # the number of the line at ``counted``; what lies before ``done`` was given
+    """Yield the lines of all spans and those around them, each once, with their numbers."""
+    number = 1
+    counted = 0
+    done = 0  # the number of the line at ``counted``; what lies before ``done`` was given
     size = len(text)
     for index, (begin, stop, first) in enumerate(spans):
         start = begin
@@ -159,18 +190,24 @@ def _shown(text: Any, spans: list[tuple[int, int, int]], context: int, end: Any)
             if start <= done:
                 break
             start = max(text.rfind(end, 0, start - 1) + 1, done)
-        number, counted = number + text.count(end, counted, start), start
+        number = number + text.count(end, counted, start)
+        counted = start
         until = spans[index + 1][0] if index + 1 < len(spans) else size
-        at, after = start, context
+        at = start
+        after = context
         while at < until and (at <= stop or after):
             close = text.find(end, at)
             close = size if close < 0 else close
             matches = begin <= at <= stop
             after -= not matches and at > stop
             yield number, text[at:close], max(first - at, 0) if matches else -1
-            number, counted, at = number + 1, close + 1, close + 1
+            number = number + 1
+            counted = close + 1
+            at = close + 1
         done = at
 
 
 def _bytes_before(line: str, column: int) -> int:
-    return column if column < 0 else len(line[:column].encode("utf-8", "surrogateescape"))
+    if column < 0:
+        return column
+    return len(line[:column].encode("utf-8", "surrogateescape"))

@@ -24,10 +24,14 @@ class Crew:
     """This process and its copies."""
 
     def __init__(self) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if hasattr(os, "sched_getaffinity"):
+            cores = len(os.sched_getaffinity(0))
+        else:
+            cores = os.cpu_count() or 1
         size = min(cores, MOST) if hasattr(os, "fork") else 1
         # Each pipe has one message: who has read it has the turn, to take files or to write.
-        self._files, self._output = os.pipe(), os.pipe()
+        self._files = os.pipe()
+        self._output = os.pipe()
         os.write(self._files[1], bytes(8))
         os.write(self._output[1], bytes(1))
         self._copies: list[int] = []
@@ -39,7 +43,7 @@ class Crew:
             self._copies.append(copy)
 
     def share(self, files: list[str]) -> Iterator[str]:
-        """Give this process's part of the files: some, whenever it is done with those before."""
+        """Yield this process's part of the files: some, whenever it is done with those before."""
         taken = 0
         while taken < len(files):
             taken = int.from_bytes(os.read(self._files[0], 8), "big")

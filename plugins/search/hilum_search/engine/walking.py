@@ -1,4 +1,7 @@
-"""The files below a folder, in the order of their names, without what is ignored. Links are not followed."""
+"""The files below a folder, in the order of their names, without what is ignored.
+
+Links are not followed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _Entry = tuple[str, Chains | None]  # a path, and for a folder the rules from ab
 
 
 def walk(base: str, *, ignore: bool, repository: bool, names: list[str]) -> Iterator[str]:
-    """Give the files below a folder, by path; a file instead of a folder is given itself.
+    """Yield the files below a folder, by path; a file instead of a folder is given itself.
 
     Args:
         base: Folder or file, relative to the current folder; ``.`` for that.
@@ -24,7 +27,10 @@ def walk(base: str, *, ignore: bool, repository: bool, names: list[str]) -> Iter
     if not os.path.isdir(base):
         yield base
         return
-    wanted = re.compile("|".join(f"(?:{to_regex(name)})\\Z" for name in names)).match if names else None
+    if names:
+        wanted = re.compile("|".join(f"(?:{to_regex(name)})\\Z" for name in names)).match
+    else:
+        wanted = None
     chains = above(base) if ignore and repository else NOTHING
     stack = [iter(_look("" if base == "." else f"{base}/", chains, ignore, repository, wanted))]
     while stack:
@@ -38,23 +44,34 @@ def walk(base: str, *, ignore: bool, repository: bool, names: list[str]) -> Iter
 
 
 def _look(
-    prefix: str, chains: Chains, ignore: bool, repository: bool, wanted: Callable[[str], object] | None
+    prefix: str,
+    chains: Chains,
+    ignore: bool,
+    repository: bool,
+    wanted: Callable[[str], object] | None,
 ) -> list[_Entry]:
-    """List a folder: what is to be searched, sorted. ``prefix`` is its path, with a slash at the end."""
+    """List a folder: what is to be searched, sorted.
+
+    ``prefix`` is its path, with a slash at the end.
+    """
     try:
         with os.scandir(prefix or ".") as scan:
             entries = sorted(scan, key=_order)
     except OSError:
         return []
     if ignore:
-        chains = enter(chains, prefix, {entry.name for entry in entries}, bounds=repository, cut=len(prefix))
+        chains = enter(
+            chains, prefix, {entry.name for entry in entries}, bounds=repository, cut=len(prefix)
+        )
     plain = not any(chains)
     found: list[_Entry] = []
     for entry in entries:
         name = entry.name
         path = prefix + name
         if entry.is_file(follow_symlinks=False):
-            if (not wanted or wanted(name)) and (plain or not is_ignored(chains, path, name, False)):
+            if (not wanted or wanted(name)) and (
+                plain or not is_ignored(chains, path, name, False)
+            ):
                 found.append((path, None))
         elif (
             name not in VCS

@@ -1,6 +1,8 @@
-"""The worker process: searches or lists files, and writes what ``rg --json`` or ``rg --files --null`` would write.
+"""The worker process: searches or lists files, and writes what ``rg --json`` or
+``rg --files --null`` would write.
 
-A process, because ``re`` can be stopped in no other way. It is started with one argument, the request as JSON.
+A process, because ``re`` can be stopped in no other way. It is started with one argument, the
+request as JSON.
 """
 
 from __future__ import annotations
@@ -24,15 +26,23 @@ _CHUNK = 65536
 _BATCH = 256
 _ALONE = 256
 """Files searched before other processes help; of a small folder these are all."""
-_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+)
 
 
 def main() -> None:
     """Do what the argument says, and end."""
     request = json.loads(sys.argv[1])
     files = walk(
-        request["base"], ignore=request["ignore"], repository=request["repository"], names=request["names"]
-    )  # fmt: skip
+        request["base"],
+        ignore=request["ignore"],
+        repository=request["repository"],
+        names=request["names"],
+    )
     try:
         if "for_text" in request:
             _search(files, request)
@@ -59,13 +69,17 @@ def _search(files: Iterator[str], request: dict[str, Any]) -> None:
     _some(first, scanner, request["max_size"], write)
     if request["sorted"]:
         _some(files, scanner, request["max_size"], write)
-    elif others := list(files):  # listed once, as to another process a changing folder could look different
+    elif others := list(
+        files
+    ):  # listed once, as to another process a changing folder could look different
         crew = Crew()
         _some(crew.share(others), scanner, request["max_size"], crew.write)
         crew.end()
 
 
-def _some(files: Iterable[str], scanner: Scanner, max_size: int, write: Callable[[bytes], None]) -> None:
+def _some(
+    files: Iterable[str], scanner: Scanner, max_size: int, write: Callable[[bytes], None]
+) -> None:
     searched = 0
     for path in files:
         data = _read(path, max_size)

@@ -21,7 +21,9 @@ _WHOLE = re.compile(rf"https?://[\w.-]+(?::\d+)?(?:(?:/{_PATH})+/?{_END})?", re.
 
 
 class Base:
-    """What a page's links are relative to. ``urljoin`` takes 5 µs and more, and pages have thousands of them.
+    """What a page's links are relative to.
+
+    ``urljoin`` takes 5 µs and more, and pages have thousands of them.
 
     Args:
         url: The page's address, or what it says.
@@ -29,18 +31,29 @@ class Base:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._page, self._root, self._folder = (joined(url, each)[:-1] for each in ("#x", "/x", "x"))
+        self._page, self._root, self._folder = (
+            joined(url, each)[:-1] for each in ("#x", "/x", "x")
+        )
 
     def join(self, href: str) -> str:
-        """Give the address that a reference stands for, as ``urljoin`` does; what cannot be read is left as it is."""
+        """Return the address that a reference stands for, as ``urljoin`` does.
+
+        What cannot be read is left as it is.
+        """
         first = href[:1]
         if first == "#":
-            return self._page + href[1:] if _WITHIN.fullmatch(href) else joined(self._url, href)
+            if _WITHIN.fullmatch(href):
+                return self._page + href[1:]
+            return joined(self._url, href)
         if first == "/":
-            return self._root + href[1:] if _BELOW.fullmatch(href, 1) else joined(self._url, href)
+            if _BELOW.fullmatch(href, 1):
+                return self._root + href[1:]
+            return joined(self._url, href)
         if _BELOW.fullmatch(href):
             return self._folder + href
-        return href if _WHOLE.fullmatch(href) else joined(self._url, href)
+        if _WHOLE.fullmatch(href):
+            return href
+        return joined(self._url, href)
 
 
 def joined(url: str, href: str) -> str:
@@ -52,7 +65,10 @@ def joined(url: str, href: str) -> str:
 
 
 def linked(link: LexborNode, base: Base, url: str) -> None:
-    """Make the address of a link absolute; within its page it is a fragment. What leads nowhere is text."""
+    """Make the address of a link absolute; within its page it is a fragment.
+
+    What leads nowhere is text.
+    """
     said = link.attributes
     href = (said.get("href") or "").strip()
     target = base.join(href) if href else ""
@@ -61,7 +77,10 @@ def linked(link: LexborNode, base: Base, url: str) -> None:
         target = f"#{fragment}"
         if link.parent is not None and (link.parent.tag or "") in _HEADS:
             target = ""
-    if not target.startswith(("http://", "https://", "#", "mailto:", "ftp:")) or len(target) > LONGEST:
+    if (
+        not target.startswith(("http://", "https://", "#", "mailto:", "ftp:"))
+        or len(target) > LONGEST
+    ):
         link.unwrap()  # where it is not closed, all that follows is in it
         return
     link.attrs["href"] = target

@@ -10,15 +10,17 @@ DEEPEST = 60
 SAMPLED = 1_000
 CANDIDATES = 200
 _NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog"
-# What stands round the content of pages, by its meaning and by the names that generators of documentation give it.
+# What stands round the content of pages, by its meaning and by the names that generators of
+# documentation give it.
 _AROUND = (
-    "nav, footer, aside, form[role=search], [role=navigation], [role=banner], [role=contentinfo], [role=search],"
-    " [role=complementary], [role=dialog], .sidebar, #sidebar, .navbar, .breadcrumb, .breadcrumbs, .navheader, .navfooter,"
-    " .footer, #footer, .sphinxsidebar, .related, #titlearea, #nav-path, #main-nav, table.navigation"
+    "nav, footer, aside, form[role=search], [role=navigation], [role=banner], [role=contentinfo],"
+    " [role=search], [role=complementary], [role=dialog], .sidebar, #sidebar, .navbar, .breadcrumb,"
+    " .breadcrumbs, .navheader, .navfooter, .footer, #footer, .sphinxsidebar, .related, #titlearea,"
+    " #nav-path, #main-nav, table.navigation"
 )
 _MAIN = (
-    "main, [role=main], article, #main-content, #content, #main, #apicontent, .markdown-body, .main-content, .post-content,"
-    " .document .body, .contents, .theme-doc-markdown, .refentry"
+    "main, [role=main], article, #main-content, #content, #main, #apicontent, .markdown-body,"
+    " .main-content, .post-content, .document .body, .contents, .theme-doc-markdown, .refentry"
 )
 
 
@@ -31,7 +33,9 @@ def quiet(tree: LexborHTMLParser) -> None:
 
 def choose(tree: LexborHTMLParser) -> Choice:
     """Choose the main content of a page that is quiet."""
-    return _chosen(tree.body) if tree.body is not None else Choice(-1, 0, True)
+    if tree.body is not None:
+        return _chosen(tree.body)
+    return Choice(-1, 0, True)
 
 
 class Choice(NamedTuple):
@@ -51,13 +55,18 @@ class Choice(NamedTuple):
 
 
 def _chosen(body: LexborNode) -> Choice:
-    """Find the main content: a part that says it is, where it holds a fair share of the words; else the body less its frame.
+    """Find the main content: a part that says it is, where it holds a fair share of the words.
 
-    Of parts inside each other the inner one is taken that still has nearly all that is said outside of links.
+    Else the body less its frame.
+
+    Of parts inside each other the inner one is taken that still has nearly all that is said outside
+    of links.
     """
     whole = _words(body)
     nodes = body.css(_MAIN)[:CANDIDATES]
-    counted = sorted(((_words(node), number) for number, node in enumerate(nodes)), key=lambda each: -each[0])
+    counted = sorted(
+        ((_words(node), number) for number, node in enumerate(nodes)), key=lambda each: -each[0]
+    )
     if not counted:
         return Choice(-1, whole, True)
     words, best = counted[0]
@@ -70,24 +79,28 @@ def _chosen(body: LexborNode) -> Choice:
         if inner < said * 0.85:
             break
         if _prose(nodes[number], inner) >= said * 0.85 and _below(nodes[number], nodes[best]):
-            best, words = number, inner
+            best = number
+            words = inner
     lasting = [number for number, node in enumerate(nodes) if _lasts(node, body)]
     return Choice(best, words, best in lasting, lasting[-1:] == [best])
 
 
 def _framed(body: LexborNode, main: LexborNode) -> int:
-    """Count the characters outside of links in what stands round a main part by its own word: a short page has a long menu."""
+    """Count the characters outside of links in what stands round a main part by its own word: a
+    short page has a long menu.
+    """
     said = 0
     last: LexborNode | None = None
     for node in body.css(_AROUND)[:CANDIDATES]:
         if _below(main, node) or (last is not None and _below(node, last)):
             continue
-        said, last = said + _prose(node, _words(node)), node
+        said = said + _prose(node, _words(node))
+        last = node
     return said
 
 
 def _lasts(node: LexborNode, body: LexborNode) -> bool:
-    """Whether nothing stands after a node."""
+    """Return whether nothing stands after a node."""
     each: LexborNode | None = node
     for _ in range(DEEPEST):
         if each is None or each.mem_id == body.mem_id or each.next is not None:
@@ -97,14 +110,15 @@ def _lasts(node: LexborNode, body: LexborNode) -> bool:
 
 
 def main_part(body: LexborNode, choice: Choice) -> LexborNode:
-    """Give the main content as it was chosen, less what is round it."""
+    """Return the main content as it was chosen, less what is round it."""
     best = body if choice.number < 0 else body.css(_MAIN)[choice.number]
     for node in best.css(_AROUND):
         if node.parent is None or node.mem_id == best.mem_id:
             continue
         words = _words(node)
         said = _prose(node, words)
-        # Notes, footnotes and boxes of the text are marked like what stands beside it; that is mostly links.
+        # Notes, footnotes and boxes of the text are marked like what stands beside it; that is
+        # mostly links.
         if said > words * (0.5 if choice.number >= 0 else 0.8) and _box(node):
             continue
         if words < choice.words * 0.5 or not said:
@@ -113,15 +127,20 @@ def main_part(body: LexborNode, choice: Choice) -> LexborNode:
 
 
 def _box(node: LexborNode) -> bool:
-    """Whether what has a name of the frame may be a box of the text."""
+    """Return whether what has a name of the frame may be a box of the text."""
     if node.tag == "footer":
         return node.parent is not None and node.parent.tag == "blockquote"
     classes = (node.attributes.get("class") or "").split()
-    return node.tag == "aside" or "sidebar" in classes or node.attributes.get("role") == "complementary"
+    return (
+        node.tag == "aside"
+        or "sidebar" in classes
+        or node.attributes.get("role") == "complementary"
+    )
 
 
 def _words(node: LexborNode) -> int:
-    # White space stands outside of links, also where nothing else does: of a menu it would make prose.
+    # White space stands outside of links, also where nothing else does: of a menu it would make
+    # prose.
     return len("".join(node.text(deep=True).split()))
 
 

@@ -1,8 +1,9 @@
 """HTML to Markdown, the main content first and only as far as somebody reads.
 
-A page is parsed whole (selectolax), its main content cut into pieces at the borders of blocks, and piece by piece put in order
-and converted (html-to-markdown). Both are native code, and pages can be made that keep it busy for hours without giving up the
-interpreter's lock: this runs in a process of its own (``worker``), and imports nothing of hilum for it.
+A page is parsed whole (selectolax), its main content cut into pieces at the borders of blocks, and
+piece by piece put in order and converted (html-to-markdown). Both are native code, and pages can be
+made that keep it busy for hours without giving up the interpreter's lock: this runs in a process of
+its own (``worker``), and imports nothing of hilum for it.
 """
 
 from __future__ import annotations
@@ -25,31 +26,44 @@ PIECE = 60_000
 BEGINNINGS = (250_000, 600_000)
 # Of a table that is cut, how many rows tell whether it is one of data or of layout.
 ROWS = 50
-# How most of what is a main content is written, and how many characters further on it is looked for.
+# How most of what is a main content is written, and how many characters further on it is looked
+# for.
 _NAMES = (
-    "<main", "<article", 'role="main"', 'id="main-content"', 'id="content"', 'id="main"', 'id="apicontent"', "markdown-body",
-    "main-content", "post-content", 'class="contents"', "refentry",
-)  # fmt: skip
+    "<main",
+    "<article",
+    'role="main"',
+    'id="main-content"',
+    'id="content"',
+    'id="main"',
+    'id="apicontent"',
+    "markdown-body",
+    "main-content",
+    "post-content",
+    'class="contents"',
+    "refentry",
+)
 FAR = 1_000_000
 # Of a piece: what is not shown, links of headings to themselves, buttons to copy and to run.
 _MARKS = (
-    "[hidden]:not([role=tabpanel]), [aria-hidden=true], a.headerlink, a.anchor, a.hash-link, a.heading-anchor, a.test-arrow,"
-    " button, .sr-only, .visually-hidden"
+    "[hidden]:not([role=tabpanel]), [aria-hidden=true], a.headerlink, a.anchor, a.hash-link,"
+    " a.heading-anchor, a.test-arrow, button, .sr-only, .visually-hidden"
 )
 _HEADS = "h1, h2, h3, h4, h5, h6"
 _CELLS = ["table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption", "colgroup", "col"]
 # What may be cut where it is too long, and what a piece may end with.
 _OPEN = frozenset(
-    "div section article main body center font span details table tbody tr td ul ol dl blockquote pre code li dd p form"
-    " fieldset a b i em strong".split()
+    "div section article main body center font span details table tbody tr td ul ol dl blockquote"
+    " pre code li dd p form fieldset a b i em strong".split()
 )
 _BLOCKS = frozenset(
-    "div section article main body center details table tbody ul ol dl blockquote pre li dd p h1 h2 h3 h4 h5 h6 tr dt hr figure"
-    " form fieldset address".split()
+    "div section article main body center details table tbody ul ol dl blockquote pre li dd p h1 h2"
+    " h3 h4 h5 h6 tr dt hr figure form fieldset address".split()
 )
 _WRAPPED = frozenset("ul ol dl blockquote pre li dd".split())
 # What is raised or lowered in formulas; not 1st, nor marks of trade.
-_EXPONENT = re.compile(r"(?!(?:st|nd|rd|th|er|re|o|tm|sm)$)(?:[^\W\d_]{1,2}|[\w+−*/().,-]*[\d+−-][\w+−*/().,-]*)", re.I)
+_EXPONENT = re.compile(
+    r"(?!(?:st|nd|rd|th|er|re|o|tm|sm)$)(?:[^\W\d_]{1,2}|[\w+−*/().,-]*[\d+−-][\w+−*/().,-]*)", re.I
+)
 _MARK = "\ufdd0hilum\ufdd1"
 
 
@@ -66,9 +80,15 @@ class Markdown:
     """
 
     def __init__(self, html: str, url: str, fragment: str = "") -> None:
-        self.url, self._html, self._fragment = urldefrag(url)[0], html, fragment
-        # Where a page is long, its beginning says what its main content is; only who reads far needs the rest.
-        self._ends = [*(_end(html, size) for size in BEGINNINGS if len(html) > 1.5 * size), len(html)]
+        self.url = urldefrag(url)[0]
+        self._html = html
+        self._fragment = fragment
+        # Where a page is long, its beginning says what its main content is; only who reads far
+        # needs the rest.
+        self._ends = [
+            *(_end(html, size) for size in BEGINNINGS if len(html) > 1.5 * size),
+            len(html),
+        ]
         while True:
             self._tree = tree = self._parsed()
             self._choice = choose(tree)
@@ -78,7 +98,9 @@ class Markdown:
         node = tree.css_first("title")
         self.title = line(node.text(), 300) if node is not None else ""
         base = tree.css_first("base[href]")
-        self._base = Base(joined(self.url, (base.attributes.get("href") or "") if base is not None else ""))
+        self._base = Base(
+            joined(self.url, (base.attributes.get("href") or "") if base is not None else "")
+        )
 
     def parts(self) -> Iterator[tuple[str, int]]:
         """Convert piece by piece; with each text, where in it the wanted element begins, or -1."""
@@ -99,7 +121,10 @@ class Markdown:
         return tree
 
     def _settled(self) -> bool:
-        """Whether the beginning says what the main content of the whole page is; a short one must say it clearly."""
+        """Return whether the beginning says what the main content of the whole page is.
+
+        A short one must say it clearly.
+        """
         choice, end, following = self._choice, *self._ends[:2]
         if not choice.last or (choice.number < 0 and _named(self._html, end, end + FAR)):
             return False
@@ -121,7 +146,8 @@ class Markdown:
     def _text(self, piece: str) -> Iterator[tuple[str, int]]:
         text = _converted(_ordered(piece, self._base, self.url)).strip("\n")
         place = text.find(_MARK)
-        if text := text.replace(_MARK, ""):
+        text = text.replace(_MARK, "")
+        if text:
             yield text + "\n\n", place
 
 
@@ -144,16 +170,18 @@ def _end(html: str, size: int) -> int:
 
 
 def _named(html: str, start: int, end: int) -> bool:
-    """Whether a main content may be named between two places."""
+    """Return whether a main content may be named between two places."""
     return any(html.find(each, start, end) >= 0 for each in _NAMES)
 
 
 def _pieces(node: LexborNode, before: str = "", after: str = "", depth: int = 0) -> Iterator[str]:
-    """Cut a node into pieces of HTML of about ``PIECE`` characters, at the borders of its blocks where there are any.
+    """Cut a node into pieces of HTML of about ``PIECE`` characters, at the borders of its blocks
+    where there are any.
 
     Args:
         node: What is cut.
-        before: Tags that each piece is opened with: a list that is cut is a list in each piece, and a table has its head.
+        before: Tags that each piece is opened with: a list that is cut is a list in each piece, and
+            a table has its head.
         after: Tags that close them.
         depth: How deep it is.
     """
@@ -164,7 +192,8 @@ def _pieces(node: LexborNode, before: str = "", after: str = "", depth: int = 0)
         html = "" if long and child.tag in _OPEN and depth < DEEPEST else child.html or ""
         if long or len(html) > PIECE:
             yield from _whole(gathered, before, after)
-            gathered, size = [], 0
+            gathered = []
+            size = 0
             if child.tag == "-text":
                 for start in range(0, len(html), PIECE):
                     yield f"{before}{html[start : start + PIECE]}{after}"
@@ -176,12 +205,16 @@ def _pieces(node: LexborNode, before: str = "", after: str = "", depth: int = 0)
         size += len(html)
         if size > PIECE and (child.tag in _BLOCKS or size > 1.25 * PIECE):
             yield from _whole(gathered, before, after)
-            gathered, size = [], 0
+            gathered = []
+            size = 0
     yield from _whole(gathered, before, after)
 
 
 def _long(node: LexborNode) -> bool:
-    """Whether the HTML of a node is surely longer than a piece; to write all of it only to know would cost more."""
+    """Return whether the HTML of a node is surely longer than a piece.
+
+    To write all of it only to know would cost more.
+    """
     size = 0
     for each in node.traverse(include_text=True):
         tag = each.tag or ""
@@ -192,7 +225,7 @@ def _long(node: LexborNode) -> bool:
 
 
 def _around(node: LexborNode, before: str, after: str) -> tuple[str, str]:
-    """Give the tags round the pieces of a node."""
+    """Return the tags round the pieces of a node."""
     if node.tag == "table":
         rows = (each for each in node.traverse() if each.tag == "tr")
         if any(_long(each) for each in islice(rows, ROWS)):
@@ -216,7 +249,9 @@ def _whole(parts: list[str], before: str, after: str) -> Iterator[str]:
 
 
 def _ordered(html: str, base: Base, url: str) -> str:
-    """Put a piece in order for the converter: what Markdown has no form for is made something that it has one for."""
+    """Put a piece in order for the converter: what Markdown has no form for is made something that
+    it has one for.
+    """
     tree = LexborHTMLParser(html)
     body = tree.body
     if body is None:
@@ -253,7 +288,9 @@ def _ordered(html: str, base: Base, url: str) -> str:
 
 
 def _unframed(table: LexborNode) -> None:
-    """Take apart a table round blocks of code, less the numbers of their lines: a cell holds one line."""
+    """Take apart a table round blocks of code, less the numbers of their lines: a cell holds one
+    line.
+    """
     blocks = [each for each in table.css("pre") if "\n" in each.text().strip()]
     if not blocks:
         return
@@ -268,8 +305,12 @@ def _unframed(table: LexborNode) -> None:
 
 def _raised(node: LexborNode) -> None:
     """Keep an exponent or an index apart from what it stands at: 10 to the 6th is not 106."""
-    text, before = node.text().strip(), node.prev
-    at = (before.text_content or "")[-1:] if before is not None and before.tag == "-text" else ""
+    text = node.text().strip()
+    before = node.prev
+    if before is not None and before.tag == "-text":
+        at = (before.text_content or "")[-1:]
+    else:
+        at = ""
     if len(text) > 30 or not _EXPONENT.fullmatch(text):
         return
     if before is None or at.isspace() or node.css_first("a") is not None:
@@ -286,9 +327,13 @@ def prepare() -> Callable[[str], str]:
     from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 
     options = ConversionOptions(
-        extract_metadata=False, skip_images=False, inline_data_media="drop_element", max_depth=400, compact_tables=True,
+        extract_metadata=False,
+        skip_images=False,
+        inline_data_media="drop_element",
+        max_depth=400,
+        compact_tables=True,
         preprocessing=PreprocessingOptions(enabled=False),
-    )  # fmt: skip
+    )
     return lambda html: convert(html, options).content or ""
 
 

@@ -7,7 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 from selectolax.lexbor import LexborHTMLParser
 
 # Characters of a title or an extract, results of a page: who shows them wants fewer.
-LONGEST, MOST = 5_000, 50
+LONGEST = 5_000
+MOST = 50
 _RESULTS = ".result, .results, .no-results, #links"
 _REFUSED = ".anomaly-modal__modal, #challenge-form, .anomaly-modal"
 
@@ -16,8 +17,8 @@ def duckduckgo(page: str) -> tuple[list[tuple[str, str, str]], bool, bool]:
     """Read DuckDuckGo's plain page of results.
 
     Returns:
-        Title, address and extract of each result, without advertisements; whether it asks if we are a robot instead; and
-        whether it is a page of results at all.
+        Title, address and extract of each result, without advertisements; whether it asks if we are
+        a robot instead; and whether it is a page of results at all.
     """
     tree = LexborHTMLParser(page)
     found = []
@@ -30,14 +31,21 @@ def duckduckgo(page: str) -> tuple[list[tuple[str, str, str]], bool, bool]:
         found.append((link.text()[:LONGEST], _target(link.attributes.get("href") or ""), extract))
         if len(found) == MOST:
             break
-    return found, not found and tree.css_first(_REFUSED) is not None, tree.css_first(_RESULTS) is not None
+    return (
+        found,
+        not found and tree.css_first(_REFUSED) is not None,
+        tree.css_first(_RESULTS) is not None,
+    )
 
 
 def _target(href: str) -> str:
     """The page that a link of DuckDuckGo leads to: it goes by way of its own address."""
     try:
         parts = urlsplit(href)
-        inner = parse_qs(parts.query).get("uddg", [""])[0] if parts.path.startswith("/l/") else ""
+        if parts.path.startswith("/l/"):
+            inner = parse_qs(parts.query).get("uddg", [""])[0]
+        else:
+            inner = ""
     except ValueError:
         return ""
     return inner or (f"https:{href}" if href.startswith("//") else href)

@@ -1,8 +1,9 @@
-"""Characters that nobody sees and a model reads, or that a terminal obeys: left out of whatever a page says.
+"""Characters that nobody sees and a model reads, or that a terminal obeys: left out of whatever a
+page says.
 
-Texts are hidden in Unicode's tags, in runs of variation selectors and between zero-width characters, and shown in another
-order than they stand by characters that turn the direction (Unicode's technical report 36). Joiners stay: scripts and emoji
-need them.
+Texts are hidden in Unicode's tags, in runs of variation selectors and between zero-width
+characters, and shown in another order than they stand by characters that turn the direction
+(Unicode's technical report 36). Joiners stay: scripts and emoji need them.
 """
 
 from __future__ import annotations
@@ -21,9 +22,15 @@ STEP = 1 << 16
 
 
 def visible(text: str) -> str:
-    """Give a text without what is not seen, its lines ended by ``\\n``."""
+    """Return a text without what is not seen, its lines ended by ``\\n``."""
     if text.isascii():
-        return text.replace("\r\n", "\n").replace("\r", "\n").encode().translate(None, _CONTROLS).decode()
+        return (
+            text.replace("\r\n", "\n")
+            .replace("\r", "\n")
+            .encode()
+            .translate(None, _CONTROLS)
+            .decode()
+        )
     for end in _ENDS:
         text = text.replace(end, "\n")
     sub = _pattern().sub
@@ -31,9 +38,14 @@ def visible(text: str) -> str:
 
 
 def line(text: object, most: int) -> str:
-    """Give what a server says as one line of at most ``most`` visible characters; nothing for what is no text."""
+    """Return what a server says as one line of at most ``most`` visible characters.
+
+    Nothing for what is no text.
+    """
     said = " ".join(visible(text[: 4 * most]).split()) if isinstance(text, str) else ""
-    return said if len(said) <= most else f"{said[: most - 1].rstrip()}…"
+    if len(said) <= most:
+        return said
+    return f"{said[: most - 1].rstrip()}…"
 
 
 @cache

@@ -1,6 +1,8 @@
-"""The process that reads one page: a line of JSON and the page on standard input, lines of JSON on standard output.
+"""The process that reads one page: a line of JSON and the page on standard input, lines of JSON on
+standard output.
 
-Whoever writes a page may make it so that reading it takes hours, or all memory: this process has limits, and is ended.
+Whoever writes a page may make it so that reading it takes hours, or all memory: this process has
+limits, and is ended.
 """
 
 from __future__ import annotations

@@ -51,9 +51,14 @@ class Served:
 
 
 @asynccontextmanager
-async def open_served(*plugins, mode="modern", approve="ask_first", tools=None, agents=(), sessions=True, **options):
+async def open_served(
+    *plugins, mode="modern", approve="ask_first", tools=None, agents=(), sessions=True, **options
+):
     """Serve the session of a bench."""
-    async with open_bench(*plugins, approve=approve, **options) as bench, trio.open_nursery() as nursery:
+    async with (
+        open_bench(*plugins, approve=approve, **options) as bench,
+        trio.open_nursery() as nursery,
+    ):
         allowed = None if tools is None else tuple(tools)
         desk = Desk(bench.session, ToolFilter(allow=allowed, deny=("ask_question",)), nursery)
         nursery.start_soon(desk.follow)
@@ -66,7 +71,10 @@ async def open_served(*plugins, mode="modern", approve="ask_first", tools=None, 
 
 @pytest.fixture(params=["legacy", "modern"])
 def serve(request):
-    """Open a server for clients of either era; takes what ``open_bench`` takes, and ``tools``, ``agents``, ``sessions``."""
+    """Open a server for clients of either era.
+
+    Takes what ``open_bench`` takes, and ``tools``, ``agents``, ``sessions``.
+    """
     return lambda *plugins, **options: open_served(*plugins, mode=request.param, **options)
 
 

@@ -16,7 +16,12 @@ class Door:
     """A tool that waits, and one that changes something."""
 
     def __init__(self):
-        self.waiting, self.heard, self.cancelled, self.opened = trio.Event(), trio.Event(), trio.Event(), 0
+        self.waiting, self.heard, self.cancelled, self.opened = (
+            trio.Event(),
+            trio.Event(),
+            trio.Event(),
+            0,
+        )
 
     @tool(risk="read", effect="pure")
     async def knock(self) -> str:
@@ -49,13 +54,18 @@ def serve_scout(serve, monkeypatch, tmp_path):
         (folder / "config" / "agents").mkdir(parents=True, exist_ok=True)
         (folder / "config" / "agents" / "scout.md").write_text(SCOUT)
         options.setdefault("agents", ["*"])
-        return serve(*PLUGINS, *plugins, answers=answers, folder=folder, files={"a.txt": "one\n"}, **options)
+        return serve(
+            *PLUGINS, *plugins, answers=answers, folder=folder, files={"a.txt": "one\n"}, **options
+        )
 
     return open_one
 
 
 async def test_each_agent_is_a_tool_that_says_what_it_is_for(serve_scout):
-    """The client's model chooses by the description from the agent's file; those that do not match are not there."""
+    """The client's model chooses by the description from the agent's file.
+
+    Those that do not match are not there.
+    """
     async with serve_scout() as served, served.client() as client:
         tools = {each.name: each for each in (await client.list_tools()).tools}
         assert "agent_explore" in tools
@@ -68,7 +78,9 @@ async def test_each_agent_is_a_tool_that_says_what_it_is_for(serve_scout):
 
 
 async def test_an_agent_works_and_gives_its_result_as_text_and_data(serve_scout, text):
-    """It runs with the session's model and tools, tells where it stands, and its result has what faces show."""
+    """It runs with the session's model and tools, tells where it stands, and its result has what
+    faces show.
+    """
     door, told = Door(), []
 
     async def progress(done, total, message):
@@ -76,8 +88,13 @@ async def test_an_agent_works_and_gives_its_result_as_text_and_data(serve_scout,
         if message.startswith("Runs knock"):
             door.heard.set()
 
-    async with serve_scout(door, answers=[use("knock"), say("It says one.")]) as served, served.client() as client:
-        result = await client.call_tool("agent_scout", {"prompt": "Look."}, progress_callback=progress)
+    async with (
+        serve_scout(door, answers=[use("knock"), say("It says one.")]) as served,
+        served.client() as client,
+    ):
+        result = await client.call_tool(
+            "agent_scout", {"prompt": "Look."}, progress_callback=progress
+        )
     assert not result.is_error
     assert text(result) == "It says one."
     assert result.structured_content["status"] == "completed"
@@ -117,7 +134,9 @@ async def test_a_cancelled_agent_stops_with_all_it_started(serve_scout):
             await door.waiting.wait()
             nursery.cancel_scope.cancel()
         await door.cancelled.wait()
-        ended = await served.bench.wait_for(PluginEvent, lambda event: event.name == "agents.result")
+        ended = await served.bench.wait_for(
+            PluginEvent, lambda event: event.name == "agents.result"
+        )
         assert ended.data["status"] == "stopped"
 
 
@@ -130,7 +149,10 @@ async def test_what_an_agent_may_do_is_asked_of_the_clients_user(serve_scout, te
         return ElicitResult(action="accept", content={"run": "yes"})
 
     answers = [use("enter"), say("I am in.")]
-    async with serve_scout(door, answers=answers) as served, served.client(elicitation_callback=elicit) as client:
+    async with (
+        serve_scout(door, answers=answers) as served,
+        served.client(elicitation_callback=elicit) as client,
+    ):
         result = await client.call_tool("agent_scout", {"prompt": "Go in."})
         assert text(result) == "I am in."
         (answered,) = served.of(ApprovalAnswered)
@@ -143,7 +165,10 @@ async def test_what_an_agent_may_do_is_asked_of_the_clients_user(serve_scout, te
 async def test_an_agent_whose_client_cannot_ask_goes_on_without(serve_scout, text):
     """The refused call is told to the agent, which says so."""
     door = Door()
-    async with serve_scout(door, answers=[use("enter"), say("The door is shut.")]) as served, served.client() as client:
+    async with (
+        serve_scout(door, answers=[use("enter"), say("The door is shut.")]) as served,
+        served.client() as client,
+    ):
         result = await client.call_tool("agent_scout", {"prompt": "Go in."})
     assert text(result) == "The door is shut."
     assert not door.opened

@@ -4,7 +4,14 @@ import mcp_types as t
 import pytest
 import trio
 from hilum import Call, Output, deny, hookimpl, tool
-from hilum.events import ApprovalAnswered, CallDone, CallStarted, ModelAnswered, RunEnded, RunStarted
+from hilum.events import (
+    ApprovalAnswered,
+    CallDone,
+    CallStarted,
+    ModelAnswered,
+    RunEnded,
+    RunStarted,
+)
 from hilum.messages import Image
 from hilum_mcp.serving import work
 from mcp import MCPError
@@ -90,18 +97,26 @@ async def test_only_the_tools_that_were_chosen_are_offered(serve):
 async def test_a_read_only_server_offers_what_reads(serve):
     """With ``readonly`` nothing that changes anything is offered at all."""
     async with serve("files", approve="readonly") as served, served.client() as client:
-        assert {each.annotations.read_only_hint for each in (await client.list_tools()).tools} == {True}
+        assert {each.annotations.read_only_hint for each in (await client.list_tools()).tools} == {
+            True
+        }
 
 
 async def test_a_call_is_logged_as_any_other(serve, text):
-    """It is written before it runs and after it ended, and the log says that a client asked for it, and which."""
+    """It is written before it runs and after it ended, and the log says that a client asked for it,
+    and which.
+    """
     info = t.Implementation(name="An <editor>\n", version="1.2")
     async with serve("files", files=FILES) as served, served.client(client_info=info) as client:
         result = await client.call_tool("read_file", {"path": "a.txt"})
         assert not result.is_error
         assert "one" in text(result)
         await served.bench.wait_for(RunEnded)
-        (started,), (done,), (run,) = served.of(CallStarted), served.of(CallDone), served.of(RunStarted)
+        (started,), (done,), (run,) = (
+            served.of(CallStarted),
+            served.of(CallDone),
+            served.of(RunStarted),
+        )
         answered = served.of(ModelAnswered)[0]
     assert started.seq < done.seq
     assert started.call.name == "read_file"
@@ -112,7 +127,10 @@ async def test_a_call_is_logged_as_any_other(serve, text):
 
 
 async def test_what_one_call_has_read_the_next_one_changes_and_undo_takes_back(serve, text):
-    """To the client its calls are one conversation; a change is undone as if an agent had made it."""
+    """To the client its calls are one conversation.
+
+    A change is undone as if an agent had made it.
+    """
     from hilum_files import Changes
 
     async with serve("files", files=FILES, approve="auto") as served, served.client() as client:
@@ -229,7 +247,7 @@ async def test_a_gate_that_denies_denies_the_client(serve, text):
     assert not bell.changed
 
 
-# --- approvals -----------------------------------------------------------------------------------------------------------
+# --- approvals ------------------------------------------------------------------------------------
 
 
 def user(*answers, seen=None):
@@ -241,7 +259,9 @@ def user(*answers, seen=None):
             seen.append(params)
         answer = given.pop(0)
         return (
-            answer if isinstance(answer, t.ElicitResult) else t.ElicitResult(action="accept", content={"run": answer})
+            answer
+            if isinstance(answer, t.ElicitResult)
+            else t.ElicitResult(action="accept", content={"run": answer})
         )
 
     return elicit
@@ -250,7 +270,10 @@ def user(*answers, seen=None):
 async def test_the_clients_user_approves_a_call(serve, text):
     """What would be asked is asked through the client, with the whole call; then it runs."""
     bell, seen = Bell(), []
-    async with serve(bell) as served, served.client(elicitation_callback=user("yes", seen=seen)) as client:
+    async with (
+        serve(bell) as served,
+        served.client(elicitation_callback=user("yes", seen=seen)) as client,
+    ):
         result = await client.call_tool("change", {"what": "line one\nline \x1b[31mtwo"})
         assert "Changed" in text(result)
         assert bell.changed == 1
@@ -291,7 +314,9 @@ async def test_a_yes_for_the_session_is_not_asked_again(serve):
 
 
 async def test_a_client_that_cannot_ask_is_refused_with_the_reason(serve, text):
-    """Nobody is taken for the user: the log says that there was none, and the result what would help."""
+    """Nobody is taken for the user: the log says that there was none, and the result what would
+    help.
+    """
     bell = Bell()
     async with serve(bell) as served, served.client() as client:
         result = await client.call_tool("change", {"what": "it"})
@@ -306,7 +331,9 @@ async def test_a_client_that_cannot_ask_is_refused_with_the_reason(serve, text):
 async def test_what_is_asked_even_so_is_refused_with_another_way(serve, text):
     """Where calls run unasked, no option lets more of them run."""
     async with serve("files", "guard", approve="auto") as served, served.client() as client:
-        result = await client.call_tool("write_file", {"path": ".git/hooks/pre-commit", "content": "x"})
+        result = await client.call_tool(
+            "write_file", {"path": ".git/hooks/pre-commit", "content": "x"}
+        )
     assert result.is_error
     assert "by a rule" in text(result)
     assert "--approve" not in text(result)
@@ -352,33 +379,56 @@ class TestRequestState:
 
     async def ask(self, client, arguments, **more):
         """Call without answering what is asked."""
-        return await client.session.call_tool("change", arguments, allow_input_required=True, **more)
+        return await client.session.call_tool(
+            "change", arguments, allow_input_required=True, **more
+        )
 
     async def test_a_state_holds_for_its_own_call_only(self, serve_modern):
         """An approval of one call is none of another, nor can it be used twice, nor be made up."""
         bell = Bell()
-        async with serve_modern(bell) as served, served.client(elicitation_callback=user()) as client:
+        async with (
+            serve_modern(bell) as served,
+            served.client(elicitation_callback=user()) as client,
+        ):
             needed = await self.ask(client, {"what": "this"})
             assert isinstance(needed, t.InputRequiredResult)
-            yes = {key: t.ElicitResult(action="accept", content={"run": "yes"}) for key in needed.input_requests}
-            for arguments, state in (({"what": "that"}, needed.request_state), ({"what": "this"}, "made-up")):
+            yes = {
+                key: t.ElicitResult(action="accept", content={"run": "yes"})
+                for key in needed.input_requests
+            }
+            for arguments, state in (
+                ({"what": "that"}, needed.request_state),
+                ({"what": "this"}, "made-up"),
+            ):
                 with pytest.raises(MCPError, match="request state"):
                     await self.ask(client, arguments, input_responses=yes, request_state=state)
             assert not bell.changed
-            done = await self.ask(client, {"what": "this"}, input_responses=yes, request_state=needed.request_state)
+            done = await self.ask(
+                client, {"what": "this"}, input_responses=yes, request_state=needed.request_state
+            )
             assert not done.is_error
             assert bell.changed == 1
             with pytest.raises(MCPError, match="request state"):
-                await self.ask(client, {"what": "this"}, input_responses=yes, request_state=needed.request_state)
+                await self.ask(
+                    client,
+                    {"what": "this"},
+                    input_responses=yes,
+                    request_state=needed.request_state,
+                )
         assert bell.changed == 1
 
     async def test_who_comes_back_without_an_answer_is_asked_again(self, serve_modern):
         """An empty answer, or one to another question, decides nothing."""
         bell = Bell()
-        async with serve_modern(bell) as served, served.client(elicitation_callback=user()) as client:
+        async with (
+            serve_modern(bell) as served,
+            served.client(elicitation_callback=user()) as client,
+        ):
             needed = await self.ask(client, {"what": "this"})
             other = {"else": t.ElicitResult(action="accept", content={"run": "yes"})}
-            again = await self.ask(client, {"what": "this"}, input_responses=other, request_state=needed.request_state)
+            again = await self.ask(
+                client, {"what": "this"}, input_responses=other, request_state=needed.request_state
+            )
             assert isinstance(again, t.InputRequiredResult)
             assert again.request_state != needed.request_state
             assert again.input_requests.keys() == needed.input_requests.keys()
@@ -388,7 +438,10 @@ class TestRequestState:
         """Its approval runs out, and its run ends."""
         bell = Bell()
         options = {"settings": {"approval_timeout": 0.1}}
-        async with serve_modern(bell, **options) as served, served.client(elicitation_callback=user()) as client:
+        async with (
+            serve_modern(bell, **options) as served,
+            served.client(elicitation_callback=user()) as client,
+        ):
             await self.ask(client, {"what": "this"})
             await served.bench.wait_for(RunEnded)
         assert not bell.changed
@@ -412,7 +465,10 @@ class Slow:
 
 
 async def test_open_questions_hold_up_no_other_call(serve, text, monkeypatch):
-    """Users who take their time cost nobody a place; what they agree to then runs, and the places are there again."""
+    """Users who take their time cost nobody a place.
+
+    What they agree to then runs, and the places are there again.
+    """
     monkeypatch.setattr(work, "AT_ONCE", 3)
     bell, slow, results = Bell(), Slow(), []
     bell.rung.set()
@@ -443,7 +499,9 @@ async def test_there_is_an_end_to_open_questions(serve, text, monkeypatch):
                 nursery.start_soon(client.call_tool, "change", {"what": str(number)})
             await slow.has_seen(2)
             refused = text(await client.call_tool("change", {"what": "more"}))
-            assert "2 calls wait for an answer already. Try again when some are answered." in refused
+            assert (
+                "2 calls wait for an answer already. Try again when some are answered." in refused
+            )
             nursery.cancel_scope.cancel()
         left = list(served.desk._under_way.values())
         served.desk.stop()

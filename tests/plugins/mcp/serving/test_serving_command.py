@@ -16,7 +16,13 @@ import trio
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-PROGRAM = [sys.executable, "-c", "from hilum.__main__ import main; raise SystemExit(main())", "mcp", "serve"]
+PROGRAM = [
+    sys.executable,
+    "-c",
+    "from hilum.__main__ import main; raise SystemExit(main())",
+    "mcp",
+    "serve",
+]
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -35,8 +41,14 @@ def place(tmp_path):
     """A folder to work in, and an environment of nobody."""
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("one\n")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HILUM_", "XDG_"))}
-    kept |= {"HILUM_CONFIG": str(tmp_path / "config"), "HILUM_DATA": str(tmp_path / "data"), "HOME": str(tmp_path)}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("HILUM_", "XDG_"))
+    }
+    kept |= {
+        "HILUM_CONFIG": str(tmp_path / "config"),
+        "HILUM_DATA": str(tmp_path / "data"),
+        "HOME": str(tmp_path),
+    }
     return tmp_path / "work", kept
 
 
@@ -59,7 +71,9 @@ def program(place, *options, **more):
 def send(process, *messages):
     """Send messages, one a line."""
     for message in messages:
-        process.stdin.write(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
+        process.stdin.write(
+            message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n"
+        )
     process.stdin.flush()
 
 
@@ -74,7 +88,12 @@ def receive(process, identity):
 
 def call(identity, name, **arguments):
     """A call of a tool."""
-    return {"jsonrpc": "2.0", "id": identity, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    return {
+        "jsonrpc": "2.0",
+        "id": identity,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": arguments},
+    }
 
 
 def running(mark):
@@ -103,14 +122,19 @@ def events(place):
 
     def sessions(*words):
         command = [*PROGRAM[:3], "sessions", *words]
-        return subprocess.run(command, cwd=place[0], env=place[1], capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            command, cwd=place[0], env=place[1], capture_output=True, text=True, check=True
+        ).stdout
 
     return sessions("show", re.search(r"^\d[\w-]+", sessions("list"), re.MULTILINE)[0], "--events")
 
 
 @contextmanager
 def sleeping(place, *options):
-    """The program with a command at work in it; gives both the program and what marks the command's processes."""
+    """The program with a command at work in it.
+
+    Gives both the program and what marks the command's processes.
+    """
     with program(place, "--approve", "auto", *options) as process:
         fifo, seconds = place[0] / "fifo", f"1{os.getpid()}.{time.monotonic_ns()}"
         os.mkfifo(fifo)
@@ -127,7 +151,10 @@ def sleeping(place, *options):
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_works_with_it_and_its_user_undoes_it(place, mode):
-    """A client of the SDK starts it, reads, changes; afterwards ``hilum undo`` takes the change back."""
+    """A client of the SDK starts it, reads, changes.
+
+    Afterwards ``hilum undo`` takes the change back.
+    """
     folder, environ = place
     command = [*PROGRAM[1:], "-C", str(folder), "--approve", "auto"]
     params = StdioServerParameters(command=sys.executable, args=command, env=environ)
@@ -144,17 +171,30 @@ async def test_a_client_works_with_it_and_its_user_undoes_it(place, mode):
 
 
 def test_nothing_but_the_protocol_is_on_the_wire(place):
-    """Lines that are no messages are survived; what a plugin prints, or a command inherits, does not get onto the wire."""
+    """Lines that are no messages are survived.
+
+    What a plugin prints, or a command inherits, does not get onto the wire.
+    """
     folder, environ = place
     packages = folder.parent / "packages"
     (packages / "loud-1.dist-info").mkdir(parents=True)
-    (packages / "loud-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1\n")
+    (packages / "loud-1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: loud\nVersion: 1\n"
+    )
     (packages / "loud-1.dist-info" / "entry_points.txt").write_text("[hilum]\nloud = loud\n")
     (packages / "loud.py").write_text(
         "import os\nprint('LOUD')\nos.write(1, b'LOUDER\\n')\nassert os.read(0, 9) == b''\n"
     )
     with program((folder, environ | {"PYTHONPATH": str(packages)})) as process:
-        send(process, b"\n", b"no json\n", b'{"json": "but no message"}\n', b"\xff\xfe\n", HELLO, READY)
+        send(
+            process,
+            b"\n",
+            b"no json\n",
+            b'{"json": "but no message"}\n',
+            b"\xff\xfe\n",
+            HELLO,
+            READY,
+        )
         assert receive(process, 1)["result"]["serverInfo"]["name"] == "hilum"
         send(process, call(2, "read_file", path="a.txt"))
         assert "one" in receive(process, 2)["result"]["content"][0]["text"]
@@ -169,7 +209,12 @@ def test_nothing_but_the_protocol_is_on_the_wire(place):
 def test_what_is_no_message_is_answered(place):
     """By its id where it has one, so that no client waits for ever; the next one is served."""
     wrong = json.dumps(call(2, "read_file", path="\ud800")).encode()
-    others = ((b"{no json", -32700), (b"[" * 100_000, -32700), (b'{"id": []}', -32600), (b"7", -32600))
+    others = (
+        (b"{no json", -32700),
+        (b"[" * 100_000, -32700),
+        (b'{"id": []}', -32600),
+        (b"7", -32600),
+    )
     with program(place) as process:
         send(process, HELLO, READY)
         assert receive(process, 1)["result"]
@@ -193,7 +238,9 @@ def test_the_end_of_input_ends_it_and_leaves_no_session_behind(place):
         process.stdin.close()
         assert process.wait(20) == 0
         assert process.stderr.read() == b""
-    shown = subprocess.run([*PROGRAM[:3], "sessions", "list"], cwd=folder, env=environ, capture_output=True, text=True)
+    shown = subprocess.run(
+        [*PROGRAM[:3], "sessions", "list"], cwd=folder, env=environ, capture_output=True, text=True
+    )
     assert "There are no sessions" in shown.stdout
 
 
@@ -234,7 +281,10 @@ def test_over_http_it_prints_address_and_token_once(place):
     with program(place, "--http") as process:
         address, token = process.stdout.readline().decode(), process.stdout.readline().decode()
         url = re.search(r"http://127\.0\.0\.1:\d+/mcp", address)[0]
-        given = {"accept": "application/json, text/event-stream", "authorization": f"Bearer {token.split()[1]}"}
+        given = {
+            "accept": "application/json, text/event-stream",
+            "authorization": f"Bearer {token.split()[1]}",
+        }
         deadline = time.monotonic() + 20
         while True:
             try:

@@ -14,7 +14,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 # What the SDK's client leaves to the collector when a stream of the older era ends.
 leaves_streams = pytest.mark.filterwarnings(
-    "ignore:.*[Aa]sync.generator:pytest.PytestUnraisableExceptionWarning", "ignore:Async generator:ResourceWarning"
+    "ignore:.*[Aa]sync.generator:pytest.PytestUnraisableExceptionWarning",
+    "ignore:Async generator:ResourceWarning",
 )
 TOKEN = "a-token-that-is-long-enough"
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -29,7 +30,9 @@ class Web:
         self.url = f"http://127.0.0.1:{port}/mcp"
 
     async def post(self, content=None, **headers):
-        """Post a ping, or something else, with these headers in place of the right ones; None leaves one out."""
+        """Post a ping, or something else, with these headers in place of the right ones; None
+        leaves one out.
+        """
         right = {**KIND, "host": f"127.0.0.1:{self.port}", "authorization": f"Bearer {TOKEN}"}
         given = {name: value for name, value in (right | headers).items() if value is not None}
         async with httpx.AsyncClient() as client:
@@ -42,7 +45,9 @@ class Web:
         """A client of the SDK with the token."""
         async with httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}) as web:
             transport = streamable_http_client(self.url, http_client=web)
-            async with Client(transport, mode="legacy" if mode == "legacy" else "auto", **callbacks) as client:
+            async with Client(
+                transport, mode="legacy" if mode == "legacy" else "auto", **callbacks
+            ) as client:
                 yield client
 
 
@@ -102,7 +107,9 @@ async def test_a_clients_user_is_asked_over_http(serve, text):
         assert (served.bench.workspace / "new.txt").read_text() == "x"
 
 
-@pytest.mark.parametrize("given", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x"])
+@pytest.mark.parametrize(
+    "given", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x"]
+)
 async def test_without_the_token_nothing_is_served(serve_modern, given):
     """Every request needs it; the answer says how it is given and nothing else."""
     async with serve_modern("files") as served, open_web(served) as web:
@@ -120,7 +127,8 @@ async def test_the_right_token_is_let_in(serve_modern):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1", "127.0.0.1.evil.example:{}", "localhost:1", "localhost:{}@x"]
+    "host",
+    ["evil.example", "127.0.0.1", "127.0.0.1.evil.example:{}", "localhost:1", "localhost:{}@x"],
 )
 async def test_a_foreign_name_is_refused_even_with_the_token(serve_modern, host):
     """A page that has pointed its own name at this machine is not let in (DNS rebinding)."""
@@ -147,14 +155,20 @@ async def test_a_name_that_the_user_gave_is_let_in(serve_modern):
 async def test_names_are_the_same_in_capital_letters(serve_modern):
     """As a user writes them, or a client sends them."""
     async with serve_modern("files") as served, open_web(served, "Box.Example") as web:
-        assert (await web.post(host="BOX.example")).status_code == 400  # it is let in: a ping of no session
+        assert (
+            await web.post(host="BOX.example")
+        ).status_code == 400  # it is let in: a ping of no session
         assert (await web.post(host=f"LocalHost:{web.port}")).status_code == 400
         assert (await web.post(origin=f"HTTP://LocalHost:{web.port}")).status_code == 400
 
 
 async def test_a_preflight_of_a_browser_gets_no_leave(serve_modern):
     """No answer ever allows a foreign page to read."""
-    async with serve_modern("files") as served, open_web(served) as web, httpx.AsyncClient() as client:
+    async with (
+        serve_modern("files") as served,
+        open_web(served) as web,
+        httpx.AsyncClient() as client,
+    ):
         asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
         answer = await client.options(web.url, headers=asked)
         assert answer.status_code == 403
@@ -162,11 +176,19 @@ async def test_a_preflight_of_a_browser_gets_no_leave(serve_modern):
 
 
 async def pour(web, length, token=TOKEN, chunked=False):
-    """Send a body over a bare socket until the server has enough; gives the status, and how many bytes it took in."""
+    """Send a body over a bare socket until the server has enough.
+
+    Gives the status, and how many bytes it took in.
+    """
     size = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {length}"
     kind = "".join(f"{name}: {value}\r\n" for name, value in KIND.items())
     head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{web.port}\r\n{kind}Authorization: Bearer {token}\r\n{size}\r\n\r\n"
-    stream, piece, taken, answer = await trio.open_tcp_stream("127.0.0.1", web.port), b" " * 100_000, 0, b""
+    stream, piece, taken, answer = (
+        await trio.open_tcp_stream("127.0.0.1", web.port),
+        b" " * 100_000,
+        0,
+        b"",
+    )
     async with stream, trio.open_nursery() as nursery:
 
         async def send():
@@ -174,7 +196,9 @@ async def pour(web, length, token=TOKEN, chunked=False):
             try:
                 await stream.send_all(head.encode())
                 while taken < length:
-                    await stream.send_all(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+                    await stream.send_all(
+                        b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece
+                    )
                     taken += len(piece)
             except trio.BrokenResourceError:
                 pass
@@ -210,7 +234,11 @@ async def test_a_big_body_without_the_token_is_not_read(serve_modern):
 
 async def test_websockets_are_not_spoken(serve_modern):
     """A handshake with the token does not get through either."""
-    async with serve_modern("files") as served, open_web(served) as web, httpx.AsyncClient() as client:
+    async with (
+        serve_modern("files") as served,
+        open_web(served) as web,
+        httpx.AsyncClient() as client,
+    ):
         headers = {
             "authorization": f"Bearer {TOKEN}",
             "connection": "Upgrade",
@@ -264,7 +292,9 @@ class TestTokens:
         assert os.stat(path).st_mode & 0o777 == 0o600
         assert tokens.find(path, {tokens.VARIABLE: TOKEN}) == (token, path)
 
-    @pytest.mark.parametrize("content", ["short", "", "with spaces in it, long", "ümlauts-are-no-token-characters"])
+    @pytest.mark.parametrize(
+        "content", ["short", "", "with spaces in it, long", "ümlauts-are-no-token-characters"]
+    )
     def test_a_token_that_is_none_is_refused(self, tmp_path, content):
         """It would be guessed, or could not be sent."""
         path = tmp_path / "token"

@@ -70,8 +70,14 @@ class Ears:
             return
 
         async def stream(task_status):
-            kinds = {"tools_list_changed": True, "prompts_list_changed": True, "resources_list_changed": True}
-            async with client.listen(**kinds, resource_subscriptions=list(addresses)) as subscription:
+            kinds = {
+                "tools_list_changed": True,
+                "prompts_list_changed": True,
+                "resources_list_changed": True,
+            }
+            async with client.listen(
+                **kinds, resource_subscriptions=list(addresses)
+            ) as subscription:
                 task_status.started()
                 async for event in subscription:
                     await self.send.send(self.WORDS[type(event)])
@@ -99,7 +105,9 @@ async def test_a_tool_that_comes_later_is_told_and_listed(serve):
 
 
 async def test_a_session_that_begins_or_goes_on_is_told(serve, tmp_path):
-    """Another process works in the folder: the list is news, and so is the session to who watches it."""
+    """Another process works in the folder: the list is news, and so is the session to who watches
+    it.
+    """
     store, ears = MemoryStore(), Ears()
     options = {"store": store, "folder": tmp_path, "workspace": tmp_path / "workspace"}
     async with (
@@ -141,7 +149,10 @@ async def test_who_watches_nothing_is_told_of_no_session(serve):
 
 
 async def test_skills_are_prompts(serve, tmp_path):
-    """The client's user picks a skill by its name; what it is to be done with stands below. One that comes later is told."""
+    """The client's user picks a skill by its name; what it is to be done with stands below.
+
+    One that comes later is told.
+    """
     folder, ears = tmp_path / "bench" / "config" / "skills", Ears()
 
     def write(name):
@@ -170,11 +181,16 @@ async def test_skills_are_prompts(serve, tmp_path):
 
 
 async def test_the_id_of_a_session_is_completed(serve):
-    """By its beginning, for the form of addresses that the server gave; nothing else is completed."""
+    """By its beginning, for the form of addresses that the server gave.
+
+    Nothing else is completed.
+    """
     form = t.ResourceTemplateReference(uri="hilum://sessions/{id}")
     async with serve("files") as served, served.client() as client:
         own = served.bench.session.id
-        assert (await client.complete(form, {"name": "id", "value": own[:4]})).completion.values == [own]
+        assert (
+            await client.complete(form, {"name": "id", "value": own[:4]})
+        ).completion.values == [own]
         assert (await client.complete(form, {"name": "id", "value": "x"})).completion.values == []
         other = t.PromptReference(name="greet")
         assert (await client.complete(other, {"name": "task", "value": ""})).completion.values == []

@@ -25,7 +25,10 @@ async def store(tmp_path):
 
 
 async def test_the_sessions_of_the_folder_are_listed_and_read(serve, store, tmp_path):
-    """A transcript has what was said and done; the session of another folder is not there, and keys are not."""
+    """A transcript has what was said and done.
+
+    The session of another folder is not there, and keys are not.
+    """
     options = {"store": store, "folder": tmp_path, "workspace": tmp_path / "workspace"}
     async with serve("files", "guard", **options) as served, served.client() as client:
         resources = (await client.list_resources()).resources
@@ -47,13 +50,17 @@ async def test_the_sessions_of_the_folder_are_listed_and_read(serve, store, tmp_
 
 
 async def test_what_is_not_of_the_folder_is_not_there(serve, store, tmp_path):
-    """Neither the id of a session of another folder nor anything else gives a transcript, and nothing tells them apart."""
+    """Neither the id of a session of another folder nor anything else gives a transcript, and
+    nothing tells them apart.
+    """
     (other,) = [info.id for info in await store.list() if info.workspace == str(tmp_path / "other")]
     options = {"store": store, "folder": tmp_path, "workspace": tmp_path / "workspace"}
     async with serve("files", **options) as served, served.client() as client:
         for name in (other, "", "2", "../x", f"{other}/y"):
             with pytest.raises(MCPError, match="There is no resource"):
-                await client.read_resource(f"hilum://sessions/{name}" if name else "file:///etc/passwd")
+                await client.read_resource(
+                    f"hilum://sessions/{name}" if name else "file:///etc/passwd"
+                )
 
 
 async def test_a_long_list_comes_in_pages(serve, store, tmp_path, monkeypatch):
