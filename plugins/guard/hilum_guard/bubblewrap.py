@@ -31,12 +31,36 @@ if TYPE_CHECKING:
 
 # bwrap's output goes through descriptor 4, so that what inside.py tells is all that the shell
 # reads.
+# A file that is covered, such as a socket of the user's, may vanish before bwrap mounts over it, and then bwrap starts nothing:
+# it is tried once more without what is gone.
 SCRIPT = """
 trap '' TERM INT HUP QUIT
-exec 4>&1 5<"$1"
+exec 4>&1
+filter=$1
 shift
-said=$(exec "$@" 3>&1 >&4 4>&-)
-code=$?
+start() {{
+  exec 5<"$filter"
+  said=$(exec "$@" 3>&1 >&4 4>&-)
+  code=$?
+}}
+start "$@"
+if [ -z "$said" ] && [ "$code" = 1 ]; then
+  count=$#
+  left=$#
+  options=1
+  while [ "$left" -gt 0 ]; do
+    if [ "$1" = --chdir ]; then options=; fi
+    if [ "$options" ] && [ "$left" -gt 2 ] && [ "$1 $2" = "--ro-bind /dev/null" ] && [ ! -e "$3" ]; then
+      shift 3
+      left=$((left - 3))
+    else
+      set -- "$@" "$1"
+      shift
+      left=$((left - 1))
+    fi
+  done
+  if [ "$#" -lt "$count" ]; then start "$@"; fi
+fi
 {clean}
 case $said in
   s*) trap - TERM INT HUP QUIT; ulimit -c 0; kill -"${{said#s}}" $$ ;;
