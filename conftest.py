@@ -41,7 +41,7 @@ def homes() -> Iterator[Path]:
     sandboxes replace it and rules allow more there.
     """
     cache = Path.home() / ".cache"
-    cache.mkdir(exist_ok=True)
+    cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         prefix="hilum-tests-", dir=cache, ignore_cleanup_errors=True
     ) as folder:
