@@ -21,8 +21,20 @@ for _name in ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM"):
         signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
 
 # How fast examples are made is not what a test of hilum is about, and on a busy machine it is slow.
+# The examples are the same in every run, so that a change that lands fails for its own faults only;
+# ``--all`` makes new ones.
 hypothesis.settings.register_profile(
-    "hilum", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "hilum",
+    deadline=None,
+    derandomize=True,
+    max_examples=50,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile(
+    "all",
+    hypothesis.settings.get_profile("hilum"),
+    derandomize=False,
+    max_examples=300,
 )
 hypothesis.settings.load_profile("hilum")
 
@@ -31,6 +43,68 @@ hypothesis.settings.load_profile("hilum")
 _CACHES = {"UV_CACHE_DIR": ".cache/uv", "PIP_CACHE_DIR": ".cache/pip", "npm_config_cache": ".npm"}
 _PRIVATE_SUFFIXES = ("_API_KEY", "_BASE_URL", "_TOKEN")
 _PRIVATE_PREFIXES = ("HILUM_", "XDG_", "GIT_", "OTEL_")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--all``."""
+    parser.addoption(
+        "--all",
+        action="store_true",
+        help="Run every case of the tests marked slow, not only a sample of them, and new random "
+        "examples (about 20 min).",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make new random examples with ``--all``."""
+    if config.getoption("--all"):
+        hypothesis.settings.load_profile("all")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep a sample of the cases of each test that is marked ``slow``, unless ``--all`` is given.
+
+    The sample is the same in every run: cases at equal distances, the first and the last among
+    them. A case that the command line names is always kept.
+    """
+    if config.getoption("--all"):
+        return
+    families: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is not None:
+            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    named = [argument for argument in config.invocation_params.args if "[" in argument]
+    left_out: set[pytest.Item] = set()
+    for cases in families.values():
+        marker = cases[0].get_closest_marker("slow")
+        assert marker is not None
+        kept = sample(cases, marker.kwargs.get("cases", 1))
+        left_out.update(case for case in cases if case not in kept)
+    left_out = {item for item in left_out if not any(item.nodeid.endswith(name) for name in named)}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def sample(cases: list[pytest.Item], count: int) -> list[pytest.Item]:
+    """Return ``count`` of the cases at equal distances, the first and the last among them."""
+    if count >= len(cases):
+        return cases
+    if count < 2:
+        return cases[:count]
+    step = (len(cases) - 1) / (count - 1)
+    return [cases[round(number * step)] for number in range(count)]
+
+
+@pytest.fixture
+def trials(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
+    """Choose how often a test tries: the first number by default, the second with ``--all``."""
+    whole = bool(request.config.getoption("--all"))
+
+    def trials(few: int, many: int) -> int:
+        return many if whole else few
+
+    return trials
 
 
 @pytest.fixture(scope="session")
@@ -50,8 +124,9 @@ def homes() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def isolated_environment(homes: Path) -> Iterator[None]:
-    """Keep each test apart from the user's home folder, settings and keys, and from the variables
-    that other tests set.
+    """Keep each test apart from the user's home folder, settings and keys.
+
+    Variables that other tests set do not reach it either.
     """
     before = dict(os.environ)
     home = Path.home()
@@ -70,8 +145,9 @@ def isolated_environment(homes: Path) -> Iterator[None]:
 
 @pytest.fixture
 def open_files() -> Callable[[], int]:
-    """Counts the descriptors this process has open, without those that another test has left to the
-    collector.
+    """Counts the descriptors that this process has open.
+
+    Those that another test has left to the collector do not count.
     """
 
     def open_files() -> int:

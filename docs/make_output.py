@@ -1,5 +1,6 @@
-"""Write docs/output.schema.json and the tables of docs/output.md from the classes of
-``hilum_cli.output``.
+"""Write the schema and the tables of docs/output.md.
+
+They come from the classes of ``hilum_cli.output``, and go to docs/output.schema.json as well.
 
 With ``--check`` only compare.
 """

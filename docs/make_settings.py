@@ -15,8 +15,7 @@ from typing import Any
 
 import attrs
 import msgspec
-from hilum.settings import KernelSettings
-from hilum_settings import Info, members, sections_of
+from hilum.settings import Info, KernelSettings, members, sections_of
 
 DOCS = Path(__file__).parent
 TARGET = DOCS / "settings.md"

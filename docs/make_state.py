@@ -17,7 +17,7 @@ MARK = (
     " hilum_context/state.py. -->\n"
 )
 PARTS = [
-    state.WorkspaceState, state.OpenFile, state.Cursor, state.Selection, state.Diagnostic, state.RecentEdit,
+    state.WorkspaceState, state.OpenFile, state.Cursor, state.Selection, state.EditorDiagnostic, state.RecentEdit,
 ]  # fmt: skip
 NAMES = {"IntType": "whole number", "FloatType": "number", "StrType": "text"}
 

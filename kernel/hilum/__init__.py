@@ -1,23 +1,24 @@
 """hilum: a coding agent whose every ability is a plugin.
 
-This is the public face. Plugins import ``hilum`` and ``hilum.testing`` and no module below. Names
-are loaded at first use, so that ``import hilum`` costs next to nothing.
+This is the public API. Plugins import ``hilum``, ``hilum.testing`` and the public modules and
+sub-packages that ``_MODULES`` lists, but nothing below those. Names are loaded on first use, so
+that ``import hilum`` costs almost nothing.
 """
 
 import sys
 
-TYPE_CHECKING = False  # typing takes longer than all the rest
+TYPE_CHECKING = False  # importing typing takes longer than all other imports
 if TYPE_CHECKING:
     import signal as _signal
     from typing import Any
 else:
-    import _signal  # signal itself imports enum, and that takes long enough to be interrupted
+    import _signal  # signal imports enum, which takes long enough to be interrupted
 
-# Where the program `hilum` starts, Ctrl-C just ends the process until a command runs: an interrupt
-# in the middle of an import would end in a traceback. `python -m hilum` imports this package before
-# anything else of hilum, while its name is still "-m"; so does the script `hilum`. A program that
-# uses hilum as a library keeps its handler.
-_program = "".join(getattr(sys, "argv", ())[:1])  # a program that embeds Python need not set any
+# When the program `hilum` starts, Ctrl-C simply ends the process until a command runs, because an
+# interrupt during an import would show a traceback. `python -m hilum` imports this package first,
+# while its name is still "-m"; the script `hilum` does the same. A program that uses hilum as a
+# library keeps its own handler.
+_program = "".join(getattr(sys, "argv", ())[:1])  # a program that embeds Python may not set argv
 _ENDED_BY_INTERRUPT = (_program == "-m" or _program.endswith(("/hilum", "\\hilum.exe"))) and (
     _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
 )
@@ -33,6 +34,7 @@ _HOMES = {
     "context": ("ContextRequest", "estimate"),
     "agents": ("Agent", "Mode", "Profile", "ToolFilter"),
     "errors": (
+        "AddressRefused",
         "HilumError",
         "ModelError",
         "NeedsUser",
@@ -58,13 +60,35 @@ _HOMES = {
         "ToolMessage",
         "ToolResult",
         "ToolSpec",
-        "Trim",
+        "Compaction",
         "Usage",
         "UserMessage",
     ),
+    "network": ("find_proxy", "is_loopback"),
     "processes": ("Command", "Completed", "Process", "Processes"),
-    "services": ("ReadingPolicy",),
-    "session": ("Run", "Session"),
+    "services": (
+        "AddressPolicy",
+        "ApprovalTexts",
+        "ContentPolicy",
+        "FileSaver",
+        "ReadingPolicy",
+        "Redactor",
+        "WebAddress",
+        "find_address_policy",
+        "find_approval_texts",
+        "BackgroundCommands",
+        "ContentPolicy",
+        "FileChanges",
+        "Plans",
+        "ReadingPolicy",
+        "Redactor",
+        "UserQuestions",
+        "find_content_policy",
+        "find_file_saver",
+        "make_redactor",
+    ),
+    "runs": ("Run",),
+    "session": ("Session",),
     "settings": (
         "cache_folder",
         "config_folder",
@@ -76,6 +100,7 @@ _HOMES = {
         "setting",
     ),
     "standard": ("open_standard_session",),
+    "temporary": ("make_temporary_folder", "sweep_temporary_folders"),
     "tools": ("EVERYTHING", "Call", "Output", "Tool", "tool"),
     "workspace": ("Place", "Workspace"),
 }
@@ -83,13 +108,25 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = (
     "aio",
     "blocking",
+    "checks",
+    "command",
     "compaction",
     "errors",
     "events",
+    "frontmatter",
+    "hooks",
+    "hosts",
     "messages",
     "models",
+    "processes",
+    "services",
+    "settings",
+    "signature",
     "store",
     "testing",
+    "tokens",
+    "trust",
+    "workspace",
 )
 
 __all__ = sorted((*_HOME, *_MODULES, "__version__"))

@@ -1,6 +1,7 @@
 """The thin ``hilum`` script: it lists commands without importing them, and runs one.
 
-Only what works with every plugin broken stands here: the help, the version, and ``hilum plugins``.
+This module contains only what works even if every plugin is broken: the help, the version and
+``hilum plugins``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from hilum import _ENDED_BY_INTERRUPT
 from hilum.discovery import STANDARD, EntryPoint, all_entry_points, clash, normal, summary
-from hilum.errors import HilumError, PluginError, unknown
+from hilum.errors import HilumError, PluginError, UsageError, unknown_name_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ else:
     import _signal  # signal itself imports enum
 
 TRACEBACK = "HILUM_TRACEBACK"
+_PROGRAM_COMMANDS = ("run", "demo", "doctor", "sessions", "config", "permissions", "trust")
+_KERNEL_ONLY = (
+    "Only the kernel (hilum-core) is installed. The whole program comes with: pip install hilum"
+)
 USAGE = (
     "usage: hilum [-h] [--version] COMMAND ...\n\nA coding agent whose every ability is a"
     " plugin.\n\ncommands:\n"
@@ -28,10 +33,10 @@ USAGE = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run ``hilum`` and give its exit code (2 for wrong usage)."""
+    """Run ``hilum`` and return its exit code (2 for wrong usage)."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        # A closed one would be the next file that is opened, and messages would be written into
-        # that.
+        # The next file that is opened would get the number of a closed stream, and messages would
+        # be written into it.
         while os.open(os.devnull, os.O_RDWR) < 3:
             pass
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
@@ -41,41 +46,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"hilum {__version__}")
         return 0
     commands = all_entry_points("hilum.commands")
-    # It must work with every plugin broken, so none takes its place.
+    # This command must work even if every plugin is broken, so no plugin can replace it.
     commands["plugins"] = [EntryPoint("plugins", "hilum.inventory:main", "hilum", "")]
     if name in ("", "-h", "--help", "help"):
         lines = map(_line, sorted(commands.values(), key=_order))
-        print(USAGE + "\n".join(lines) + "\n\nhilum COMMAND --help tells more.")
+        print(USAGE + "\n".join(lines) + "\n\nhilum COMMAND --help shows more.")
         return 0 if name else 2
     try:
         points = commands.get(normal(name))
         if not points or points[0].name != name:
-            raise unknown("command", name, (points[0].name for points in commands.values()))
+            from hilum.extras import advice_for_command  # only where something went wrong
+
+            advice = advice_for_command(name)
+            if advice:
+                raise UsageError(f"The command {name!r} is not installed.", hint=advice)
+            if name in _PROGRAM_COMMANDS and "run" not in commands:
+                raise UsageError(f"The command {name!r} is not installed.", hint=_KERNEL_ONLY)
+            raise unknown_name_error(
+                "command", name, (points[0].name for points in commands.values())
+            )
         if len(points) > 1:
             raise PluginError(clash("command", points))
         return _run(points[0], rest)
     except HilumError as error:
-        print(
-            f"hilum: {error.code}: {error.message}",
-            *([error.hint] if error.hint else []),
-            sep="\n",
-            file=sys.stderr,
-        )
+        from hilum.command import escape_terminal  # only where something went wrong
+
+        # The message may quote a plugin.
+        text = f"hilum: {error.code}: {error.message}\n{error.hint}".rstrip("\n")
+        print(escape_terminal(text), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Who read our output went away (`hilum … | head`); Python must not complain when it
-        # flushes.
+        # The reader of our output is gone (`hilum … | head`); Python must not report an error when
+        # it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 
 
 def _run(point: EntryPoint, arguments: list[str]) -> int:
-    """Run a command.
-
-    What breaks in it is an error message, and a traceback for who asks for one.
-    """
+    """Run a command. An unexpected error becomes a message, or a traceback on request."""
     try:
         command = _load(point)
         if _ENDED_BY_INTERRUPT:
@@ -94,10 +104,9 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
             f"`hilum plugins` shows what is wrong with plugins; {TRACEBACK}=1 in the environment"
             " shows where it happened."
         )
-        text = (
-            f"The command {point.name} of {point.distribution} failed: {type(error).__name__}:"
-            f" {error}."
-        )
+        from hilum.hooks import describe_error  # only where something went wrong
+
+        text = f"The command {point.name} of {point.distribution} failed: {describe_error(error)}."
         raise HilumError(text, code="E_PLUGIN", hint=hint) from None
 
 
@@ -118,7 +127,7 @@ def _load(point: EntryPoint) -> Any:
         return point.load()
     except (Exception, SystemExit) as error:
         hint = (
-            f"Reinstall {point.distribution}, or take it out; hilum plugins shows what else is"
+            f"Reinstall {point.distribution}, or uninstall it; hilum plugins shows what else is"
             " wrong."
         )
         text = f"The command {point.name} of {point.distribution} does not load: {error!r}."

@@ -1,4 +1,4 @@
-"""Agents: who works in a session, what each may use, and in which mode."""
+"""Agents of a session: their profiles, the tools that each may use, and modes."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from hilum.tools import RISKS, Tool, injected
 if TYPE_CHECKING:
     import trio
 
-    from hilum.prompt import Pieces
+    from hilum.prompt import EncodedConversation
     from hilum.session import Session
 
 
 class ToolFilter(msgspec.Struct, frozen=True):
-    """Which tools may be used.
+    """A selection of tools.
 
-    Entries are names, patterns (``github__*``) or what a tool touches (``read``, ``write`` …).
+    Entries are names, patterns (``github__*``) or permission categories (``read``, ``write`` …).
 
     Args:
-        allow: Only these; ``None`` for all.
-        deny: Never these, whatever ``allow`` says.
+        allow: The only tools that are admitted; ``None`` admits all.
+        deny: Tools that are never admitted, even if ``allow`` lists them.
     """
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
 
     def admits(self, name: str, risk: str) -> bool:
-        """Return whether a tool of this name and risk passes."""
+        """Return whether a tool of this name and risk is admitted."""
 
         def named(entries: Sequence[str]) -> bool:
             return any(e == risk if e in RISKS else fnmatchcase(name, e) for e in entries)
@@ -43,13 +43,13 @@ class ToolFilter(msgspec.Struct, frozen=True):
 
 
 class Mode(msgspec.Struct, frozen=True):
-    """A way of working: which tools there are, and which of them are asked for each time.
+    """A way of working: which tools are available, and which need approval each time.
 
     Args:
         name: For example ``plan``.
-        tools: The tools there are.
-        ask: Risks whose calls the user confirms, whatever the approval policy.
-        description: One line for faces.
+        tools: The tools that are available.
+        ask: Permission categories whose calls need approval under every approval policy.
+        description: One line that faces show.
     """
 
     name: str
@@ -59,19 +59,19 @@ class Mode(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """What an agent is: its instructions, model, tools and limits.
+    """The instructions, model, tools and limits of an agent.
 
-    ``None`` takes the session's setting.
+    ``None`` means the session's setting.
 
     Args:
         name: Name, ``main`` for the session's own agent.
-        prompt: Instructions of its own, a layer of its system prompt.
+        prompt: Its instructions, a layer of its system prompt.
         model: ``provider/name`` or a role; empty for the session's model.
         tools: Which tools it may use.
-        turns: Most model calls of a run.
-        timeout: Seconds a run may take.
-        token_limit: Tokens a run may use.
-        cost_limit: US dollars a run may cost; ``None`` for any.
+        turns: Maximum number of model calls of a run.
+        timeout: Maximum duration of a run, in seconds.
+        token_limit: Maximum number of tokens of a run.
+        cost_limit: Maximum cost of a run, in US dollars; ``None`` for no limit.
     """
 
     name: str = "main"
@@ -85,15 +85,16 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 class Agent(msgspec.Struct, eq=False):
-    """An actor in a session: a profile and a conversation of its own.
+    """An agent in a session, with a profile and a conversation.
 
     Attributes:
         name: Unique in the session.
         session: Its session.
-        profile: What it is.
-        parent: Name of the agent that made it, empty for none.
-        conversation: Its messages and where its run stands.
-        began: When this process took up its run, on trio's clock: the wall's may jump.
+        profile: Its instructions, model, tools and limits.
+        parent: Name of the agent that created it; empty if there is none.
+        conversation: Its messages and the state of its run.
+        began: Time on trio's clock at which this process began to work on the run; the system clock
+            may jump.
     """
 
     name: str
@@ -101,7 +102,7 @@ class Agent(msgspec.Struct, eq=False):
     profile: Profile
     parent: str = ""
     conversation: Conversation = msgspec.field(default_factory=Conversation)
-    pieces: dict[str, Pieces] = {}
+    encoded: dict[str, EncodedConversation] = {}
     good_layers: dict[str, tuple[Layer, ...]] = {}
     starting: str = ""
     began: float = float("inf")
@@ -109,12 +110,12 @@ class Agent(msgspec.Struct, eq=False):
 
     @property
     def run(self) -> RunState:
-        """The run it is on; for those who act within one."""
+        """The current run. There must be one."""
         assert self.conversation.run is not None
         return self.conversation.run
 
     def emit(self, event: Event) -> int:
-        """Write an event of this agent's, see ``Session.emit``."""
+        """Write an event of this agent; see ``Session.emit``."""
         return self.session.emit(event, self)
 
     @property
@@ -124,22 +125,18 @@ class Agent(msgspec.Struct, eq=False):
 
     @property
     def model(self) -> str:
-        """Name or role of the model it asks."""
+        """Name or role of its model."""
         return self.profile.model or self.session.model
 
     def limit(self, name: str) -> Any:
-        """Return a limit (``turns``, ``timeout``, ``token_limit``): the profile's, else the
-        setting.
-        """
+        """Return ``turns``, ``timeout`` or ``token_limit`` of the profile or the settings."""
         own = getattr(self.profile, name)
         if own is None:
             return getattr(self.session.options, name)
         return own
 
     def tools(self) -> list[Tool]:
-        """Return the tools it may use now, by policy, mode and profile, in the order they were
-        provided.
-        """
+        """Return the tools that policy, mode and profile allow, in the order of their plugins."""
         own = [f for f in (self.mode.tools, self.profile.tools) if f != ToolFilter()]
         if self.session.approve == "readonly":
             own.append(ToolFilter(allow=("read",)))

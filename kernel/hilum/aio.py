@@ -1,6 +1,6 @@
-"""hilum for asyncio programs: the kernel runs on a trio thread of its own.
+"""hilum's asyncio API: the kernel runs on a separate trio thread.
 
-Cancelling waits until its side has ended.
+Cancelling a task waits until the trio side has unwound.
 
 ::
 
@@ -12,40 +12,45 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Unpack
-
-from hilum_portal import aio
+from typing import TYPE_CHECKING, Any, Unpack
 
 from hilum.errors import PluginError
+from hilum.hosts import aio
 from hilum.kernel import Kernel
 from hilum.kernel import open_kernel as open_on_trio
-from hilum.session import Run, Session
+from hilum.runs import Run
+from hilum.session import Session
 from hilum.standard import open_standard_session as open_standard_on_trio
 from hilum.tools import Options, Tool
 from hilum.tools import tool as trio_tool
 
-open_kernel = aio.hosted(open_on_trio, wraps=(Kernel, Session, Run), name="hilum")
-open_standard_session = aio.hosted(
-    open_standard_on_trio, wraps=(Kernel, Session, Run), name="hilum"
-)
+if TYPE_CHECKING:
+    # The function that `hosted` returns takes the arguments of the original.
+    from hilum.kernel import open_kernel as open_kernel
+    from hilum.standard import open_standard_session as open_standard_session
+else:
+    open_kernel = aio.hosted(open_on_trio, wraps=(Kernel, Session, Run), name="hilum")
+    open_standard_session = aio.hosted(
+        open_standard_on_trio, wraps=(Kernel, Session, Run), name="hilum"
+    )
 
 
 def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Awaitable[Any]]], Tool]:
-    """Like ``hilum.tool``, for a coroutine function that runs on the asyncio loop this is called
-    in.
+    """Create a tool from a coroutine function that runs on the asyncio loop of the caller.
 
-    A call that is cancelled (stopped, out of time) cancels the coroutine there and waits until it
-    has ended.
+    The options are those of ``hilum.tool``.
+
+    A call that is cancelled (because it was stopped or timed out) cancels the coroutine on that
+    loop and waits until it has ended.
 
     Raises:
-        PluginError: No loop runs here, at the top level of a module for example, so there is none
-            for the tool to run on.
+        PluginError: No asyncio loop is running, for example at the top level of a module.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         hint = (
-            "Use it in a coroutine function, where the loop runs, and pass the tool on:"
+            "Use it in a coroutine function, where the loop is running, and pass the tool on:"
             " open_kernel(tools=[…])."
         )
         raise PluginError("hilum.aio.tool needs a running asyncio loop.", hint=hint) from None

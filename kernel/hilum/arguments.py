@@ -1,8 +1,9 @@
-"""What a model may write into a tool call: bounds that keep the log, every wire format and every
-face working.
+"""Bounds for the tool calls that a model writes.
 
-A call is checked once, before anything of it is logged. Whatever passes can be encoded, decoded and
-shown by everybody.
+They keep the log, every wire format and every face working.
+
+A call is checked once, before it is logged. A call that passes can be encoded, decoded and shown by
+every part of the program.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from hilum_signature import nesting
 
-from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, writable
+from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, replace_surrogates
+from hilum.signature import nesting
 
 MAX_DEPTH = (
-    100  # levels of lists and objects; JSON decoders give up near 1,000, and every face decodes
+    100  # nesting levels of lists and objects; JSON decoders fail near 1,000, and faces decode
 )
-MAX_LENGTH = 4_000_000  # characters; the longest answers of models are below 1,000,000
-MAX_CALLS = 128  # calls of one answer that are carried out
-# What every terminal shows as it is. Kimi writes `functions.NAME:0` and wants it back; gateways of
-# stricter vendors encode it.
+MAX_LENGTH = 4_000_000  # in characters; the longest answers of models are below 1,000,000
+MAX_CALLS = 128  # maximum number of calls of one answer that are run
+# Characters that every terminal shows unchanged. Kimi writes `functions.NAME:0` and expects it
+# back; gateways of stricter vendors encode it.
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 NO_TOOL = "There is no tool"
 CALL_TOOL = "call_tool"  # the tool through which deferred tools are called
@@ -36,9 +37,9 @@ TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 
 
 class BadArguments(ValueError):
-    """The arguments of a call are not what a call can have.
+    """The arguments of a call are invalid.
 
-    The message is a sentence without its full stop.
+    The message completes the sentence "The arguments …", without a full stop.
     """
 
 
@@ -46,18 +47,18 @@ def decode_arguments(text: str) -> dict[str, Any]:
     """Decode the arguments of a call.
 
     Args:
-        text: JSON as a model wrote it; empty stands for no arguments.
+        text: JSON as a model wrote it; empty for no arguments.
 
     Raises:
-        BadArguments: It is not one JSON object, or a key occurs twice in an object.
+        BadArguments: The text is not one JSON object, or a key occurs twice in an object.
     """
     try:
         decoded = msgspec.json.decode(text or "{}", type=dict[str, Any])
-        # msgspec keeps the last of two equal keys, and nobody can know which one the model meant.
+        # msgspec keeps the last of two equal keys, and nothing shows which one the model meant.
         json.loads(text or "{}", object_pairs_hook=_without_duplicates)
     except BadArguments:
         raise
-    except ValueError as error:  # of msgspec, json or a codec
+    except ValueError as error:  # raised by msgspec, json or a codec
         raise BadArguments(f"are not valid JSON, or not a JSON object: {error}") from None
     except RecursionError:
         raise BadArguments(f"are nested more than {MAX_DEPTH} levels deep") from None
@@ -72,9 +73,9 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:
 
 
 def normalized(text: str) -> str:
-    """Return arguments in one spelling: equal objects become equal texts.
+    """Return arguments in a canonical spelling: equal objects become equal texts.
 
-    Text that is no JSON stays as it is.
+    Text that is not JSON stays as it is.
     """
     try:
         return msgspec.json.encode(msgspec.json.decode(text or "{}"), order="sorted").decode()
@@ -83,27 +84,28 @@ def normalized(text: str) -> str:
 
 
 def encode_arguments(arguments: Mapping[str, Any]) -> str:
-    """Encode arguments as a call carries them."""
+    """Encode arguments as the JSON text of a call."""
     return msgspec.json.encode(arguments).decode()
 
 
 def problem_of(text: str) -> str:
-    """Return why arguments cannot even be kept, as the end of the sentence "The arguments …".
+    """Return why arguments cannot be stored, as the end of the sentence "The arguments …".
 
-    Empty if they can.
+    The result is empty if they can be stored.
     """
     if len(text) > MAX_LENGTH:
         return f"are {len(text):,} characters long; at most {MAX_LENGTH:,} are accepted"
     if nesting(text) > MAX_DEPTH:
         return f"are nested more than {MAX_DEPTH} levels deep"
-    if writable(text) != text or _has_half_character(text):
-        return "hold half of a surrogate pair, which is no character"
+    if replace_surrogates(text) != text or _has_half_character(text):
+        return "contain half a surrogate pair, which is no character"
     return ""
 
 
 def _has_half_character(text: str) -> bool:
-    """Return whether an escape sequence stands for half a character: JSON decoders differ in what
-    they make of it.
+    """Return whether an escape sequence is half of a surrogate pair.
+
+    JSON decoders disagree on how to read such a sequence.
     """
     if "\\ud" not in text and "\\uD" not in text:
         return False
@@ -117,14 +119,14 @@ def _has_half_character(text: str) -> bool:
 def safe_call(call: ToolCall) -> ToolCall:
     """Return a call that can be logged and sent back to any provider.
 
-    What cannot be kept is left out, and ``problem`` then says why; such a call is refused with that
-    text.
+    Arguments that cannot be stored are left out, and ``problem`` says why; such a call is refused
+    with that text.
     """
     problem = ""
     # Some models write the name of the namespace that their training put tools into.
     name = call.name.strip().removeprefix("functions.")
     if not TOOL_NAME.fullmatch(name):
-        problem = f"{NO_TOOL} {writable(call.name)[:100]!r}."
+        problem = f"{NO_TOOL} {replace_surrogates(call.name)[:100]!r}."
     elif reason := problem_of(call.arguments):
         problem = f"The arguments of {name} {reason}."
     return ToolCall(
@@ -137,15 +139,15 @@ def safe_call(call: ToolCall) -> ToolCall:
 
 
 def safe_id(identity: str) -> str:
-    """Return the id of a call, empty where it is longer or has other characters than ids have."""
+    """Return the id of a call; empty if it is too long or contains invalid characters."""
     return identity if _PLAIN_ID.fullmatch(identity) else ""
 
 
 def safe_answer(message: AssistantMessage) -> AssistantMessage:
     """Return an answer of a model that can be logged, with calls as ``safe_call`` returns them.
 
-    Of more than ``MAX_CALLS`` calls the further ones are left out; the first of them stays, to be
-    refused with the reason.
+    Calls beyond ``MAX_CALLS`` are left out, except the first of them, which is kept so that it can
+    be refused with the reason.
     """
     parts: list[Text | Thinking | ToolCall] = []
     calls = 0
@@ -162,9 +164,9 @@ def safe_answer(message: AssistantMessage) -> AssistantMessage:
                 )
                 parts.append(msgspec.structs.replace(safe_call(part), arguments="{}", problem=why))
         elif isinstance(part, Thinking):
-            parts.append(Thinking(writable(part.text), _safe_vendor(part.vendor)))
+            parts.append(Thinking(replace_surrogates(part.text), _safe_vendor(part.vendor)))
         else:
-            parts.append(msgspec.structs.replace(part, text=writable(part.text)))
+            parts.append(msgspec.structs.replace(part, text=replace_surrogates(part.text)))
     if (
         message.stop == "length"
         and parts
@@ -176,9 +178,9 @@ def safe_answer(message: AssistantMessage) -> AssistantMessage:
 
 
 def _is_incomplete(call: ToolCall) -> bool:
-    """Return whether the last call of an answer that was cut off misses its end.
+    """Return whether the last call of an answer that was cut off is incomplete.
 
-    Of one without any arguments nobody knows.
+    A call without any arguments counts as incomplete: they may have been cut off.
     """
     return not call.problem and not (call.arguments.strip() and is_readable(call.arguments))
 
@@ -193,7 +195,7 @@ def is_readable(text: str) -> bool:
 
 
 def _safe_vendor(vendor: dict[str, Any]) -> dict[str, Any]:
-    """Return a vendor's opaque fields, or none where they could not be read back from the log."""
+    """Return a vendor's opaque fields, or none if they could not be read back from the log."""
     if not vendor:
         return vendor
     try:

@@ -1,5 +1,4 @@
-"""hilum for plain synchronous code: the same names as the kernel's, each call blocks until it is
-done.
+"""hilum's synchronous API: the kernel's functions and classes as blocking calls.
 
 ::
 
@@ -9,11 +8,11 @@ done.
 
 from __future__ import annotations
 
-from hilum_portal import blocking
-
+from hilum.hosts import blocking
 from hilum.kernel import Kernel
 from hilum.kernel import open_kernel as open_on_trio
-from hilum.session import Run, Session
+from hilum.runs import Run
+from hilum.session import Session
 from hilum.standard import open_standard_session as open_standard_on_trio
 
 open_kernel = blocking.hosted(open_on_trio, wraps=(Kernel, Session, Run), name="hilum")

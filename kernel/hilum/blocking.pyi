@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, type_check_only
 
-from hilum import kernel, session
+from hilum import kernel, runs, session
 from hilum.events import AnyEvent, Delta, RunEnded
 from hilum.store import Store
 from hilum.tools import Tool
 
 @type_check_only
-class Run(session.Run):
+class Run(runs.Run):
     session: Session
     def wait(self) -> RunEnded: ...  # type: ignore[override]
     def events(self, *, deltas: bool = False) -> Iterator[AnyEvent | Delta]: ...  # type: ignore[override]
@@ -27,6 +27,7 @@ class Session(session.Session):
         agent: str = "main",
         state: Mapping[str, object] | None = None,
         piped: bool = False,
+        attached: str = "",
     ) -> Run: ...
     def run(  # type: ignore[override]
         self,
@@ -35,6 +36,7 @@ class Session(session.Session):
         agent: str = "main",
         state: Mapping[str, object] | None = None,
         piped: bool = False,
+        attached: str = "",
     ) -> RunEnded: ...
     def resume(self) -> list[Run]: ...  # type: ignore[override]
     def retry(self, agent: str = "main") -> Run: ...  # type: ignore[override]

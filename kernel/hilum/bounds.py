@@ -1,5 +1,6 @@
-"""Time limits that hold whatever a tool does: a call that does not end in time is abandoned, and
-the session goes on.
+"""Time limits that hold even for tools that ignore them.
+
+A call that does not end in time is abandoned, and the session continues.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _left_behind: set[int] = set()
 
 
 def calls_left_behind() -> int:
-    """Return how many abandoned calls of this process still run.
+    """Return how many abandoned calls of this process are still running.
 
     trio waits for them when its program ends, however long that takes. A program that must not wait
     ends its process with ``os._exit`` once everything is closed and written.
@@ -24,16 +25,16 @@ def calls_left_behind() -> int:
 
 
 class BoundCall(msgspec.Struct, eq=False):
-    """A function that runs within a time limit, in a task that its caller can leave behind.
+    """A function that runs within a time limit, in a task that its caller can abandon.
 
     Attributes:
-        plugin: Whose it is.
-        deadline: When it is cancelled, on trio's clock.
-        grace: Seconds that it then has to end.
-        value: What it returned.
-        error: What it raised; not its own cancellation.
-        ended_at: When it ended.
-        abandoned: Whether its caller waits for it no longer.
+        plugin: Name of the plugin it belongs to.
+        deadline: Time at which it is cancelled, on trio's clock.
+        grace: Seconds it has to end after that.
+        value: Its return value.
+        error: The exception that it raised, except its own cancellation.
+        ended_at: Time at which it ended.
+        abandoned: Whether its caller no longer waits for it.
     """
 
     plugin: str
@@ -60,13 +61,13 @@ class BoundCall(msgspec.Struct, eq=False):
     async def run(self, function: Callable[[], Awaitable[Any]]) -> None:
         """Run the function until it ends, or is abandoned.
 
-        Cancelling this cancels the function, and waits for it as long as its grace allows.
+        Cancelling this method cancels the function, and waits for it until its grace is over.
         """
         self._scope.deadline = self.deadline
         self._patience.deadline = self.deadline + self.grace
-        # A task of trio's own nursery, because no nursery of ours could be left while the task
-        # ignores its cancellation. It is protected from Ctrl-C, so that one reaches the program and
-        # is never taken for an error of the tool.
+        # The task runs in trio's system nursery, because a nursery of our own could not be left
+        # while the task ignores its cancellation. A system task is protected from Ctrl-C, so that
+        # Ctrl-C reaches the program and is never mistaken for an error of the tool.
         trio.lowlevel.spawn_system_task(
             self._run, function, name=f"call of {self.plugin}", context=copy_context()
         )
@@ -92,7 +93,7 @@ class BoundCall(msgspec.Struct, eq=False):
                 self.value = await function()
         except (
             BaseException
-        ) as error:  # nothing may leave a task of trio's own nursery: the caller looks at it
+        ) as error:  # no exception may escape from a system task: the caller checks it
             self.error = error
         self.ended_at = trio.current_time()
         self._ended.set()
@@ -100,7 +101,7 @@ class BoundCall(msgspec.Struct, eq=False):
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Return whether an error holds a Ctrl-C of the user's.
+    """Return whether an error contains a ``KeyboardInterrupt`` that the user caused with Ctrl-C.
 
     A plugin that raises ``KeyboardInterrupt`` itself does not count.
     """
@@ -111,5 +112,5 @@ def is_interrupt(error: BaseException) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    # trio's signal handler raises it, and nothing else does there.
+    # Only trio's signal handler raises it there.
     return trace is not None and trace.tb_frame.f_globals.get("__name__") == "trio._core._ki"

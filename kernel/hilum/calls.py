@@ -1,8 +1,8 @@
-"""Tool calls: all calls of an answer at once, each with verdicts, approval, a time limit, and
-exactly one end.
+"""Tool calls: all calls of an answer run in parallel, and each ends exactly once.
 
-The order of one call: its turn? known? arguments right? not the same failure again? allowed? asked?
-then *logged*, run, checked, logged.
+A call waits for its turn. Its tool, its arguments and earlier failures are checked, then gates,
+mode, policy and the user decide whether it may run. Its start is *logged*, it runs within a time
+limit, and its result is checked and logged.
 """
 
 from __future__ import annotations
@@ -13,17 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
-from hilum_hooks import FAULTS, Fault, single
-from hilum_signature import nesting
 
 from hilum.arguments import CUT_OFF, MAX_DEPTH, NO_TOOL
 from hilum.bounds import BoundCall, is_interrupt
-from hilum.errors import RESULT_WITHHELD, NeedsUser, PluginError, ToolDenied, ToolError, unknown
+from hilum.deferred_tools import ACCESS_TOOLS, unwrap, wrap
+from hilum.errors import (
+    RESULT_WITHHELD,
+    RULE,
+    NeedsUser,
+    PluginError,
+    ToolDenied,
+    ToolError,
+    unknown_name_error,
+)
 from hilum.events import CallDone, CallStarted, UserNeeded
-from hilum.late import PAIR, unwrap, wrap
-from hilum.messages import Image, Text, ToolCall, ToolResult, writable
+from hilum.extras import advice_for_tool
+from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, unwrap_group
+from hilum.messages import Image, Text, ToolCall, ToolResult, replace_surrogates
 from hilum.order import Claims, Place, claims_of, places, shown_paths
+from hilum.refusals import describe_call
 from hilum.repetition import ADVICE
+from hilum.signature import nesting
 from hilum.state import CallState
 from hilum.tools import Call, Output, Tool
 from hilum.verdicts import permit
@@ -33,9 +43,11 @@ if TYPE_CHECKING:
     from hilum.session import Session
 
 RESULT_LIMIT = 200_000
-# Seconds after its limit in which a call may still end without being a fault: a loaded machine is
-# late, too
+# Seconds after its time limit within which a call can still end without counting as a failure of
+# its plugin; on a loaded machine it may end late.
 LATE = 1.0
+# Seconds that plugins have to check the output of a stopped call, because a stop must be quick.
+CHECK_TIMEOUT = 1.0
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -50,8 +62,9 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 async def run_calls(agent: Agent) -> None:
-    """Run the open calls of the last answer, in parallel where they do not meet, until all have
-    ended.
+    """Run the open calls of the last answer until all have ended.
+
+    They run in parallel, unless they use the same files or queues.
     """
     calls = agent.conversation.open_calls()
     if len(calls) == 1:
@@ -66,10 +79,9 @@ async def run_calls(agent: Agent) -> None:
 
 
 def _claims(agent: Agent, state: CallState) -> tuple[Claims, ToolError | None]:
-    """Return what a call touches, and the fault of its tool's plugin in telling that, which is
-    logged by now.
+    """Return the claims of a call, and the error of its tool's plugin if they are not known.
 
-    A call that will be refused touches nothing.
+    The error has been logged. A call that will be refused has no claims.
     """
     if state.lost:
         return Claims(), None
@@ -79,10 +91,26 @@ def _claims(agent: Agent, state: CallState) -> tuple[Claims, ToolError | None]:
         return Claims(), error if error.code == "E_PLUGIN" else None
 
 
-def end_calls(agent: Agent, code: str, text: str) -> None:
-    """Log an end for every open call: it was stopped, or its run was given up."""
+def end_calls(agent: Agent, code: str, why: str) -> None:
+    """Log the end of every open call, because the run was stopped or cannot continue.
+
+    Args:
+        agent: The agent that made the calls.
+        code: The code of their results.
+        why: Why the run ended, as a clause.
+    """
     for state in agent.conversation.open_calls():
-        agent.emit(CallDone(result=_failure(state.call, code, text), seconds=_seconds(state)))
+        title = describe_call(state.call)
+        if state.started is None:
+            text = f"`{title}` was not run, because {why}."
+        else:
+            text = f"`{title}` was ended before it was done, because {why}."
+        result = _failure(state.call, code, text)
+        if state.printed:
+            told = f"{result.text} Its output so far:"
+            parts = (Text(told, "kernel"), Text(state.printed, f"tool:{state.call.name}"))
+            result = msgspec.structs.replace(result, parts=parts)
+        agent.emit(CallDone(result=result, seconds=_seconds(state)))
 
 
 async def _one(
@@ -102,21 +130,45 @@ async def _one(
             if isinstance(error, NeedsUser):
                 agent.emit(UserNeeded(code=error.code, message=error.message))
             result = _failure(state.call, error.code, str(error))
+            if isinstance(error, ToolDenied) and error.rule:
+                result = msgspec.structs.replace(result, data={RULE: error.rule})
+        # The call ran, but its result can no longer be checked for secrets or injected
+        # instructions.
         if state.began is not None and (reason := agent.session.hooks.refusal("check_result")):
             result = _failure(state.call, "E_PLUGIN", f"{RESULT_WITHHELD}. {reason}")
         result = await _checked(agent, call, result)
         done = CallDone(result=result, seconds=_seconds(state))
-        with suppress(PluginError):  # then the text is withheld
+        with suppress(PluginError):  # the text is then withheld
             await agent.session.redaction.prepare(done)
         agent.emit(done)
+    except trio.Cancelled:
+        await _check_printed(agent, call, state)
+        raise
     finally:
         place.end()
+
+
+async def _check_printed(agent: Agent, call: ToolCall, state: CallState) -> None:
+    """Have plugins check the output of a stopped call, as they check any result.
+
+    Output that they have not checked in time is left out of the log.
+    """
+    printed = state.printed
+    state.printed = ""
+    if not printed or agent.session.hooks.refusal("check_result"):
+        return
+    # The check must not be skipped because of the stop, but may not delay it for long either.
+    part = Text(replace_surrogates(printed), f"tool:{state.call.name}")
+    result = ToolResult(state.call.id, state.call.name, (part,), "E_STOPPED")
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + CHECK_TIMEOUT):
+        checked = await _checked(agent, call, result)
+        state.printed = checked.text
 
 
 def _seconds(state: CallState) -> float:
     """Return how long a call has run.
 
-    Waiting for the user is not its time, and neither is an earlier process's.
+    Time spent waiting for the user, or in an earlier process, does not count.
     """
     if state.began is None:
         return 0.0
@@ -124,48 +176,37 @@ def _seconds(state: CallState) -> float:
 
 
 def _result(call: ToolCall, output: Output) -> ToolResult:
-    text = writable(output.text)
+    text = replace_surrogates(output.text)
     if output.code and not text.startswith(output.code):
         text = f"{output.code}: {text}"
     if len(text) > RESULT_LIMIT:
-        text = f"{text[:RESULT_LIMIT]}\n… cut: {len(text) - RESULT_LIMIT} characters more."
+        lines = text.count("\n") + (not text.endswith("\n"))
+        text = (
+            f"{text[:RESULT_LIMIT]}\n[… cut after {RESULT_LIMIT:,} of {len(text):,} characters"
+            f" ({lines:,} line{'s' * (lines != 1)}); the rest is not kept: ask for less at once …]"
+        )
     parts: tuple[Text | Image, ...] = (Text(text, f"tool:{call.name}"), *output.images)
     return ToolResult(call.id, call.name, parts, output.code, dict(output.data))
 
 
 def _failure(call: ToolCall, code: str, text: str) -> ToolResult:
-    return ToolResult(call.id, call.name, (Text(writable(f"{code}: {text}"), "kernel"),), code)
+    return ToolResult(
+        call.id, call.name, (Text(replace_surrogates(f"{code}: {text}"), "kernel"),), code
+    )
 
 
 async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
+    """Check whether a call may run, and run it.
+
+    Raises:
+        ToolError: It may not run, it failed, or it did not end in time.
+    """
     session = agent.session
-    if state.started and state.started.effect == "once":
-        cut_off = "The call was cut off by a crash and may or may not have had its effect."
-        raise ToolError(
-            cut_off, code="E_INTERRUPTED", hint="Look at what is there before you repeat it."
-        )
-    if state.lost:
-        unknown_now = (
-            "The call was cut off. Its arguments held a secret, which is not stored, so it cannot"
-            " be carried out."
-        )
-        raise ToolError(
-            unknown_now,
-            code="E_INTERRUPTED",
-            hint="Ask the user for what is missing, or do without it.",
-        )
-    refusal = agent.conversation.failures.refusal(state.call)
-    try:
-        prepared = _prepare(agent, state.to_run)
-    except ToolError as error:
-        if refusal and error.code == "E_BAD_ARGS":
-            raise ToolError(f"{refusal} {error.message}", code="E_REPEATED", hint=ADVICE) from None
-        raise
-    if refusal:
-        raise ToolError(refusal, code="E_REPEATED", hint=ADVICE)
+    _check_interrupted(state)
+    prepared = _prepare_once(agent, state)
 
     async def before_asking(call: ToolCall) -> None:
-        # Later calls need not wait for the answer, unless they touch what this one will touch.
+        # Later calls need not wait for the user's answer, unless they conflict with this one.
         if call != prepared.call:
             _move(place, _prepare(agent, call).claims)
         await place.asking()
@@ -176,8 +217,9 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         _move(place, prepared.claims)
     await place.turn()
     tool = prepared.tool
+    locks = session._calls_in_flight.locks.of(tool.paths_written(prepared.arguments))
     async with AsyncExitStack() as stack:
-        for lock in session.underway.locks.of(tool.paths_written(prepared.arguments)):
+        for lock in locks:
             await stack.enter_async_context(lock)
         reason = session.hooks.refusal()
         if reason:  # a gate may have closed while the call waited for its turn
@@ -185,31 +227,71 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         # A stop cannot cancel a wait that is already over. Without this check the tool would run up
         # to its first await.
         await trio.lowlevel.checkpoint_if_cancelled()
-        seq = agent.emit(
-            CallStarted(
-                call=wrap(state.to_run, prepared.call) if judged.rewritten_by else state.to_run,
-                risk=tool.risk,
-                effect=tool.effect,
-                plugin=tool.plugin,
-                original=state.to_run.arguments if judged.rewritten_by else None,
-                rewritten_by=judged.rewritten_by,
-                paths=shown_paths(prepared.claims, session.workspace),
-                aim=prepared.aim,
-            )
+        written = state.to_run
+        is_rewritten = bool(judged.rewritten_by)
+        started = CallStarted(
+            call=wrap(written, prepared.call) if is_rewritten else written,
+            risk=tool.risk,
+            effect=tool.effect,
+            plugin=tool.plugin,
+            original=written.arguments if is_rewritten else None,
+            rewritten_by=judged.rewritten_by,
+            paths=shown_paths(prepared.claims, session.workspace),
+            aim=prepared.aim,
         )
+        seq = agent.emit(started)
         state.began = trio.current_time()
-        output = await _run(agent, prepared, place, seq)
-    if judged.rewritten_by:
-        told = (
-            f"[Ran with other arguments, by {', '.join(judged.rewritten_by)}:"
-            f" {prepared.call.arguments[:1000]}]"
+        output = await _run(agent, state, prepared, place, seq)
+    if not is_rewritten:
+        return output
+    plugins = ", ".join(judged.rewritten_by)
+    note = f"[Ran with other arguments, by {plugins}: {prepared.call.arguments[:1000]}]"
+    return msgspec.structs.replace(output, text=f"{output.text}\n{note}")
+
+
+def _check_interrupted(state: CallState) -> None:
+    """Check that a call that a crash interrupted may run again.
+
+    Raises:
+        ToolError: It may have had its effect already, or its arguments are lost.
+    """
+    title = describe_call(state.call)
+    if state.started and state.started.effect == "once":
+        raise ToolError(
+            f"`{title}` was cut off by a crash and may or may not have had its effect.",
+            code="E_INTERRUPTED",
+            hint="Check the current state before you repeat it.",
         )
-        output = msgspec.structs.replace(output, text=f"{output.text}\n{told}")
-    return output
+    if state.lost:
+        raise ToolError(
+            f"`{title}` was cut off. Its arguments had a secret, which is not stored, so it cannot"
+            " be carried out.",
+            code="E_INTERRUPTED",
+            hint="Ask the user for the missing value, or continue without this call.",
+        )
+
+
+def _prepare_once(agent: Agent, state: CallState) -> Prepared:
+    """Prepare a call, unless it has failed repeatedly.
+
+    Raises:
+        ToolError: See ``_prepare``; or the call would repeat a failure.
+    """
+    # Failures are folded from the log, so they are counted for the call without its secrets.
+    refusal = agent.conversation.failures.refusal(state.call)
+    try:
+        prepared = _prepare(agent, state.to_run)
+    except ToolError as error:
+        if refusal and error.code == "E_BAD_ARGS":
+            raise ToolError(f"{refusal} {error.message}", code="E_REPEATED", hint=ADVICE) from None
+        raise
+    if refusal:
+        raise ToolError(refusal, code="E_REPEATED", hint=ADVICE)
+    return prepared
 
 
 def _move(place: Place, claims: Claims) -> None:
-    """Note that gates had a call touch something else.
+    """Record that gates changed the files or queues that a call uses.
 
     Raises:
         ToolError: A later call has begun that should have waited for it.
@@ -231,7 +313,7 @@ def _prepare(agent: Agent, call: ToolCall) -> Prepared:
             plugin failed.
     """
     if call.problem.startswith(NO_TOOL):
-        error = unknown("tool", call.name, (tool.name for tool in agent.tools()))
+        error = unknown_name_error("tool", call.name, (tool.name for tool in agent.tools()))
         raise ToolError(
             call.problem,
             code="E_UNKNOWN_TOOL",
@@ -260,29 +342,39 @@ def _prepare(agent: Agent, call: ToolCall) -> Prepared:
 def _find(agent: Agent, call: ToolCall) -> Tool:
     session = agent.session
     tool = session.tools.get(call.name)
-    if tool is None and call.name in PAIR:
-        return PAIR[call.name]
+    # A plugin's tool of that name takes precedence over the kernel's own.
+    if tool is None and call.name in ACCESS_TOOLS:
+        return ACCESS_TOOLS[call.name]
     if tool is None:
-        reason = session.halves.withdrawn.get(call.name)
+        reason = session._instances.withdrawn.get(call.name)
         if reason:
-            raise ToolError(reason, code="E_UNKNOWN_TOOL", hint="Do without it, and tell the user.")
-        error = unknown("tool", call.name, (tool.name for tool in agent.tools()))
-        raise ToolError(
-            error.message, code="E_UNKNOWN_TOOL", hint=f"{error.hint}{_unloaded_plugins(session)}"
-        )
+            raise ToolError(
+                reason, code="E_UNKNOWN_TOOL", hint="Continue without it and tell the user."
+            )
+        error = unknown_name_error("tool", call.name, (tool.name for tool in agent.tools()))
+        advice = advice_for_tool(call.name)
+        if advice:
+            hint = f"It is not installed. Do without it, and tell the user: {advice}"
+        else:
+            hint = f"{error.hint}{_unloaded_plugins(session)}"
+        raise ToolError(error.message, code="E_UNKNOWN_TOOL", hint=hint)
+    # The tool list already leaves such tools out, but a model can call any name that it remembers.
     if not agent.mode.tools.admits(tool.name, tool.risk):
         raise ToolDenied(
             f"{tool.name} is not available in {agent.mode.name} mode.",
-            hint="The user can switch it.",
+            hint="The user can switch the mode.",
         )
     if not agent.profile.tools.admits(tool.name, tool.risk) or not tool.serves(agent):
-        raise ToolDenied(f"The agent {agent.name} may not use {tool.name}.", hint="Do without it.")
+        raise ToolDenied(
+            f"The agent {agent.name} may not use {tool.name}.", hint="Continue without it."
+        )
     return tool
 
 
 def _unloaded_plugins(session: Session) -> str:
-    """Return a sentence that names the plugins that are not loaded, because their tools cannot be
-    known by name.
+    """Return a sentence that names the plugins that are not loaded.
+
+    The names of their tools are not known.
     """
     plugins = session.kernel.host.plugins.values()
     names = sorted(plugin.name for plugin in plugins if plugin.module is None)
@@ -291,7 +383,9 @@ def _unloaded_plugins(session: Session) -> str:
     return f" Plugins that are not loaded, so that their tools are missing: {', '.join(names)}."
 
 
-async def _run(agent: Agent, prepared: Prepared, place: Place, seq: int) -> Output:
+async def _run(
+    agent: Agent, state: CallState, prepared: Prepared, place: Place, seq: int
+) -> Output:
     """Run a call within its time limit.
 
     Raises:
@@ -306,7 +400,7 @@ async def _run(agent: Agent, prepared: Prepared, place: Place, seq: int) -> Outp
 
     def show(text: str) -> None:
         if not bound.abandoned:
-            session.delta(seq, agent, "output", text, call.id)
+            session._writer.show_output(seq, agent, "output", text, call.id)
 
     running = Call(
         call.id,
@@ -321,10 +415,13 @@ async def _run(agent: Agent, prepared: Prepared, place: Place, seq: int) -> Outp
         place.released.set,
     )
     try:
-        with session.underway.call(bound):
+        with session._calls_in_flight.call(bound):
             await bound.run(lambda: tool.run(running))
+    except trio.Cancelled:
+        state.printed = _output_so_far(session, tool, running)
+        raise
     finally:
-        failure = single(bound.error) if bound.error is not None else None
+        failure = unwrap_group(bound.error) if bound.error is not None else None
         for observe in session.kernel.observers:
             observe("tool", tool.name, tool.plugin, time.perf_counter() - began, failure)
     late = bound.abandoned or bound.ended_at >= deadline
@@ -340,39 +437,48 @@ async def _run(agent: Agent, prepared: Prepared, place: Place, seq: int) -> Outp
     return output
 
 
+def _output_so_far(session: Session, tool: Tool, call: Call) -> str:
+    """Return the output of a stopped call; empty if its tool does not report it."""
+    if call.output_so_far is None:
+        return ""
+    try:
+        printed = replace_surrogates(call.output_so_far())
+    except PLUGIN_EXCEPTIONS as error:
+        session.hooks.report(PluginFailure(tool.plugin, f"tool {tool.name}", error))
+        return ""
+    return printed[-RESULT_LIMIT:]
+
+
 def _timed_out(session: Session, tool: Tool, bound: BoundCall, limit: float) -> ToolError:
-    """Return what the model is told of a call that outlived its limit.
+    """Return the error that the model reads about a call that exceeded its time limit.
 
-    A tool that did not heed it is at fault.
-
-    What such a tool returned in the end is left out: the model would take it for a call that went
-    well.
+    A tool that ignored its cancellation is reported as a failure of its plugin. Its later result is
+    dropped: the model would take it for that of a successful call.
     """
-    heeded = bound.cancelled or bound.ended_at <= bound.deadline + LATE
-    if bound.abandoned or not heeded:
-        if bound.abandoned:
-            what = "did not end when it was cancelled"
-        else:
-            what = "ended long after its time limit"
-        fault = TimeoutError(f"it {what} ({limit:g} seconds)")
-        session.hooks.report(Fault(tool.plugin, f"tool {tool.name}", fault))
     if bound.abandoned:
-        how = "was left behind; it may still be working"
+        outcome = "was abandoned; it may still be running"
+        failure = "did not end when it was cancelled"
     else:
-        how = "was cancelled"
-    return ToolError(
-        f"{tool.name} did not end within {limit:g} seconds and {how}.", code="E_TIMEOUT"
-    )
+        outcome = "was cancelled"
+        failure = ""
+        if not bound.cancelled and bound.ended_at > bound.deadline + LATE:
+            failure = "ended long after its time limit"
+    if failure:
+        error = TimeoutError(f"it {failure} ({limit:g} seconds)")
+        session.hooks.report(PluginFailure(tool.plugin, f"tool {tool.name}", error))
+    message = f"{tool.name} did not end within {limit:g} seconds and {outcome}."
+    return ToolError(message, code="E_TIMEOUT")
 
 
 def _error_for_model(session: Session, tool: Tool, error: BaseException) -> ToolError:
-    """Return the error that the model reads for one in a tool's own code: the tool's own, else that
-    its plugin failed.
+    """Return the error that the model reads when a tool's own code raised one.
+
+    It is the tool's own ``ToolError``, or an error about the failure of its plugin.
     """
-    error = single(error)
+    error = unwrap_group(error)
     if isinstance(error, ToolError):
         return error
-    fault = Fault(tool.plugin, f"tool {tool.name}", error)
+    fault = PluginFailure(tool.plugin, f"tool {tool.name}", error)
     session.hooks.report(fault)
     return ToolError(
         f"{tool.name} failed, which is a fault of the plugin {tool.plugin}: {fault}.",
@@ -381,27 +487,23 @@ def _error_for_model(session: Session, tool: Tool, error: BaseException) -> Tool
 
 
 async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult:
-    """Let plugins change the result before anyone sees it; if one fails, nobody sees it."""
+    """Return the result as plugins change it; if one fails, the result is withheld."""
+    hooks = agent.session.hooks
     try:
-        hooks = agent.session.hooks
         checked: ToolResult = await hooks.pipe(
             "check_result", "result", agent=agent, call=call, result=result
         )
         if checked.call_id != result.call_id:
-            raise ValueError("A plugin that checks results gave that of another call.")
-    except FAULTS as error:
-        return _failure(
-            call, "E_PLUGIN", f"{RESULT_WITHHELD}, which is a fault of a plugin. {error}"
-        )
-    # What cannot be read back must not be written: the log could not be opened any more.
+            raise ValueError("A plugin that checks results returned the result of another call.")
+    except PLUGIN_EXCEPTIONS as error:
+        problem = f"{RESULT_WITHHELD}, which is a fault of a plugin. {error}"
+        return _failure(call, "E_PLUGIN", problem)
+    # A result that cannot be read back must not be written: the session could not be resumed.
     try:
         depth = nesting(msgspec.json.encode(checked).decode())
-    except FAULTS as error:
-        return _failure(
-            call,
-            "E_PLUGIN",
-            f"The result cannot be written to the log, which is a fault of its plugin. {error}",
-        )
+    except PLUGIN_EXCEPTIONS as error:
+        problem = "The result cannot be written to the log, which is a fault of its plugin."
+        return _failure(call, "E_PLUGIN", f"{problem} {error}")
     if depth > 2 * MAX_DEPTH:
         problem = f"The result is nested more than {2 * MAX_DEPTH} levels deep"
         return _failure(call, "E_PLUGIN", f"{problem}, which is a fault of its plugin.")

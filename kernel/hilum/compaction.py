@@ -1,39 +1,40 @@
-"""Compaction: how much of a conversation fits the model's window, and what goes where it does not.
+"""Compaction: how much of a conversation fits the model's window, and how the rest is shortened.
 
-The user's request of the current run and the last turn always stay: ``compacted`` applies every
-compaction, whoever planned it, and no plan can drop the request. Everything here is pure; the loop
-decides when to compact, and logs the outcome.
+The user's request of the current run and the last turn always stay: ``apply_compaction`` applies
+every compaction, including those that plugins plan, and no plan can drop the request. The functions
+are pure; the loop decides when to compact, and logs the outcome.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
-from hilum_tokens import IMAGE, estimate
 
 from hilum.errors import UsageError
 from hilum.messages import (
     AssistantMessage,
+    Compaction,
     Image,
     Message,
     NoteMessage,
     Text,
     ToolMessage,
     ToolResult,
-    Trim,
     UserMessage,
 )
 from hilum.models import ModelInfo
+from hilum.tokens import IMAGE, estimate
 
 # Share of the window, without the reserve for the answer, at which a conversation is compacted:
 # models lose track before their window is full, and the summary must fit as well.
 COMPACT_AT = 0.8
-# Share of the room to compact to: what is left takes several turns, even in a small window.
+# Share of the room that a compacted conversation may take, so that several turns fit afterwards,
+# even in a small window.
 TARGET = 0.4
-# The tool with which an agent reads what was left out; named to the model only where the agent has
-# it.
+# The tool with which an agent reads omitted text; it is mentioned to the model only if the agent
+# has it.
 RECALL = "recall_result"
 
 Measure = Callable[[str], int]
@@ -49,20 +50,19 @@ def room(info: ModelInfo, head: int) -> int:
 
     Args:
         info: The model.
-        head: Tokens of system prompt and tools.
+        head: Tokens of the system prompt and the tools.
     """
     usable = info.window - reserve(info)
     share = int(usable * COMPACT_AT) - head
-    # In a small window the prompt takes so much that 80 % of the rest would leave next to nothing
+    # In a small window the prompt takes so much that 80 % of the rest would leave almost nothing
     # for messages.
-    small = min((usable - head) * 3 // 4, int(info.window * COMPACT_AT) - head)
+    free = (usable - head) * 3 // 4
+    small = min(free, int(info.window * COMPACT_AT) - head)
     return max(share, small)
 
 
 def least_room(info: ModelInfo) -> int:
-    """Return the tokens that a run needs besides prompt, tools and request: a summary and one
-    turn.
-    """
+    """Return the tokens that a run needs for a summary and one turn."""
     return info.window // 10
 
 
@@ -103,41 +103,59 @@ def shorten(text: str, limit: int, measure: Measure, note: Callable[[int, int], 
 
     Args:
         text: The text.
-        limit: Tokens that the outcome may take, about.
+        limit: Approximate maximum size of the result, in tokens.
         measure: Returns the tokens of a text.
         note: Returns the note, given how many characters are left out and where they begin.
     """
     size = len(text) * limit // max(measure(text), 1) - len(note(len(text), len(text)))
     while True:
         size = max(size, 0)
-        head = text[: size * 2 // 3]
-        tail = text[len(text) - size // 3 :] if size >= 3 else ""
-        cut = head.rfind("\n")
-        if cut > len(head) // 2:
-            head = head[: cut + 1]
-        if 0 <= (cut := tail.find("\n")) < len(tail) // 2:
-            tail = tail[cut + 1 :]
-        outcome = f"{head}\n{note(len(text) - len(head) - len(tail), len(head))}\n{tail}".strip(
-            "\n"
-        )
-        # Dense parts of a text take more tokens than its average.
+        head = _whole_lines(text[: size * 2 // 3])
+        tail = _from_whole_line(text[len(text) - size // 3 :])
+        left_out = note(len(text) - len(head) - len(tail), len(head))
+        outcome = f"{head}\n{left_out}\n{tail}".strip("\n")
+        # Dense parts of a text take more tokens than the average.
         if size < 50 or measure(outcome) <= limit:
             return outcome
         size = size * 4 // 5
 
 
+def _whole_lines(head: str) -> str:
+    """Cut a text after its last line break, if more than half of it remains."""
+    cut = head.rfind("\n")
+    return head[: cut + 1] if cut > len(head) // 2 else head
+
+
+def _from_whole_line(tail: str) -> str:
+    """Cut a text up to its first line break, if more than half of it remains."""
+    cut = tail.find("\n")
+    return tail[cut + 1 :] if 0 <= cut < len(tail) // 2 else tail
+
+
 def result_note(result: ToolResult, why: str, recall: str) -> Callable[[int, int], str]:
-    """Return what writes the note in a shortened result: how much is missing, why, and how to read
-    it.
+    """Return a function that writes the note in a shortened result.
+
+    The note states what is missing, the size of the whole, why it was shortened and how to read the
+    rest.
+
+    Args:
+        result: The whole result, which stays in the session's log.
+        why: Why it was shortened.
+        recall: The tool that reads results from the log; empty if the agent has none.
     """
     total = len(result.text)
+    lines = result.text.count("\n") + (not result.text.endswith("\n"))
+    unit = "line" if lines == 1 else "lines"
 
     def note(count: int, start: int) -> str:
         if recall:
-            more = f'; {recall}(id="{result.call_id}", offset={start}) returns more'
+            more = f'{recall}(id="{result.call_id}", offset={start}) reads on'
         else:
-            more = ""
-        return f"[… {count:,} of {total:,} characters left out {why}{more} …]"
+            more = "none of your tools reads it"
+        return (
+            f"[… {count:,} of {total:,} characters left out {why}; the whole result"
+            f" ({lines:,} {unit}) is in the session log: {more} …]"
+        )
 
     return note
 
@@ -147,30 +165,25 @@ def shorten_results(
 ) -> dict[str, str]:
     """Return the texts that replace results too large for the window, by call id.
 
-    One result never takes more than a quarter of the window, nor more than a quarter of what is
-    free: a few large results in a row would otherwise compact the conversation at every second
-    turn.
-
     Args:
         results: The results of a round, in call order.
         window: The model's window in tokens.
         free: Tokens that messages may still take before they are compacted.
         measure: Returns the tokens of a text.
-        recall: How the agent calls the tool that fetches back what is left out; empty where it has
-            none.
+        recall: How the agent calls the tool that reads the rest; empty if it has none.
     """
     shortened = {}
     for result in results:
-        text = result.text
+        # A few large results in a row would otherwise compact the conversation at every second
+        # turn, so one result takes a quarter of what is free at most.
         limit = max(window // 20, min(window // 4, free // 4))
+        cost = 0
         # A character takes four tokens at most: most results need not be measured.
-        if len(text) * 4 > limit:
-            cost = measure(text)
-        else:
-            cost = 0
+        if len(result.text) * 4 > limit:
+            cost = measure(result.text)
         if cost > limit:
             note = result_note(result, "because the result is too large for the window", recall)
-            text = shortened[result.call_id] = shorten(text, limit, measure, note)
+            shortened[result.call_id] = shorten(result.text, limit, measure, note)
             cost = limit
         free -= cost
     return shortened
@@ -182,7 +195,7 @@ def replace_texts(message: Message, texts: Mapping[str, str], *, images: bool = 
     Args:
         message: The message.
         texts: The new texts.
-        images: Whether the images of such a result stay.
+        images: Whether images of a result whose text is replaced are kept.
     """
     if not isinstance(message, ToolMessage) or not texts:
         return message
@@ -199,7 +212,7 @@ def replace_texts(message: Message, texts: Mapping[str, str], *, images: bool = 
 
 
 def message_size(message: UserMessage, measure: Measure) -> int:
-    """Return the tokens of a user's message, estimated."""
+    """Return an estimate of the tokens of a user's message."""
     return sum(measure(part.text) if isinstance(part, Text) else IMAGE for part in message.parts)
 
 
@@ -210,11 +223,11 @@ def without_context(message: UserMessage) -> UserMessage:
 
 
 def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessage:
-    """Return the user's request as it stays in a compacted conversation: in full, unless it takes
-    too much of the room.
+    """Return the user's request in the form that stays in a compacted conversation.
 
-    Context that was gathered for it goes where the whole takes over a quarter of the room. A text
-    that takes over half of it by itself is quoted: its beginning and its end, saying so.
+    The context that was gathered for it is dropped if the whole takes more than a quarter of the
+    room. A text that alone takes more than half of the room is quoted: its beginning and its end,
+    with a note between them.
 
     Args:
         message: The request.
@@ -226,29 +239,35 @@ def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessa
     own = without_context(message)
     if message_size(own, measure) <= space // 2:
         return own
-    texts = "\n\n".join(part.text for part in own.parts if isinstance(part, Text))
+    text = "\n\n".join(part.text for part in own.parts if isinstance(part, Text))
 
     def note(count: int, start: int) -> str:
         return (
-            f"[… {count:,} of {len(texts):,} characters of the user's request left out: too large"
+            f"[… {count:,} of {len(text):,} characters of the user's request left out: too large"
             " for the window …]"
         )
 
     images = [part for part in own.parts if isinstance(part, Image)]
     limit = space // 2 - len(images) * IMAGE
-    if limit < space // 4:
+    if limit < space // 4:  # so many images that the text would be lost
         images = []
         limit = space // 2
-    quoted = shorten(texts, limit, measure, note) if measure(texts) > limit else texts
-    return msgspec.structs.replace(own, parts=(Text(quoted), *images))
+    if measure(text) > limit:
+        text = shorten(text, limit, measure, note)
+    # A text joined from several counts as the user's only if all of them are the user's: text from
+    # another program must not gain the user's authority by being joined.
+    source = "piped" if any(part.source == "piped" for part in own.parts) else "user"
+    return msgspec.structs.replace(own, parts=(Text(text, source), *images))
 
 
 # --- compaction -----------------------------------------------------------------------------------
 
 
 def cut_point(messages: Sequence[Message], upto: int) -> int:
-    """Return where to cut at or before ``upto``, so that no call is split from its result and the
-    last turn stays.
+    """Return the last index at or before ``upto`` where the conversation can be cut.
+
+    Providers reject a result without its call, so no call is split from its result. The last turn
+    is never cut off.
     """
     upto = max(min(upto, len(messages) - 1), 0)
     while upto > 0 and not isinstance(messages[upto], UserMessage | AssistantMessage):
@@ -256,36 +275,39 @@ def cut_point(messages: Sequence[Message], upto: int) -> int:
     return upto
 
 
-def compacted(
-    messages: Sequence[Message], trim: Trim, request: int | None, quoted: UserMessage | None = None
+def apply_compaction(
+    messages: Sequence[Message],
+    plan: Compaction,
+    request: int | None,
+    quoted: UserMessage | None = None,
 ) -> tuple[list[Message], int | None]:
-    """Apply a compaction; the request of the current run stays, whatever it says.
+    """Apply a compaction; the request of the current run is always kept.
 
     Args:
         messages: The conversation.
-        trim: What to do.
+        plan: The compaction.
         request: Index of the request that must stay, ``None`` for none.
-        quoted: What replaces the request, where it is too large to stay in full.
+        quoted: Replaces the request if that is too large to stay in full.
 
     Returns:
-        The conversation, and where the request is in it.
+        The conversation, and the index of the request in it.
     """
-    kept = [replace_texts(message, trim.thinned) for message in messages[trim.upto :]]
-    first: list[Message] = [NoteMessage(trim.summary)] if trim.summary else []
+    kept = [replace_texts(message, plan.thinned) for message in messages[plan.upto :]]
+    first: list[Message] = [NoteMessage(plan.summary)] if plan.summary else []
     if request is None:
         return [*first, *kept], None
     place = len(first)
-    if request < trim.upto:
+    if request < plan.upto:
         kept.insert(0, messages[request])
     else:
-        place += request - trim.upto
+        place += request - plan.upto
     whole = [*first, *kept]
     if quoted is not None:
         whole[place] = quoted
     return whole, place
 
 
-def plain_trim(
+def plain_compaction(
     messages: Sequence[Message],
     sizes: Sequence[int],
     budget: int,
@@ -293,52 +315,66 @@ def plain_trim(
     request: int | None = None,
     measure: Measure = estimate,
     recall: str = "",
-) -> Trim:
-    """Plan a compaction without any model: shorten old results, then drop the oldest messages,
-    saying so.
+) -> Compaction:
+    """Plan a compaction without a model.
+
+    Old results are shortened first, then the oldest messages are dropped; a summary replaces them.
 
     Args:
         messages: The conversation.
         sizes: Tokens of each message.
-        budget: Tokens to come down to.
-        request: Index of the request that stays in any case.
+        budget: Tokens that the conversation may take afterwards.
+        request: Index of the request that always stays.
         measure: Returns the tokens of a text.
-        recall: How the agent calls the tool that fetches back what is left out; empty where it has
-            none.
+        recall: How the agent calls the tool that reads the rest of a result; empty if it has none.
     """
     starts = [
-        i
-        for i, message in enumerate(messages)
+        index
+        for index, message in enumerate(messages)
         if isinstance(message, UserMessage | AssistantMessage)
     ]
     last = starts[-1] if starts else 0
-    shares = _Shares(messages, sizes, measure, recall, request)
-    thinned = shares.shorten(0, last, max(budget // 10, 50))
-    if thinned and shares.total(0, thinned) <= budget:
-        return Trim(thinned=thinned)
-    # The rest is for the summary and for the turns that stay.
-    left = max(budget - (sizes[request] if request is not None else 0), budget // 2)
+    shortener = _Shortener(messages, sizes, measure, recall, request)
+    thinned = shortener.shorten(0, last, max(budget // 10, 50))
+    if thinned and shortener.total(0, thinned) <= budget:
+        return Compaction(thinned=thinned)
+    # The rest of the budget is for the summary and for the turns that stay.
+    left = budget // 2
+    if request is None:
+        left = max(budget, left)
+    else:
+        left = max(budget - sizes[request], left)
+    for_turns = left * 3 // 4
+    # Going backwards, as many of the latest turns are kept as fit.
     upto = last
     for start in reversed(starts):
-        if shares.total(start, thinned, request=False) > left * 3 // 4:
+        if shortener.total(start, thinned, request=False) > for_turns:
             break
         upto = start
-    if shares.total(upto, thinned, request=False) > left * 3 // 4:
-        count = sum(len(m.results) for m in messages[upto:] if isinstance(m, ToolMessage))
-        thinned |= shares.shorten(upto, len(messages), max(left // (2 * max(count, 1)), 30))
-    if shares.total(upto, thinned, request=False) > left:
-        # Even the calls of the last turn are too large: they are told of in the summary only.
+    if shortener.total(upto, thinned, request=False) > for_turns:
+        count = max(len(_results(messages[upto:])), 1)
+        thinned |= shortener.shorten(upto, len(messages), max(left // (2 * count), 30))
+    if shortener.total(upto, thinned, request=False) > left:
+        # Even the calls of the last turn are too large: only the summary mentions them.
         upto = len(messages)
-    dropped = [message for i, message in enumerate(messages[:upto]) if i != request]
+    dropped = [message for index, message in enumerate(messages[:upto]) if index != request]
     summary = _summarize(dropped, max(left // 4, 100), measure)
-    stay = {r.call_id for m in messages[upto:] if isinstance(m, ToolMessage) for r in m.results}
-    return Trim(
-        upto if dropped else 0, summary, {i: text for i, text in thinned.items() if i in stay}
-    )
+    staying = {result.call_id for result in _results(messages[upto:])}
+    texts = {call_id: text for call_id, text in thinned.items() if call_id in staying}
+    return Compaction(upto if dropped else 0, summary, texts)
 
 
-class _Shares:
-    """Shortens results and says what a conversation takes then."""
+def _results(messages: Iterable[Message]) -> list[ToolResult]:
+    """Return all tool results of some messages."""
+    results: list[ToolResult] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            results += message.results
+    return results
+
+
+class _Shortener:
+    """Shortens results of a conversation, and computes the size of the conversation afterwards."""
 
     def __init__(
         self,
@@ -353,64 +389,65 @@ class _Shares:
         self._measure = measure
         self._recall = recall
         self._request = request
-        ids = Counter(r.call_id for m in messages if isinstance(m, ToolMessage) for r in m.results)
-        # Some servers number their calls anew in each answer: a text for one id would replace
+        ids = Counter(result.call_id for result in _results(messages))
+        # Some servers number their calls from 1 in each answer: a text for one id would replace
         # several results.
-        self._repeated = {identity for identity, count in ids.items() if count > 1}
+        self._repeated = {call_id for call_id, count in ids.items() if count > 1}
 
     def shorten(self, begin: int, end: int, limit: int) -> dict[str, str]:
+        """Return shorter texts for results that take more than twice a limit, by call id."""
         texts = {}
-        for message in self._messages[begin:end]:
-            for result in message.results if isinstance(message, ToolMessage) else ():
-                if result.call_id not in self._repeated and self._cost(result) > 2 * limit:
-                    note = result_note(result, "to make room", self._recall)
-                    texts[result.call_id] = shorten(result.text, limit, self._measure, note)
+        for result in _results(self._messages[begin:end]):
+            if result.call_id not in self._repeated and self._cost(result) > 2 * limit:
+                note = result_note(result, "to make room", self._recall)
+                texts[result.call_id] = shorten(result.text, limit, self._measure, note)
         return texts
 
     def total(self, begin: int, texts: Mapping[str, str], *, request: bool = True) -> int:
         """Return the tokens from a message on, with or without the request."""
         total = 0
         for index in range(begin, len(self._messages)):
-            if index == self._request and not request:
-                continue
-            size = self._sizes[index]
-            message = self._messages[index]
-            for result in message.results if isinstance(message, ToolMessage) else ():
-                if result.call_id in texts:
-                    size -= self._cost(result) - self._measure(texts[result.call_id])
-            total += max(size, 1)
+            if request or index != self._request:
+                total += self._size(index, texts)
         return total
 
+    def _size(self, index: int, texts: Mapping[str, str]) -> int:
+        """Return the tokens of a message whose results have these texts."""
+        size = self._sizes[index]
+        for result in _results([self._messages[index]]):
+            text = texts.get(result.call_id)
+            if text is not None:
+                size -= self._cost(result) - self._measure(text)
+        return max(size, 1)
+
     def _cost(self, result: ToolResult) -> int:
-        return self._measure(result.text) + IMAGE * sum(
-            isinstance(part, Image) for part in result.parts
-        )
+        images = sum(isinstance(part, Image) for part in result.parts)
+        return self._measure(result.text) + IMAGE * images
 
 
 def _summarize(dropped: Sequence[Message], limit: int, measure: Measure) -> str:
-    """Write what was dropped in a few lines: what the user asked, what the agent said, called and
-    got.
+    """Summarize dropped messages in a few lines.
+
+    The lines quote the user's last requests, the agent's last texts and its last calls.
     """
-    first = f"{len(dropped)} earlier messages were dropped to fit the window."
-    lines = []
+    lines = [f"{len(dropped)} earlier messages were dropped to fit the window."]
     if dropped and isinstance(dropped[0], NoteMessage):
         lines.append(f"Before that: {dropped[0].text[:2_000]}")
-    asked = [without_context(message) for message in dropped if isinstance(message, UserMessage)]
-    for message in asked[-3:]:
-        text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
+    requests = [message for message in dropped if isinstance(message, UserMessage)]
+    for request in requests[-3:]:
+        parts = without_context(request).parts
+        text = "\n".join(part.text for part in parts if isinstance(part, Text))
         lines.append(f"The user asked: {text[:1_000]}")
     answers = [message for message in dropped if isinstance(message, AssistantMessage)]
-    lines += [f"You said: {message.text[:300]}" for message in answers if message.text][-3:]
-    lines += (
-        [f"You called {call.name}: {call.arguments[:200]}" for call in answers[-1].calls]
-        if answers
-        else []
-    )
-    text = "\n".join([first, *lines])
+    texts = [answer.text for answer in answers if answer.text]
+    lines += [f"You said: {text[:300]}" for text in texts[-3:]]
+    calls = answers[-1].calls if answers else ()
+    lines += [f"You called {call.name}: {call.arguments[:200]}" for call in calls]
+    summary = "\n".join(lines)
 
     def note(count: int, start: int) -> str:
         return "[…]"
 
-    if measure(text) <= limit:
-        return text
-    return shorten(text, limit, measure, note)
+    if measure(summary) <= limit:
+        return summary
+    return shorten(summary, limit, measure, note)

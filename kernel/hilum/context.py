@@ -1,6 +1,6 @@
 """The context gathered for a prompt: its budget, and how a model sees it.
 
-The estimate of tokens is ``hilum_tokens``.
+``hilum.tokens`` estimates the tokens.
 """
 
 from __future__ import annotations
@@ -9,26 +9,40 @@ import re
 from collections.abc import Iterable
 
 import msgspec
-from hilum_tokens import estimate as estimate
 
 from hilum.messages import Block
+from hilum.tokens import estimate as estimate
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 
 
 class ContextRequest(msgspec.Struct, frozen=True):
-    """What a prompt asks context for.
+    """A request for context for a prompt.
 
     Args:
-        text: The user's text.
-        budget: Tokens that all blocks together may take.
-        state: What the face knows of the user's workspace (open files, cursor, diagnostics), as
-            plain data.
+        text: The prompt, without data that was piped in.
+        budget: Maximum number of tokens of all blocks together.
+        state: State of the user's workspace that the face reports (open files, cursor,
+            diagnostics), as plain data.
+        piped: Whether another program wrote the text.
+        attached: Data from another program that came with the text.
     """
 
     text: str
     budget: int
     state: dict[str, object] = msgspec.field(default_factory=dict)
+    piped: bool = False
+    attached: str = ""
+
+    @property
+    def subject(self) -> str:
+        """All texts of the prompt, whoever wrote them; for searches only, never as instructions."""
+        return f"{self.text}\n\n{self.attached}" if self.attached else self.text
+
+    @property
+    def typed(self) -> str:
+        """The text that the user typed; empty if another program wrote the prompt."""
+        return "" if self.piped else self.text
 
 
 def fit(blocks: Iterable[Block], budget: int) -> list[Block]:
@@ -44,9 +58,9 @@ def fit(blocks: Iterable[Block], budget: int) -> list[Block]:
 
 
 def render(block: Block) -> str:
-    """Write a block as the tagged text a model sees.
+    """Format a block as the tagged text that a model reads.
 
-    Neither its text nor the name of its file can end it, or add to it.
+    Neither its text nor the name of its file can close the tag or add an attribute.
     """
     path = "".join(_ESCAPES.get(char, char if char.isprintable() else "?") for char in block.path)
     where = (f' path="{path}"' if path else "") + (f' line="{block.line}"' if block.line else "")

@@ -1,8 +1,9 @@
-"""Which plugins and commands are installed: entry points, read from their files without importing
-anything.
+"""The plugins and commands that are installed.
 
-``importlib.metadata`` does the same and costs 30 ms to import, which is half of what
-``hilum --help`` may take.
+Entry points are read from their files; nothing is imported.
+
+``importlib.metadata`` does the same, but its import takes 30 ms, half of the time that ``hilum
+--help`` may take.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ STANDARD = frozenset(
         "browser",
         "cli",
         "context",
+        "core",
         "files",
         "guard",
         "image",
@@ -49,9 +51,7 @@ GATES = "hilum.gates"
 
 
 class EntryPoint(NamedTuple):
-    """A name that a distribution declares, and the object it stands for (``module`` or
-    ``module:attribute``).
-    """
+    """A name and its object (``module`` or ``module:attribute``) that a distribution declares."""
 
     name: str
     target: str
@@ -68,7 +68,7 @@ class EntryPoint(NamedTuple):
 def entry_points(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name, sorted.
 
-    Of a name found twice the standard set's, else the first, counts.
+    If a name occurs twice, the entry point of the standard set counts, otherwise the first one.
     """
     return {points[0].name: points[0] for points in all_entry_points(group).values()}
 
@@ -77,27 +77,33 @@ def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
     """Return all entry points of a group by the normal form of their name, sorted.
 
     A list with more than one element is a clash: several distributions claim one name. A
-    distribution that is found twice on ``sys.path`` counts where it is first. What has a name that
-    no terminal should be shown is left out.
+    distribution that is found twice on ``sys.path`` counts only at its first place. An entry point
+    whose name contains control characters is left out.
     """
     found: dict[str, dict[str, EntryPoint]] = {}
     for folder, text in _declared(tuple(sys.path)):
         distribution, _, version = folder.removesuffix(".dist-info").partition("-")
-        inside = ""
-        for line in text.splitlines():
-            header = re.match(r"\[(.*)\]", line.strip())
-            if header:
-                inside = header[1]
-            elif inside == group and (
-                pair := re.match(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)", line)
-            ):
-                point = EntryPoint(pair[1], pair[2], distribution.replace("_", "-"), version)
-                if "".join(point).isprintable():
-                    found.setdefault(normal(point.name), {}).setdefault(
-                        normal(point.distribution), point
-                    )
+        distribution = distribution.replace("_", "-")
+        for name, target in _entries(text, group):
+            point = EntryPoint(name, target, distribution, version)
+            if "".join(point).isprintable():
+                same_name = found.setdefault(normal(name), {})
+                same_name.setdefault(normal(distribution), point)
     ordered = {name: sorted(points.values(), key=_after_standard) for name, points in found.items()}
     return dict(sorted(ordered.items()))
+
+
+def _entries(text: str, group: str) -> Iterator[tuple[str, str]]:
+    """Yield name and target of the entry points of a group in the text of a file."""
+    section = ""
+    for line in text.splitlines():
+        header = re.match(r"\[(.*)\]", line.strip())
+        if header:
+            section = header[1]
+        elif section == group:
+            pair = re.match(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)", line)
+            if pair:
+                yield pair[1], pair[2]
 
 
 def _after_standard(point: EntryPoint) -> bool:
@@ -105,7 +111,7 @@ def _after_standard(point: EntryPoint) -> bool:
 
 
 def clash(kind: str, points: Iterable[EntryPoint]) -> str:
-    """Return the sentence for a name that several distributions claim."""
+    """Return the message about a name that several distributions claim."""
     listed = [f"{point.distribution} {point.version}" for point in points]
     name = next(iter(points)).name
     return f"{' and '.join(listed)} both provide the {kind} {name!r}. Uninstall one of them."
@@ -113,35 +119,33 @@ def clash(kind: str, points: Iterable[EntryPoint]) -> str:
 
 @functools.cache
 def _declared(path: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return name and text of all entry point files that speak of hilum; read once in a process."""
+    """Return name and text of all entry point files that mention hilum. They are read once."""
     found = []
     for folder in path:
         with suppress(OSError):
-            for name in sorted(
-                name for name in os.listdir(folder or ".") if name.endswith(".dist-info")
-            ):
-                with (
-                    suppress(OSError),
-                    open(os.path.join(folder, name, "entry_points.txt"), "rb") as file,
-                ):
-                    text = file.read().decode("utf-8", "replace")
-                    found += [(name, text)] if "[hilum" in text else []
+            for name in sorted(os.listdir(folder or ".")):
+                if name.endswith(".dist-info"):
+                    text = read_source(os.path.join(folder, name, "entry_points.txt"))
+                    if "[hilum" in text:
+                        found.append((name, text))
     return found
 
 
 def normal(name: str) -> str:
-    """Return the form in which plugin names are compared: lower case, ``-`` for ``_``, without the
-    prefix ``hilum-``.
+    """Return the form in which plugin names are compared.
+
+    It is in lower case, with ``-`` for ``_`` and without the prefix ``hilum-``.
     """
     return re.sub(r"[-_.]+", "-", name).lower().removeprefix("hilum-")
 
 
 def sources(target: str) -> Iterator[str]:
-    """Yield the files with the source of a module, or of all modules of a package, without
-    importing anything.
+    """Yield the source files of a module, or of all modules of a package.
+
+    Nothing is imported.
 
     Args:
-        target: What an entry point stands for.
+        target: The object of an entry point.
     """
     parts = target.partition(":")[0].split(".")
     for folder in sys.path:
@@ -158,8 +162,9 @@ def sources(target: str) -> Iterator[str]:
 
 
 def mentions(text: str, names: Iterable[str]) -> bool:
-    """Return whether a source has one of the names as a word: enough to be careful with a file that
-    cannot be imported.
+    """Return whether source code contains one of the names as a word.
+
+    This is a cautious check for files that cannot be imported.
     """
     return re.search(rf"\b({'|'.join(names)})\b", text) is not None
 
@@ -174,8 +179,9 @@ def read_source(path: str) -> str:
 
 
 def summary(point: EntryPoint) -> str:
-    """Return what a command says of itself: the first line of the docstring of its function, read
-    without importing it.
+    """Return the first line of the docstring of a command's function.
+
+    The function is not imported.
     """
     module, _, function = point.target.partition(":")
     text = read_source(_module_file(module))

@@ -2,22 +2,23 @@
 
 ::
 
-    HilumError(code, message, hint)     what happened, and what to do next
-    ├── UsageError                      the request cannot be met as it stands
-    │   └── SettingsError               settings that do not parse; names every mistake at once
-    ├── StoreError                      the session store cannot do what was asked
+    HilumError(code, message, hint)     the problem, and the next step
+    ├── UsageError                      the request is not possible
+    │   └── SettingsError               settings are invalid; lists every mistake
+    ├── StoreError                      the session store cannot carry out the request
     ├── PluginError                     a plugin broke its contract
-    ├── ModelError                      a model call failed; says how, so that the kernel can decide about a retry
-    └── ToolError                       a tool tells the model what went wrong
+    ├── ModelError                      a model call failed; its kind decides whether to retry
+    └── ToolError                       a tool reports a problem to the model
         ├── ToolDenied                  the call was refused
         └── NeedsUser                   only the user can help; the model must explain and ask
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 
-# Every code there is, with its meaning in docs/errors.md; each is a name of this module:
+# All codes; docs/errors.md explains them. Each is an attribute of this module:
 # ``errors.E_TIMEOUT``.
 CODES = frozenset(
     """
@@ -36,24 +37,37 @@ def __getattr__(name: str) -> str:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-# Names that an error lists; more are counted. All tools of the standard set are shown.
+# Maximum number of rules in a hint.
+MAX_RULES = 3
+# Maximum number of names that an error lists; the others are counted. All tools of the standard set
+# fit.
 MAX_NAMES = 60
-# Codes of failed runs that may succeed when they are tried again: the provider, the network or the
-# key was the reason.
+# Codes of failed runs that may succeed on another attempt, because the cause was the provider, the
+# network or the key.
 RETRYABLE = frozenset(("E_LLM_429", "E_LLM_AUTH", "E_LLM_FAIL", "E_LLM_TIMEOUT", "E_NO_MODEL"))
 GATE_SHUT = "guards tool calls and is not working"
 GATE_FAILED = "which guards this, failed"
 RESULT_WITHHELD = "The result is withheld"
 COMMAND_WITHHELD = "The command may not start because a gate failed"
 GATE_TEXTS = (GATE_SHUT, GATE_FAILED, RESULT_WITHHELD, COMMAND_WITHHELD)
-"""What texts of calls contain that were refused, or whose result was, by a plugin that is not in
-working order; faces look for it."""
+"""Phrases in the text of a call that was refused, or whose result was withheld, because a plugin is
+not working; faces search for them."""
 UNATTENDED = "It needs the user's approval and nobody is there to give it"
-"""How the text of a call begins that was denied because nobody can be asked; faces look for it."""
+"""Beginning of the text of a call that was denied because no user is present; faces search for it."""
+
+RULE = "rule"
+"""Key in the data of such a result: a rule that allows the call."""
+
+
+def describe_fault(plugin: str, hook: str, error: str) -> str:
+    """Return a sentence about a plugin that failed, or was not loaded, for the user."""
+    if hook == "load":
+        return f"the plugin {plugin} is not loaded: {error}"
+    return f"the plugin {plugin} failed in {hook}: {error}"
 
 
 def unapproved(count: int) -> str:
-    """Return the sentence about calls that nobody could approve."""
+    """Return the sentence about calls that no user was present to approve."""
     calls = "the call" if count == 1 else f"all {count} calls"
     return (
         f"Nothing was changed: {calls} that needed approval had to be denied, because nobody was"
@@ -61,23 +75,34 @@ def unapproved(count: int) -> str:
     )
 
 
-def approval_hint(approve: str, rule: str = "") -> str:
-    """Return what to do about calls that nobody could approve.
+def approval_hint(approve: str, rules: Iterable[str] = ()) -> str:
+    """Return a hint about calls that no user was present to approve.
 
     Args:
         approve: The approval policy of the session.
-        rule: A rule that allows such a call, as ``hilum permissions allow`` takes it; empty where
-            none is known.
+        rules: The rules that allow these calls, as ``hilum permissions allow`` takes them.
     """
-    return f"Run it at a terminal, or {letting_run(approve, rule)}. See hilum permissions --help."
+    return f"Run it at a terminal, or {letting_run(approve, rules)}"
 
 
-def letting_run(approve: str, rule: str = "") -> str:
-    """Return how the user lets calls run without approving them, under an approval policy."""
+def letting_run(approve: str, rules: Iterable[str] = ()) -> str:
+    """Return advice on how to let calls run without approval.
+
+    The text ends with a command or an option, without a full stop, so that it can be copied.
+
+    Args:
+        approve: The approval policy of the session.
+        rules: The rules that allow these calls, as ``hilum permissions allow`` takes them.
+    """
+    unattended = "let calls run without approval: --approve auto"
+    commands = [f"hilum permissions allow {shlex.quote(rule)}" for rule in rules]
+    if commands:
+        named = f"allow them by a rule: {' && '.join(commands[:MAX_RULES])}"
+        return named if approve == "auto" else f"{unattended}, or {named}"
     if approve != "auto":
-        return "let calls run without being asked: --approve auto"
-    # What needs approval even then is let run by a rule.
-    return f"allow such calls by a rule: hilum permissions allow {rule}".rstrip()
+        return unattended
+    # A new rule does not override the user's rule that requires approval.
+    return "change the rule that asks for approval: hilum permissions"
 
 
 # Exit codes of the command line, by error code; every other error is 1. The meanings are in
@@ -90,15 +115,15 @@ EXITS |= {"E_STORE": 5, "E_BUSY": 5, "E_TIMEOUT": 124, "E_STOPPED": 130}
 
 
 class HilumError(Exception):
-    """An error with a code, one sentence of what happened, and one of what to do.
+    """An error with a code, a sentence about the problem, and one about the next step.
 
     Args:
-        message: What happened, one sentence.
+        message: The problem, in one sentence.
         code: A stable code, ``E_…``.
-        hint: What to do next, one sentence; may be empty.
+        hint: The next step, in one sentence; may be empty.
     """
 
-    code = "E_INTERNAL"
+    code: str = "E_INTERNAL"
 
     def __init__(self, message: str, *, code: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -111,26 +136,24 @@ class HilumError(Exception):
 
     @property
     def exit_code(self) -> int:
-        """What a command that ends with this error exits with."""
+        """The exit code of a command that ends with this error."""
         return EXITS.get(self.code, 1)
 
 
 class UsageError(HilumError):
-    """The request cannot be met as it stands: an unknown name, a missing folder, an impossible
-    combination.
-    """
+    """The request refers to something unknown or missing, or combines incompatible options."""
 
     code = "E_UNKNOWN"
     exit_code = 2
 
 
 class SettingsError(UsageError):
-    """Settings that do not parse. ``problems`` holds every mistake, each with file and key."""
+    """Settings are invalid. ``problems`` lists every mistake, each with file and key."""
 
     code = "E_SETTINGS"
 
     def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
-        self.problems = list(problems)
+        self.problems: list[str] = list(problems)
         count = "a mistake" if len(self.problems) == 1 else f"{len(self.problems)} mistakes"
         super().__init__(
             f"The settings have {count}:\n" + "\n".join(f"  {p}" for p in self.problems), hint=hint
@@ -141,7 +164,7 @@ class SettingsError(UsageError):
 
 
 class StoreError(HilumError):
-    """The session store cannot do what was asked: not found, in use, damaged, disk full."""
+    """The session store cannot carry out a request: not found, in use, damaged, disk full."""
 
     code = "E_STORE"
 
@@ -155,19 +178,19 @@ class PluginError(HilumError):
 class ModelError(HilumError):
     """A model call failed.
 
-    Gateways raise it and never retry; the kernel decides, so that no two layers retry each other.
+    Gateways raise it and never retry; the kernel decides, so that retries are never nested.
 
     Args:
-        message: What happened, one sentence.
+        message: The problem, in one sentence.
         kind: ``timeout`` (no byte in time), ``rate_limit``, ``auth``, ``server`` (5xx, or an error
             event in the stream), ``broken`` (the stream broke off, or could not be read),
             ``connect``, ``too_long`` (the prompt exceeds the window), ``quota`` (no credit left),
-            ``runaway`` (the answer never ended), ``too_slow``, ``protocol`` (the provider must be
-            asked another way, and the gateway now does) or ``request`` (refused for another
+            ``runaway`` (the answer never ended), ``too_slow``, ``protocol`` (the provider requires
+            another kind of request, which the gateway now uses) or ``request`` (refused for another
             reason).
-        status: HTTP status, 0 where there was none.
-        retry_after: Seconds the provider asks to wait, if it says.
-        hint: What to do next.
+        status: HTTP status, 0 if there was none.
+        retry_after: Seconds to wait before the next attempt, if the provider specifies them.
+        hint: The next step.
     """
 
     KINDS = {
@@ -194,32 +217,51 @@ class ModelError(HilumError):
 
 
 class ToolError(HilumError):
-    """A tool tells the model what went wrong.
-
-    The message and the hint go to the model as they are.
-    """
+    """A tool reports a problem to the model, which reads the message and the hint unchanged."""
 
     code = "E_FAILED"
 
 
 class ToolDenied(ToolError):
-    """The call was refused; the model should change its plan."""
+    """The call was refused; the model should change its plan.
+
+    Attributes:
+        rule: A rule that allows such a call, in the notation of ``hilum permissions allow``; empty
+            if no rule does. It is for the user, and the model does not read it.
+    """
 
     code = "E_DENIED"
+    rule = ""
 
 
 class NeedsUser(ToolError):
-    """Only the user can help. The user is told, and the model is made to explain and ask."""
+    """Only the user can solve the problem. Faces show it, and the model must explain and ask."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> UsageError:
-    """Build the error for a name that is not known, with near names as the hint.
+class AddressRefused(HilumError):
+    """A network address that may not be contacted, or a host without one (``E_UNREACHABLE``).
 
     Args:
-        kind: What was named, for example ``model``.
-        name: The name as given.
-        known: All names that would have been right.
-        hint: Used where no near name exists.
+        message: The reason, one sentence.
+        code: A stable code, ``E_…``.
+        listable: Whether the user could allow the host in the settings.
+    """
+
+    code = "E_ADDRESS"
+
+    def __init__(self, message: str, *, code: str = "", listable: bool = False) -> None:
+        super().__init__(message, code=code)
+        self.listable = listable
+
+
+def unknown_name_error(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> UsageError:
+    """Create the error for an unknown name, with similar names as the hint.
+
+    Args:
+        kind: The kind of thing, for example ``model``.
+        name: The unknown name.
+        known: All valid names.
+        hint: Used if there is no similar name.
     """
     names = sorted(known)
     from difflib import get_close_matches  # 2 ms, only where something went wrong

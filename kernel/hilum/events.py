@@ -1,9 +1,9 @@
 """The events of a session: facts, written once, in order.
 
-State is a fold over them (``hilum.state``).
+The state of a session is a fold over them (``hilum.state``).
 
-The names of the *phase events* are those of the design: each phase of the loop ends in exactly one
-of them. The others tell what a face or a trace wants to know and change no phase.
+Each phase of the loop ends in exactly one *phase event*. The other events are for faces and traces
+and change no phase.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
-from hilum_tokens import NOTHING, Size
 
 from hilum.messages import (
     AssistantMessage,
@@ -28,6 +27,7 @@ from hilum.messages import (
     Usage,
     UserMessage,
 )
+from hilum.tokens import NOTHING, TextStats
 
 End = Literal["completed", "partial_success", "failed", "stopped", "timed_out", "interrupted"]
 State = Literal[
@@ -44,7 +44,7 @@ class Event(Data, frozen=True, tag=_tag, kw_only=True):
     """Base of all events.
 
     ``seq`` counts from 1 without gaps in a session, ``at`` is Unix time in seconds, ``agent`` and
-    ``run`` say whose it is (empty for the session's own).
+    ``run`` name its agent and run (empty for events of the session).
     """
 
     seq: int = 0
@@ -64,9 +64,9 @@ class SessionOpened(Event, frozen=True):
 
 
 class SessionChanged(Event, frozen=True):
-    """A command to the session changed what holds from the next turn on.
+    """Mode, model or approval policy changed from the next turn on.
 
-    Fields that stay are ``None``.
+    Unchanged fields are ``None``.
     """
 
     mode: str | None = None
@@ -75,9 +75,9 @@ class SessionChanged(Event, frozen=True):
 
 
 class AgentStarted(Event, frozen=True):
-    """An agent joined the session, or began anew.
+    """An agent joined the session, or started again.
 
-    ``profile`` is what it may do, ``messages`` what was said before.
+    ``profile`` has its limits and tools, ``messages`` the conversation that it continues.
     """
 
     parent: str = ""
@@ -86,15 +86,16 @@ class AgentStarted(Event, frozen=True):
 
 
 class PromptQueued(Event, frozen=True):
-    """A prompt arrived while the agent was busy; it runs next.
+    """A prompt was queued; it runs at once, or after earlier ones.
 
-    ``piped`` says that another program wrote the text, and not the user: it is worked on as a
-    prompt, and what it says is nothing that the user said. ``redacted`` are the names of the
-    secrets that were replaced in it.
+    If ``piped``, another program wrote the text: it is a prompt, but does not count as the user's
+    words. ``attached`` is data that came with the text and that another program wrote. ``redacted``
+    lists the names of the secrets that were replaced in either.
     """
 
     text: str
     piped: bool = False
+    attached: str = ""
     redacted: tuple[str, ...] = ()
 
 
@@ -108,11 +109,9 @@ class RunStarted(Event, frozen=True):
 
 
 class RunRetried(Event, frozen=True):
-    """Phase event: a run continues the conversation where the last one ended without being done.
+    """Phase event: a run continues the conversation of the last one, which was not complete.
 
-    Nothing is added to it.
-
-    ``previous`` is the id of the run that ended.
+    Nothing is added to the conversation. ``previous`` is the id of the run that ended.
     """
 
     previous: str
@@ -120,39 +119,37 @@ class RunRetried(Event, frozen=True):
     mode: str = ""
 
 
-class LayersSealed(Event, frozen=True):
+class PromptFrozen(Event, frozen=True):
     """Phase event: the system prompt and the tool list were built.
 
-    ``cause`` says why now, ``changed`` what differs.
-
-    Names in ``changed`` are ``layer NAME`` and ``tool NAME``. Where it is empty, what was sent is
-    sent again unchanged.
+    ``cause`` is the reason, ``changed`` lists the differences as ``layer NAME`` and ``tool NAME``.
+    If it is empty, the same prompt is sent again.
     """
 
     layers: tuple[Layer, ...]
     tools: tuple[ToolSpec, ...]
-    cause: Literal["run", "trim", "mode", "model"] = "run"
+    cause: Literal["run", "compaction", "mode", "model"] = "run"
     mode: str = ""
     model: str = ""
     changed: tuple[str, ...] = ()
 
 
-class TrimAsked(Event, frozen=True):
-    """The conversation is to be cut, at rest at once.
+class CompactionRequested(Event, frozen=True):
+    """A compaction was requested: it happens at once if the agent is idle.
 
-    ``focus`` says what the summary should dwell on.
+    ``focus`` is the subject on which the summary should concentrate.
     """
 
     focus: str = ""
 
 
-class Trimmed(Event, frozen=True):
-    """Phase event: the conversation of about ``before`` tokens was cut (see ``Trim``), and why.
+class Compacted(Event, frozen=True):
+    """Phase event: the conversation of about ``before`` tokens was compacted.
 
-    ``cause`` is ``window`` (it had grown too big), ``model`` (the window had shrunk), ``too_long``
-    (the provider refused it) or ``asked``: with neither ``upto`` nor ``thinned`` there was nothing
-    that could be cut. The user's request of the current run stays in any case; ``request`` is what
-    replaces it where it is too large to stay in full.
+    ``cause`` is ``window`` (it was too large), ``model`` (the new model has a smaller window),
+    ``too_long`` (the provider refused it) or ``asked``. Without ``upto`` and ``thinned``, nothing
+    could be cut. The user's request of the current run stays in any case; ``request`` replaces it
+    if it is too large to stay in full.
     """
 
     upto: int = 0
@@ -164,24 +161,23 @@ class Trimmed(Event, frozen=True):
 
 
 class ModelStarted(Event, frozen=True):
-    """Phase event: a request of about ``estimate`` tokens goes out.
+    """Phase event: a request of about ``estimate`` tokens is sent.
 
-    ``size`` is what they are by kind, before any correction.
-
-    A new attempt means: drop what was shown of the one before.
+    ``size`` is the estimate by kind, before any correction. On a new attempt, faces drop the output
+    of the previous one.
     """
 
     attempt: int = 1
     model: str = ""
     turn: int = 1
     estimate: int = 0
-    size: Size = NOTHING
+    size: TextStats = NOTHING
 
 
 class ModelFailed(Event, frozen=True):
     """A request failed.
 
-    ``action`` is what the kernel does about it, after ``wait`` seconds (``next``: with that model).
+    The kernel reacts with ``action`` after ``wait`` seconds, with the model ``next`` if it is set.
     """
 
     attempt: int
@@ -189,7 +185,7 @@ class ModelFailed(Event, frozen=True):
     kind: str
     code: str
     message: str
-    action: Literal["retry", "fallback", "trim", "give_up"]
+    action: Literal["retry", "fallback", "compact", "give_up"]
     hint: str = ""
     wait: float = 0.0
     next: str = ""
@@ -198,11 +194,11 @@ class ModelFailed(Event, frozen=True):
 class ModelAnswered(Event, frozen=True):
     """Phase event: a whole answer arrived.
 
-    ``first`` and ``seconds`` are times since the request went out.
+    ``first`` and ``seconds`` are the seconds from the request to the first chunk and to the end.
 
-    ``redacted`` are the names of the secrets that were replaced in it. ``withheld`` are the ids of
-    the calls whose arguments held one: what the model wrote, and what runs, is known only to the
-    process that got the answer.
+    ``redacted`` lists the names of the secrets that were replaced in it. ``withheld`` lists the ids
+    of the calls whose arguments contained one: the real arguments, with which the call runs, are
+    only in the memory of the process that received the answer.
     """
 
     message: AssistantMessage
@@ -214,11 +210,10 @@ class ModelAnswered(Event, frozen=True):
 
 
 class ModelUsed(Event, frozen=True):
-    """A plugin asked a model on behalf of an agent, for ``purpose``.
+    """A plugin called a model on behalf of an agent, for ``purpose``.
 
-    What it used counts to the agent's run.
-
-    ``asked`` is the first line of its instructions, ``message`` what came back.
+    The usage counts towards the agent's run. ``asked`` is the first line of the instructions,
+    ``message`` the answer.
     """
 
     model: str
@@ -232,10 +227,9 @@ class ModelUsed(Event, frozen=True):
 class ApprovalAsked(Event, frozen=True):
     """Phase event of a call: the user must decide.
 
-    ``scope`` says what a lasting yes holds for, all of the tool if empty.
-
-    ``call`` is what would run. The user has ``seconds`` to answer once the question is shown, see
-    ``ApprovalShown``.
+    A lasting approval covers the calls of ``scope``, or all calls of the tool if it is empty.
+    ``call`` is the call that would run. The user has ``seconds`` to answer once the question is
+    shown, see ``ApprovalShown``.
     """
 
     id: str
@@ -247,11 +241,10 @@ class ApprovalAsked(Event, frozen=True):
 
 
 class ApprovalShown(Event, frozen=True):
-    """The question ``id`` is before the user: without an answer by ``deadline``, in Unix seconds,
-    the call is not run.
+    """The question ``id`` is shown to the user.
 
-    The clock of the session's oldest open question runs; a face that shows several questions at
-    once starts the others'.
+    Without an answer by ``deadline``, in Unix seconds, the call is denied. The time of the oldest
+    open question is running; a face that shows several questions at once starts the others.
     """
 
     id: str
@@ -263,8 +256,8 @@ class ApprovalAnswered(Event, frozen=True):
 
     ``by`` is ``user``, ``timeout``, ``headless`` or ``stop``.
 
-    Without ``remember`` it holds for exactly this call; ``always`` outlives the session where a
-    plugin keeps such rules.
+    Without ``remember`` it applies to exactly this call; ``always`` outlives the session if a
+    plugin stores such rules.
     """
 
     id: str
@@ -275,12 +268,12 @@ class ApprovalAnswered(Event, frozen=True):
 
 
 class CallStarted(Event, frozen=True):
-    """Phase event of a call: it is about to run. ``effect`` decides what a resume does about it.
+    """Phase event of a call: it is about to run. ``effect`` decides whether a resume repeats it.
 
-    ``call`` is what runs; where plugins changed its arguments, ``original`` are those that the
-    model wrote and ``rewritten_by`` are the plugins. ``paths`` are the paths that the call reads
-    and writes, as its tool declares them, ``aim`` is what else it is about: for a command, the
-    program.
+    ``call`` is the call that runs; if plugins changed its arguments, ``original`` contains those
+    that the model wrote, and ``rewritten_by`` lists the plugins. ``paths`` lists the paths that the
+    call reads and writes, as its tool declares them; ``aim`` is its other target, such as the
+    program of a command.
     """
 
     call: ToolCall
@@ -301,13 +294,13 @@ class CallDone(Event, frozen=True):
 
 
 class RoundEnded(Event, frozen=True):
-    """Phase event: all calls of an answer have ended, or an answer was objected to.
+    """Phase event: all calls of an answer have ended, or a plugin objected to an answer.
 
-    ``notes`` go to the tail of the prompt, in order. ``layers`` are those the notes tell anew (an
-    empty text: gone); ``tools`` are the names that can be reached now, where that changed.
-    ``shortened`` are the texts of results that were too large for the window, by call id, as they
-    joined the conversation. ``continued`` says that an answer that was cut off at the output limit
-    is continued.
+    ``notes`` are added at the end of the prompt, in order. ``layers`` contains the layers that the
+    notes restate (with an empty text for a removed one); ``tools`` lists the names of the tools
+    that can be called now, if that changed. ``shortened`` contains, by call id, the shortened texts
+    of results that were too large for the window. ``continued`` is set if an answer that was cut
+    off at the output limit is continued.
     """
 
     notes: tuple[str, ...] = ()
@@ -319,17 +312,18 @@ class RoundEnded(Event, frozen=True):
 
 
 class StopAsked(Event, frozen=True):
-    """The run is to be stopped: written before anything of it is ended, so that a resume ends it
-    and does not go on.
+    """A stop of the run was requested.
+
+    It is written before any part of the run is ended, so that a resume also ends the run.
     """
 
 
 class RunEnded(Event, frozen=True):
-    """Phase event: the run is over. ``code`` and ``error`` say why it did not complete.
+    """Phase event: the run is over. ``code`` and ``error`` are the reason if it did not complete.
 
-    ``text`` is the final answer, empty where there is none; ``commentary`` is then what the model
-    said last. ``done`` says what was done (tools that ran, files that were changed), ``left`` what
-    is not; both are empty for a run that completed.
+    ``text`` is the final answer. If there is none, ``commentary`` is the last text of the model.
+    ``done`` lists the finished work (tools that ran, files that were changed), ``left`` the rest;
+    both are empty for a run that completed.
     """
 
     state: State
@@ -353,7 +347,7 @@ class StateChanged(Event, frozen=True):
 
 
 class UserNeeded(Event, frozen=True):
-    """Something only the user can settle."""
+    """A problem that only the user can solve."""
 
     code: str
     message: str
@@ -370,7 +364,7 @@ class ErrorRaised(Event, frozen=True):
 class PluginFault(Event, frozen=True):
     """A plugin failed in a hook, a lifespan or a tool.
 
-    The session goes on without that contribution.
+    The session continues without that contribution.
     """
 
     plugin: str
@@ -380,7 +374,7 @@ class PluginFault(Event, frozen=True):
 
 
 class PluginEvent(Event, frozen=True):
-    """A fact of a plugin's own, named ``plugin.what``, with plain data."""
+    """An event that a plugin defines, named ``plugin.what``, with plain data."""
 
     name: str
     data: dict[str, Any] = {}
@@ -391,16 +385,16 @@ if TYPE_CHECKING:
 else:
     AnyEvent = reduce(
         or_, Event.__subclasses__()
-    )  # every event above, for the decoder to tell apart
+    )  # every event above, as a tagged union for the decoder
 
 
 @functools.cache
 def _decoder() -> msgspec.json.Decoder[AnyEvent]:
-    return msgspec.json.Decoder(AnyEvent)  # 2 ms, for who reads a log
+    return msgspec.json.Decoder(AnyEvent)  # takes 2 ms, needed only to read a log
 
 
 class Delta(Data, frozen=True):
-    """A piece of output on its way: never stored.
+    """A piece of output that is still arriving. It is never stored.
 
     ``seq`` is the event it belongs to (``ModelStarted`` or ``CallStarted``).
 

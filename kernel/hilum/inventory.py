@@ -1,6 +1,6 @@
-"""``hilum plugins``: what is installed and how it is doing, and blocking a plugin.
+"""``hilum plugins``: lists plugins with their states, and blocks them.
 
-Works with every plugin broken.
+It works even if every plugin is broken.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import trio
-from hilum_settings import ChangeError, change
 
 from hilum.discovery import entry_points, normal
-from hilum.errors import HilumError, UsageError, unknown
+from hilum.errors import HilumError, UsageError, unknown_name_error
 from hilum.kernel import open_kernel
 from hilum.plugins import Host
-from hilum.settings import FILE, KernelSettings, config_folder, load
+from hilum.settings import FILE, ChangeError, KernelSettings, change, config_folder, load
 from hilum.standard import project_plugins
 from hilum.store import MemoryStore
 
 USAGE = """usage: hilum plugins [list | show [NAME …] | block NAME | unblock NAME] [--json] [-C DIR] [--plugin FILE …]
-list (the default) imports one plugin after another; show opens a session of its own, to see their tools and faults, too;
+list (the default) imports one plugin after another; show also opens a session, to list their tools and failures;
 block and unblock change the list of plugins that are never loaded, in your settings.toml. Plugins of the project in this
-folder (.hilum/plugins) are imported only if you trust it; -C DIR looks at another folder, --plugin FILE adds a file."""
+folder (.hilum/plugins) are imported only if you trust it; -C DIR selects another folder, --plugin FILE adds a file."""
 
 
 class _Options(NamedTuple):
@@ -57,27 +56,24 @@ def main(argv: list[str]) -> int:
         return 0
     options = _parse(argv)
     action, *names = options.words or ["list"]
-    right = {
-        "list": not names,
-        "show": True,
-        "block": len(names) == 1,
-        "unblock": len(names) == 1,
-    }.get(action)
-    if not right:
-        raise _misuse(argv)
-    if action in ("block", "unblock"):
+    if action in ("block", "unblock") and len(names) == 1:
         return _block(names[0], action == "block")
-    with redirect_stdout(sys.stderr):  # plugins may print what they like
+    if action != "show" and (action != "list" or names):
+        raise _misuse(argv)
+    with redirect_stdout(sys.stderr):  # plugins may print when they are imported
         rows = trio.run(_show, names, options) if action == "show" else _list(options)
-    print(json.dumps(rows, indent=1) if options.json else "\n".join(map(_text, rows)))
+    if options.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        print("\n".join(map(_text, rows)))
     return 0
 
 
 def _parse(argv: list[str]) -> _Options:
-    """Read the command line. Nothing that a plugin could break is needed for it.
+    """Parse the command line without argparse, so that nothing that a plugin can break is needed.
 
     Raises:
-        UsageError: It is wrong.
+        UsageError: The command line is invalid.
     """
     words: list[str] = []
     values: dict[str, list[str]] = {"--plugin": [], "--workspace": []}
@@ -97,17 +93,13 @@ def _parse(argv: list[str]) -> _Options:
             raise _misuse(argv)
         else:
             words.append(word)
-    workspace = Path(values["--workspace"][-1] if values["--workspace"] else ".").expanduser()
+    folder = values["--workspace"][-1] if values["--workspace"] else "."
+    workspace = Path(folder).expanduser()
     if not workspace.is_dir():
-        raise UsageError(
-            f"The workspace {workspace} is not a folder.", hint="Name an existing folder."
-        )
-    return _Options(
-        words,
-        as_json,
-        Path(os.path.realpath(workspace)),
-        [Path(file) for file in values["--plugin"]],
-    )
+        hint = "Name an existing folder."
+        raise UsageError(f"The workspace {workspace} is not a folder.", hint=hint)
+    files = [Path(file) for file in values["--plugin"]]
+    return _Options(words, as_json, Path(os.path.realpath(workspace)), files)
 
 
 def _misuse(argv: list[str]) -> UsageError:
@@ -117,9 +109,7 @@ def _misuse(argv: list[str]) -> UsageError:
 
 
 def _list(options: _Options) -> list[dict[str, Any]]:
-    """Import all plugins, and describe them, and those of an untrusted project without importing
-    them.
-    """
+    """List all plugins; those of an untrusted project are not imported."""
     loaded = load([KernelSettings], workspace=options.workspace, known=None, strict=False)
     host = Host(lambda fault: None, [])
     usable, left_out = _project_files(options.workspace)
@@ -129,14 +119,14 @@ def _list(options: _Options) -> list[dict[str, Any]]:
 
 
 async def _show(names: list[str], options: _Options) -> list[dict[str, Any]]:
-    """Open a kernel and a session in memory, to see tools and faults as well."""
+    """Open a kernel and a session in memory, to list tools and failures as well."""
     usable, left_out = await trio.to_thread.run_sync(_project_files, options.workspace)
-    wanted = {normal(name) for name in names}
-    own = {normal(Path(path).stem) for path in [*usable, *map(str, options.files)]} | {
-        normal(row["name"]) for row in left_out
-    }
+    # Plugins of the project and of files are not found by their names.
+    own = {normal(Path(path).stem) for path in (*usable, *map(str, options.files))}
+    own |= {normal(row["name"]) for row in left_out}
     installed = [name for name in names if normal(name) not in own]
     if names:
+        wanted = {normal(name) for name in names}
         usable = [path for path in usable if normal(Path(path).stem) in wanted]
         left_out = [row for row in left_out if normal(row["name"]) in wanted]
     async with (
@@ -151,10 +141,11 @@ async def _show(names: list[str], options: _Options) -> list[dict[str, Any]]:
     ):
         rows = _rows(kernel.host)
         for row in rows:
-            row["tools"] = [
-                f"{t.name} ({t.risk})" for t in session.tools.values() if t.plugin == row["name"]
-            ]
-            row["faults"] = [f"{f.hook}: {f}" for f in kernel.faults if f.plugin == row["name"]]
+            name = row["name"]
+            tools = [tool for tool in session.tools.values() if tool.plugin == name]
+            failures = [failure for failure in kernel.faults if failure.plugin == name]
+            row["tools"] = [f"{tool.name} ({tool.risk})" for tool in tools]
+            row["faults"] = [f"{failure.hook}: {failure}" for failure in failures]
         return [*rows, *left_out]
 
 
@@ -199,7 +190,7 @@ def _rows(host: Host) -> list[dict[str, Any]]:
 
 
 def _row(name: str, state: str, error: str, *, path: str = "") -> dict[str, Any]:
-    """Return what is shown of a plugin, for one that is not installed and not loaded."""
+    """Return the row of a plugin that is neither installed nor loaded."""
     return {
         "name": name,
         "version": "",
@@ -219,30 +210,32 @@ def _text(row: dict[str, Any]) -> str:
     for key in ("error", "hooks", "tools", "faults"):
         value = row.get(key)
         if value:
-            text += f"\n    {key}: {_plain(value if isinstance(value, str) else ', '.join(value))}"
+            listed = value if isinstance(value, str) else ", ".join(value)
+            text += f"\n    {key}: {_plain(listed)}"
     return text
 
 
 def _plain(text: str) -> str:
-    """Write foreign text so that a terminal obeys nothing in it."""
+    """Return text from elsewhere so that a terminal does not interpret it."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _block(name: str, block: bool) -> int:
     """Change the list of blocked plugins in the user's settings."""
-    if name not in (installed := entry_points("hilum")):
-        raise unknown("plugin", name, installed)
+    installed = entry_points("hilum")
+    if name not in installed:
+        raise unknown_name_error("plugin", name, installed)
 
-    def wanted(old: list[str] | None) -> list[str]:
-        return [known for known in old or [] if normal(known) != normal(name)] + [name] * block
+    def change_list(old: list[str] | None) -> list[str]:
+        others = [known for known in old or [] if normal(known) != normal(name)]
+        return [*others, name] if block else others
 
     try:
-        path = change(config_folder() / FILE, "plugins.block", wanted)
+        path = change(config_folder() / FILE, "plugins.block", change_list)
     except ChangeError as error:
-        hint = (
-            f'Change it by hand: "{name}" {"joins" if block else "leaves"} the list block under'
-            " [plugins]."
-        )
+        action = "add" if block else "remove"
+        hint = f'Change it by hand: {action} "{name}" in the list block under [plugins].'
         raise HilumError(str(error), code="E_SETTINGS", hint=hint) from None
-    print(f"{name} is {'blocked' if block else 'not blocked'} in {path}.")
+    state = "blocked" if block else "not blocked"
+    print(f"{name} is {state} in {path}.")
     return 0

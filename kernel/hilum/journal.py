@@ -1,8 +1,8 @@
-"""The journal of a session: what was written, and what is on its way, for any number of readers.
+"""The journal of a session: its events and its current output, for any number of readers.
 
-Events are shown only after they were written. Output on its way (``Delta``) is never stored: a
-reader that comes late gets the text so far, then what is added; one that is slow gets pieces
-joined. Nothing waits for readers.
+Events are shown only after they were written. Output that is still arriving (``Delta``) is never
+stored: a late reader gets the text so far, then the additions; a slow reader gets several pieces
+joined. Writers never wait for readers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Stream(msgspec.Struct):
     size: int = 0
 
     def add(self, text: str) -> None:
-        """Add a piece; old ones fall out of the window."""
+        """Add a piece; the oldest pieces are dropped from the window."""
         self.pieces.append(text)
         self.size += len(text)
         while self.size > KEEP and len(self.pieces) > 1:
@@ -42,18 +42,18 @@ class Stream(msgspec.Struct):
 
     def since(self, position: int) -> tuple[str, int]:
         """Return the text after a position, and the position after it."""
-        return "".join(islice(self.pieces, max(position - self.first, 0), None)), self.first + len(
-            self.pieces
-        )
+        skipped = max(position - self.first, 0)
+        text = "".join(islice(self.pieces, skipped, None))
+        return text, self.first + len(self.pieces)
 
 
 class Journal:
     """The log of a session and its readers.
 
     Attributes:
-        broken: Why it takes no more events, ``None`` while it does.
-        streams: Output on its way.
-        news: Set when there is something to read, and then replaced.
+        broken: Why it accepts no more events; ``None`` while it does.
+        streams: Output that is still arriving.
+        news: Set when there are events or output to read, and then replaced.
         closed: Whether its session is over.
     """
 
@@ -62,8 +62,8 @@ class Journal:
         self._recent = deque[AnyEvent](maxlen=RECENT)
         self.broken: StoreError | None = None
         self.streams: dict[Key, Stream] = {}
-        self.news = trio.Event()
-        self.closed = False
+        self.news: trio.Event = trio.Event()
+        self.closed: bool = False
 
     @property
     def last(self) -> int:
@@ -74,12 +74,13 @@ class Journal:
         """Write events in one transaction, then show them.
 
         Args:
-            events: What is written.
-            shown: What is shown to those who read along, where that differs.
+            events: The events.
+            shown: The events as readers of this process see them, if that differs.
 
         Raises:
-            StoreError: They could not be written; from now on nothing can.
+            StoreError: They could not be written; from now on no event can be written.
         """
+        # After a failed write the log and the folded state differ: no later event may follow.
         if self.broken is not None:
             raise self.broken
         try:
@@ -107,30 +108,33 @@ class Journal:
         self._wake()
 
     def drop(self, agent: str, call_id: str | None = None) -> None:
-        """Forget the output of a call, or (without one) of an agent's answer: the event with the
-        whole is written.
+        """Drop the output of a call, or of an agent's answer if no call is given.
+
+        The caller has written the event with the whole output.
         """
-        for key in [k for k, s in self.streams.items() if s.agent == agent]:
-            if (
-                (key[1] != "output")
-                if call_id is None
-                else (key[1] == "output" and key[2] == call_id)
-            ):
+        for key, stream in list(self.streams.items()):
+            _, kind, call = key
+            if stream.agent != agent:
+                continue
+            is_answer = kind != "output"
+            if (call_id is None and is_answer) or (call_id == call and not is_answer):
                 del self.streams[key]
 
     def since(self, after: int) -> list[AnyEvent]:
-        """Read events after a sequence number: all of them where they are recent, else a page."""
+        """Read the events after a sequence number: all if they are recent, else a page of them."""
         missing = self._log.last - after
         if missing > len(self._recent):
             return self._log.read(after)
-        return [*islice(reversed(self._recent), max(missing, 0))][::-1]
+        # A deque indexes slowly in its middle, so the last events are read from its end.
+        newest_first = islice(reversed(self._recent), max(missing, 0))
+        return list(newest_first)[::-1]
 
     def _wake(self) -> None:
         self.news.set()
         self.news = trio.Event()
 
     async def close(self) -> None:
-        """End the readers and give up the log."""
+        """End the readers and release the log."""
         self.closed = True
         self._wake()
         with trio.CancelScope(shield=True):
@@ -140,12 +144,12 @@ class Journal:
 class Reader:
     """Reads a journal in order until it closes or breaks.
 
-    An async iterator, and no generator: it may be left at any point without being closed.
+    It is an async iterator but not a generator: it may be abandoned without being closed.
 
     Args:
-        journal: What to read.
+        journal: The journal.
         after: Sequence number of the last event already known.
-        deltas: Also give output on its way.
+        deltas: Whether to return output while it arrives.
     """
 
     def __init__(self, journal: Journal, after: int, deltas: bool) -> None:
@@ -159,31 +163,39 @@ class Reader:
         return self
 
     async def __anext__(self) -> AnyEvent | Delta:
-        """Return the next event or delta, waiting for it if need be."""
+        """Return the next event or delta; wait for it if necessary."""
         journal = self._journal
         while not self._ready:
+            # Taken before reading, so that events that arrive in between set it.
             news = journal.news
-            events = journal.since(self._after)
-            if events:
-                self._after = events[-1].seq
-                self._ready.extend(events)
-            elif self._deltas and (unseen := self._unseen()):
-                self._ready.extend(unseen)
-            elif journal.closed or journal.broken:
+            self._fill()
+            if self._ready:
+                break
+            if journal.closed or journal.broken:
                 raise StopAsyncIteration
-            else:
-                await news.wait()
+            await news.wait()
         return self._ready.popleft()
 
+    def _fill(self) -> None:
+        """Read what is new: events first, and output only when all events have been read."""
+        events = self._journal.since(self._after)
+        if events:
+            self._after = events[-1].seq
+            self._ready.extend(events)
+        elif self._deltas:
+            self._ready.extend(self._unseen())
+
     async def aclose(self) -> None:
-        """Do nothing: so that it can stand where a generator could."""
+        """Do nothing. It exists so that this can be used like an async generator."""
 
     def _unseen(self) -> list[Delta]:
+        """Return the output that was added since the last call."""
         found = []
         seen = {}
         for key, stream in self._journal.streams.items():
+            seq, kind, call_id = key
             text, seen[key] = stream.since(self._seen.get(key, 0))
             if text:
-                found.append(Delta(key[0], stream.agent, stream.run, key[1], text, key[2]))  # type: ignore[arg-type]
+                found.append(Delta(seq, stream.agent, stream.run, kind, text, call_id))  # type: ignore[arg-type]
         self._seen = seen
         return found

@@ -1,6 +1,6 @@
 """The kernel: a value that owns plugins, settings, models, the store and the warden.
 
-Wiring, nothing else.
+It only connects them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 import attrs
 import msgspec
 import trio
-from hilum_hooks import Fault, Lifespans, Observer, open_nursery, split_failure
 
 from hilum.errors import PluginError, UsageError
 from hilum.events import SessionOpened
+from hilum.hooks import Lifespans, Observer, PluginFailure, open_nursery, split_failure
 from hilum.hookspecs import HOOKS, PROJECT
 from hilum.plugin_objects import tools_plugin
 from hilum.plugins import Host
@@ -36,27 +36,27 @@ MAX_FAULTS_KEPT = 200
 
 @attrs.define(eq=False)
 class Kernel:
-    """A kernel with its plugins loaded. Made by ``open_kernel``.
+    """A kernel with its plugins loaded, created by ``open_kernel``.
 
     Attributes:
-        host: The plugins and how they are doing.
+        host: The plugins and their states.
         options: The kernel's own settings.
         router: The models.
-        store: Where sessions are kept.
+        store: The store of sessions.
         warden: Owner of all processes.
-        faults: The last faults of plugins, as text.
+        faults: The last failures of plugins, as text.
         observers: Called after each hook implementation, model call and tool call with kind, name,
             plugin, seconds, error.
         sessions: The sessions that are open or opening, by id.
-        environ: The environment that its plugins see, and from which the user's folders follow.
-        workspace: The folder whose project settings it has; ``None`` for no project.
+        environ: The environment that its plugins see; it determines the user's folders.
+        workspace: The folder whose project settings apply; ``None`` for no project.
     """
 
     host: Host
     options: KernelSettings
     router: Router
     warden: Warden
-    faults: list[Fault]
+    faults: list[PluginFailure]
     observers: list[Observer]
     _settings: Settings
     _read: Callable[..., Settings]
@@ -72,8 +72,9 @@ class Kernel:
         )
 
     def settings(self, section: type[T]) -> T:
-        """Return a plugin's settings, without those of any project but the one the kernel was
-        opened for.
+        """Return a plugin's settings for the project that the kernel was opened for.
+
+        Those of other projects do not count.
         """
         return self._settings.get(section)
 
@@ -83,14 +84,15 @@ class Kernel:
 
     @property
     def ignored(self) -> Sequence[str]:
-        """What the settings of the project that the kernel was opened for say and may not, a
-        sentence each.
+        """Return a sentence for each setting of the project that is ignored.
+
+        The project is the one that the kernel was opened for.
         """
         return self._settings.ignored
 
-    def half(self, kind: type[T]) -> T | None:
-        """Return a plugin's kernel half by its type, ``None`` if that plugin is not there."""
-        return self._lifespans.half(kind)
+    def plugin(self, kind: type[T]) -> T | None:
+        """Return a plugin's kernel instance by its type, ``None`` if there is none."""
+        return self._lifespans.plugin(kind)
 
     def observe(self, observer: Observer) -> None:
         """Call a function after each hook implementation, model call and tool call."""
@@ -112,11 +114,11 @@ class Kernel:
 
         Args:
             workspace: The folder to work in; a resumed session keeps its own.
-            resume: Id of a session to go on with (or the beginning of it).
+            resume: Id of a session to resume, or its beginning.
             kind: ``main``, ``shared`` or ``headless``; the setting ``session_kind`` by default.
-            attended: Whether somebody is there to answer approvals and questions; by default unless
-                the kind is ``headless``.
-            mode: Mode to be in; the setting by default.
+            attended: Whether a user is present to answer approvals and questions; by default, if
+                the kind is not ``headless``.
+            mode: Initial mode; the setting by default.
             model: ``provider/name``; the setting by default.
             approve: ``ask_first``, ``auto`` or ``readonly``; the setting by default.
 
@@ -127,7 +129,7 @@ class Kernel:
         check_kind(kind)
         info = await self.store.info(resume) if resume else None
         root = _folder(unspell_folder(info.workspace) if info else workspace)
-        # Those of the kernel hold what the project says that the kernel was opened for.
+        # The kernel's settings include the project that the kernel was opened for.
         reusable = self.workspace in (None, root) and not (root / ".hilum" / FILE).exists()
         settings = self._settings if reusable else self._read(workspace=root)
         if info is None:
@@ -146,31 +148,31 @@ class Kernel:
                 await log.close()
             raise
         opened = False
-        # Before anything of it opens, so that a plugin that crashes meanwhile is off in this
-        # session, too: its gates close.
+        # Before any plugin opens, so that a plugin that crashes meanwhile is off in this session,
+        # too: its gates close.
         self.sessions[session.id] = session
-        # What agents do has ended before any plugin's half is closed.
+        # The agents' tasks end before any plugin's instance is closed.
         try:
-            async with open_nursery() as session.work:
-                await session.start()
+            async with open_nursery() as nursery:
+                await session._open(nursery)
                 if settings.ignored:
-                    say = "Settings of the project that do not count:\n  " + "\n  ".join(
+                    say = "Settings of the project that are ignored:\n  " + "\n  ".join(
                         settings.ignored
                     )
                     session.note("settings.ignored", say=say, ignored=list(settings.ignored))
-                # A resumed session may be in a mode that is gone; it then stands for reading only.
+                # A resumed session may be in a mode that no longer exists; it then allows only reading.
                 mode = mode or (None if resume else session.mode.name)
                 session.set(mode=mode, model=model, approve=approve)
                 opened = True
                 yield session
         finally:
             del self.sessions[session.id]
-            await session.close()
-            if session.discarded or (not opened and not resume):
+            await session._close()
+            if session._discarded or (not opened and not resume):
                 with trio.CancelScope(shield=True):
                     await self.store.delete(
                         session.id
-                    )  # nobody ever saw it, or nothing happened in it
+                    )  # no reader ever saw it, or nothing happened in it
 
     async def _create(
         self, workspace: str, kind: str, title: str = "", forked: str = ""
@@ -181,7 +183,7 @@ class Kernel:
         return info, await self.store.create(info)
 
     async def fork(self, session: str, upto: int | None = None) -> str:
-        """Copy a session, or its events up to ``upto``, into a new one; gives its id."""
+        """Copy a session, or its events up to ``upto``, into a new one, and return its id."""
         old = await self.store.info(session)
         new, log = await self._create(
             old.workspace, old.kind, old.title and f"{old.title} (fork)", old.id
@@ -199,13 +201,15 @@ class Kernel:
         return new.id
 
     async def start(self, wanted_store: Store | None) -> None:
-        """Open the plugins' kernel halves; collect models and the store."""
+        """Open the plugins' kernel instances; collect models and the store."""
         for plugin in self.host.plugins.values():
             if plugin.state != "ready":
                 continue
             try:
                 with use_environment(self.environ):
-                    await self._lifespans.open(plugin.name, plugin.module)
+                    await self._lifespans.open(
+                        plugin.name, plugin.module, preferred=plugin.is_standard
+                    )
             except BaseException as error:
                 failure, rest = split_failure(error)
                 if failure is None or rest is not None:
@@ -218,25 +222,25 @@ class Kernel:
         )
 
     def crashed(self, plugin: str, error: BaseException) -> None:
-        """A plugin's kernel lifespan failed: it is off, in all sessions."""
-        fault = Fault(plugin, "open_kernel", error, switched_off=True)
+        """Switch a plugin off in all sessions, because its kernel lifespan failed."""
+        fault = PluginFailure(plugin, "open_kernel", error, switched_off=True)
         self.host.fail(plugin, fault)
         self.keep_fault(fault)
         for session in [*self.sessions.values()]:
-            session.halves.crashed(plugin, error)
+            session._instances.crashed(plugin, error)
 
-    def keep_fault(self, fault: Fault) -> None:
-        """Add to ``faults``."""
+    def keep_fault(self, fault: PluginFailure) -> None:
+        """Add a failure to ``faults``."""
         _keep(self.faults, fault)
 
     async def close(self) -> None:
-        """Close the halves in reverse order, then the store."""
+        """Close the instances in reverse order, then the store."""
         await self._lifespans.close()
         with trio.CancelScope(shield=True):
             await self.store.close()
 
 
-def _keep(faults: list[Fault], fault: Fault) -> None:
+def _keep(faults: list[PluginFailure], fault: PluginFailure) -> None:
     faults.append(fault.without_frames())
     del faults[:-MAX_FAULTS_KEPT]
 
@@ -269,35 +273,35 @@ async def open_kernel(
     Args:
         plugins: Names of installed plugins, modules, objects and functions with hook
             implementations, and Python files; ``None`` takes all that are installed.
-        extra_plugins: The same, beside ``plugins``.
-        without: Names of plugins to leave out, beside those that the settings block.
-        tools: Functions, and what ``tool`` makes of them, for every session.
+        extra_plugins: Further plugins, in addition to ``plugins``.
+        without: Names of plugins to leave out, in addition to those that the settings block.
+        tools: Functions, and tools that ``tool`` created from functions, for every session.
         model: ``provider/name``; short for the setting ``model``.
-        settings: Settings that win over all others, by dotted key:
+        settings: Settings that take precedence over all others, by dotted key:
             ``{"turns": 5, "shell.timeout": 20}``.
-        workspace: Folder whose project settings hold for the kernel, too.
-        store: Where to keep sessions; by default what a plugin provides, else memory.
-        environ: Environment to read settings from; the folders of configuration, data and cache and
-            the home folder follow from it, and commands inherit it. The process's by default.
-        project_plugins: Files of the project with plugins, which somebody trusts.
+        workspace: Folder whose project settings also apply to the kernel.
+        store: Where to keep sessions; by default the store of a plugin, else memory.
+        environ: Environment to read settings from; it determines the home folder and the folders of
+            configuration, data and cache, and commands inherit it. By default, that of the process.
+        project_plugins: Plugin files of the project, which the user trusts.
         required: Distributions without which no call runs, besides those of the setting
             ``required``.
 
     Raises:
-        SettingsError: The settings have mistakes; all of them are named.
-        UsageError: A plugin is named that is not there, or an object cannot be a plugin.
+        SettingsError: The settings have mistakes; all of them are listed.
+        UsageError: A named plugin does not exist, or an object cannot be a plugin.
         PluginError: An object that was passed as a plugin does not fit, or two distributions
             provide one plugin.
     """
     overrides = dict(settings or {}) | ({"model": model} if model else {})
     read = partial(load, overrides=overrides, environ=environ)
     root = _folder(workspace) if workspace is not None else None
-    faults: list[Fault] = []
+    faults: list[PluginFailure] = []
     observers: list[Observer] = []
     host = Host(partial(_keep, faults), observers, environ)
     extra = [*extra_plugins, *([tools_plugin(tools)] if (tools := list(tools)) else [])]
-    # The plugins to load stand in the settings, and the settings are checked against the plugins:
-    # read twice, and only the second reading complains.
+    # The settings name the plugins to load, and are checked against the plugins. So they are read
+    # twice, and only the second reading reports mistakes.
     first = read([KernelSettings], workspace=root, known=None, strict=False).get(KernelSettings)
     host.find(plugins, first.plugins, without, extra, project_plugins)
     if host.clashes:

@@ -1,10 +1,10 @@
-"""The reason–act loop: do the step for the phase, until the run is over.
+"""The reason–act loop: carry out the step of the current phase until the run is over.
 
-The phase is a function of the log.
+The phase follows from the log alone, so a resumed run continues where the log ends.
 
 ::
 
-    seal ──► think ──► call ──► round ──► think …
+    freeze ──► think ──► call ──► round ──► think …
                │                  ▲
                └────► check ──────┘ (objection)      check ──► the run ends
 """
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import trio
-from hilum_hooks import FAULTS, Fault, is_failure
 
 from hilum.calls import end_calls, run_calls
 from hilum.compaction import (
@@ -28,7 +27,7 @@ from hilum.compaction import (
     fit_request,
     least_room,
     message_size,
-    plain_trim,
+    plain_compaction,
     room,
     shorten_results,
     window_error,
@@ -36,14 +35,34 @@ from hilum.compaction import (
 )
 from hilum.context import ContextRequest, fit, render
 from hilum.errors import HilumError
-from hilum.events import ErrorRaised, RoundEnded, RunEnded, RunStarted, State, Trimmed, UserNeeded
-from hilum.messages import AssistantMessage, Block, Message, Text, Trim, UserMessage
+from hilum.events import (
+    Compacted,
+    ErrorRaised,
+    ModelFailed,
+    PromptQueued,
+    RoundEnded,
+    RunEnded,
+    RunStarted,
+    State,
+    UserNeeded,
+)
+from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, is_failure
+from hilum.messages import (
+    AssistantMessage,
+    Block,
+    Compaction,
+    Message,
+    Text,
+    ToolResult,
+    UserMessage,
+)
 from hilum.models import Model
-from hilum.prompt import pieces, round_end, seal
+from hilum.prompt import encode_conversation, freeze_prompt, round_end
 from hilum.refusals import find_refusal
 from hilum.repetition import failed_note
 from hilum.routing import attempt
 from hilum.state import FinishedCall
+from hilum.tokens import TokenCalibrator
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
@@ -51,70 +70,97 @@ if TYPE_CHECKING:
 MAX_OBJECTIONS = 3
 EMPTY_ANSWER = "Your answer was empty. Go on with the task, or say what you found."
 MAX_CONTINUATIONS = 3
-# Compactions in a row, before one request: the plugin's, then the kernel's own.
+# Kinds of failed model calls that the user may be able to fix.
+NEEDS_USER = ("timeout", "too_slow", "rate_limit", "quota", "connect")
+# Maximum number of compactions before one request: the plugin's, then the kernel's own.
 MAX_COMPACTIONS = 3
-# Files that the end of a run names.
+# Why calls did not end, by the state of their run.
+_ENDINGS = {"stopped": "the run was stopped", "timed_out": "the time of the run was over"}
+# Maximum number of files that the end of a run lists by name.
 MAX_FILES = 10
-# Windows below this get less gathered context than a quarter.
+# In windows smaller than this, gathered context gets less than a quarter.
 SMALL_WINDOW = 32_768
 
 
 async def drive(agent: Agent) -> None:
-    """Work on the agent's run, or on its next waiting prompt, until it is over, stopped, or out of
-    time.
+    """Work on the agent's run, or on its next queued prompt, until the run is over.
+
+    The run ends when it is complete, stopped or out of time.
     """
     conversation = agent.conversation
     agent.starting = conversation.pending[0]
     agent.began = trio.current_time()
     limit = agent.limit("timeout") or inf
-    agent.scope = trio.CancelScope(deadline=trio.current_time() + limit)
+    agent.scope = trio.CancelScope(deadline=agent.began + limit)
     try:
         with agent.scope:
-            if agent.starting == conversation.stopped:  # hilum died while it was being stopped
-                agent.scope.cancel()
-                await trio.lowlevel.checkpoint()
-            await agent.session.kernel.router.ready(agent)
-            if conversation.run is None:
-                await _begin(agent)
-            while conversation.phase != "idle":
-                # A stop that came while a step could not be cancelled holds before the next one: no
-                # request is sent any more.
-                await trio.lowlevel.checkpoint_if_cancelled()
-                await _STEPS[conversation.phase](agent)
+            await _carry_out(agent)
         if agent.scope.cancelled_caught:
-            if trio.current_time() >= agent.scope.deadline:
-                error = f"The run took longer than {limit:g} seconds."
-                agent.emit(ErrorRaised(code="E_TIMEOUT", message=error, hint="Give it more time."))
-                give_up(agent, "timed_out", "E_TIMEOUT", error)
-            else:
-                give_up(agent, "stopped", "E_STOPPED", "The run was stopped.")
+            _end_cancelled(agent, agent.scope, limit)
     except BaseException as error:
         if not is_failure(error):
             raise
-        broken = agent.session.journal.broken
-        if broken is not None:
-            raise broken from error
-        if isinstance(error, HilumError):
-            give_up(agent, "failed", error.code, error.message, error.hint)
-        else:  # a fault of the kernel itself: the run ends, the session and its other agents go on
-            agent.session.report(Fault("kernel", conversation.phase, error))
-            give_up(
-                agent, "failed", "E_FAILED", f"The kernel failed: {type(error).__name__}: {error}"
-            )
+        _end_failed(agent, error)
     finally:
         agent.scope = None
         agent.starting = ""
 
 
+async def _carry_out(agent: Agent) -> None:
+    """Carry out step after step until the run is over."""
+    conversation = agent.conversation
+    if agent.starting == conversation.stopped and agent.scope is not None:
+        # hilum ended while this run was being stopped.
+        agent.scope.cancel()
+        await trio.lowlevel.checkpoint()
+    await agent.session.kernel.router.ready(agent)
+    if conversation.run is None:
+        await _begin(agent)
+    while conversation.phase != "idle":
+        # A stop during a step that cannot be cancelled takes effect before the next step: no
+        # further request is sent.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await _STEPS[conversation.phase](agent)
+
+
+def _end_cancelled(agent: Agent, scope: trio.CancelScope, limit: float) -> None:
+    """End a run that was stopped or exceeded its time limit."""
+    if trio.current_time() < scope.deadline:
+        give_up(agent, "stopped", "E_STOPPED", "The run was stopped.")
+        return
+    error = f"The run exceeded its time limit of {limit:g} seconds."
+    hint = "Raise the setting `timeout` to give it more time."
+    agent.emit(ErrorRaised(code="E_TIMEOUT", message=error, hint=hint))
+    give_up(agent, "timed_out", "E_TIMEOUT", error)
+
+
+def _end_failed(agent: Agent, error: BaseException) -> None:
+    """End a run in which an error was raised.
+
+    Raises:
+        StoreError: The log is broken; the end cannot be written either.
+    """
+    broken = agent.session.journal.broken
+    if broken is not None:
+        raise broken from error
+    if isinstance(error, HilumError):
+        give_up(agent, "failed", error.code, error.message, error.hint)
+        return
+    # A defect of the kernel itself: the run ends, the session and its other agents continue.
+    agent.session.report(PluginFailure("kernel", agent.conversation.phase, error))
+    text = f"The kernel failed: {type(error).__name__}: {error}"
+    give_up(agent, "failed", "E_FAILED", text)
+
+
 def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -> None:
-    """End a run that cannot go on, leaving a conversation that a later prompt can continue."""
+    """End a run that cannot continue, and leave a conversation that a later prompt can continue."""
     conversation = agent.conversation
     if conversation.run is None:
-        identity, text = conversation.queue[0]
-        agent.session.emit(
-            RunStarted(text=text, message=UserMessage((Text(text),))), agent, identity
-        )
-    end_calls(agent, code, "The call was not carried out to its end, because the run ended.")
+        prompt = conversation.queue[0]
+        message = UserMessage(_prompt_parts(prompt))
+        agent.session.emit(RunStarted(text=prompt.text, message=message), agent, prompt.run)
+    # Every call needs a result: providers reject a conversation with a call that has none.
+    end_calls(agent, code, _ENDINGS.get(state, "the run failed"))
     if conversation.phase == "round":
         agent.emit(RoundEnded(shortened=_shortened(agent)))
     end(agent, state, code=code, error=error, hint=hint)
@@ -125,42 +171,45 @@ def end(
 ) -> None:
     """Log the end of the agent's run."""
     run = agent.run
-    # What the model says beside its calls is no answer.
-    final = agent.conversation.phase == "check"
-    complete = state == "completed"
-    agent.emit(
-        RunEnded(
-            state=state,
-            text=run.answer if final else "",
-            commentary="" if final else run.answer,
-            done="" if complete else _done(agent),
-            code=code,
-            error=error,
-            hint=hint,
-            left=left if final or complete else _left(agent, left),
-            turns=run.turn,
-            seconds=max(trio.current_time() - agent.began, 0.0),
-            usage=run.usage,
-        )
+    is_complete = state == "completed"
+    # Text that accompanies calls is not an answer, only a commentary.
+    is_final = agent.conversation.phase == "check"
+    if not is_final and not is_complete:
+        left = _left(agent, left)
+    ended = RunEnded(
+        state=state,
+        text=run.answer if is_final else "",
+        commentary="" if is_final else run.answer,
+        done="" if is_complete else _done(agent),
+        code=code,
+        error=error,
+        hint=hint,
+        left=left,
+        turns=run.turn,
+        seconds=max(trio.current_time() - agent.began, 0.0),
+        usage=run.usage,
     )
+    agent.emit(ended)
 
 
 def _done(agent: Agent) -> str:
-    """Return what the run has done: the files that its tools wrote, and how often each tool ran."""
+    """Return which files the run's tools wrote, and how often each tool ran."""
     tools: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     files: dict[str, None] = {}
     for call in agent.run.finished:
         tools[call.name] += 1
-        failed[call.name] += bool(call.code)
-        if not call.code:
+        if call.code:
+            failed[call.name] += 1
+        else:
             files |= dict.fromkeys(_written(agent, call))
     if not tools:
         return ""
     parts = []
     if files:
+        listed = ", ".join(list(files)[:MAX_FILES])
         more = f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else ""
-        parts.append(f"Files written: {', '.join(list(files)[:MAX_FILES])}{more}.")
+        parts.append(f"Files written: {listed}{more}.")
     counts = []
     for name, count in tools.most_common():
         failures = f" ({failed[name]} failed)" if failed[name] else ""
@@ -178,12 +227,13 @@ def _written(agent: Agent, call: FinishedCall) -> list[str]:
 
 
 def _left(agent: Agent, left: str) -> str:
-    """Return what is left to do: the step that the model announced last, and calls that were not
-    carried out.
+    """Return the work that is left when a run did not complete.
+
+    It is the step that the model announced last, and the calls that were cut off.
     """
     run = agent.run
     parts = [left] if left else []
-    cut_off = [call.name for call in run.finished if call.code in ("E_STOPPED", "E_INTERRUPTED")]
+    cut_off = [call.title for call in run.finished if call.code in ("E_STOPPED", "E_INTERRUPTED")]
     if run.answer.strip():
         parts.append(f"The last announced step may not be done: {_one_line(run.answer, 300)}")
     if cut_off:
@@ -199,187 +249,230 @@ def _one_line(text: str, limit: int) -> str:
 
 
 async def _begin(agent: Agent) -> None:
-    """Start the run of the next waiting prompt, with the context gathered for it."""
-    session, (identity, text) = agent.session, agent.conversation.queue[0]
+    """Start the run of the next queued prompt, with the context gathered for it."""
+    session = agent.session
+    prompt = agent.conversation.queue[0]
     model = session.kernel.router.chain(agent)[0]
+    # Gathered context is a help, not the task: it must leave room for the work itself.
     window = session.kernel.router.model(model).info.window
-    run = session.runs.get(
-        identity
-    )  # None for a prompt that waited when hilum died, and was not resumed
     budget = window // 4 if window >= SMALL_WINDOW else window // 16
-    request = ContextRequest(text, budget, dict(run.state) if run else {})
-    given = await session.hooks.gather("gather_context", agent=agent, request=request)
-    found = [
-        [each] if isinstance(each, Block) else each
-        for _, each in given
-        if not isinstance(each, Fault)
-    ]
-    blocks = fit((block for each in found for block in each), request.budget)
-    parts = [Text(render(block), f"context:{block.type}") for block in blocks]
-    message = UserMessage((Text(text), *parts))
-    started = RunStarted(text=text, message=message, model=model, mode=agent.mode.name)
+    # None for a prompt that was queued when hilum ended, and was not resumed.
+    run = session.runs.get(prompt.run)
+    state = dict(run.state) if run else {}
+    request = ContextRequest(prompt.text, budget, state, prompt.piped, prompt.attached)
+    blocks: list[Block] = []
+    for _, given in await session.hooks.gather("gather_context", agent=agent, request=request):
+        if isinstance(given, Block):
+            blocks.append(given)
+        elif not isinstance(given, PluginFailure):
+            blocks += given
+    fitting = fit(blocks, request.budget)
+    context = [Text(render(block), f"context:{block.type}") for block in fitting]
+    message = UserMessage((*_prompt_parts(prompt), *context))
+    started = RunStarted(text=prompt.text, message=message, model=model, mode=agent.mode.name)
     await session.redaction.prepare(started, by_model=bool(agent.parent))
-    session.emit(started, agent, identity)
+    session.emit(started, agent, prompt.run)
 
 
-async def _seal(agent: Agent) -> None:
-    agent.emit(await seal(agent, agent.run.cause, agent.session.kernel.router.current(agent)))
+def _prompt_parts(prompt: PromptQueued) -> tuple[Text, ...]:
+    """Return a prompt as parts of a message, each with its author.
+
+    Attached data is in a block that no text in it can close.
+    """
+    text = Text(prompt.text, "piped" if prompt.piped else "user")
+    if not prompt.attached:
+        return (text,)
+    return (text, Text(render(Block("stdin", prompt.attached)), "piped"))
+
+
+async def _freeze(agent: Agent) -> None:
+    model = agent.session.kernel.router.current(agent)
+    agent.emit(await freeze_prompt(agent, agent.run.cause, model))
 
 
 async def _think(agent: Agent) -> None:
-    """Ask the model once, unless a limit is reached or the conversation must be cut first."""
-    run = agent.run
-    sealed = agent.conversation.sealed
+    """Call the model once, unless a limit is reached or the conversation must be compacted."""
+    reached = _reached_limit(agent)
+    if reached is not None:
+        code, limit = reached
+        hint = "All finished work is kept. Send a message to continue."
+        error = f"The limit of {limit} is reached."
+        end(agent, "partial_success", code=code, error=error, hint=hint)
+        return
+    frozen = agent.conversation.frozen
     model = agent.session.kernel.router.current(agent)
+    if frozen.mode != agent.mode.name:
+        agent.emit(await freeze_prompt(agent, "mode", model))
+    elif frozen.model != model:
+        agent.emit(await freeze_prompt(agent, "model", model))
+    if await _compact(agent, model):
+        return
+    failed = await attempt(agent)
+    if failed is None:
+        return
+    if failed.action == "retry":
+        await trio.sleep(failed.wait)
+    # After "fallback" and "compact" the phase is still "think": the loop continues with this step.
+    elif failed.action == "give_up":
+        _give_up_model(agent, failed)
+
+
+def _reached_limit(agent: Agent) -> tuple[str, str] | None:
+    """Return the error code and the limit that the run has reached, ``None`` if it may continue."""
+    run = agent.run
     turns = agent.limit("turns")
-    most = agent.limit("token_limit")
     if run.turn >= turns:
-        return _limit_reached(agent, "E_TURN_LIMIT", f"The limit of {turns} turns is reached")
-    if most and run.usage.total >= most:
-        return _limit_reached(agent, "E_TOKEN_LIMIT", f"The limit of {most} tokens is reached")
+        return "E_TURN_LIMIT", f"{turns} turns"
+    tokens = agent.limit("token_limit")
+    if tokens and run.usage.total >= tokens:
+        return "E_TOKEN_LIMIT", f"{tokens} tokens"
     dollars = agent.profile.cost_limit
     if dollars is not None and (run.usage.cost or 0.0) > dollars:
-        return _limit_reached(
-            agent, "E_TOKEN_LIMIT", f"The limit of {dollars:g} US dollars is reached"
-        )
-    if (sealed.mode, sealed.model) != (agent.mode.name, model):
-        agent.emit(await seal(agent, "mode" if sealed.mode != agent.mode.name else "model", model))
-    if await _compact(agent, model):
-        return None
-    failed = await attempt(agent)
-    if failed is not None and failed.action == "retry":
-        await trio.sleep(failed.wait)
-    elif failed is not None and failed.action == "give_up":
-        if failed.code == "E_LLM_AUTH" or failed.kind in (
-            "timeout",
-            "too_slow",
-            "rate_limit",
-            "quota",
-            "connect",
-        ):
-            agent.emit(
-                UserNeeded(code=failed.code, message=f"{failed.message} {failed.hint}".strip())
-            )
-        error = failed.message
-        if run.first_failure and run.first_failure != error:
-            error = f"{run.first_failure} The fallback {failed.model} failed, too: {error}"
-        give_up(agent, "failed", failed.code, error, failed.hint)
+        return "E_TOKEN_LIMIT", f"{dollars:g} US dollars"
     return None
 
 
-def _limit_reached(agent: Agent, code: str, what: str) -> None:
-    hint = "All finished work is kept. Send a message to continue."
-    end(agent, "partial_success", code=code, error=f"{what}.", hint=hint)
+def _give_up_model(agent: Agent, failed: ModelFailed) -> None:
+    """End a run whose model calls fail permanently."""
+    run = agent.run
+    if failed.code == "E_LLM_AUTH" or failed.kind in NEEDS_USER:
+        message = f"{failed.message} {failed.hint}".strip()
+        agent.emit(UserNeeded(code=failed.code, message=message))
+    error = failed.message
+    if run.first_failure and run.first_failure != error:
+        error = f"{run.first_failure} The fallback {failed.model} failed, too: {error}"
+    give_up(agent, "failed", failed.code, error, failed.hint)
 
 
-async def trim_at_rest(agent: Agent) -> None:
-    """Carry out a trim that was asked for while the agent has nothing to do.
+async def compact_idle(agent: Agent) -> None:
+    """Carry out a compaction that was requested while the agent is idle.
 
-    One that changes nothing is logged, too.
+    A compaction that changes nothing is logged as well: the face waits for the event.
     """
     try:
         with trio.CancelScope() as agent.scope:
             await agent.session.kernel.router.ready(agent)
             await _compact(agent, agent.session.kernel.router.current(agent))
-    except FAULTS as error:
-        told = f"Nothing was trimmed: {str(error) or repr(error)}"
-        agent.emit(ErrorRaised(code=getattr(error, "code", "E_FAILED"), message=told))
+    except PLUGIN_EXCEPTIONS as error:
+        message = f"The conversation was not compacted: {str(error) or repr(error)}"
+        agent.emit(ErrorRaised(code=getattr(error, "code", "E_FAILED"), message=message))
     agent.scope = None
-    if agent.conversation.trim_asked is not None:
-        agent.emit(Trimmed(cause="asked"))
+    if agent.conversation.compaction_requested is not None:
+        agent.emit(Compacted(cause="asked"))
 
 
 async def _compact(agent: Agent, name: str) -> bool:
-    """Create the conversation fit the model's window, if it does not or somebody asks.
+    """Compact the conversation if it exceeds the model's window, or if the user requests it.
 
-    Return whether anything changed.
+    Returns:
+        Whether anything changed.
 
     Raises:
         UsageError: ``"E_WINDOW"``, the window cannot hold prompt, tools and request.
     """
     run = agent.conversation.run
-    conversation = agent.conversation
     try:
         model = agent.session.kernel.router.model(name)
-    except FAULTS:
-        return False  # The attempt that follows says what is wrong with the model.
-    known = pieces(agent, model)
-    gauge = conversation.gauge(name)
-    used = gauge.tokens(known.size)
-    head = gauge.total(known.total) - used
+    except PLUGIN_EXCEPTIONS:
+        return False  # The attempt that follows reports what is wrong with the model.
+    known = encode_conversation(agent, model)
+    calibrator = agent.conversation.calibrator(name)
+    used = calibrator.tokens(known.size)
+    head = calibrator.total(known.total) - used
     space = room(model.info, head)
     if run is not None:
         _check_window(agent, model, head, space)
     cause = _cause(agent)
-    forced = cause in ("too_long", "asked")
-    if not known.sizes or (used <= space and not forced) or (run and run.trims >= MAX_COMPACTIONS):
+    fits = used <= space and cause not in ("too_long", "asked")
+    exhausted = run is not None and run.compactions >= MAX_COMPACTIONS
+    if not known.sizes or fits or exhausted:
         return False
-    # What the request may take follows from the window. A provider that refuses a small
-    # conversation counts otherwise, and quoting a request of a few words would only lose it.
-    share = space
-    if used > space or cause == "too_long":
-        space = min(space, used)
-    elif cause == "asked":
-        space = used
-    messages = list(conversation.messages)
-    sizes = [gauge.tokens(size) + 1 for size in known.sizes]
-    index = conversation.kept_request
+    sizes = [calibrator.tokens(size) + 1 for size in known.sizes]
+    compacted = await _plan_compaction(agent, calibrator, sizes, used, space)
+    if compacted is None:
+        return False
+    await agent.session.redaction.prepare(compacted)
+    agent.emit(compacted)
+    return True
+
+
+async def _plan_compaction(
+    agent: Agent, calibrator: TokenCalibrator, sizes: list[int], used: int, space: int
+) -> Compacted | None:
+    """Return what a compaction would change, ``None`` if it would change nothing.
+
+    Args:
+        agent: The agent.
+        calibrator: Estimates tokens for the model.
+        sizes: Tokens of each message.
+        used: Tokens of all messages.
+        space: Tokens that messages may take.
+    """
+    cause = _cause(agent)
+    messages = list(agent.conversation.messages)
+    index = agent.conversation.kept_request
     quoted = None
-    if (
-        index is not None
-        and cause != "asked"
-        and isinstance(request := messages[index], UserMessage)
-    ):
-        fitted = fit_request(request, share, gauge.text)
-        if fitted != request:
-            messages[index] = quoted = fitted
-            sizes[index] = message_size(fitted, gauge.text) + 1
-    budget = int(space * TARGET)
-    trim = await _planned(agent, messages, sizes, budget)
-    if trim is None:
+    if index is not None and cause != "asked":
+        # The share of the request follows from the window. A provider that refuses a small
+        # conversation counts differently, and quoting a request of a few words would only lose it.
+        quoted = _quote_request(messages[index], space, calibrator)
+        if quoted is not None:
+            messages[index] = quoted
+            sizes[index] = message_size(quoted, calibrator.text) + 1
+    target = used if cause == "asked" and used <= space else min(space, used)
+    budget = int(target * TARGET)
+    plan = await _planned(agent, messages, sizes, budget)
+    if plan is None:
         if used <= space and cause == "asked":
-            return False  # Nobody knows how to do it well, and it need not be done.
-        trim = plain_trim(
-            messages, sizes, budget, request=index, measure=gauge.text, recall=_recall(agent)
+            return None  # No plugin can do it well, and it is not necessary.
+        plan = plain_compaction(
+            messages,
+            sizes,
+            budget,
+            request=index,
+            measure=calibrator.text,
+            recall=_recall(agent),
         )
-    if not trim.upto and not trim.thinned and quoted is None:
-        return False
-    summary = trim.summary if trim.upto else ""
-    trimmed = Trimmed(
-        upto=trim.upto,
-        summary=summary,
-        thinned=trim.thinned,
+    if not plan.upto and not plan.thinned and quoted is None:
+        return None
+    return Compacted(
+        upto=plan.upto,
+        summary=plan.summary if plan.upto else "",
+        thinned=plan.thinned,
         before=used,
         cause=cause,
         request=quoted,
     )
-    await agent.session.redaction.prepare(trimmed)
-    agent.emit(trimmed)
-    return True
+
+
+def _quote_request(request: Message, share: int, calibrator: TokenCalibrator) -> UserMessage | None:
+    """Return the user's request shortened to its share, ``None`` if it can stay in full."""
+    if not isinstance(request, UserMessage):
+        return None
+    fitted = fit_request(request, share, calibrator.text)
+    return fitted if fitted != request else None
 
 
 def _check_window(agent: Agent, model: Model, head: int, space: int) -> None:
-    """See that prompt, tools and request fit the window of the model.
+    """Check that prompt, tools and request fit the window of the model.
 
     Raises:
-        UsageError: They do not.
+        UsageError: They do not fit.
     """
     conversation = agent.conversation
     run = agent.run
-    gauge = conversation.gauge(model.info.name)
+    calibrator = conversation.calibrator(model.info.name)
     index = conversation.request
+    request = None if index is None else conversation.messages[index]
     size = 0
-    if index is not None and isinstance(request := conversation.messages[index], UserMessage):
-        size = message_size(without_context(request), gauge.text)
-    # Later in the run the request is quoted where it takes over half of the room.
-    if run.turn:
-        wanted = min(size, space // 2)
-    else:
-        wanted = size
+    if isinstance(request, UserMessage):
+        size = message_size(without_context(request), calibrator.text)
+    # Later in the run the request is quoted if it takes more than half of the room.
+    wanted = min(size, space // 2) if run.turn else size
     if wanted + least_room(model.info) <= space:
         return
-    sealed = conversation.sealed
-    prompt = sum(gauge.text(layer.text) for layer in sealed.layers)
+    layers = conversation.frozen.layers
+    prompt = sum(calibrator.text(layer.text) for layer in layers)
     error = window_error(model.info, prompt, max(head - prompt, 0), size)
     if run.first_failure:
         error.message = f"{run.first_failure} The fallback cannot be used: {error.message}"
@@ -388,22 +481,22 @@ def _check_window(agent: Agent, model: Model, head: int, space: int) -> None:
 
 async def _planned(
     agent: Agent, messages: Sequence[Message], sizes: Sequence[int], budget: int
-) -> Trim | None:
-    """Ask the plugins how to compact; ``None`` where they have nothing that helps.
+) -> Compaction | None:
+    """Return the plugins' plan of a compaction, ``None`` if they have none that helps.
 
-    Where a plugin's own plan, just carried out, was not enough, it is not asked again.
+    Plugins are not consulted again if their own plan, just carried out, was not enough.
     """
     run = agent.conversation.run
-    if run is not None and run.trims:
+    if run is not None and run.compactions:
         return None
-    trim: Trim | None = await agent.session.hooks.first(
+    plan: Compaction | None = await agent.session.hooks.first(
         "trim_context", agent=agent, messages=tuple(messages), sizes=tuple(sizes), budget=budget
     )
-    if trim is None:
+    if plan is None:
         return None
-    upto = cut_point(messages, trim.upto)
-    if upto or trim.thinned:
-        return Trim(upto, trim.summary if upto else "", trim.thinned)
+    upto = cut_point(messages, plan.upto)
+    if upto or plan.thinned:
+        return Compaction(upto, plan.summary if upto else "", plan.thinned)
     return None
 
 
@@ -411,26 +504,28 @@ def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
     """Return why the conversation would be compacted now."""
     run = agent.conversation.run
     conversation = agent.conversation
-    if run is not None and run.failed is not None and run.failed.action == "trim":
+    if run is not None and run.failed is not None and run.failed.action == "compact":
         return "too_long"
-    if conversation.trim_asked is not None:
+    if conversation.compaction_requested is not None:
         return "asked"
-    if conversation.sealed.cause == "model" and not any(agent.run.size):
+    if conversation.frozen.cause == "model" and not any(agent.run.size):
         return "model"
     return "window"
 
 
 async def _round(agent: Agent) -> None:
-    """Close a round of calls: what plugins remind of, what changed, and what was repeated in
-    vain.
+    """Close a round of calls with the notes for the model.
+
+    The notes are reminders from plugins, changes, and repeated failures.
     """
     run = agent.run
     failures = agent.conversation.failures
-    results = [state.done.result for state in run.calls.values() if state.done]
+    results = _results(agent)
     reminders = await agent.session.hooks.gather("remind", agent=agent, results=results)
-    notes = [text for _, text in reminders if text and not isinstance(text, Fault)]
+    notes = [text for _, text in reminders if text and not isinstance(text, PluginFailure)]
     for failed in failures.reached():
         agent.emit(UserNeeded(code=failed.code, message=failed_note(failed)))
+    # After the reminders of plugins: the last note has the most weight for a model.
     notes += failures.due()
     turns = agent.limit("turns")
     if run.turn == turns - 1 and turns > 1:
@@ -443,41 +538,40 @@ async def _round(agent: Agent) -> None:
     agent.emit(ended)
 
 
+def _results(agent: Agent) -> list[ToolResult]:
+    """Return the results of the round's calls, in call order."""
+    return [state.done.result for state in agent.run.calls.values() if state.done]
+
+
 def _shortened(agent: Agent) -> dict[str, str]:
-    """Shorten the results of the round that are too large for the window of the model that reads
-    them.
-    """
-    results = [state.done.result for state in agent.run.calls.values() if state.done]
+    """Return shorter texts for the round's results that are too large for the model's window."""
+    results = _results(agent)
     if not results:
         return {}
     try:
         name = agent.session.kernel.router.current(agent)
         model = agent.session.kernel.router.model(name)
-        known = pieces(agent, model)
-    except FAULTS:
-        return {}  # The next request says what is wrong with the model.
-    gauge = agent.conversation.gauge(name)
-    total = gauge.total(known.total)
-    used = gauge.tokens(known.size)
+        known = encode_conversation(agent, model)
+    except PLUGIN_EXCEPTIONS:
+        return {}  # The next request reports what is wrong with the model.
+    calibrator = agent.conversation.calibrator(name)
+    total = calibrator.total(known.total)
+    used = calibrator.tokens(known.size)
     free = room(model.info, total - used) - used
-    return shorten_results(results, model.info.window, free, gauge.text, recall=_recall(agent))
+    return shorten_results(results, model.info.window, free, calibrator.text, recall=_recall(agent))
 
 
 def _recall(agent: Agent) -> str:
-    """Return how the agent calls the tool that fetches results back; empty where it has none."""
+    """Return how the agent calls the tool that reads results again; empty if it has none."""
     if RECALL not in {tool.name for tool in agent.tools()}:
         return ""
-    listed = RECALL in {spec.name for spec in agent.conversation.sealed.tools}
+    listed = RECALL in {spec.name for spec in agent.conversation.frozen.tools}
     return RECALL if listed else f"call_tool with {RECALL}"
 
 
 async def _check(agent: Agent) -> None:
-    """Continue an answer that was cut off.
-
-    Let plugins object to a whole one, at most three times.
-    """
+    """Continue an answer that was cut off, or have plugins check a complete one."""
     run = agent.run
-    hooks = agent.session.hooks
     message = agent.conversation.messages[-1]
     assert isinstance(message, AssistantMessage)
     if run.cut and run.continued < MAX_CONTINUATIONS:
@@ -488,65 +582,80 @@ async def _check(agent: Agent) -> None:
         agent.emit(msgspec.structs.replace(await round_end(agent, [note]), continued=True))
         return
     if run.continued:
-        others = tuple(part for part in message.parts if not isinstance(part, Text))
+        others = [part for part in message.parts if not isinstance(part, Text)]
         message = msgspec.structs.replace(message, parts=(*others, Text(run.answer, "model")))
-    objections = []
-    for plugin, value in await hooks.gather("check_answer", agent=agent, message=message):
-        failed = f"The plugin {plugin}, which checks answers, failed: {value}."
-        objections += [failed if isinstance(value, Fault) else value] if value else []
-    gone = [
-        f"The plugin {name}, which checks answers, is off ({why})."
-        for name, why in hooks.closed.get("check_answer", {}).items()
-    ]
-    if message.stop == "end" and not message.text.strip():
-        objections.append(EMPTY_ANSWER)
+    objections = await _objections(agent, message)
+    # A stop cannot cancel a check that has already decided: the run still ends as stopped.
+    await trio.lowlevel.checkpoint_if_cancelled()
     if objections and run.objections < MAX_OBJECTIONS and not run.cut:
         agent.emit(await round_end(agent, objections, objected=True))
-    elif objections or gone:
-        told = "The model gave an empty answer, and again after it was asked to go on."
-        why = [
-            told if objection == EMPTY_ANSWER else objection for objection in (*objections, *gone)
-        ]
-        end(
-            agent,
-            "partial_success",
-            code="E_PLUGIN" if gone else "E_FAILED",
-            error=why[0],
-            left="; ".join(why),
-        )
+    else:
+        _end_answered(agent, message, objections)
+
+
+async def _objections(agent: Agent, message: AssistantMessage) -> list[str]:
+    """Return why an answer cannot be the final one."""
+    found: list[str] = []
+    checks = await agent.session.hooks.gather("check_answer", agent=agent, message=message)
+    for plugin, value in checks:
+        if isinstance(value, PluginFailure):
+            found.append(f"The plugin {plugin}, which checks answers, failed: {value}.")
+        elif value:
+            found.append(value)
+    if message.stop == "end" and not message.text.strip():
+        found.append(EMPTY_ANSWER)
+    return found
+
+
+def _end_answered(agent: Agent, message: AssistantMessage, objections: Sequence[str]) -> None:
+    """End a run with its last answer.
+
+    Args:
+        agent: The agent.
+        message: The answer.
+        objections: Objections to it, which the model could not resolve.
+    """
+    run = agent.run
+    off = agent.session.hooks.closed.get("check_answer", {})
+    reasons = [
+        "The model returned an empty answer twice." if each == EMPTY_ANSWER else each
+        for each in objections
+    ]
+    reasons += [
+        f"The plugin {name}, which checks answers, is off ({why})." for name, why in off.items()
+    ]
+    if reasons:
+        code = "E_PLUGIN" if off else "E_FAILED"
+        end(agent, "partial_success", code=code, error=reasons[0], left="; ".join(reasons))
     elif run.cut:
         error = (
-            f"The answer is not complete: it was cut off at the output limit {run.continued + 1}"
-            " times."
+            "The answer is not complete: it was cut off at the output limit"
+            f" {run.continued + 1} times."
         )
         hint = "Ask for the rest, or for a shorter answer."
-        end(
-            agent,
-            "partial_success",
-            code="E_OUTPUT_LIMIT",
-            error=error,
-            hint=hint,
-            left="The end of the answer.",
-        )
+        left = "The end of the answer."
+        end(agent, "partial_success", code="E_OUTPUT_LIMIT", error=error, hint=hint, left=left)
     elif message.stop == "refusal":
-        end(
-            agent,
-            "failed",
-            code="E_FAILED",
-            error="The model refused to answer.",
-            hint="Say it differently.",
-        )
-    elif refusal := find_refusal(run.outcomes, agent.session.approve):
-        end(
-            agent,
-            "partial_success",
-            code=refusal.code,
-            error=refusal.error,
-            hint=refusal.hint,
-            left=refusal.left,
-        )
+        hint = "Rephrase the prompt, or choose another model."
+        end(agent, "failed", code="E_FAILED", error="The model refused to answer.", hint=hint)
     else:
+        _end_with_refused_calls(agent)
+
+
+def _end_with_refused_calls(agent: Agent) -> None:
+    """End a run, as a partial success if calls that it needed were refused."""
+    refusal = find_refusal(agent.run.outcomes, agent.session.approve)
+    if refusal is None:
         end(agent, "completed")
+        return
+    end(
+        agent,
+        "partial_success",
+        code=refusal.code,
+        error=refusal.error,
+        hint=refusal.hint,
+        left=refusal.left,
+    )
 
 
-_STEPS = {"seal": _seal, "think": _think, "call": run_calls, "round": _round, "check": _check}
+_STEPS = {"freeze": _freeze, "think": _think, "call": run_calls, "round": _round, "check": _check}

@@ -1,9 +1,8 @@
-"""The data a conversation is made of: parts, messages, prompt layers, context blocks, tool
-descriptions.
+"""The data of a conversation: parts, messages, prompt layers, context blocks, tool descriptions.
 
 Everything here is a frozen struct with one wire format (JSON with a ``type`` tag), written to the
-log as it is. Every part says where it comes from: what did not come from the user or the model is
-data, never an instruction.
+log unchanged. Every part has a source: a part that comes neither from the user nor from the model
+is data, never an instruction.
 """
 
 from __future__ import annotations
@@ -15,9 +14,10 @@ from typing import Any, Literal
 import msgspec
 
 
-def writable(text: str) -> str:
-    """Replace what UTF-8 cannot hold: odd bytes of a file name, as Python carries them in a
-    text.
+def replace_surrogates(text: str) -> str:
+    """Replace surrogates, which UTF-8 cannot encode.
+
+    Python uses them for undecodable bytes of file names.
     """
     if text.isascii():
         return text
@@ -25,15 +25,16 @@ def writable(text: str) -> str:
 
 
 NOTE_TAG = "hilum_note"
-# A tag of a note, opening or closing, in text that is none: only the program writes notes.
+# An opening or closing note tag in text that is not a note: only the program writes notes.
 _FORGED_NOTE = re.compile(rf"<(?=\s*(?:/\s*)?{NOTE_TAG}\b)", re.IGNORECASE)
 
 _ESCAPED_NOTE = re.compile(rf"<\\(?=\s*(?:/\s*)?{NOTE_TAG}\b)", re.IGNORECASE)
 
 
 def escape_notes(text: str) -> str:
-    """Return a text in which no tag of a note is left, so that a model cannot take data for a note
-    of the program.
+    """Return a text with note tags escaped.
+
+    This keeps a model from mistaking the text for a note of the program.
     """
     if NOTE_TAG not in text and NOTE_TAG not in text.lower():
         return text
@@ -41,7 +42,7 @@ def escape_notes(text: str) -> str:
 
 
 def unescape_notes(text: str) -> str:
-    """Return the text that ``escape_notes`` was given."""
+    """Return the original text of ``escape_notes``."""
     return _ESCAPED_NOTE.sub("<", text)
 
 
@@ -52,7 +53,8 @@ class Data(msgspec.Struct, frozen=True, omit_defaults=True):
 class Text(Data, frozen=True, tag="text"):
     """A piece of text.
 
-    ``source`` is ``user``, ``model``, ``kernel``, ``tool:NAME`` or ``context:TYPE``.
+    ``source`` is ``user``, ``piped``, ``model``, ``kernel``, ``tool:NAME`` or ``context:TYPE``.
+    ``piped`` marks a prompt, or data with a prompt, that another program wrote.
     """
 
     text: str
@@ -68,8 +70,9 @@ class Image(Data, frozen=True, tag="image"):
 
 
 class Thinking(Data, frozen=True, tag="thinking"):
-    """Reasoning of a model, sent back unchanged to the vendor that wrote it (``vendor`` holds its
-    opaque fields).
+    """Reasoning of a model, sent back unchanged to its vendor.
+
+    ``vendor`` contains the vendor's opaque fields.
     """
 
     text: str = ""
@@ -77,12 +80,12 @@ class Thinking(Data, frozen=True, tag="thinking"):
 
 
 class ToolCall(Data, frozen=True, tag="tool_call"):
-    """A call the model asks for.
+    """A tool call of a model.
 
     ``arguments`` is JSON text as the model wrote it; it may be invalid.
 
-    ``problem`` says why a call cannot be carried out whose name or arguments could not even be
-    kept; ``arguments`` is then an empty object.
+    ``problem`` is the reason if its name or arguments cannot be stored, so that it cannot run;
+    ``arguments`` is then an empty object.
     """
 
     id: str
@@ -93,7 +96,7 @@ class ToolCall(Data, frozen=True, tag="tool_call"):
 
 
 class ToolResult(Data, frozen=True, tag="tool_result"):
-    """What a call gave.
+    """The result of a tool call.
 
     ``code`` is empty on success; ``data`` is for faces and never sent to a model.
     """
@@ -111,13 +114,28 @@ class ToolResult(Data, frozen=True, tag="tool_result"):
 
 
 class UserMessage(Data, frozen=True, tag="user"):
-    """What the user said, with the context blocks gathered for it."""
+    """A message of the user, with the context blocks gathered for it."""
 
     parts: tuple[Text | Image, ...]
 
+    @property
+    def request(self) -> str:
+        """The prompt with piped data, without the context gathered for it."""
+        return self._joined("user", "piped")
+
+    @property
+    def typed(self) -> str:
+        """The text that the user typed: only this can be a command, an instruction or a consent."""
+        return self._joined("user")
+
+    def _joined(self, *sources: str) -> str:
+        return "\n".join(
+            part.text for part in self.parts if isinstance(part, Text) and part.source in sources
+        )
+
 
 class AssistantMessage(Data, frozen=True, tag="assistant"):
-    """A whole answer of a model. ``stop`` says why it ended."""
+    """A whole answer of a model. ``stop`` is the reason why it ended."""
 
     parts: tuple[Text | Thinking | ToolCall, ...]
     model: str = ""
@@ -130,7 +148,7 @@ class AssistantMessage(Data, frozen=True, tag="assistant"):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The calls it asks for, in order."""
+        """Its tool calls, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
 
@@ -141,8 +159,9 @@ class ToolMessage(Data, frozen=True, tag="tool"):
 
 
 class NoteMessage(Data, frozen=True, tag="note"):
-    """Text the kernel adds at the tail: reminders, changes of rules or tools, the summary at a
-    cut.
+    """Text that the kernel adds at the end of the conversation.
+
+    It is a reminder, a changed rule or tool, or the summary of a compaction.
     """
 
     text: str
@@ -166,7 +185,7 @@ class Layer(Data, frozen=True):
 class Block(Data, frozen=True):
     """A block of context gathered for a prompt.
 
-    ``type`` becomes its tag; higher ``priority`` survives a tight budget.
+    ``type`` becomes its tag; blocks of higher ``priority`` are kept when the budget is tight.
     """
 
     type: str
@@ -184,8 +203,8 @@ class ToolSpec(Data, frozen=True):
     parameters: dict[str, Any]
 
 
-class Trim(Data, frozen=True):
-    """What ``trim_context`` gives: how to make a conversation fit its budget.
+class Compaction(Data, frozen=True):
+    """A plan of ``trim_context`` that makes a conversation fit its budget.
 
     Args:
         upto: Messages before this index are replaced by the summary; 0 keeps all. The kernel moves

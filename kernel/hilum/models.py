@@ -1,8 +1,8 @@
 """The model protocol. Gateways implement it; there is no HTTP here.
 
-A request is made of pieces that are encoded once each: the head (layers, tools, options) and one
-piece per message. A ``Wire`` encodes pieces; a ``Model`` sends a body made of them and yields what
-comes back.
+A request consists of pieces that are encoded once each: the head (layers, tools, options) and one
+piece per message. A ``Wire`` encodes pieces; a ``Model`` sends a body made of them and yields the
+chunks of the answer.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from math import inf
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 import trio
 
 from hilum.errors import ModelError
-from hilum.messages import AssistantMessage, Layer, Message, ToolSpec, Usage
+from hilum.events import ModelUsed
+from hilum.messages import AssistantMessage, Layer, Message, Text, ToolSpec, Usage, UserMessage
+
+if TYPE_CHECKING:
+    from hilum.agents import Agent
 
 
 class Price(msgspec.Struct, frozen=True):
-    """US dollars for a million tokens."""
+    """Prices in US dollars per million tokens."""
 
     input: float
     output: float
@@ -28,7 +32,7 @@ class Price(msgspec.Struct, frozen=True):
     cache_write: float | None = None
 
     def cost(self, usage: Usage) -> float:
-        """US dollars for this use."""
+        """Return the cost of this usage in US dollars."""
         cached = self.input if self.cached is None else self.cached
         written = self.input if self.cache_write is None else self.cache_write
         fresh = usage.input - usage.cached - usage.cache_write
@@ -42,14 +46,14 @@ class Price(msgspec.Struct, frozen=True):
 
 
 class ModelInfo(msgspec.Struct, frozen=True):
-    """What the kernel needs to know about a model.
+    """The properties of a model that the kernel uses.
 
     Attributes:
         name: ``provider/name``.
         window: Context window in tokens.
-        max_output: Most tokens of one answer; taken off the window before anything is budgeted.
-        price: What it costs, ``None`` when not known.
-        images: Whether it takes images.
+        max_output: Maximum number of tokens of one answer; they are reserved in the window.
+        price: Its price, ``None`` if it is not known.
+        images: Whether it accepts images.
     """
 
     name: str
@@ -79,44 +83,44 @@ class CallChunk(msgspec.Struct, frozen=True):
     arguments: str
 
 
-class Alive(msgspec.Struct, frozen=True):
-    """A sign of life without content (a comment, a keep-alive): it stretches the silence limit, up
-    to a bound.
+class KeepAlive(msgspec.Struct, frozen=True):
+    """A signal without content that the connection is alive, for example a comment.
+
+    It extends the time limit for silence, up to a bound.
     """
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The whole answer: always the last chunk, and yielded only if the provider said that the
-    answer is complete.
+    """The whole answer, always the last chunk.
+
+    It is yielded only if the provider reported that the answer is complete.
     """
 
     message: AssistantMessage
     usage: Usage = Usage()
 
 
-Chunk = TextChunk | ThinkingChunk | CallChunk | Alive | Done
+Chunk = TextChunk | ThinkingChunk | CallChunk | KeepAlive | Done
 
 
 class Wire(Protocol):
-    """A wire format: pure functions from our data to bytes.
+    """A wire format: pure functions from hilum's data to bytes.
 
-    What it gives for a value never changes.
+    It always returns the same bytes for a value.
     """
 
     @property
     def key(self) -> str:
-        """Name under which encoded pieces are kept.
-
-        Two wires that encode differently have different keys.
-        """
+        """Name under which encoded pieces are stored, unique for each way of encoding."""
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
-        """Encode everything that stands before the first message (model, options, system prompt,
-        tools).
+        """Encode the part of the request before the first message.
+
+        It contains the model, options, system prompt and tools.
         """
 
     def message(self, message: Message) -> bytes:
-        """Encode one message; may hold several JSON values separated by commas, or nothing."""
+        """Encode one message as JSON values separated by commas; the result may be empty."""
 
     def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
         """Join head and message pieces to the request body.
@@ -126,8 +130,9 @@ class Wire(Protocol):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request to a model: the encoded body, and the same as data for models that do not go over
-    a wire.
+    """One request to a model.
+
+    It contains the encoded body, and the same content as data for models that need no network.
     """
 
     body: bytes
@@ -148,7 +153,7 @@ class Model(Protocol):
 
     @property
     def wire(self) -> Wire:
-        """How messages are encoded for it."""
+        """The wire format of its requests."""
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
         """Send the request; the chunks end with ``Done``.
@@ -159,18 +164,18 @@ class Model(Protocol):
         """
 
 
-# Signs of life without content stretch the silence limit up to this many times: some providers
-# queue a request for minutes.
+# Keep-alives without content extend the silence limit up to this many times: some providers queue a
+# request for minutes.
 MAX_STRETCH = 4
-# Characters of an answer: so many for each token that it may have, and never more than the second
-# figure.
+# Maximum length of an answer in characters: for each token that it may have, and in total.
 CHARACTERS_PER_TOKEN = 8
 MAX_CHARACTERS = 4 << 20
 
 
 def longest_answer(info: ModelInfo) -> int:
-    """Return the characters of an answer, reasoning and arguments included, after which a model
-    counts as running away.
+    """Return the number of characters after which an answer counts as endless.
+
+    Reasoning and arguments are included.
     """
     tokens = max(4 * info.max_output, 65_536)
     return min(tokens * CHARACTERS_PER_TOKEN, MAX_CHARACTERS)
@@ -190,7 +195,7 @@ async def read_answer(
         model: The model.
         request: The request.
         silence: Seconds without content after which the model counts as silent.
-        longest: Seconds that the whole answer may take.
+        longest: Maximum number of seconds for the whole answer.
         show: Receives the chunks with content as they come.
 
     Raises:
@@ -208,16 +213,16 @@ async def read_answer(
                 if isinstance(chunk, Done):
                     return chunk
                 now = trio.current_time()
-                if isinstance(chunk, Alive):
+                if isinstance(chunk, KeepAlive):
                     patience.deadline = min(now + silence, content_at + MAX_STRETCH * silence, end)
                     continue
                 text = chunk.arguments if isinstance(chunk, CallChunk) else chunk.text
                 size += len(text)
                 if size > limit:
-                    message = f"{name} wrote over {limit:,} characters without coming to an end."
+                    message = f"{name} exceeded {limit:,} characters without ending its answer."
                     hint = "Try again, set a smaller max_output, or choose another model."
                     raise ModelError(message, kind="runaway", hint=hint)
-                # Blanks alone are no progress: some models fall into writing them for ever.
+                # Whitespace alone is no progress: some models write it without end.
                 if text.strip() or (isinstance(chunk, CallChunk) and chunk.name):
                     content_at = now
                     patience.deadline = min(now + silence, end)
@@ -236,9 +241,69 @@ async def read_answer(
     raise ModelError(f"{name} sent nothing for {waited:g} seconds.", kind="timeout", hint=hint)
 
 
+async def ask_model(
+    agent: Agent,
+    name: str,
+    instructions: str,
+    question: str | Sequence[Message],
+    *,
+    purpose: str,
+) -> AssistantMessage:
+    """Ask a model a question outside an agent's conversation. The run is charged for it.
+
+    Args:
+        agent: The agent on whose behalf it is asked.
+        name: The model, ``provider/name`` or a role.
+        instructions: The system prompt. Its first line states the purpose: recordings of sessions
+            identify the request by it.
+        question: The question.
+        purpose: The purpose, for the log.
+
+    Returns:
+        The whole answer.
+
+    Raises:
+        HilumError: There is no such model, or it did not answer.
+    """
+    session = agent.session
+    model = session.kernel.router.model(name)
+    layers = (Layer(0, purpose, instructions),)
+    if isinstance(question, str):
+        messages: tuple[Message, ...] = (UserMessage((Text(question, "kernel"),)),)
+    else:
+        messages = tuple(question)
+    wire = model.wire
+    pieces = [wire.message(message) for message in messages]
+    body = wire.body(wire.head(layers, ()), pieces)
+    request = Request(body, layers, (), messages, session.id, f"{agent.name}/{purpose}")
+    began = trio.current_time()
+    done = await read_answer(
+        model, request, silence=session.options.silence, longest=session.options.answer_timeout
+    )
+    usage = done.usage
+    if usage.cost is None and model.info.price is not None:
+        usage = msgspec.structs.replace(usage, cost=model.info.price.cost(usage))
+    answer = done.message
+    if not answer.model:
+        answer = msgspec.structs.replace(answer, model=model.info.name)
+    # No tools are offered here, so the model may write anything as the name of a call, too.
+    loggable = await session.redaction.loggable(answer)
+    agent.emit(
+        ModelUsed(
+            model=model.info.name,
+            purpose=purpose,
+            asked=instructions.partition("\n")[0],
+            message=loggable,
+            usage=usage,
+            seconds=trio.current_time() - began,
+        )
+    )
+    return answer
+
+
 @runtime_checkable
 class Provider(Protocol):
-    """Where models come from: the part before the slash in ``provider/name``."""
+    """A source of models: the part before the slash in ``provider/name``."""
 
     @property
     def name(self) -> str:
@@ -248,16 +313,18 @@ class Provider(Protocol):
         """Return the model of that name (the part after the slash).
 
         Raises:
-            UsageError: There is no such model, or it cannot be used as things are (no key); the
-                hint says what to do.
+            UsageError: There is no such model, or it cannot be used now (no key); the hint has the
+                next step.
         """
 
     async def suggest(self) -> str | None:
-        """Name of the model to use when the user named none, ``None`` if this provider cannot be
-        used right now.
+        """Return the model to use when the user named none.
+
+        ``None`` means that this provider cannot be used right now.
 
         Raises:
-            HilumError: The user has set it up and it cannot be used; the message says why.
+            HilumError: The user has configured it and it cannot be used; the message has the
+                reason.
         """
 
     async def names(self) -> list[str]:

@@ -1,8 +1,9 @@
-"""The order of the calls of one answer: as if they ran one after another wherever they meet, in
-parallel where not.
+"""The order of the calls of one answer.
 
-Every call takes its place before the first one begins. A call waits for earlier ones only, so none
-waits for ever.
+Calls that touch the same files or queues run one after another, all others in parallel.
+
+Every call takes its place before the first one begins. A call waits only for earlier ones, so there
+is no deadlock.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from hilum.tools import EVERYTHING, Tool
 from hilum.workspace import Workspace
 
 Path = tuple[str, ...]
-"""The parts of an absolute path; the empty one is above all paths."""
+"""The parts of an absolute path; the empty tuple is above all paths."""
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What a call touches."""
+    """The files and queues that a call uses."""
 
     reads: frozenset[Path] = frozenset()
     writes: frozenset[Path] = frozenset()
     queues: frozenset[str] = frozenset()
 
     def meets(self, other: Claims) -> bool:
-        """Return whether one writes what the other reads or writes.
+        """Return whether one call writes a path that the other one reads or writes.
 
-        Readers do not meet; a folder holds all below it.
+        Two readers do not conflict. A folder includes all paths below it.
         """
         return (
             _overlap(self.writes, other.writes)
@@ -50,7 +51,7 @@ def _overlap(ones: Iterable[Path], others: Iterable[Path]) -> bool:
 
 
 def claims_of(tool: Tool, arguments: dict[str, Any], workspace: Workspace) -> Claims:
-    """Return what a call with these checked arguments touches."""
+    """Return the paths and queues that a call with these checked arguments uses."""
     return Claims(
         reads=frozenset(_places(tool.paths_read(arguments), workspace)),
         writes=frozenset(_places(tool.paths_written(arguments), workspace)),
@@ -59,8 +60,9 @@ def claims_of(tool: Tool, arguments: dict[str, Any], workspace: Workspace) -> Cl
 
 
 def _places(paths: Iterable[str], workspace: Workspace) -> Iterable[Path]:
-    """Yield where paths lead, and where a link itself is: both are touched by who writes or deletes
-    it.
+    """Yield the targets of paths, and the path of a link itself.
+
+    A call that writes or deletes a link touches both.
     """
     for path in paths:
         if path == EVERYTHING:
@@ -74,8 +76,9 @@ def _places(paths: Iterable[str], workspace: Workspace) -> Iterable[Path]:
 
 
 def shown_paths(claims: Claims, workspace: Workspace) -> tuple[str, ...]:
-    """Return the paths of claims as the log has them: relative to the workspace, sorted, without
-    ``EVERYTHING``.
+    """Return the paths of claims in the form that the log contains.
+
+    They are relative to the workspace, sorted, and without ``EVERYTHING``.
     """
     paths = (claims.reads | claims.writes) - {()}
     return tuple(sorted(workspace.relative("/".join(path).replace("//", "/")) for path in paths))
@@ -85,13 +88,13 @@ class Place(msgspec.Struct, eq=False):
     """The place of one call among those of its answer.
 
     Attributes:
-        claims: What the call touches. A plugin that rewrites the call may change it until the call
-            has begun.
+        claims: The paths and queues that the call uses. A plugin that rewrites the call may change
+            them until the call has begun.
         earlier: The places before it.
         ended: Set when the call has ended.
-        released: Set when the call is through with its queues.
-        judged: Set when it is known what the call touches: the gates have judged it, or it cannot
-            be their turn yet.
+        released: Set when the call no longer needs its queues.
+        judged: Set when its claims are final, because the gates have judged it, or when the gates
+            cannot judge it yet.
         begun: Whether the call runs, or has run.
         later: The places after it.
     """
@@ -105,7 +108,7 @@ class Place(msgspec.Struct, eq=False):
     released: trio.Event = msgspec.field(default_factory=trio.Event)
 
     async def wait(self) -> None:
-        """Wait until no earlier call that this one meets is left."""
+        """Wait until all earlier calls that this one conflicts with have ended."""
         while (event := self._obstacle()) is not None:
             # Calls behind this one need not wait for its gates, which cannot judge it before the
             # obstacle is gone.
@@ -114,37 +117,29 @@ class Place(msgspec.Struct, eq=False):
             self.judged = trio.Event()
 
     async def asking(self) -> None:
-        """Wait until this call, which is judged, may be asked about: the gates have judged all
-        earlier ones.
+        """Wait until the gates have judged this call and all earlier ones.
 
-        Gates take different times; the user is asked in the order of the calls. A call that waits
-        for the end of another one is asked when that has ended, and holds back no question
-        meanwhile.
+        The user is asked in the order of the calls, although gates take different times. A call
+        that waits for the end of another one does not delay the questions about later calls.
         """
         while (event := self._unjudged()) is not None:
             await event.wait()
-        # The question is written before anything else runs, so the next one comes after it.
+        # The question is written before any other task runs, so the next one comes after it.
         self.judged.set()
 
     async def turn(self) -> None:
-        """Wait until this call, which is judged, may begin: no gate can move an earlier one into
-        its way any more.
-        """
+        """Wait until this call may begin: the claims of all earlier calls are final."""
         self.judged.set()
         while (event := self._unjudged()) is not None or (event := self._obstacle()) is not None:
             await event.wait()
         self.begun = True
 
     def _unjudged(self) -> trio.Event | None:
-        """Return what must happen before it is known what all earlier calls touch, ``None`` where
-        it is.
-        """
+        """Return the event to wait for until the claims of all earlier calls are final, or None."""
         return next((place.judged for place in self.earlier if not place.judged.is_set()), None)
 
     def _obstacle(self) -> trio.Event | None:
-        """Return what must happen before this call may go on, ``None`` where nothing is in its
-        way.
-        """
+        """Return the event to wait for before this call may continue, or None."""
         for place in self.earlier:
             if place.claims.meets(self.claims) and not place.ended.is_set():
                 return place.ended
@@ -153,13 +148,14 @@ class Place(msgspec.Struct, eq=False):
         return None
 
     def overtaken(self) -> bool:
-        """Return whether a later call that this one meets has begun, because a gate moved this one
-        only now.
+        """Return whether a later call has begun that should have waited for this one.
+
+        This happens if a gate changes the claims of this call late.
         """
         return any(place.begun and place.claims.meets(self.claims) for place in self.later)
 
     def end(self) -> None:
-        """Let those that wait for this call begin."""
+        """Release the calls that wait for this one."""
         self.judged.set()
         self.released.set()
         self.ended.set()

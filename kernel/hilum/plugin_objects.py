@@ -1,5 +1,6 @@
-"""Plugins that are no installed modules: objects, functions, tools and files, and what a plugin
-declares of itself.
+"""Plugins that are not installed modules: objects, functions, tools and files.
+
+It also reads the names that a plugin declares.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MARK = f"{PROJECT}_impl"
 
 
 def is_file(thing: object) -> bool:
-    """Return whether something in a list of plugins names a file, and not an installed plugin."""
+    """Return whether an item in a list of plugins names a file, not an installed plugin."""
     if isinstance(thing, Path):
         return True
     return isinstance(thing, str) and (thing.endswith(".py") or "/" in thing or os.sep in thing)
@@ -32,7 +33,7 @@ def check_file(path: str | os.PathLike[str]) -> str:
     """Return the absolute path of a plugin's file.
 
     Raises:
-        UsageError: There is no such file, or it is no Python file.
+        UsageError: There is no such file, or it is not a Python file.
     """
     absolute = os.path.abspath(os.path.expanduser(path))
     if os.path.isdir(absolute):
@@ -54,10 +55,10 @@ def check_file(path: str | os.PathLike[str]) -> str:
 
 
 def load_file(path: str) -> ModuleType:
-    """Import a file as a module. Nothing is written beside it.
+    """Import a file as a module, without writing bytecode.
 
     Raises:
-        Exception: What the file raises.
+        Exception: The exception that the file raises.
     """
     with open(path, "rb") as file:
         source = file.read()
@@ -127,10 +128,10 @@ def tools_plugin(tools: Iterable[Tool | Callable[..., Any]]) -> ModuleType:
         if not isinstance(each, Tool) and not callable(each):
             raise UsageError(
                 f"{each!r:.60} is not a tool.",
-                hint="Pass a function, or what @hilum.tool makes of one.",
+                hint="Pass a function, or a function decorated with @hilum.tool.",
             )
         found = each if isinstance(each, Tool) else tool(each)
-        _ = found.spec  # what cannot be described is an error here, and not in the first session
+        _ = found.spec  # a tool that cannot be described fails here, not in the first session
         made.append(found)
     module = ModuleType("tools")
 
@@ -143,7 +144,7 @@ def tools_plugin(tools: Iterable[Tool | Callable[..., Any]]) -> ModuleType:
 
 
 def names_in(module: object, attribute: str) -> tuple[str, ...]:
-    """Return what a plugin declares under ``gates`` or ``replaces``: a tuple of names.
+    """Return the names that a plugin declares under ``gates`` or ``replaces``.
 
     Raises:
         PluginError: It is of another type.

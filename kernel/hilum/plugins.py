@@ -1,7 +1,7 @@
-"""Plugins: found without importing, filtered, loaded one by one, so that what does not load is a
-fact and never a stop.
+"""Plugins: found without importing, filtered, then loaded one by one.
 
-pluggy validates and keeps the modules; the calls are made by ``hilum_hooks``.
+A plugin that does not load is reported and never stops the kernel. ``hilum.hooks`` registers
+plugins with pluggy and calls them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-import hilum_hooks
 import msgspec
 import trio
-from hilum_hooks import ALL_GATES, Fault, Observer, Spec, split_failure
 
-from hilum import hookspecs
+from hilum import hooks
 from hilum.discovery import (
     GATES,
     STANDARD,
@@ -32,31 +30,34 @@ from hilum.discovery import (
     read_source,
     sources,
 )
-from hilum.errors import E_PLUGIN, GATE_SHUT, PluginError, UsageError, unknown
+from hilum.errors import E_PLUGIN, GATE_SHUT, PluginError, UsageError, unknown_name_error
+from hilum.extras import missing_extras
+from hilum.hooks import ALL_GATES, Observer, PluginFailure, Spec, split_failure
 from hilum.hookspecs import HOOKS, PROJECT
 from hilum.plugin_objects import as_plugin, check_file, is_file, load_file, names_in
 from hilum.settings import KernelSettings, PluginSettings, sections_of, use_environment
+from hilum.tools import Tool
 
 
-class Table(hilum_hooks.Table):
+class Table(hooks.Table):
     """The hooks of a kernel or of a session.
 
-    Args:
+    Attributes:
         environ: The environment of the kernel, which its plugins see.
-        lacking: Required distributions that are not there.
+        lacking: Required distributions that are not installed.
     """
 
-    error = PluginError
-    project = PROJECT
+    error: ClassVar[type[Exception]] = PluginError
+    project: ClassVar[str] = PROJECT
 
     environ: Mapping[str, str] = os.environ
     lacking: tuple[str, ...] = ()
 
     def around(self) -> AbstractContextManager[object]:
-        """Have an implementation see the kernel's environment."""
+        """Return a context in which an implementation sees the kernel's environment."""
         return use_environment(self.environ)
 
-    def copy(self, report: Callable[[Fault], None]) -> Table:
+    def copy(self, report: Callable[[PluginFailure], None]) -> Table:
         """Return a table with the same implementations, for more to be added to."""
         table = super().copy(report)
         table.environ = self.environ
@@ -64,8 +65,10 @@ class Table(hilum_hooks.Table):
         return table
 
     def refusal(self, gate: str = "") -> str:
-        """Return why no call may run, empty if calls may run: a plugin that guards them is not in
-        working order.
+        """Return why no call may run; empty if calls may run.
+
+        Calls may not run while a required distribution is missing, or while a plugin that guards
+        them is not in working order.
 
         Args:
             gate: The only gate that counts; all by default.
@@ -75,20 +78,20 @@ class Table(hilum_hooks.Table):
                 f"The distribution {name!r} is required and not installed. No call runs until the"
                 " user installs it, or changes the setting `required`."
             )
+        # A plugin whose gates are not known closes every gate.
         gates = (gate, ALL_GATES) if gate else tuple(self.closed)
-        for plugin, reason in (
-            (name, why) for gate in gates for name, why in self.closed.get(gate, {}).items()
-        ):
-            return (
-                f"The plugin {plugin!r} {GATE_SHUT} ({reason}). No call runs until it works again,"
-                f" or until the user blocks it by name: plugins.block = [{plugin!r}] in"
-                f" settings.toml, or --no-plugin {plugin}."
-            )
+        for each in gates:
+            for plugin, reason in self.closed.get(each, {}).items():
+                return (
+                    f"The plugin {plugin!r} {GATE_SHUT} ({reason}). No call runs until it works"
+                    f" again, or until the user blocks it by name: plugins.block = [{plugin!r}] in"
+                    f" settings.toml, or --no-plugin {plugin}."
+                )
         return ""
 
 
 class Plugin(msgspec.Struct, eq=False):
-    """A plugin and how it is doing.
+    """A plugin and its state.
 
     Attributes:
         name: Its entry-point name, or the name of the object or file it was passed as.
@@ -96,12 +99,12 @@ class Plugin(msgspec.Struct, eq=False):
         state: ``ready``, ``blocked`` (by a setting), ``failed`` (did not load) or ``off`` (failed
             while running).
         error: Why it is blocked, failed or off.
-        seconds: Time its import took.
+        seconds: Seconds that its import took.
         point: Its entry point, if it is installed.
-        path: Its file, if it is one.
-        project: Whether the file is of the project.
-        replaces: Names of tools of other plugins that its own take the place of.
-        hook: Where it failed.
+        path: Its file, if it is a file.
+        project: Whether the file belongs to the project.
+        replaces: Names of tools of other plugins that its own tools replace.
+        hook: The hook in which it failed.
     """
 
     name: str
@@ -116,39 +119,44 @@ class Plugin(msgspec.Struct, eq=False):
     hook: str = "load"
 
     @property
+    def is_standard(self) -> bool:
+        """Whether it is installed from a distribution of the standard set."""
+        return self.point is not None and self.point.distribution.lower() in STANDARD
+
+    @property
     def origin(self) -> str:
-        """Where it comes from, for a sentence about it."""
+        """Its origin, as part of a sentence."""
         if self.point is not None:
             return f"the distribution {self.point.distribution} {self.point.version}"
         if self.path:
             return f"the file {self.path}"
-        return f"the {'module' if isinstance(self.module, ModuleType) else 'object'} {self.name}"
+        kind = "module" if isinstance(self.module, ModuleType) else "object"
+        return f"the {kind} {self.name}"
 
 
 class Host:
     """All plugins of a kernel.
 
     Args:
-        report: Called with each fault.
+        report: Called with each failure.
         observers: See ``Table``.
         environ: The environment that plugins see.
     """
 
     def __init__(
         self,
-        report: Callable[[Fault], None],
+        report: Callable[[PluginFailure], None],
         observers: list[Observer],
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.plugins: dict[str, Plugin] = {}
         self.specs: dict[str, Spec] = dict(HOOKS)
-        self.table = Table(report, self.specs, observers, environ=environ)
+        self.table: Table = Table(report, self.specs, observers)
+        self.table.environ = environ
         self.clashes: list[str] = []
         self._strict = True
-        self._manager = hilum_hooks.Manager(PROJECT)
-        self._manager.add_hookspecs(hookspecs)
 
-    # --- which plugins there are ------------------------------------------------------------------
+    # --- finding ----------------------------------------------------------------------------------
 
     def find(
         self,
@@ -158,17 +166,17 @@ class Host:
         extra: Sequence[object] = (),
         project_files: Sequence[str] = (),
     ) -> None:
-        """Decide which plugins there are, importing nothing.
+        """Decide which plugins there are, without importing any.
 
         Args:
-            wanted: Names, files and objects; ``None`` for all that are installed.
-            chosen: What the settings allow, block and put first.
-            without: Further names to block; unlike those of the settings they must be there.
-            extra: Names, files and objects beside ``wanted``.
+            wanted: Names, files and objects; ``None`` for all installed plugins.
+            chosen: The plugins that the settings allow, block and put first.
+            without: Further names to block. Unlike those of the settings they must exist.
+            extra: Names, files and objects in addition to ``wanted``.
             project_files: Files of the project, which are trusted.
 
         Raises:
-            UsageError: A name is not installed, a file is not there, or an object cannot be a
+            UsageError: A name is not installed, a file does not exist, or an object cannot be a
                 plugin.
         """
         given = [*(wanted or ()), *extra]
@@ -176,24 +184,17 @@ class Host:
         self._installed = {point.name for points in installed.values() for point in points}
         asked = [*installed] if wanted is None else []
         asked += [thing for thing in given if isinstance(thing, str) and not is_file(thing)]
-        # A name in `block` may be of a plugin that has been uninstalled since: nothing to complain
-        # of.
+        # A name in `block` may be that of a plugin that was uninstalled; that is not a mistake.
         for name in (*asked, *(chosen.allow or ()), *chosen.order):
             if normal(name) not in installed:
-                raise unknown("plugin", name, self._installed)
+                raise unknown_name_error("plugin", name, self._installed)
         first = [*map(normal, chosen.order)]
-        names = dict.fromkeys(map(normal, asked))
-        for name in sorted(
-            names, key=lambda name: first.index(name) if name in first else len(first)
-        ):
+        names = {*map(normal, asked)}
+        ordered = [name for name in first if name in names]
+        ordered += dict.fromkeys(map(normal, asked))
+        for name in dict.fromkeys(ordered):
             self._add_installed(installed[name])
-        for name, plugin in [*self.plugins.items()]:
-            if (
-                normal(name) not in first
-                and plugin.point
-                and plugin.point.distribution.lower() not in STANDARD
-            ):
-                self.plugins[name] = self.plugins.pop(name)  # behind those of hilum itself
+        self._move_foreign_back(first)
         for thing in given:
             if is_file(thing):
                 self._add_file(check_file(thing))  # type: ignore[arg-type]
@@ -203,6 +204,14 @@ class Host:
         for path in project_files:
             self._add_file(path, project=True)
         self._block(chosen, without)
+
+    def _move_foreign_back(self, first: Sequence[str]) -> None:
+        """Move other authors' plugins behind those of hilum, unless the settings order them."""
+        for name, plugin in [*self.plugins.items()]:
+            if plugin.point is None or normal(name) in first:
+                continue
+            if plugin.point.distribution.lower() not in STANDARD:
+                self.plugins[name] = self.plugins.pop(name)
 
     def _add_installed(self, points: list[EntryPoint]) -> None:
         plugin = Plugin(points[0].name, point=points[0])
@@ -216,17 +225,19 @@ class Host:
         self._add_given(Plugin(name, path=path, project=project))
 
     def _add_given(self, plugin: Plugin) -> None:
-        """Add a plugin that is no installed one.
+        """Add a plugin that is not installed.
 
-        Of several with one name each counts; none takes an installed one's name.
+        Several objects with one name are all added, under numbered names. None of them may have the
+        name of an installed plugin.
         """
-        taken = {normal(name): other for name, other in self.plugins.items()}
         if any(other.point is None and _same(other, plugin) for other in self.plugins.values()):
             return
+        taken = {normal(name): other for name, other in self.plugins.items()}
         other = taken.get(normal(plugin.name))
         if other is not None and (other.point is not None or plugin.project or other.project):
             problem = (
-                f"The plugin {other.name!r} of {other.origin} and {plugin.origin} have one name."
+                f"The plugin {other.name!r} of {other.origin} and {plugin.origin} have the same"
+                " name."
             )
             raise UsageError(problem, hint="Rename one of them, or leave one out.")
         name = plugin.name
@@ -237,19 +248,23 @@ class Host:
         self.plugins[plugin.name] = plugin
 
     def _block(self, chosen: PluginSettings, without: Sequence[str]) -> None:
-        """Block what the settings and the caller leave out.
+        """Block the plugins that the settings and the caller leave out.
 
-        Whatever clashes and is not blocked is a mistake.
+        Two distributions that claim one name are a mistake, unless the name is blocked.
         """
-        there = {normal(name) for name in (*self._installed, *self.plugins)}
+        names = {*self._installed, *self.plugins}
+        known = {*map(normal, names)}
         for name in without:
-            if normal(name) not in there:
-                raise unknown("plugin", name, {*self._installed, *self.plugins})
-        blocked = self._blocked = {*map(normal, (*chosen.block, *without))}
-        allowed = there if chosen.allow is None else {*map(normal, chosen.allow)}
+            if normal(name) not in known:
+                raise unknown_name_error("plugin", name, names)
+        # Blocking takes precedence over allowing, whatever the order of the sources.
+        self._blocked = {*map(normal, (*chosen.block, *without))}
+        allowed = known if chosen.allow is None else {*map(normal, chosen.allow)}
         for plugin in self.plugins.values():
             name = normal(plugin.name)
-            if name in blocked or ((plugin.point or plugin.project) and name not in allowed):
+            # An object that the caller passes needs no permission of the settings.
+            is_filtered = plugin.point is not None or plugin.project
+            if name in self._blocked or (is_filtered and name not in allowed):
                 plugin.state = "blocked"
                 plugin.error = "by the settings"
             elif plugin.state == "failed":
@@ -261,8 +276,8 @@ class Host:
         """Import and register every plugin: all specifications first, then implementations.
 
         Args:
-            strict: Whether a file that was passed and does not load is an error; else it is a fault
-                like any other.
+            strict: Whether a file that was passed and does not load is an error; otherwise it is
+                reported like any other failure.
 
         Raises:
             PluginError: An object that was passed as a plugin does not fit.
@@ -270,6 +285,8 @@ class Host:
         """
         self._strict = strict
         self._guarding = entry_points(GATES) if self._ready() else {}
+        # All modules are imported before any is registered: a plugin may implement the hook of
+        # another one that comes later.
         for plugin in self._ready():
             with self._isolated(plugin):
                 began = time.perf_counter()
@@ -281,25 +298,25 @@ class Host:
                 self._add_specs(plugin)
         for index, plugin in enumerate(self._ready()):
             with self._isolated(plugin):
+                # First, so that the gates are known even if the registration that follows fails.
                 self.table.declare(plugin.name, names_in(plugin.module, "gates"))
                 plugin.replaces = names_in(plugin.module, "replaces")
                 has_hooks = self.table.add(plugin.module, plugin.name, index)
                 self._check(plugin, has_hooks)
-                self._manager.register(plugin.module, name=plugin.name)
 
     def _check(self, plugin: Plugin, has_hooks: bool) -> None:
         if not isinstance(plugin.module, ModuleType) and not has_hooks:
-            hint = "Mark its methods with @hookimpl; they have the names of hooks."
+            hint = "Mark the methods that are named like hooks with @hookimpl."
             raise PluginError(f"{type(plugin.module).__name__} implements no hook.", hint=hint)
-        if _is_given_file(plugin) and not has_hooks and not self._adds_specs(plugin.module):
-            hint = "Mark its functions with @hookimpl; they have the names of hooks."
+        if plugin.path and not has_hooks and not self._adds_specs(plugin.module):
             raise PluginError(
-                "It defines no plugin: no function in it is marked as a hook.", hint=hint
+                "It defines no plugin: no function in it is marked as a hook.",
+                hint=_missing_hooks(plugin),
             )
         if self._in_metadata(plugin) and not self.table.gates.get(plugin.name):
             hint = 'Write in its module: gates = ("…",).'
             raise PluginError(
-                f"Its distribution says that it has gates ({GATES}), and it declares none.",
+                f"Its distribution says that it has gates ({GATES}), but its module declares none.",
                 hint=hint,
             )
 
@@ -307,51 +324,64 @@ class Host:
         return plugin.point is not None and plugin.point.name in self._guarding
 
     def _guards(self, plugin: Plugin) -> bool:
-        """Return whether a plugin that cannot be imported may have gates: by its metadata, or
-        because its source names one.
+        """Return whether a plugin that cannot be imported may have gates.
+
+        It may if its metadata says so, or if its source mentions the name of a gate. Without
+        importing it nothing more certain is known, and a gate must not be missed.
         """
         if self._in_metadata(plugin):
             return True
+        if plugin.path:
+            files: Iterable[str] = [plugin.path]
+        else:
+            files = sources(plugin.point.target) if plugin.point else ()
         gates = [name for name, spec in self.specs.items() if spec.guards]
-        files = (
-            [plugin.path] if plugin.path else sources(plugin.point.target) if plugin.point else ()
-        )
         return any(mentions(read_source(file), gates) for file in files)
 
     @contextmanager
     def _isolated(self, plugin: Plugin) -> Iterator[None]:
-        """Whatever error comes of loading a plugin is written down, its gates are closed, and the
-        next one loads.
+        """Report any error of loading a plugin and close its gates, so that the next one loads.
+
+        Raises:
+            PluginError: The plugin is an object that the caller passed.
+            UsageError: The plugin is a file that the caller passed, and loading is strict.
         """
         try:
             yield
         except BaseException as error:
             failure, rest = split_failure(error)
-            if isinstance(
-                error, trio.Cancelled
-            ):  # nothing here has a checkpoint at which it could be cancelled
-                failure = RuntimeError("It raised trio.Cancelled, and nothing had been cancelled.")
+            if isinstance(error, trio.Cancelled):
+                # Nothing here has a checkpoint at which it could be cancelled.
+                failure = RuntimeError("It raised trio.Cancelled although nothing was cancelled.")
                 rest = None
             if failure is None or rest is not None:
                 raise
-            fault = Fault(plugin.name, "load", failure, switched_off=True)
-            self.table.forget(plugin.name)
-            if (
-                plugin.point is None and not plugin.path
-            ):  # the caller's own code: an error where it is passed
-                hint = failure.hint if isinstance(failure, PluginError) else ""
-                text = failure.message if isinstance(failure, PluginError) else str(fault)
-                raise PluginError(
-                    f"The plugin {plugin.name!r} does not fit: {text}", hint=hint
-                ) from failure
-            if self._strict and _is_given_file(plugin):
-                raise _file_error(plugin.path, failure) from failure
-            if not self.table.gates.get(plugin.name) and self._guards(plugin):
-                self.table.declare(plugin.name, [ALL_GATES])
-            self._mark(plugin, "failed", fault, _reason(fault))
-            if plugin.point is not None:
-                sys.modules.pop(plugin.point.target.partition(":")[0], None)
-            self.table.report(fault)
+            self._fail_to_load(plugin, failure)
+
+    def _fail_to_load(self, plugin: Plugin, failure: BaseException) -> None:
+        fault = PluginFailure(plugin.name, "load", failure, switched_off=True)
+        self.table.forget(plugin.name)
+        if plugin.point is None and not plugin.path:
+            # The caller's own code: the error is raised where it is passed.
+            if isinstance(failure, PluginError):
+                text = failure.message
+                hint = failure.hint
+            else:
+                text = str(fault)
+                hint = ""
+            raise PluginError(
+                f"The plugin {plugin.name!r} does not fit: {text}", hint=hint
+            ) from failure
+        if self._strict and _is_given_file(plugin):
+            raise _file_error(plugin.path, failure) from failure
+        if not self.table.gates.get(plugin.name) and self._guards(plugin):
+            self.table.declare(plugin.name, [ALL_GATES])
+        self._mark(plugin, "failed", fault, _reason(fault))
+        if plugin.point is not None:
+            # A later kernel of this process imports the module again, instead of a half-imported
+            # one.
+            sys.modules.pop(plugin.point.target.partition(":")[0], None)
+        self.table.report(fault)
 
     def _ready(self) -> list[Plugin]:
         return [plugin for plugin in self.plugins.values() if plugin.state == "ready"]
@@ -364,22 +394,22 @@ class Host:
         if clash:
             raise PluginError(f"The hook {min(clash)!r} exists already.")
         if own:
-            self._manager.add_hookspecs(plugin.module)
             self.specs.update(own)
+            self.table.registry.specify(own)
 
     @staticmethod
     def _adds_specs(module: ModuleType) -> dict[str, Spec]:
         """Return the hooks that a module itself specifies, by name."""
-        return {
-            name: value.hilum_spec_info
-            for name, value in vars(module).items()
-            if hasattr(value, "hilum_spec_info") and value.__module__ == module.__name__
-        }
+        found = {}
+        for name, value in vars(module).items():
+            if hasattr(value, "hilum_spec_info") and value.__module__ == module.__name__:
+                found[name] = value.hilum_spec_info
+        return found
 
-    # --- how they are doing -----------------------------------------------------------------------
+    # --- states -----------------------------------------------------------------------------------
 
     def require(self, required: Iterable[str]) -> None:
-        """Have no call run without distributions that must be there.
+        """Refuse all calls while a required distribution is missing.
 
         Args:
             required: Names of distributions; ``guard`` is short for ``hilum-guard``. Objects and
@@ -387,9 +417,9 @@ class Host:
         """
         for name in required:
             provided = [
-                p
-                for p in self.plugins.values()
-                if p.point and normal(p.point.distribution) == normal(name)
+                plugin
+                for plugin in self.plugins.values()
+                if plugin.point and normal(plugin.point.distribution) == normal(name)
             ]
             for plugin in provided:
                 if plugin.state != "blocked":
@@ -399,13 +429,13 @@ class Host:
             if not provided and normal(name) not in self._blocked:
                 self.table.lacking = (*self.table.lacking, name)
 
-    def fail(self, plugin: str, fault: Fault) -> None:
-        """Mark a plugin as off and take its hooks out."""
+    def fail(self, plugin: str, fault: PluginFailure) -> None:
+        """Mark a plugin as off and remove its hooks."""
         self.table.forget(plugin)
         self._mark(self.plugins[plugin], "off", fault, _reason(fault))
 
     def _mark(
-        self, plugin: Plugin, state: Literal["failed", "off"], fault: Fault, reason: str
+        self, plugin: Plugin, state: Literal["failed", "off"], fault: PluginFailure, reason: str
     ) -> None:
         plugin.state = state
         plugin.error = reason
@@ -413,21 +443,38 @@ class Host:
         self.table.close(plugin.name, reason)
 
     def absent(self) -> set[str]:
-        """Return names of plugins that are installed and not loaded: their settings are nobody's to
-        check.
+        """Return the names of settings sections that cannot be checked.
+
+        They belong to plugins that are installed and not loaded, and to optional packages that are
+        missing.
         """
-        return {*self._installed, *self.plugins} - {plugin.name for plugin in self._ready()}
+        absent = {*self._installed, *self.plugins}
+        for extra in missing_extras():
+            absent.update(extra.sections)
+        return absent - {plugin.name for plugin in self._ready()}
 
     def sections(self) -> list[type]:
         """Return the settings sections of the kernel and of the loaded plugins."""
-        return [
-            KernelSettings,
-            *(section for plugin in self._ready() for section in sections_of(plugin.module)),
-        ]
+        found: list[type] = [KernelSettings]
+        for plugin in self._ready():
+            found += sections_of(plugin.module)
+        return found
 
 
 def _same(one: Plugin, other: Plugin) -> bool:
     return one.module is other.module and one.path == other.path
+
+
+def _missing_hooks(plugin: Plugin) -> str:
+    """Return the hint for a file without hooks."""
+    tools = [name for name, value in vars(plugin.module).items() if isinstance(value, Tool)]
+    if tools:
+        hint = f"Return the tool {tools[0]} from a function provide_tools marked with @hookimpl."
+    else:
+        hint = "Mark the functions that are named like hooks with @hookimpl."
+    if plugin.project:
+        hint += " If it only helps other files, let its name begin with _."
+    return hint
 
 
 def _is_given_file(plugin: Plugin) -> bool:
@@ -437,29 +484,26 @@ def _is_given_file(plugin: Plugin) -> bool:
 
 def _file_error(path: str, failure: BaseException) -> UsageError:
     """Create the error for a file that was passed as a plugin and does not load."""
-    error = hilum_hooks.single(failure)
-    hint = "Correct the file, or leave it out."
+    error = hooks.unwrap_group(failure)
+    hint = "Correct the file, or remove it."
     if isinstance(error, PluginError):
-        return UsageError(
-            f"The plugin file {path} does not fit: {error.message}",
-            code=E_PLUGIN,
-            hint=error.hint or hint,
-        )
+        message = f"The plugin file {path} does not fit: {error.message}"
+        return UsageError(message, code=E_PLUGIN, hint=error.hint or hint)
     number = _line_of(error, path)
     where = f"{path}, line {number}," if number else path
     if isinstance(error, SyntaxError):
         text = error.msg
     else:
-        text = str(Fault("", "load", error)).partition(": ")[2]
-    # The text of an exception may have several lines; what is shown is one sentence.
-    said = " ".join(str(text).split())[:300].rstrip(".")
+        text = str(PluginFailure("", "load", error)).partition(": ")[2]
+    # The text of an exception may have several lines; the message is one sentence.
+    text = " ".join(str(text).split())[:300].rstrip(".")
     kind = type(error).__name__
-    reason = f"{kind}: {said}" if said else kind
+    reason = f"{kind}: {text}" if text else kind
     return UsageError(f"The plugin file {where} does not load: {reason}.", code=E_PLUGIN, hint=hint)
 
 
 def _line_of(error: BaseException, path: str) -> int:
-    """Return the line of a file at which an error was raised, 0 where it is not known."""
+    """Return the line of a file at which an error was raised, 0 if it is not known."""
     if isinstance(error, SyntaxError) and error.filename == path:
         return error.lineno or 0
     number = 0
@@ -471,9 +515,9 @@ def _line_of(error: BaseException, path: str) -> int:
     return number
 
 
-def _reason(fault: Fault) -> str:
-    """Return what failed; of a syntax error with file and line."""
-    error = hilum_hooks.single(fault.error)
+def _reason(fault: PluginFailure) -> str:
+    """Return the text of a failure, for a syntax error with file and line."""
+    error = hooks.unwrap_group(fault.error)
     if isinstance(error, SyntaxError) and error.filename:
         return f"SyntaxError: {error.msg}, {error.filename}, line {error.lineno}"
     return str(fault)

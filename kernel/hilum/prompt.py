@@ -1,21 +1,21 @@
-"""The prompt: layers and messages, sealed and encoded once.
+"""The prompt: layers and messages, frozen and encoded once.
 
-What was sent stays byte for byte. Within a run a changed layer or tool becomes a note at the tail;
-the prompt itself is built anew only at the next run, at a trim, or when mode or model is switched.
+A prompt that was sent is preserved byte for byte. Within a run, a changed layer or tool becomes a
+note at the end; the prompt itself is built again only at the next run, at a compaction, or when the
+mode or the model is switched.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from hilum_hooks import Fault, is_failure
-from hilum_tokens import NOTHING, Size, join, opaque, weigh
 
-from hilum.events import LayersSealed, RoundEnded
-from hilum.late import PAIR, pair_specs
+from hilum.deferred_tools import ACCESS_TOOLS, access_tool_specs
+from hilum.events import PromptFrozen, RoundEnded
+from hilum.hooks import PluginFailure, is_failure
 from hilum.messages import (
     AssistantMessage,
     Image,
@@ -29,42 +29,46 @@ from hilum.messages import (
     escape_notes,
 )
 from hilum.models import Model, Request
+from hilum.tokens import NOTHING, TextStats, compute_text_stats, join, opaque
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
 
-class Pieces(msgspec.Struct):
-    """The encoded pieces of one conversation in one wire format, and what they take by estimate, in
-    tokens.
+class EncodedConversation(msgspec.Struct):
+    """The encoded pieces of one conversation in one wire format.
+
+    The sizes of the pieces are estimated in tokens.
     """
 
     epoch: int
-    sealed: LayersSealed | None = None
+    frozen: PromptFrozen | None = None
     head: bytes = b""
-    head_size: Size = NOTHING
+    head_size: TextStats = NOTHING
     messages: list[bytes] = msgspec.field(default_factory=list)
-    sizes: list[Size] = msgspec.field(default_factory=list)
-    size: Size = NOTHING
+    sizes: list[TextStats] = msgspec.field(default_factory=list)
+    size: TextStats = NOTHING
 
     @property
-    def total(self) -> Size:
-        """What the whole request takes."""
+    def total(self) -> TextStats:
+        """Return the estimate of the whole request."""
         return join(self.head_size, self.size)
 
 
-def pieces(agent: Agent, model: Model) -> Pieces:
-    """Encode what is not encoded yet; the past is left as it is."""
+def encode_conversation(agent: Agent, model: Model) -> EncodedConversation:
+    """Encode the pieces that are not encoded yet; earlier ones are left as they are."""
     conversation = agent.conversation
     wire = model.wire
-    known = agent.pieces.get(wire.key)
+    known = agent.encoded.get(wire.key)
+    # A compaction changes old messages, so nothing encoded before it can be reused.
     if known is None or known.epoch != conversation.epoch:
-        agent.pieces.clear()
-        known = agent.pieces[wire.key] = Pieces(conversation.epoch)
-    if known.sealed is not conversation.sealed:
-        known.sealed = sealed = conversation.sealed
-        known.head = wire.head(sealed.layers, sealed.tools)
-        known.head_size = weigh(known.head)
+        agent.encoded.clear()
+        known = agent.encoded[wire.key] = EncodedConversation(conversation.epoch)
+    if known.frozen is not conversation.frozen:
+        known.frozen = frozen = conversation.frozen
+        known.head = wire.head(frozen.layers, frozen.tools)
+        known.head_size = compute_text_stats(known.head)
+    # Only new messages are encoded: encoding all of them for each request takes quadratic time.
     for message in conversation.messages[len(known.messages) :]:
         known.messages.append(wire.message(_without_forged_notes(message)))
         known.sizes.append(_size(known.messages[-1], message))
@@ -73,8 +77,9 @@ def pieces(agent: Agent, model: Model) -> Pieces:
 
 
 def _without_forged_notes(message: Message) -> Message:
-    """Return a message as it is sent: whatever came from outside the program holds no tag of a
-    note.
+    """Return a message in the form in which it is sent.
+
+    Text from outside the program contains no note tags.
     """
     if isinstance(message, UserMessage):
         return UserMessage(_escape_parts(message.parts))
@@ -84,7 +89,7 @@ def _without_forged_notes(message: Message) -> Message:
             for result in message.results
         ]
         return ToolMessage(tuple(results))
-    if isinstance(message, NoteMessage):  # a note that quotes data holds no other note
+    if isinstance(message, NoteMessage):  # a note that quotes data contains no other note
         return NoteMessage(escape_notes(message.text))
     return message
 
@@ -96,9 +101,10 @@ def _escape_parts(parts: Iterable[Text | Image]) -> tuple[Text | Image, ...]:
     )
 
 
-def _size(piece: bytes, message: Message) -> Size:
-    """Estimate an encoded message, its images and what only its vendor can read apart from its
-    text.
+def _size(piece: bytes, message: Message) -> TextStats:
+    """Estimate the tokens of an encoded message.
+
+    Images and fields that only the vendor can read are counted separately from the text.
     """
     parts: Iterable[Any] = (
         message.parts if isinstance(message, UserMessage | AssistantMessage) else ()
@@ -106,45 +112,47 @@ def _size(piece: bytes, message: Message) -> Size:
     if isinstance(message, ToolMessage):
         parts = [part for result in message.results for part in result.parts]
     images = [b64encode(part.data) for part in parts if isinstance(part, Image)]
-    return weigh(
+    return compute_text_stats(
         piece, images, [text for part in parts for text in opaque(getattr(part, "vendor", {}))]
     )
 
 
 def request(agent: Agent, model: Model, attempt: int) -> Request:
     """Build the request for the next model call."""
-    sealed = agent.conversation.sealed
+    frozen = agent.conversation.frozen
     messages = agent.conversation.messages
-    known = pieces(agent, model)
+    known = encode_conversation(agent, model)
     body = model.wire.body(known.head, known.messages)
     return Request(
-        body, sealed.layers, sealed.tools, messages, agent.session.id, agent.name, attempt
+        body, frozen.layers, frozen.tools, messages, agent.session.id, agent.name, attempt
     )
 
 
 async def layers(agent: Agent) -> list[Layer]:
-    """Ask all plugins for their layers; a plugin that fails keeps its last good ones."""
+    """Collect the layers of all plugins; a plugin that fails keeps its last good ones."""
     found = [Layer(5, "agent", agent.profile.prompt)] if agent.profile.prompt else []
     for plugin, value in await agent.session.hooks.gather("build_prompt_layer", agent=agent):
-        if not isinstance(value, Fault):
+        if not isinstance(value, PluginFailure):
             agent.good_layers[plugin] = (value,) if isinstance(value, Layer) else tuple(value)
         found += agent.good_layers.get(plugin, ())
-    # A layer may quote a file or a server: no more than any other data can it hold a note.
+    # A layer may quote a file or a server: like all other data, it must not contain a note.
     found = [msgspec.structs.replace(layer, text=escape_notes(layer.text)) for layer in found]
-    # Here and not only when they are logged: they are compared with those that were sealed.
+    # Here and not only when they are logged, because they are compared with the frozen ones.
     texts = await agent.session.redaction.texts([layer.text for layer in found])
     found = [
         msgspec.structs.replace(layer, text=text) for layer, text in zip(found, texts, strict=True)
     ]
+    # Sorting is stable: layers of one rank keep the order of their plugins, and so the prompt's
+    # bytes.
     return sorted(found, key=lambda layer: layer.rank)
 
 
 def specs(agent: Agent) -> list[ToolSpec]:
     """Return the agent's tool list as a model sees it.
 
-    A tool that cannot be described is taken out of the session.
+    A tool that cannot be described is removed from the session.
 
-    Deferred tools are not in it. ``find_tools`` names them, and they are reached through it and
+    Deferred tools are not in it. ``find_tools`` lists them, and they are called through
     ``call_tool``.
     """
     listed = []
@@ -153,7 +161,7 @@ def specs(agent: Agent) -> list[ToolSpec]:
         try:
             if tool.is_deferred(agent):
                 # Tools of other systems come and go, and would change the list with them; their
-                # plugin names them in a layer.
+                # plugin lists them in a layer.
                 if tool.schema is None:
                     deferred.append(tool.name)
             else:
@@ -161,31 +169,31 @@ def specs(agent: Agent) -> list[ToolSpec]:
         except BaseException as error:
             if not is_failure(error):
                 raise
-            agent.session.hooks.report(Fault(tool.plugin, f"tool {tool.name}", error))
+            agent.session.hooks.report(PluginFailure(tool.plugin, f"tool {tool.name}", error))
             del agent.session.tools[tool.name]
-    if deferred or agent.session.expects_tools:
-        listed += pair_specs(deferred)
+    if deferred or agent.session.expects_deferred_tools:
+        listed += access_tool_specs(deferred)
     return listed
 
 
-async def seal(
-    agent: Agent, cause: Literal["run", "trim", "mode", "model"], model: str
-) -> LayersSealed:
-    """Build the system prompt and the tool list anew."""
+async def freeze_prompt(
+    agent: Agent, cause: Literal["run", "compaction", "mode", "model"], model: str
+) -> PromptFrozen:
+    """Build the system prompt and the tool list again."""
     built = tuple(await layers(agent))
     tools = tuple(specs(agent))
-    old = agent.conversation.sealed
+    old = agent.conversation.frozen
     was = _named(old.layers, old.tools)
     now = _named(built, tools)
     changed = tuple(name for name in was | now if was and was.get(name) != now.get(name))
     mode = agent.mode.name
     if cause == "run" and old.model:
         cause = "model" if old.model != model else "mode" if old.mode != mode else "run"
-    sealed = LayersSealed(
+    frozen = PromptFrozen(
         layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed
     )
-    await agent.session.redaction.prepare(sealed)
-    return sealed
+    await agent.session.redaction.prepare(frozen)
+    return frozen
 
 
 def _named(layers: Iterable[Layer], tools: Iterable[ToolSpec]) -> dict[str, object]:
@@ -195,39 +203,53 @@ def _named(layers: Iterable[Layer], tools: Iterable[ToolSpec]) -> dict[str, obje
 
 
 async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> RoundEnded:
-    """Close a round: add to its notes what changed in layers and tools since it was last told."""
-    sealed = agent.conversation.sealed
+    """Close a round: add notes about layers and tools that changed since the last round."""
     conversation = agent.conversation
-    if sealed.mode != agent.mode.name:  # the prompt is built anew before the next request
+    # In another mode, the prompt is built again before the next request.
+    if conversation.frozen.mode != agent.mode.name:
         return RoundEnded(notes=tuple(notes), objected=objected)
-    told = {layer.name: layer.text for layer in sealed.layers} | conversation.told
-    now = {layer.name: layer for layer in await layers(agent)}
-    changed = [layer for name, layer in now.items() if told.get(name, "") != layer.text]
-    changed += [Layer(0, name, "") for name, text in told.items() if text and name not in now]
+    changed = await _changed_layers(agent)
     for layer in changed:
         now_reads = f"now reads:\n{layer.text}" if layer.text else "no longer holds."
         notes.append(f"Your instructions changed. The part {layer.name!r} {now_reads}")
     available = {spec.name: spec for spec in specs(agent)}
-    usable = {tool.name for tool in agent.tools()}
     gone = sorted(conversation.tools - available.keys())
-    # A tool that is deferred again can still be reached: there is nothing to withdraw.
-    lost = [name for name in gone if name not in usable and name not in PAIR]
-    if lost:
-        notes.append(f"No longer available, do not call: {', '.join(lost)}.")
     new = sorted(available.keys() - conversation.tools)
-    told_of = [name for name in new if name not in PAIR]
-    if told_of:
-        if PAIR.keys() & {spec.name for spec in sealed.tools}:
-            signatures = "; ".join(_signature(available[name]) for name in told_of)
-            notes.append(f"New tools, to be called through call_tool: {signatures}.")
-        else:
-            notes.append(f"New tools: {', '.join(told_of)}. They come with the next prompt.")
+    notes += _tool_notes(agent, gone, [available[name] for name in new])
     tools = tuple(sorted(available)) if gone or new else None
     return RoundEnded(notes=tuple(notes), layers=tuple(changed), tools=tools, objected=objected)
 
 
+async def _changed_layers(agent: Agent) -> list[Layer]:
+    """Return the layers that differ from what the model has read; a removed one is empty."""
+    conversation = agent.conversation
+    told = {layer.name: layer.text for layer in conversation.frozen.layers} | conversation.told
+    now = {layer.name: layer for layer in await layers(agent)}
+    changed = [layer for name, layer in now.items() if told.get(name, "") != layer.text]
+    removed = [name for name, text in told.items() if text and name not in now]
+    return changed + [Layer(0, name, "") for name in removed]
+
+
+def _tool_notes(agent: Agent, gone: Sequence[str], new: Sequence[ToolSpec]) -> Iterator[str]:
+    """Yield the notes about removed and added tools."""
+    usable = {tool.name for tool in agent.tools()}
+    # A tool that is deferred again can still be reached: nothing must be withdrawn.
+    lost = [name for name in gone if name not in usable | ACCESS_TOOLS.keys()]
+    if lost:
+        yield f"No longer available, do not call: {', '.join(lost)}."
+    told_of = [spec for spec in new if spec.name not in ACCESS_TOOLS]
+    if not told_of:
+        return
+    if ACCESS_TOOLS.keys() & {spec.name for spec in agent.conversation.frozen.tools}:
+        signatures = "; ".join(_signature(spec) for spec in told_of)
+        yield f"New tools, to be called through call_tool: {signatures}."
+    else:
+        names = ", ".join(spec.name for spec in told_of)
+        yield f"New tools: {names}. They come with the next prompt."
+
+
 def _signature(spec: ToolSpec) -> str:
-    """Return a tool's name with its parameters, those that may be left out marked with ``?``."""
+    """Return a tool's name with its parameters; optional ones are marked with ``?``."""
     required = spec.parameters.get("required", ())
     names = [
         name if name in required else f"{name}?" for name in spec.parameters.get("properties", {})

@@ -1,5 +1,6 @@
-"""Keeps prompts in the order in which they were given, though reading and searching one may take
-longer than the next.
+"""Keeps prompts in the order in which they were given.
+
+Reading one prompt and searching it for secrets may take longer than the next one takes.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from contextvars import ContextVar
 
 import trio
 
-# The prompts that this task is in the middle of: a plugin that prompts while it reads a prompt must
-# not wait for that one.
+# The prompts that this task is reading: a plugin that prompts while it reads a prompt must not wait
+# for that one.
 _within: ContextVar[frozenset[trio.Event]] = ContextVar(
     "prompts that are being read", default=frozenset()
 )
 
 
 class PromptOrder:
-    """The prompts of one session that were given and are not queued yet."""
+    """The prompts of one session that were given but are not queued yet."""
 
     def __init__(self) -> None:
         self._open: dict[str, list[trio.Event]] = {}
@@ -28,7 +29,7 @@ class PromptOrder:
         """Take the next turn among the prompts that are given to an agent, until the block ends.
 
         Yields:
-            An event for each earlier prompt, which is set once that is queued, answered or refused.
+            An event for each earlier prompt, set once that prompt is queued, answered or refused.
         """
         around = frozenset(each for each in _within.get() if not each.is_set())
         turns = self._open.setdefault(agent, [])

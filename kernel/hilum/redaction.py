@@ -1,12 +1,13 @@
-"""Secrets are taken out of every event before it is written.
+"""Removal of secrets from every event before it is written.
 
-What is written is what the conversation holds from then on.
+The conversation then contains the texts as they were written to the log.
 
-The kernel knows no secrets: plugins replace them (``redact_texts``). It knows where texts are, and
-what must stay as it is: identifiers, and what only a vendor can read.
+Plugins find and replace the secrets (``redact_texts``). The kernel decides which fields of an event
+are texts, and which are identifiers that must not change. Data that a vendor signed is kept
+unchanged or left out completely.
 
-Where a plugin fails, texts are withheld: a prompt is refused, a run ends, and what is written all
-the same has a placeholder.
+If a plugin fails, texts are withheld: a prompt is refused, a run ends, and events that must be
+written contain a placeholder.
 """
 
 from __future__ import annotations
@@ -17,31 +18,30 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from hilum_hooks import Table
 
 from hilum.arguments import safe_answer
 from hilum.errors import PluginError
 from hilum.events import Event, ModelAnswered, PluginFault, PromptQueued, RunStarted, SessionOpened
+from hilum.hooks import Table
 from hilum.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolResult
 
 HOOK = "redact_texts"
 PLACEHOLDER = re.compile(r"\[REDACTED:([^\]\s]{1,200})\]")
 WITHHELD = "[WITHHELD: it could not be searched for secrets]"
-# Shorter texts hold no secret that could be told from a word.
+# Shorter texts cannot contain a secret that differs from an ordinary word.
 MIN_LENGTH = 8
-# Characters of new texts in one event, above which they are searched in a thread. The guard's
-# redactor takes 0.1 to 0.7 ms for 1,000 characters.
+# Number of characters of new texts in one event above which they are searched in a thread. The
+# guard's redactor takes 0.1 to 0.7 ms for 1,000 characters.
 IN_THREAD = 20_000
-# Characters of texts whose result is kept. One answer may have 128 calls with arguments of
-# 4,000,000.
+# Maximum number of characters of texts whose results are cached. One answer may have 128 calls with
+# arguments of 4,000,000 characters each.
 MAX_KEPT = 8_000_000
-# A vendor's own field is plain up to this length; longer ones may be a signature of the text beside
-# them.
+# A vendor's field up to this length is a plain value; a longer one may be a signature of the text.
 MAX_PLAIN_FIELD = 64
-# An event is walked again while new texts turn up: those inside arguments, then the arguments as a
-# whole.
+# An event is walked again while new texts appear: first those inside arguments, then the arguments
+# as a whole.
 MAX_PASSES = 5
-# Identifiers, which others refer to, and what a vendor must get back unchanged.
+# Fields with identifiers, to which other events refer. Fields of vendors are handled separately.
 _LEFT_ALONE = frozenset(
     {
         "id",
@@ -56,7 +56,6 @@ _LEFT_ALONE = frozenset(
         "hook",
         "code",
         "name",
-        "vendor",
     }
     | {
         "media_type",
@@ -80,14 +79,14 @@ E = TypeVar("E", bound=Event)
 
 
 class Redaction:
-    """Takes secrets out of the events of one session.
+    """Removes secrets from the events of one session.
 
     Args:
         hooks: The hooks of the session.
 
     Attributes:
         names: Names of the secrets that were replaced in prompts and answers so far.
-        opened: Whether the plugins have opened. Before that nobody has said anything yet.
+        opened: Whether the plugins have opened. Before that, events contain no texts.
     """
 
     def __init__(self, hooks: Table) -> None:
@@ -96,25 +95,26 @@ class Redaction:
         self._hooks = hooks
         self._kept: OrderedDict[tuple[Origin, str], str] = OrderedDict()
         self._size = 0
-        # Sentences of the kernel's own that say what is wrong, for when nothing can be searched.
+        # The kernel's own sentences about the problem, which are shown even if no text can be
+        # searched.
         self._own: set[str] = {WITHHELD}
 
     def problem(self) -> str:
-        """Return why texts cannot be searched, empty if they can."""
+        """Return why texts cannot be searched; empty if they can."""
         if not self.opened:
             return ""
         for plugin, reason in self._hooks.closed.get(HOOK, {}).items():
             return (
-                f"The plugin {plugin!r}, which takes secrets out of texts, is not in working order"
+                f"The plugin {plugin!r}, which removes secrets from texts, is not in working order"
                 f" ({reason})."
             )
         return ""
 
     def check(self) -> None:
-        """Raise an error where texts cannot be searched.
+        """Check that texts can be searched.
 
         Raises:
-            PluginError: A plugin that takes secrets out of texts is not in working order.
+            PluginError: A plugin that removes secrets from texts is not in working order.
         """
         problem = self.problem()
         if problem:
@@ -128,19 +128,19 @@ class Redaction:
         self._own |= {problem, hint}
         return PluginError(problem, hint=hint)
 
-    # --- asking -----------------------------------------------------------------------------------
+    # --- texts and events -------------------------------------------------------------------------
 
     def event(self, event: E, *, by_model: bool = False) -> E:
-        """Return an event as it may be written. What cannot be searched is withheld.
+        """Return an event in the form to write. Texts that cannot be searched are withheld.
 
         Args:
             event: The event.
             by_model: Whether a model wrote the prompts of its agent.
         """
         if isinstance(event, PluginFault) and event.hook == HOOK:
-            return event  # its text quotes nothing, and to search it would fail for the same reason
+            return event  # it quotes no text, and searching it would fail for the same reason
         if self.problem():
-            # How a plugin failed must be seen; nothing that was said goes on while texts cannot be
+            # The user must see how a plugin failed; no other text is written while texts cannot be
             # searched.
             if isinstance(event, PluginFault):
                 return event
@@ -162,14 +162,14 @@ class Redaction:
         return self._marked(event, self._withheld)
 
     async def prepare(self, event: Event, *, by_model: bool = False) -> None:
-        """Search an event that is about to be written, in a thread where it is large.
+        """Search an event that is about to be written, in a thread if it is large.
 
         Args:
             event: The event.
             by_model: Whether a model wrote the prompts of its agent.
 
         Raises:
-            PluginError: It cannot be searched.
+            PluginError: The event cannot be searched.
         """
         self.check()
         if not self._hooks.implemented(HOOK):
@@ -184,7 +184,7 @@ class Redaction:
                 await self._ask(found, origin, texts)
 
     async def texts(self, texts: Sequence[str], origin: Origin = "other") -> list[str]:
-        """Return texts without secrets, each withheld where it cannot be searched."""
+        """Return texts without secrets; all are withheld if they cannot be searched."""
         found: dict[tuple[Origin, str], str] = {}
         walk = _Walk(self, found)
         if self.problem():
@@ -200,18 +200,18 @@ class Redaction:
             return [self._withheld(text, origin) for text in texts]
         return [walk.lookup(text, origin) for text in texts]
 
-    async def prompt(self, text: str, *, by_model: bool) -> PromptQueued:
-        """Return the event of a prompt, without its secrets.
+    async def prompt(self, text: str, attached: str = "", *, by_model: bool) -> PromptQueued:
+        """Return the event of a prompt and of attached data, without their secrets.
 
         Raises:
-            PluginError: It cannot be searched.
+            PluginError: The texts cannot be searched.
         """
-        event = PromptQueued(text=text)
+        event = PromptQueued(text=text, attached=attached)
         await self.prepare(event, by_model=by_model)
         return self.event(event, by_model=by_model)
 
     def call_id(self, identity: str) -> str:
-        """Return the id of a call that a model is writing, empty where a secret is in it."""
+        """Return the id of a call that a model is writing; empty if it contains a secret."""
         if len(identity) < MIN_LENGTH or not self._hooks.implemented(HOOK):
             return identity
         known = self.known(("model", identity))
@@ -229,9 +229,7 @@ class Redaction:
         return identity if known == identity else ""
 
     async def loggable(self, answer: AssistantMessage) -> AssistantMessage:
-        """Return an answer that was given where no tools are offered, as it may be written to the
-        log.
-        """
+        """Return an answer to a request without tools in the form to write to the log."""
         return safe_answer(await self.call_names(answer, ()))
 
     async def call_names(
@@ -239,11 +237,11 @@ class Redaction:
     ) -> AssistantMessage:
         """Return an answer of a model whose calls have names and ids without secrets.
 
-        Both are identifiers in the log, and nothing in a log replaces those. A name that is no tool
-        is free text of the model, and so is an id.
+        Both are identifiers, which the log keeps unchanged. But a name that is no tool's is free
+        text of the model, and so is an id.
 
         Args:
-            message: The answer, as it came.
+            message: The answer, as it arrived.
             tools: Names of the tools that exist.
         """
         unknown = [call.name for call in message.calls if call.name not in tools]
@@ -292,19 +290,20 @@ class Redaction:
     ) -> None:
         asked = tuple(texts)
         if isinstance(answers, str) or len(answers) != len(asked):
-            raise PluginError(f"A plugin gave {len(answers)} texts for {len(asked)}.")
+            raise PluginError(f"A plugin returned {len(answers)} texts for {len(asked)}.")
         for text, answer in zip(asked, answers, strict=True):
             for key, value in (((origin, text), answer), ((origin, answer), answer)):
                 found[key] = value
                 if key not in self._kept:
                     self._size += len(key[1])
                 self._kept[key] = value
+        # The least recently used texts are dropped first, because those of a conversation recur.
         while self._size > MAX_KEPT:
             (_, text), _ = self._kept.popitem(last=False)
             self._size -= len(text)
 
     def known(self, key: tuple[Origin, str]) -> str | None:
-        """Return the result for a text that was searched lately."""
+        """Return the result for a text that was searched recently."""
         if key not in self._kept:
             return None
         self._kept.move_to_end(key)
@@ -318,10 +317,10 @@ class Redaction:
     # --- one event --------------------------------------------------------------------------------
 
     def _marked(self, event: E, lookup: Lookup) -> E:
-        """Return an event with its texts replaced, and with the names of what was replaced."""
+        """Return an event with its texts replaced, and with the names of the replaced secrets."""
         changed = _walk(event, lookup, "other")
         if isinstance(event, PromptQueued):
-            names = _names([changed.text], [event.text])
+            names = _names([changed.text, changed.attached], [event.text, event.attached])
             self.names.update(names)
             return msgspec.structs.replace(changed, redacted=names) if names else changed  # type: ignore[no-any-return]
         if isinstance(event, ModelAnswered):
@@ -340,8 +339,9 @@ class Redaction:
 
 
 class _Walk:
-    """One walk through an event: looks texts up, and collects those that nobody has searched
-    yet.
+    """One walk through an event, which looks texts up.
+
+    It collects the texts that have not been searched yet.
     """
 
     def __init__(
@@ -353,7 +353,7 @@ class _Walk:
         self.missing: dict[Origin, dict[str, None]] = {}
 
     def lookup(self, text: str, origin: Origin) -> str:
-        """Return a text without secrets; as it is where nobody has searched it yet."""
+        """Return a text without secrets; unchanged if it has not been searched yet."""
         if len(text) < MIN_LENGTH:
             return text
         if origin == "prompt" and self._by_model:
@@ -370,47 +370,64 @@ class _Walk:
         return known
 
 
-def _walk(value: Any, lookup: Lookup, origin: Origin) -> Any:
-    """Return plain data or a struct with its texts looked up.
+# The origin of a text by the source of its part of a message.
+_TEXT_ORIGINS: dict[str, Origin] = {"user": "prompt", "piped": "prompt", "model": "model"}
 
-    The same object where nothing changes.
-    """
+
+def _walk(value: Any, lookup: Lookup, origin: Origin) -> Any:
+    """Return plain data or a struct with its texts looked up; the same object if unchanged."""
     if isinstance(value, str):
         return lookup(value, origin)
     if isinstance(value, _NO_TEXTS) or value is None or isinstance(value, int | float | bytes):
         return value
     if isinstance(value, dict):
-        walked = {key: _walk(inner, lookup, origin) for key, inner in value.items()}
-        if any(walked[key] is not inner for key, inner in value.items()):
-            return walked
-        return value
+        return _walk_mapping(value, lookup, origin)
     if isinstance(value, list | tuple):
-        items = [_walk(inner, lookup, origin) for inner in value]
-        if all(new is old for new, old in zip(items, value, strict=True)):
-            return value
-        return items if isinstance(value, list) else tuple(items)
+        return _walk_sequence(value, lookup, origin)
     if isinstance(value, msgspec.Struct):
         return _walk_struct(value, lookup, origin)
     return value
 
 
+def _walk_mapping(value: dict[Any, Any], lookup: Lookup, origin: Origin) -> dict[Any, Any]:
+    walked = {key: _walk(inner, lookup, origin) for key, inner in value.items()}
+    if any(walked[key] is not inner for key, inner in value.items()):
+        return walked
+    return value
+
+
+def _walk_sequence(value: Any, lookup: Lookup, origin: Origin) -> Any:
+    items = [_walk(inner, lookup, origin) for inner in value]
+    if all(new is old for new, old in zip(items, value, strict=True)):
+        return value
+    return items if isinstance(value, list) else tuple(items)
+
+
+def _walk_call(value: ToolCall, lookup: Lookup) -> ToolCall:
+    arguments = _walk_arguments(value.arguments, lookup)
+    problem = lookup(value.problem, "model")
+    vendor = _walk_vendor(value.vendor, lookup)
+    if (arguments, problem, vendor) == (value.arguments, value.problem, value.vendor):
+        return value
+    return msgspec.structs.replace(value, arguments=arguments, problem=problem, vendor=vendor)
+
+
+def _walk_text(value: Text, lookup: Lookup, origin: Origin) -> Text:
+    if origin != "result":
+        origin = _TEXT_ORIGINS.get(value.source, "other")
+    text = lookup(value.text, origin)
+    if text is value.text:
+        return value
+    return msgspec.structs.replace(value, text=text)
+
+
 def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
     if isinstance(value, ToolCall):
-        arguments = _walk_arguments(value.arguments, lookup)
-        problem = lookup(value.problem, "model")
-        if (arguments, problem) == (value.arguments, value.problem):
-            return value
-        return msgspec.structs.replace(value, arguments=arguments, problem=problem)
+        return _walk_call(value, lookup)
     if isinstance(value, Thinking):
         return _walk_thinking(value, lookup)
     if isinstance(value, Text):
-        sources: dict[str, Origin] = {"user": "prompt", "model": "model"}
-        text = lookup(
-            value.text, origin if origin == "result" else sources.get(value.source, "other")
-        )
-        if text is value.text:
-            return value
-        return msgspec.structs.replace(value, text=text)
+        return _walk_text(value, lookup, origin)
     if isinstance(value, ToolResult):
         origin = "result"
     changes: dict[str, Any] = {}
@@ -418,7 +435,7 @@ def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
         if field in _LEFT_ALONE:
             continue
         inner = getattr(value, field)
-        if field == "text" and isinstance(value, PromptQueued | RunStarted):
+        if field in ("text", "attached") and isinstance(value, PromptQueued | RunStarted):
             new = lookup(inner, "prompt")
         elif field == "original" and isinstance(inner, str):
             new = _walk_arguments(inner, lookup)
@@ -434,9 +451,9 @@ def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
 def _walk_thinking(part: Thinking, lookup: Lookup) -> Thinking:
     """Return reasoning without secrets.
 
-    What a vendor signed must go back as it was or not at all. So where a secret is in it, the
-    vendor's fields are left out, and the gateways then leave out the block. A plain field only says
-    where the vendor wants the text.
+    A signed block must be sent back unchanged or not at all. So if it contains a secret, the
+    vendor's fields are left out, and the gateways then leave out the block. A plain field only
+    identifies the position of the text in the request.
     """
     text = lookup(part.text, "model")
     vendor = _walk(part.vendor, lookup, "model")
@@ -448,13 +465,24 @@ def _walk_thinking(part: Thinking, lookup: Lookup) -> Thinking:
     return Thinking(text, part.vendor if plain and vendor == part.vendor else {})
 
 
+def _walk_vendor(vendor: dict[str, Any], lookup: Lookup) -> dict[str, Any]:
+    """Return the vendor's fields of a call, without those that contain a secret.
+
+    A signature must be sent back unchanged or not at all, so a field is never changed. Gateways
+    work without such fields.
+    """
+    if not vendor:
+        return vendor
+    return {name: field for name, field in vendor.items() if _walk(field, lookup, "model") == field}
+
+
 def _walk_arguments(text: str, lookup: Lookup) -> str:
     """Return the arguments of a call without secrets.
 
-    What was a JSON object stays one; unchanged ones keep their spelling.
+    A JSON object stays a JSON object; unchanged arguments keep their spelling.
 
-    Texts are looked up as they are meant, without escapes, and then together: a name may say what
-    its value is.
+    Texts are looked up without escapes, and then the arguments as a whole: a name may show that its
+    value is a secret.
     """
     try:
         decoded = msgspec.json.decode(text or "{}", type=dict[str, Any])
@@ -479,13 +507,13 @@ def _walk_json(value: Any, lookup: Lookup) -> Any:
         return lookup(value, "arguments")
     if isinstance(value, dict):
         walked: dict[str, Any] = {}
-        # The last number that each name got: to count from one for every key would take quadratic
-        # time.
+        # The last number that each name received: counting from one for every key would take
+        # quadratic time.
         numbers: dict[str, int] = {}
         for key, inner in value.items():
             cleaned = lookup(key, "arguments")
             name = cleaned
-            while name in walked:  # two secrets of one name
+            while name in walked:  # two secrets have the same name
                 numbers[cleaned] = numbers.get(cleaned, 1) + 1
                 name = f"{cleaned}-{numbers[cleaned]}"
             walked[name] = _walk_json(inner, lookup)
@@ -500,15 +528,16 @@ def _walk_json(value: Any, lookup: Lookup) -> Any:
 
 
 def _texts(event: ModelAnswered) -> list[str]:
-    """Return the texts of an answer in which names of secrets can be."""
+    """Return the texts of an answer that can contain placeholders."""
     return [
         part.arguments if isinstance(part, ToolCall) else part.text for part in event.message.parts
     ]
 
 
 def _names(now: Iterable[str], before: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the placeholders that texts have now and did not have before, in
-    order.
+    """Return the names of the placeholders that texts have now and did not have before.
+
+    They are in the order of the texts.
     """
     known = {name for text in before for name in PLACEHOLDER.findall(text)}
     return tuple(
@@ -519,11 +548,11 @@ def _names(now: Iterable[str], before: Iterable[str]) -> tuple[str, ...]:
 
 
 def notice(names: Sequence[str]) -> str:
-    """Return what the user is told of a prompt with secrets."""
+    """Return the notice for the user about secrets in a prompt."""
     listed = ", ".join(names)
     what = "a secret" if len(names) == 1 else "secrets"
     return (
-        f"Your prompt held {what} ({listed}). The model gets [REDACTED:…] instead, and so does the"
+        f"Your prompt contained {what} ({listed}). The model gets [REDACTED:…] instead, and so does the"
         " log. Put it into a file or an environment variable yourself, and tell the agent its"
         " name. To have prompts sent and stored as you write them, set guard.redact_prompts ="
         " false."

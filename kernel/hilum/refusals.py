@@ -1,8 +1,7 @@
-"""Runs that ended in good order although calls could not run: nobody was there to approve, or a
-gate was broken.
+"""Runs that ended without an error although calls could not run.
 
-The model has answered, so the run looks complete. A program that only reads the state must not take
-it for one.
+No user was present to approve the calls, or a gate was broken. The model has answered, so the run
+looks complete. A program that only reads the state must not mistake it for a successful run.
 """
 
 from __future__ import annotations
@@ -12,16 +11,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hilum.errors import E_DENIED, E_PLUGIN, GATE_TEXTS, UNATTENDED, approval_hint, unapproved
+from hilum.errors import (
+    E_DENIED,
+    E_PLUGIN,
+    GATE_TEXTS,
+    RULE,
+    UNATTENDED,
+    approval_hint,
+    unapproved,
+)
 
 if TYPE_CHECKING:
     from hilum.events import CallStarted
     from hilum.messages import ToolCall, ToolResult
 
 MAX_NAMES = 10
-"""Calls that are named as not done."""
-MAX_TARGET = 80
-"""Characters of what such a call was about."""
+"""Maximum number of refused calls that are named."""
+MAX_TARGET = 160
+"""Maximum length of the target of such a call, in characters."""
 _TARGETS = ("path", "command", "url", "query", "name")
 
 
@@ -29,10 +36,10 @@ class Refusal(msgspec.Struct, frozen=True):
     """Why a run is not complete although the model has answered.
 
     Attributes:
-        code: ``E_PLUGIN`` where a gate is broken, ``E_DENIED`` where nobody could approve.
-        error: What happened.
-        hint: What to do.
-        left: Which calls are not done.
+        code: ``E_PLUGIN`` if a gate is broken, ``E_DENIED`` if no user could approve.
+        error: The problem.
+        hint: The next step.
+        left: The calls that did not run.
     """
 
     code: str
@@ -42,42 +49,45 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class CallOutcome(msgspec.Struct, frozen=True):
-    """What counts of a call for whether its run had an effect.
+    """The outcome of a call, as far as it shows whether its run had an effect.
 
     Attributes:
-        name: Name of the tool, and what the call was about.
+        name: Name of the tool, and the target of the call.
         identity: Equal for calls of the same tool with the same arguments.
-        denied: Whether it was denied because nobody was there to approve it.
-        broken: Why a gate that is not in working order refused it; empty where none did.
-        changed: Whether it succeeded and its tool does more than read.
+        denied: Whether it was denied because no user was present to approve it.
+        rule: A rule that would have allowed the call; empty if none is known.
+        broken: Why a gate that is not working refused it; empty if none did.
+        changed: Whether it succeeded and its tool does more than reading.
         succeeded: Whether it succeeded.
     """
 
     name: str
     identity: int
     denied: bool
+    rule: str
     broken: str
     changed: bool
     succeeded: bool
 
     @classmethod
     def of(cls, call: ToolCall, started: CallStarted | None, result: ToolResult) -> CallOutcome:
-        """Create it from a call and its result."""
+        """Create the outcome from a call and its result."""
         refused = result.code in (E_DENIED, E_PLUGIN) and any(
             text in result.text for text in GATE_TEXTS
         )
         return cls(
-            name=_described(call),
+            name=describe_call(call),
             identity=hash((call.name, call.arguments)),
             denied=result.code == E_DENIED and UNATTENDED in result.text,
+            rule=str(result.data.get(RULE, "")),
             broken=result.text.removeprefix(f"{result.code}: ") if refused else "",
             changed=not result.code and started is not None and started.risk != "read",
             succeeded=not result.code,
         )
 
 
-def _described(call: ToolCall) -> str:
-    """Return the name of a call's tool, with the path, command or address that it was about."""
+def describe_call(call: ToolCall) -> str:
+    """Return the name of a call's tool, with the path, command or address of the call."""
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -88,12 +98,14 @@ def _described(call: ToolCall) -> str:
         target = arguments.get(key)
         if isinstance(target, str) and target:
             shown = " ".join(target.split())
-            return f"{call.name} {shown[:MAX_TARGET]}"
+            if len(shown) > MAX_TARGET:
+                shown = f"{shown[: MAX_TARGET - 1]}…"
+            return f"{call.name} {shown}"
     return call.name
 
 
 def find_refusal(outcomes: Sequence[CallOutcome], approve: str) -> Refusal | None:
-    """Return why a run whose model has answered is not complete; ``None`` where it is.
+    """Return why a run whose model has answered is not complete; ``None`` if it is complete.
 
     Args:
         outcomes: The calls of the run, in order.
@@ -101,31 +113,42 @@ def find_refusal(outcomes: Sequence[CallOutcome], approve: str) -> Refusal | Non
     """
     broken = _broken(outcomes)
     if broken:
-        if len(broken) == len(outcomes):
-            what = "No call was run."
-        elif len(broken) == 1:
-            what = f"The call {broken[0].name} was refused by a gate that is not working."
-        else:
-            what = f"{len(broken)} calls were refused by a gate that is not working."
-        return Refusal(
-            code=E_PLUGIN,
-            error=f"{what} {broken[-1].broken}",
-            hint=(
-                "`hilum doctor` shows which gates are closed; correct the plugin, or leave it out"
-                " with --no-plugin."
-            ),
-            left=f"Calls that were refused: {_names(broken)}.",
-        )
+        return _gate_refusal(broken, len(outcomes))
     denied = [outcome for outcome in outcomes if outcome.denied]
     if not denied or any(outcome.changed for outcome in outcomes):
         return None
+    rules = dict.fromkeys(outcome.rule for outcome in denied if outcome.rule)
     return Refusal(
-        code=E_DENIED, error=unapproved(len(denied)), hint=approval_hint(approve), left=""
+        code=E_DENIED, error=unapproved(len(denied)), hint=approval_hint(approve, rules), left=""
+    )
+
+
+def _gate_refusal(broken: Sequence[CallOutcome], count: int) -> Refusal:
+    """Return why a run is not complete whose calls were refused by a gate that is not working.
+
+    Args:
+        broken: The refused calls.
+        count: Number of calls of the run.
+    """
+    if len(broken) == count:
+        what = "No call was run."
+    elif len(broken) == 1:
+        what = f"The call {broken[0].name} was refused by a gate that is not working."
+    else:
+        what = f"{len(broken)} calls were refused by a gate that is not working."
+    return Refusal(
+        code=E_PLUGIN,
+        error=f"{what} {broken[-1].broken}",
+        hint=(
+            "`hilum doctor` shows which gates are closed; correct the plugin, or leave it out"
+            " with --no-plugin."
+        ),
+        left=f"Calls that were refused: {_names(broken)}.",
     )
 
 
 def _broken(outcomes: Iterable[CallOutcome]) -> list[CallOutcome]:
-    """Return the calls that a broken gate refused, and that were not done later."""
+    """Return the calls that a broken gate refused, and that did not succeed later."""
     broken: dict[int, CallOutcome] = {}
     for outcome in outcomes:
         if outcome.broken:

@@ -1,9 +1,9 @@
-"""Repetition: calls that fail again and again, or give the same result again and again, with
-nothing changed in between.
+"""Repetition: calls that fail, or return the same result, several times in a row.
 
-``FailureCounts`` is folded from the events of an agent, so that a resumed run counts as the first
-one did. What may have changed the world clears it: red, edit, red, edit, red is work; the same
-failing call three times in a row is not.
+Calls count only if nothing changed in between. ``FailureCounts`` is folded from the events of an
+agent, so that a resumed run continues the counts. A call that may have changed files resets them: a
+test that fails after each of three edits is normal work; a call that fails three times in a row
+without a change is not.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ SAME_RESULTS_NOTED = 5
 MAX_SAME_RESULTS = 10
 
 ADVICE = "Change what causes it, take another way, or tell the user what stands in the way and ask."
-# Failures that reading the file again may cure.
+# Failures that may be resolved by reading the file again.
 _CURED_BY_READING = frozenset({"E_STALE", "E_NOT_FOUND", "E_MULTIPLE_MATCHES"})
-# Codes of a writing call that may have written all the same.
+# Codes of a writing call that may have written nevertheless.
 _MAY_HAVE_WRITTEN = frozenset(
     {"E_READBACK_FAIL", "E_TIMEOUT", "E_PLUGIN", "E_INTERRUPTED", "E_STOPPED"}
 )
-# The call was cut off, by a crash or by a stop: that says nothing about whether it fails.
+# The call was interrupted, by a crash or by a stop: whether it would have failed is unknown.
 _NO_OUTCOME = frozenset({"E_INTERRUPTED", "E_STOPPED"})
-# The model cannot form a call of this tool, whatever it is about.
+# The model cannot form a valid call of this tool, whatever its target.
 _WRONG_CALL = frozenset({"E_BAD_ARGS", "E_UNKNOWN_TOOL"})
 
-# How long something took says nothing about what came of it.
+# Durations differ between equal results, so they do not count.
 _DURATION = re.compile(r"(?<!\d)\d++(?:\.\d++)? ?(?:ms|s|sec|secs|seconds?)\b")
 _AFTER = re.compile(r" after \d+(?:\.\d+)? s\b")
 
 Aim = tuple[str, str, str]
-"""A tool, what its call was about (a path, a program), and the code it failed with."""
+"""A tool, the target of its call (a path, a program), and the code it failed with."""
 
 
 class Failures(msgspec.Struct):
@@ -47,14 +47,14 @@ class Failures(msgspec.Struct):
     Attributes:
         tool: Name of the tool.
         code: The last code.
-        count: How many.
-        turn: The last turn that counted: several calls of one answer count once for an aim.
-        noted: Whether the model was told.
-        mixed: Whether they had different codes.
-        text: Digest of the last result that a call had which may change something; it tells whether
-            it changed anything.
-        moved: Whether such results differed: the calls themselves changed something.
-        curable: How many of them a read of ``curable_paths`` may cure.
+        count: Number of failures in a row.
+        turn: The last turn that counted: several calls with one aim in an answer count as one.
+        noted: Whether the model has been informed.
+        mixed: Whether the failures had different codes.
+        text: Digest of the last result of a call that may change files; a different digest means
+            that the call changed something.
+        moved: Whether such results differed, so that the calls themselves changed something.
+        curable: Number of failures that reading ``curable_paths`` may resolve.
     """
 
     tool: str
@@ -69,7 +69,7 @@ class Failures(msgspec.Struct):
     curable_paths: frozenset[str] = frozenset()
 
     def cure(self, paths: frozenset[str]) -> None:
-        """Take back the failures that a successful read of these paths may have cured."""
+        """Subtract the failures that a successful read of these paths may have resolved."""
         if self.curable_paths & paths:
             self.count -= self.curable
             self.curable = 0
@@ -77,10 +77,10 @@ class Failures(msgspec.Struct):
             self.noted = self.noted and self.count >= MAX_REPEATED_FAILURES
 
     def compare(self, text: str) -> None:
-        """Note whether a result is the same as the one before it.
+        """Record whether a result is the same as the previous one.
 
-        Args:
-            text: Its digest; empty where it tells nothing.
+        text: Digest of the result; empty if the call cannot change anything.
+            text: Its digest; empty if the call cannot change anything.
         """
         self.moved = self.moved or bool(self.text and text and self.text != text)
         self.text = text
@@ -96,14 +96,14 @@ class SameResults(msgspec.Struct):
 
 
 class FailureCounts(msgspec.Struct):
-    """See the module."""
+    """Counts of an agent's failed and repeated calls."""
 
     calls: dict[str, Failures] = msgspec.field(default_factory=dict)
     aims: dict[Aim, Failures] = msgspec.field(default_factory=dict)
     results: dict[str, SameResults] = msgspec.field(default_factory=dict)
 
     def refusal(self, call: ToolCall) -> str:
-        """Return why this call is not carried out once more, empty if it may be."""
+        """Return why this call is not run again; empty if it may run."""
         key = _fingerprint(call)
         failures = self.calls.get(key)
         if failures is not None and failures.count >= MAX_REPEATED_FAILURES:
@@ -118,7 +118,7 @@ class FailureCounts(msgspec.Struct):
         same = self.results.get(key)
         if same is not None and same.count >= MAX_SAME_RESULTS:
             return (
-                f"This exact call gave the same result {same.count} times in a row, and nothing"
+                f"This exact call returned the same result {same.count} times in a row, and nothing"
                 " changed in between, so it was not run again."
             )
         return ""
@@ -130,53 +130,57 @@ class FailureCounts(msgspec.Struct):
 
         Args:
             call: The call as the model wrote it.
-            started: The event of its start, if it came to that.
+            started: The event of its start, if it started.
             result: Its result.
             turn: Number of the turn that it belongs to.
         """
-        if result.code == "E_REPEATED":  # a refused repeat changes nothing, and makes nothing worse
+        if result.code == "E_REPEATED":  # a refused call has no effect on the counts
             return
         key = _fingerprint(call)
         aim = _aim(call, started, result.code)
-        if started is not None and may_have_changed(started, result.code):
+        may_change = started is not None and may_have_changed(started, result.code)
+        if may_change:
             self.clear(key, aim[:2])
         if result.code in _NO_OUTCOME:
             return
         if result.code:
-            moves = started is not None and may_have_changed(started, result.code)
-            text = _digest(_DURATION.sub("", result.text)) if moves else ""
+            text = _digest(_DURATION.sub("", result.text)) if may_change else ""
             is_one_call = is_readable(call.arguments) and not call.problem
             self._count_failure(key, aim, started, turn, text, is_one_call=is_one_call)
             return
-        self.calls.pop(key, None)
-        self.aims = {
-            other: failures for other, failures in self.aims.items() if other[:2] != aim[:2]
-        }
-        # A call of the tool that was right shows that the model can form one.
-        for code in _WRONG_CALL:
-            self.aims.pop((aim[0], "", code), None)
+        self._clear_failures(key, aim)
         if started is not None and started.risk == "read":
             self._clear_cured(frozenset(started.paths))
         if started is not None and started.effect == "pure":
             self._count_result(key, aim[0], result)
 
+    def _clear_failures(self, key: str, aim: Aim) -> None:
+        """Drop the failures of a call that succeeded, and those with the same aim."""
+        self.calls.pop(key, None)
+        self.aims = {
+            other: failures for other, failures in self.aims.items() if other[:2] != aim[:2]
+        }
+        # A valid call of the tool shows that the model can form one.
+        for code in _WRONG_CALL:
+            self.aims.pop((aim[0], "", code), None)
+
     def clear(self, call: str = "", aim: tuple[str, ...] = ()) -> None:
-        """Forget everything, because the world may have changed.
+        """Drop all failures, because the state of the world may have changed.
 
         Args:
-            call: Fingerprint of the call that changed it: that it fails each time stays known.
-            aim: Likewise, the first two fields of its aim.
+            call: Fingerprint of the call that changed something; its own failures still count.
+            aim: First two fields of the aim of that call; failures with this aim still count, too.
         """
         self.calls = {key: failures for key, failures in self.calls.items() if key == call}
         self.aims = {key: failures for key, failures in self.aims.items() if key[:2] == aim}
         self.results.clear()
 
     def keep_only(self, call: ToolCall) -> None:
-        """Forget everything but how this call failed: the user was asked about it and said no."""
+        """Drop everything except the failures of this call, which the user has refused."""
         self.clear(_fingerprint(call))
 
     def due(self) -> list[str]:
-        """Return the notes that the model must read now; each is due once."""
+        """Return the notes for the model that are due; each is returned until it is marked."""
         notes = {}
         for failures in (*self.aims.values(), *self.calls.values()):
             if failures.count >= MAX_REPEATED_FAILURES and not failures.noted:
@@ -184,22 +188,21 @@ class FailureCounts(msgspec.Struct):
         for same in self.results.values():
             if same.count >= SAME_RESULTS_NOTED and not same.noted:
                 notes[same.tool, ""] = (
-                    f"The same call of {same.tool} gave the same result {same.count} times in a"
+                    f"The same call of {same.tool} returned the same result {same.count} times in a"
                     " row, and nothing changed in between. Use that result, or do something else."
                 )
         return list(notes.values())
 
     def reached(self) -> list[Failures]:
-        """Return the failures that are due, one for each tool and code, for the user."""
-        due = {
-            (failures.tool, failures.code): failures
-            for failures in (*self.aims.values(), *self.calls.values())
-            if failures.count >= MAX_REPEATED_FAILURES and not failures.noted
-        }
+        """Return the failures to report to the user, one for each tool and code."""
+        due = {}
+        for failures in (*self.aims.values(), *self.calls.values()):
+            if failures.count >= MAX_REPEATED_FAILURES and not failures.noted:
+                due[failures.tool, failures.code] = failures
         return list(due.values())
 
     def mark_noted(self) -> None:
-        """Take note that the model has been told of all that is due."""
+        """Mark all due notes as delivered."""
         for failures in (*self.aims.values(), *self.calls.values()):
             failures.noted = failures.noted or failures.count >= MAX_REPEATED_FAILURES
         for same in self.results.values():
@@ -220,20 +223,20 @@ class FailureCounts(msgspec.Struct):
         paths = frozenset(started.paths) if started is not None else frozenset()
         failures = self.calls.setdefault(key, Failures(tool))
         failures.compare(text)
-        if failures.moved:  # the same call does another thing each time: it gets on
+        if failures.moved:  # the same call returns a different result each time: it makes progress
             failures = self.calls[key] = Failures(tool, text=text)
         failures.mixed = failures.mixed or (failures.count > 0 and failures.code != code)
         failures.code = code
-        # Calls that cannot be read share a fingerprint; several of one answer may have been
-        # different calls.
+        # Calls whose arguments cannot be read share a fingerprint; several of one answer may have
+        # been different calls.
         if is_one_call or failures.turn != turn:
             failures.count += 1
             if code in _CURED_BY_READING:
                 failures.curable += 1
                 failures.curable_paths |= paths
         failures.turn = turn
-        # Without a path or a program only the same call is the same aim; a call that is no call is
-        # one by itself.
+        # Without a path or a program, only the same call has the same aim. Calls that the model
+        # cannot form correctly are the exception: they share the aim of their tool.
         if not about and code not in _WRONG_CALL:
             return
         same = self.aims.setdefault(aim, Failures(tool, code))
@@ -243,7 +246,7 @@ class FailureCounts(msgspec.Struct):
             same.turn = turn
 
     def _clear_cured(self, paths: frozenset[str]) -> None:
-        """Forget failures that a successful read of these paths may have cured."""
+        """Drop failures that a successful read of these paths may have resolved."""
         for failures in self.calls.values():
             failures.cure(paths)
         self.calls = {key: failures for key, failures in self.calls.items() if failures.count}
@@ -264,7 +267,7 @@ def _digest(text: str) -> str:
 
 
 def failed_note(failures: Failures) -> str:
-    """Return the sentence that says what failed three times."""
+    """Return a sentence about a call that failed three times."""
     unchanged = "" if failures.moved else ", and nothing changed in between"
     return f"{failures.tool} failed three times in a row {_with_code(failures)}{unchanged}."
 
@@ -290,11 +293,10 @@ def may_have_changed(started: CallStarted, code: str) -> bool:
 
 
 def _fingerprint(call: ToolCall) -> str:
-    """Return what is equal for equal calls, however their JSON was spelled.
+    """Return a digest that is equal for equal calls, regardless of the spelling of their JSON.
 
-    A digest, because arguments may be long.
-
-    Calls of a tool whose arguments cannot be read are one call: nobody knows what they were to do.
+    Calls of a tool whose arguments cannot be read count as one call, because their purpose is
+    unknown.
     """
     if is_readable(call.arguments):
         arguments = normalized(call.arguments)
@@ -312,9 +314,7 @@ def _aim(call: ToolCall, started: CallStarted | None, code: str) -> Aim:
 
 
 def _tool_name(call: ToolCall) -> str:
-    """Return the name of the tool that a call is meant for, also where it goes through
-    ``call_tool``.
-    """
+    """Return the name of the tool that a call is for, even through ``call_tool``."""
     if call.name != CALL_TOOL or call.problem or not is_readable(call.arguments):
         return call.name
     name = msgspec.json.decode(call.arguments or "{}").get("name")

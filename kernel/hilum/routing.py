@@ -1,24 +1,25 @@
-"""Which model answers, and what happens when it fails.
+"""The choice of a model, retries and fallbacks.
 
-Retries are made here and nowhere else: two layers would multiply.
+Retries happen only here: two layers of retries would multiply.
 
-One call of ``attempt`` is one request. What follows a failure is decided from the failures in the
-log, so that a resume goes on where the process died.
+One call of ``attempt`` is one request. The consequence of a failure is decided from the failures in
+the log, so that a resumed run continues where the process ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
-from hilum_hooks import is_failure
 
 from hilum.arguments import safe_answer, safe_id
-from hilum.errors import HilumError, ModelError, UsageError, unknown
+from hilum.deferred_tools import ACCESS_TOOLS
+from hilum.errors import HilumError, ModelError, UsageError, unknown_name_error
 from hilum.events import ModelAnswered, ModelFailed, ModelStarted
-from hilum.late import PAIR
+from hilum.hooks import is_failure
 from hilum.messages import AssistantMessage, ToolCall
 from hilum.models import (
     CallChunk,
@@ -31,12 +32,12 @@ from hilum.models import (
     ThinkingChunk,
     read_answer,
 )
-from hilum.prompt import pieces, request
+from hilum.prompt import encode_conversation, request
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
-# Retries by kind of failure, and the wait before each: the first, doubled each time.
+# Retries by kind of failure, and the wait before the first one, doubled each time.
 RETRIES = {
     "timeout": (1, 2.0),
     "rate_limit": (1, 30.0),
@@ -44,12 +45,12 @@ RETRIES = {
     "broken": (3, 0.5),
     "connect": (3, 0.5),
     "protocol": (1, 0.0),
-    # These fail again at once, or cost as much again: only another model helps.
+    # These fail again at once, or cost as much again, so that only another model helps.
     "quota": (0, 0.0),
     "runaway": (0, 0.0),
     "too_slow": (0, 0.0),
 }
-LONGEST_WAIT = 120.0
+MAX_WAIT = 120.0
 
 
 class Router(msgspec.Struct, eq=False):
@@ -57,8 +58,8 @@ class Router(msgspec.Struct, eq=False):
 
     Args:
         roles: Role to model name; ``default`` is the session's model.
-        fallback: Models to go on with when one is out of reach.
-        providers: Where models come from, by name.
+        fallback: Models to use when one is unreachable.
+        providers: Providers of models by name.
     """
 
     roles: dict[str, str]
@@ -67,22 +68,22 @@ class Router(msgspec.Struct, eq=False):
     _models: dict[str, Model] = msgspec.field(default_factory=dict)
 
     def add(self, provider: Provider) -> None:
-        """Add a provider; of two with one name the first counts."""
+        """Add a provider, unless one of that name exists."""
         self.providers.setdefault(provider.name, provider)
 
     def replace(self, provider: Provider) -> None:
-        """Add a provider in the place of one with its name."""
+        """Add a provider, and remove an existing one of that name."""
         self.providers[provider.name] = provider
         self._models.clear()
 
     def forget(self, name: str) -> None:
-        """Have the provider make a model anew when it is needed next."""
+        """Drop a model, so that its provider creates it again when it is next used."""
         self._models.pop(self.resolve(name), None)
 
     def resolve(self, name: str) -> str:
-        """Return the model name a role stands for; any other name as it is.
+        """Return the model of a role, or the name itself if it is not a role.
 
-        ``fast`` and ``summarize`` fall back to default.
+        ``fast`` and ``summarize`` fall back to ``default``.
         """
         if name in self.roles:
             return self.roles[name]
@@ -91,40 +92,39 @@ class Router(msgspec.Struct, eq=False):
         return name
 
     def model(self, name: str) -> Model:
-        """Find a model.
+        """Return a model by ``provider/name`` or by role.
 
         Raises:
-            UsageError: The name has no provider in front, or nobody provides it.
+            UsageError: The name does not begin with a provider, or no plugin provides the model.
         """
         name = self.resolve(name)
         if name not in self._models:
-            provider, slash, rest = name.partition("/")
-            if not slash or not rest:
-                if self.providers:
-                    hint = f"Try {' or '.join(f'{p}/{name}' for p in list(self.providers)[:3])}."
-                else:
-                    hint = ""
-                raise UsageError(f"A model is named provider/name, and {name!r} is not.", hint=hint)
-            if provider not in self.providers:
-                raise unknown(
-                    "provider of models",
-                    provider,
-                    self.providers,
-                    hint="Install a plugin that provides it.",
-                )
-            try:
-                self._models[name] = self.providers[provider].model(rest)
-            except HilumError:
-                raise
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                text = f"The provider {provider} failed: {type(error).__name__}: {error}."
-                raise UsageError(text, code="E_PLUGIN", hint="Choose another model.") from error
+            self._models[name] = self._create_model(name)
         return self._models[name]
 
+    def _create_model(self, name: str) -> Model:
+        provider, _, rest = name.partition("/")
+        if not rest:
+            hint = ""
+            if self.providers:
+                known = list(self.providers)[:3]
+                hint = f"Try {' or '.join(f'{each}/{name}' for each in known)}."
+            raise UsageError(f"{name!r} is not a model name: write provider/name.", hint=hint)
+        if provider not in self.providers:
+            hint = "Install a plugin that provides it."
+            raise unknown_name_error("provider of models", provider, self.providers, hint=hint)
+        try:
+            return self.providers[provider].model(rest)
+        except HilumError:
+            raise
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            text = f"The provider {provider} failed: {type(error).__name__}: {error}."
+            raise UsageError(text, code="E_PLUGIN", hint="Choose another model.") from error
+
     async def default(self) -> str:
-        """Name the model to use: the configured one, else what a provider suggests.
+        """Return the name of the default model: the configured one, or a provider's suggestion.
 
         Raises:
             UsageError: ``"E_NO_MODEL"``; the hint lists the ways to get one.
@@ -132,46 +132,44 @@ class Router(msgspec.Struct, eq=False):
         name = self.resolve("default")
         if name:
             return name
-        trouble = []
+        problems = ["There is no model to work with."]
         for provider in self.providers.values():
             try:
                 suggested = await provider.suggest()
             except BaseException as error:
                 if not is_failure(error):
                     raise
-                trouble.append(
-                    f"{provider.name}:"
-                    f" {error.message if isinstance(error, HilumError) else repr(error)}"
-                )
+                text = error.message if isinstance(error, HilumError) else repr(error)
+                problems.append(f"{provider.name}: {text}")
                 continue
             if suggested:
-                self.roles["default"] = f"{provider.name}/{suggested}"
-                return self.roles["default"]
-        raise UsageError(
-            " ".join(["There is no model to work with.", *trouble]),
-            code="E_NO_MODEL",
-            hint=NO_MODEL,
-        )
+                name = f"{provider.name}/{suggested}"
+                self.roles["default"] = name
+                return name
+        raise UsageError(" ".join(problems), code="E_NO_MODEL", hint=NO_MODEL)
 
     async def ready(self, agent: Agent) -> None:
-        """See that the agent has a model that can be asked.
+        """Check that the agent has a model that can be called.
 
         Raises:
-            UsageError: It has not; the hint says what to do.
+            UsageError: It has none; the hint explains what to do.
         """
         if not self.resolve(agent.model):
             await self.default()
         self.model(agent.model)
 
     def current(self, agent: Agent) -> str:
-        """Name the model to ask next: the one the run has come to, else the agent's."""
+        """Return the name of the next model to call: the run's, or else the agent's."""
         run = agent.conversation.run
-        return (run and run.model) or self.chain(agent)[0]
+        if run is not None and run.model:
+            return run.model
+        return self.chain(agent)[0]
 
     def chain(self, agent: Agent) -> list[str]:
-        """The agent's model and what it may fall back to."""
+        """Return the names of the agent's model and of its fallbacks."""
         first = self.resolve(agent.model)
-        return [first, *(name for name in map(self.resolve, self.fallback) if name != first)]
+        others = [self.resolve(name) for name in self.fallback]
+        return [first, *(name for name in others if name != first)]
 
 
 NO_MODEL = """There are three ways to get one:
@@ -182,30 +180,31 @@ To see hilum at work without a model: hilum demo"""
 
 
 async def attempt(agent: Agent) -> ModelFailed | None:
-    """Ask the model once; log the whole answer, or the failure and what follows from it.
+    """Call the model once; log the whole answer, or the failure and its consequence.
 
     Returns:
         The failure as logged, ``None`` when the model answered.
     """
-    # A stop may have come together with the end of the last wait, such as that of a hook. Then no
-    # request is sent.
+    # A stop may have arrived at the end of the last wait, such as that of a hook. Then no request
+    # is sent.
     await trio.lowlevel.checkpoint_if_cancelled()
     run = agent.run
-    router = agent.session.kernel.router
-    agent.session.redaction.check()  # the answer would be withheld
+    session = agent.session
+    # Without this check, the user would pay for a request whose answer must be withheld.
+    session.redaction.check()
+    router = session.kernel.router
     name = router.current(agent)
     number = run.attempt + 1
     began = trio.current_time()
     try:
         model = router.model(name)
         sent = request(agent, model, number)
-        size = pieces(agent, model).total
-        expected = agent.conversation.gauge(name).total(size)
-        seq = agent.emit(
-            ModelStarted(
-                attempt=number, model=name, turn=run.turn + 1, estimate=expected, size=size
-            )
+        size = encode_conversation(agent, model).total
+        expected = agent.conversation.calibrator(name).total(size)
+        started = ModelStarted(
+            attempt=number, model=name, turn=run.turn + 1, estimate=expected, size=size
         )
+        seq = agent.emit(started)
         done, first = await _listen(agent, model, sent, seq)
     except BaseException as error:
         if not is_failure(error):
@@ -215,57 +214,55 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     if usage.cost is None and model.info.price is not None:
         usage = msgspec.structs.replace(usage, cost=model.info.price.cost(usage))
     seconds = trio.current_time() - began
-    named = await agent.session.redaction.call_names(done.message, {*agent.session.tools, *PAIR})
-    message = _tidy(named, name)
+    tools = {*session.tools, *ACCESS_TOOLS}
+    message = _tidy(await session.redaction.call_names(done.message, tools), name)
     answered = ModelAnswered(message=message, usage=usage, first=first, seconds=seconds)
-    await agent.session.redaction.prepare(answered)
+    await session.redaction.prepare(answered)
     agent.emit(answered)
     return None
 
 
 async def _listen(agent: Agent, model: Model, request: Request, seq: int) -> tuple[Done, float]:
-    """Read the answer to its end, showing what comes.
+    """Read the answer to its end, and show it while it arrives.
 
-    Return it and the seconds until its first chunk.
+    Returns:
+        The answer, and the seconds until its first chunk.
     """
     session = agent.session
     began = trio.current_time()
     first = 0.0
 
-    def show(chunk: Chunk) -> None:
+    def show_chunk(chunk: Chunk) -> None:
         nonlocal first
         first = first or trio.current_time() - began
+        show = partial(session._writer.show_output, seq, agent)
         match chunk:
             case TextChunk(text):
-                session.delta(seq, agent, "text", text)
+                show("text", text)
             case ThinkingChunk(text):
-                session.delta(seq, agent, "thinking", text)
+                show("thinking", text)
             case CallChunk(call_id, _, arguments):
-                session.delta(
-                    seq, agent, "arguments", arguments, session.redaction.call_id(safe_id(call_id))
-                )
+                show("arguments", arguments, session.redaction.call_id(safe_id(call_id)))
 
     options = session.options
     done = await read_answer(
-        model, request, silence=options.silence, longest=options.answer_timeout, show=show
+        model, request, silence=options.silence, longest=options.answer_timeout, show=show_chunk
     )
     return done, first
 
 
 def _failed(agent: Agent, error: BaseException, name: str, number: int) -> ModelFailed:
-    """Log a failure and what follows from it. What no gateway foresaw is not tried again."""
+    """Log a failure and its consequence. An error that gateways do not declare is not retried."""
     if not isinstance(error, HilumError):
-        error = ModelError(
-            f"The gateway of {name} failed: {type(error).__name__}: {error}.", kind="gateway"
-        )
+        text = f"The gateway of {name} failed: {type(error).__name__}: {error}."
+        error = ModelError(text, kind="gateway")
     kind = error.kind if isinstance(error, ModelError) else "request"
-    asked = getattr(error, "retry_after", None)
-    decision = _decide(agent, kind, asked, name)
+    wait = getattr(error, "retry_after", None)
+    decision = _decide(agent, kind, wait, name)
     hints = [error.hint, decision.pop("hint", "")]
-    if kind == "rate_limit" and asked is not None and asked > LONGEST_WAIT:
+    if kind == "rate_limit" and wait is not None and wait > MAX_WAIT:
         hints.append(
-            f"The provider asks to wait {_duration(asked)}: try again then, or choose another"
-            " model."
+            f"The provider asks to wait {_duration(wait)}: try again then, or choose another model."
         )
     failed = ModelFailed(
         attempt=number,
@@ -278,12 +275,14 @@ def _failed(agent: Agent, error: BaseException, name: str, number: int) -> Model
     )
     agent.emit(failed)
     if kind == "protocol":
+        # The gateway has learned that the server rejects native tool calls. The model that the
+        # provider creates next describes tools in the text.
         agent.session.kernel.router.forget(name)
     return failed
 
 
 def _duration(seconds: float) -> str:
-    """Write a time to wait as people say it."""
+    """Return a time to wait in hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     parts = [(hours, "h"), (minutes, "min"), (0 if hours else rest, "s")]
@@ -291,55 +290,56 @@ def _duration(seconds: float) -> str:
 
 
 def _decide(agent: Agent, kind: str, asked: float | None, name: str) -> dict[str, Any]:
-    """Decide what follows a failure.
+    """Decide the consequence of a failure.
 
     Args:
-        agent: Whose request failed.
-        kind: How, see ``ModelError``.
-        asked: Seconds the provider asks to wait, if it does.
+        agent: The agent whose request failed.
+        kind: The kind of the failure, see ``ModelError``.
+        asked: Seconds that the provider asks to wait; ``None`` if it does not specify them.
         name: The model that failed.
 
     Returns:
-        ``action``, and where it needs them ``wait``, ``next`` and ``hint``, of ``ModelFailed``.
+        ``action``, and if necessary ``wait``, ``next`` and ``hint``, of ``ModelFailed``.
     """
     before = agent.run.failures.get(kind, 0)
     if kind == "too_long" and not before:
-        return {"action": "trim"}
+        return {"action": "compact"}
     if kind not in RETRIES:
         return {"action": "give_up"}
     most, first = RETRIES[kind]
     wait = first * 2**before if asked is None else asked
-    if before < most and wait <= LONGEST_WAIT:
+    if before < most and wait <= MAX_WAIT:
         return {"action": "retry", "wait": wait}
     return _fall_back(agent, name)
 
 
 def _fall_back(agent: Agent, name: str) -> dict[str, Any]:
-    """Find the next model of the fallback list that there is; say which are missing."""
+    """Find the next usable model of the fallback list, and report those that cannot be used."""
     router = agent.session.kernel.router
     chain = router.chain(agent)
-    missing = []
-    for other in chain[chain.index(name) + 1 :] if name in chain else ():
+    unusable = []
+    others = chain[chain.index(name) + 1 :] if name in chain else []
+    for other in others:
         try:
             router.model(other)
         except HilumError as error:
-            missing.append(f"The fallback {other} cannot be used: {error.message}")
+            unusable.append(f"The fallback {other} cannot be used: {error.message}")
             continue
-        return {"action": "fallback", "next": other, "hint": " ".join(missing)}
-    return {"action": "give_up", "hint": " ".join(missing)}
+        return {"action": "fallback", "next": other, "hint": " ".join(unusable)}
+    return {"action": "give_up", "hint": " ".join(unusable)}
 
 
 def _tidy(message: AssistantMessage, name: str) -> AssistantMessage:
-    """Name the model, and give calls ids that are unique in the answer (some servers repeat or omit
-    them).
+    """Add the model's name, and give calls ids that are unique in the answer.
 
-    What nobody could read back from the log is taken out first.
+    Arguments that could not be read back from the log are left out first.
     """
     message = safe_answer(message)
     parts = list(message.parts)
     seen = set()
     for index, part in enumerate(parts):
         if isinstance(part, ToolCall):
+            # Some servers repeat ids or omit them, and a result refers to its call by the id.
             identity = part.id or f"call-{index}"
             while identity in seen:
                 identity += f"-{index}"

@@ -1,42 +1,608 @@
 """Services that one plugin may provide to others, described as protocols.
 
 A plugin whose session instance has these methods provides the service. Other plugins reach it with
-``session.half(ReadingPolicy)``, and work without it where no plugin provides it. Neither needs the
-other's package.
+``session.plugin(ReadingPolicy)``, and work without it if no plugin provides it. Neither plugin
+depends on the other's package.
+
+A service without session state is an entry point instead: ``find_address_policy`` and
+``find_file_saver`` load it, whichever plugins a session has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
+
+from hilum.discovery import STANDARD, entry_points
+from hilum.errors import E_NOT_INSTALLED, NeedsUser, PluginError
+
+if TYPE_CHECKING:
+    import trio
+
+    from hilum.agents import Agent
+    from hilum.events import ApprovalAsked
+    from hilum.runs import Run
+    from hilum.session import Session
+    from hilum.tools import Call
+
+CONTENT_POLICY_GROUP = "hilum.content_policy"
+"""Group of entry points: objects or modules that provide ``ContentPolicy`` outside of sessions."""
+ADDRESS_POLICY_GROUP = "hilum.address_policy"
+"""Group of entry points: objects or modules that provide ``AddressPolicy``."""
+APPROVAL_TEXTS_GROUP = "hilum.approval_texts"
+"""Group of entry points: objects or modules that provide ``ApprovalTexts``."""
+FILE_SAVER_GROUP = "hilum.file_saver"
+"""Group of entry points: objects or modules that provide ``FileSaver``."""
 
 
 @runtime_checkable
 class ReadingPolicy(Protocol):
-    """Which files a session may not read without approval. The guard provides it."""
+    """The files that a session may not read without approval. The guard provides it."""
 
     def withheld(self, base: str) -> Callable[[str], bool]:
-        """Return a function that tells whether a search leaves a file out.
+        """Return a function that checks whether a search leaves a file out.
 
         Args:
-            base: The path that the search names, relative to the workspace. The call that names it
-                was judged already.
+            base: The path that the search was given, relative to the workspace. The call with this
+                path was judged already.
         """
         ...
 
     def denied_to_commands(self) -> tuple[str, ...]:
-        """Return the existing paths that rules keep from being read and the sandbox hides.
+        """Return the existing paths that rules protect from reading and that the sandbox hides.
 
         Blocks.
         """
         ...
 
     def reveal(self, argv: Sequence[str], paths: Iterable[str]) -> AbstractContextManager[None]:
-        """Let one command see hidden files while the block lasts.
+        """Allow one command to see hidden files until the block ends.
 
         Args:
-            argv: Program and arguments, as they are given to ``session.processes`` in the block.
+            argv: Program and arguments, as they are passed to ``session.processes`` in the block.
             paths: The files, resolved.
         """
         ...
+
+
+class Redactor(Protocol):
+    """A function that replaces the secrets in a text."""
+
+    def __call__(self, text: str, *, guess: bool = True, settings: bool = False) -> str:
+        """Return a text without its secrets.
+
+        Args:
+            text: The text.
+            guess: Whether a value counts that only has a name like that of a secret, as in
+                ``password = "…"``.
+            settings: Whether the text is from a settings file, where plain words are passwords too.
+        """
+        ...
+
+
+@runtime_checkable
+class ContentPolicy(Protocol):
+    """The contents that may be sent to a model or stored without approval.
+
+    The guard provides it, to its session and, through the entry point group
+    ``hilum.content_policy``, to code without a session. ``find_content_policy`` finds either.
+    """
+
+    def redact(self, text: str, path: str = "") -> str:
+        """Return a text without its secrets. Blocks.
+
+        Args:
+            text: The text.
+            path: The file that contains the text; empty if there is none. A session's policy
+                remembers a file whose text it changed, so that placeholders are not written back.
+        """
+        ...
+
+    def make_redactor(
+        self, environ: Mapping[str, str] | None = None, secrets: Mapping[str, str] | None = None
+    ) -> Redactor:
+        """Create a redactor.
+
+        Args:
+            environ: The environment whose secrets are replaced; this process's by default.
+            secrets: More secrets, name to value.
+        """
+        ...
+
+    def explain_withheld_file(self, place: Path, path: str) -> str:
+        """Return why a file is not sent to a model without approval; empty if it may be sent.
+
+        Args:
+            place: The file, resolved.
+            path: The file relative to the workspace.
+        """
+        ...
+
+    def explain_unsafe_repository(self, folder: str) -> str:
+        """Return why ``git status`` in a folder could run a program; empty if it cannot. Blocks."""
+        ...
+
+
+class WebAddress(Protocol):
+    """A parsed URL."""
+
+    @property
+    def url(self) -> str:
+        """The URL to send, in ASCII, without its fragment."""
+        ...
+
+    @property
+    def scheme(self) -> str:
+        """``http`` or ``https``."""
+        ...
+
+    @property
+    def host(self) -> str:
+        """A name in lower case and ASCII, or an IP address without brackets."""
+        ...
+
+    @property
+    def port(self) -> int:
+        """The port; by default, that of the scheme."""
+        ...
+
+
+class AddressPolicy(Protocol):
+    """The network addresses that a URL from a model, a page or a server may lead to.
+
+    Addresses outside the public network are refused, unless the user lists them. The metadata
+    services of clouds are always refused. The web plugin provides the policy; find it with
+    ``find_address_policy``.
+    """
+
+    def parse_url(self, url: str) -> WebAddress:
+        """Return the parts of a URL.
+
+        Raises:
+            ValueError: It is not an http or https URL, or parsers disagree about it.
+        """
+        ...
+
+    def is_listed(self, host: str, port: int, hosts: Iterable[str]) -> bool:
+        """Return whether the user lists a host.
+
+        Args:
+            host: The host, as in ``WebAddress``.
+            port: The port.
+            hosts: Entries of the user, as ``host`` or ``host:port``.
+        """
+        ...
+
+    async def resolve_url(
+        self, url: str, *, hosts: Iterable[str] = (), loopback: bool = False
+    ) -> tuple[WebAddress, tuple[str, ...]]:
+        """Resolve the host of a URL and check its addresses.
+
+        Args:
+            url: The URL.
+            hosts: Hosts outside the public network that are allowed, as ``host`` or ``host:port``.
+            loopback: Whether this machine is allowed.
+
+        Returns:
+            The parsed URL, and the addresses to connect to, because another lookup could return
+            others.
+
+        Raises:
+            AddressRefused: The address may not be contacted; with the code ``E_UNREACHABLE``, the
+                host has no address.
+        """
+        ...
+
+    def open_client(
+        self, *, hosts: Iterable[str] = (), loopback: bool = False, **options: Any
+    ) -> Any:
+        """Open an ``httpx.AsyncClient`` that checks the address of every connection.
+
+        Args:
+            hosts: Hosts outside the public network that are allowed.
+            loopback: Whether this machine is allowed.
+            options: Arguments of ``httpx.AsyncClient``, except those about connections.
+        """
+        ...
+
+
+class FileSaver(Protocol):
+    """Saves the output of a tool as files of the workspace, which can be shown and undone.
+
+    The files plugin provides it; find it with ``find_file_saver``.
+    """
+
+    async def save_file(
+        self, call: Call, path: str, data: bytes, *, overwrite: bool = False
+    ) -> str:
+        """Save a file, and return its path in the form to show.
+
+        The tool must name the parameter that the path comes from in ``writes``, so that the guard
+        checks it.
+
+        Args:
+            call: The tool's call.
+            path: The path relative to the workspace. Missing folders are created.
+            data: The content.
+            overwrite: Whether an existing file may be replaced.
+
+        Raises:
+            ToolError: The file exists already, the path is outside the workspace, or writing
+                failed.
+        """
+        ...
+
+    async def check_save(self, call: Call, path: str, *, overwrite: bool = False) -> None:
+        """Check that a file can be saved, before an expensive operation creates its content.
+
+        Raises:
+            ToolError: See ``save_file``.
+        """
+        ...
+
+
+class ApprovalTexts(Protocol):
+    """The texts with which every face requests the approval of a call."""
+
+    def describe_call(self, asked: ApprovalAsked, session: Session | None = None) -> str:
+        """Return what the call would do, with every argument in full. Blocks.
+
+        Args:
+            asked: The question.
+            session: The session whose files the call is compared with; without one, the change of a
+                file is not shown as a diff.
+        """
+        ...
+
+    def describe_scope(self, asked: ApprovalAsked) -> str:
+        """Describe which calls a lasting approval would cover."""
+        ...
+
+
+class FileChange(Protocol):
+    """One changed file of a recorded change."""
+
+    @property
+    def path(self) -> str:
+        """The file, relative to the workspace."""
+        ...
+
+    @property
+    def before(self) -> object | None:
+        """The file before the change; None if it did not exist."""
+        ...
+
+    @property
+    def after(self) -> object | None:
+        """The file after the change; None if it no longer exists."""
+        ...
+
+
+class ChangeRecord(Protocol):
+    """The files that one call or command changed."""
+
+    @property
+    def changes(self) -> Sequence[FileChange]:
+        """The changed files."""
+        ...
+
+
+@runtime_checkable
+class FileChanges(Protocol):
+    """The journal of the files that a session's agents have read and changed."""
+
+    def records(
+        self, scope: Literal["call", "turn", "run", "session", "undo"] = "session", name: str = ""
+    ) -> Sequence[ChangeRecord]:
+        """Return the changes of a call, turn, run or session that are not undone, oldest first.
+
+        Args:
+            scope: Kind of origin of the changes.
+            name: Id of the call, turn, run or undo; empty for the last one that changed a file.
+
+        Raises:
+            UsageError: Nothing was changed.
+        """
+        ...
+
+    def recent(self, limit: int) -> list[tuple[str, float]]:
+        """Return the files that were changed last, newest first, each with its Unix time.
+
+        Args:
+            limit: The maximum number of files.
+        """
+        ...
+
+    def sharing(self, agent: str, name: str) -> AbstractContextManager[None]:
+        """Treat files that an agent reads as read by all agents of a name until the block ends."""
+        ...
+
+    def mark_as_read(self, agent: Agent, files: Mapping[str, str]) -> None:
+        """Record that an agent's prompt contains whole files, so that they count as read.
+
+        Args:
+            agent: The agent.
+            files: The ``content_hash`` of each file, by path relative to the workspace.
+        """
+        ...
+
+    def content_hash(self, data: bytes) -> str:
+        """Return the hash by which the journal recognizes the content of a file."""
+        ...
+
+
+class BackgroundCommand(Protocol):
+    """A command that continues in the background."""
+
+    @property
+    def id(self) -> str:
+        """Its id in the session."""
+        ...
+
+    @property
+    def command(self) -> str:
+        """The command line."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """A short name of the command, to show in one line."""
+        ...
+
+    @property
+    def ended(self) -> trio.Event:
+        """Set when all of its processes have ended."""
+        ...
+
+
+@runtime_checkable
+class BackgroundCommands(Protocol):
+    """The commands of a session that run in the background."""
+
+    @property
+    def keep_running(self) -> bool:
+        """Whether the program waits for them at the end of a run instead of ending them."""
+        ...
+
+    def running(self) -> Iterable[BackgroundCommand]:
+        """Return the commands that are running."""
+        ...
+
+
+class PlanProposal(Protocol):
+    """A plan that waits for the user's decision."""
+
+    @property
+    def run(self) -> str:
+        """Id of the run that proposed it."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """The plan."""
+        ...
+
+
+class OpenItem(Protocol):
+    """An item of a todo list that is not finished."""
+
+    @property
+    def content(self) -> str:
+        """What is to be done."""
+        ...
+
+
+@runtime_checkable
+class Plans(Protocol):
+    """The todo lists of a session's agents and the plans that wait for the user's decision."""
+
+    def proposal(self, agent: str = "main") -> PlanProposal | None:
+        """Return the plan of an agent that waits for the user's decision."""
+        ...
+
+    def progress(self, agent: str = "main") -> Mapping[str, int]:
+        """Return how many items are in ``total``, ``completed``, ``in_progress`` and ``pending``."""
+        ...
+
+    def left_over(self, agent: str = "main") -> Sequence[OpenItem]:
+        """Return the items that were open when an agent's last run ended."""
+        ...
+
+    async def accept(self, text: str | None = None, *, agent: str = "main") -> Run:
+        """Accept the proposed plan and start the run that carries it out.
+
+        Args:
+            text: The plan as the user edited it; None for the unchanged plan.
+            agent: The agent.
+
+        Raises:
+            UsageError: No plan waits for a decision.
+        """
+        ...
+
+    async def reject(self, reason: str = "", *, agent: str = "main") -> Run | None:
+        """Reject the proposed plan; with a reason, start a run that works out another one.
+
+        Raises:
+            UsageError: No plan waits for a decision.
+        """
+        ...
+
+
+class UserAnswer(Protocol):
+    """The answer to a question."""
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The answers; empty if there are none."""
+        ...
+
+    @property
+    def by(self) -> str:
+        """Who ended the question: ``user``, ``timeout``, ``headless`` or ``stop``."""
+        ...
+
+
+@runtime_checkable
+class UserQuestions(Protocol):
+    """The questions of a session's agents and plugins to the user."""
+
+    async def ask(
+        self,
+        agent: Agent,
+        call: str,
+        question: str,
+        options: Sequence[str] = (),
+        *,
+        multiple: bool = False,
+    ) -> UserAnswer:
+        """Ask the user on behalf of a running tool, and wait for the answer.
+
+        Args:
+            agent: The agent that made the call.
+            call: Id of the call; empty if no call asks.
+            question: The question.
+            options: Answers to choose from, the recommended one first.
+            multiple: Whether several may be chosen.
+        """
+        ...
+
+    def is_open(self, question: str) -> bool:
+        """Return whether a question waits for its answer."""
+        ...
+
+    def answer(self, question: str, answers: str | Sequence[str] = ()) -> None:
+        """Answer a question.
+
+        Args:
+            question: Id of the question.
+            answers: Options or other texts; without any, the agent decides.
+
+        Raises:
+            UsageError: The question is not open, or the answers are not valid.
+        """
+        ...
+
+
+def find_address_policy() -> AddressPolicy:
+    """Return the address policy of the first installed plugin that has one.
+
+    Raises:
+        NeedsUser: None is installed. There is no default, because an address that was not checked
+            must not be mistaken for one that was.
+    """
+    policy = _load_service(ADDRESS_POLICY_GROUP)
+    if policy is None:
+        raise NeedsUser(
+            "No installed plugin can check network addresses.",
+            code=E_NOT_INSTALLED,
+            hint="pip install 'hilum[web]'",
+        )
+    return cast(AddressPolicy, policy)
+
+
+def find_approval_texts() -> ApprovalTexts:
+    """Return the texts for approvals of the first installed plugin that has them.
+
+    Raises:
+        NeedsUser: None is installed. There is no default, because a face must not request the
+            approval of a call that it cannot show completely.
+    """
+    texts = _load_service(APPROVAL_TEXTS_GROUP)
+    if texts is None:
+        raise NeedsUser(
+            "No installed plugin can describe calls for approval.",
+            code=E_NOT_INSTALLED,
+            hint="pip install hilum-guard",
+        )
+    return cast(ApprovalTexts, texts)
+
+
+def find_file_saver() -> FileSaver:
+    """Return the service of the first installed plugin that saves files.
+
+    Raises:
+        NeedsUser: None is installed. There is no default, because a file that is written in another
+            way could not be undone.
+    """
+    saver = _load_service(FILE_SAVER_GROUP)
+    if saver is None:
+        raise NeedsUser(
+            "No installed plugin can save files.",
+            code=E_NOT_INSTALLED,
+            hint="pip install hilum-files",
+        )
+    return cast(FileSaver, saver)
+
+
+def _load_service(group: str) -> object | None:
+    """Load the standard set's service of a group, else the first one.
+
+    Raises:
+        PluginError: It lacks methods of its protocol.
+    """
+    points = list(entry_points(group).values())
+    # No other distribution may silently take the place of the guard's policy by its name.
+    points.sort(key=lambda point: point.distribution.lower() not in STANDARD)
+    if not points:
+        return None
+    service = points[0].load()
+    protocol = _PROTOCOLS[group]
+    methods = [name for name in vars(protocol) if not name.startswith("_")]
+    missing = [name for name in methods if not callable(getattr(service, name, None))]
+    if missing:
+        raise PluginError(
+            f"The entry point {points[0].name} ({group}) of {points[0].distribution} is not a"
+            f" service: it has no {', '.join(missing)}.",
+            hint=f"Update or uninstall {points[0].distribution}.",
+        )
+    return service
+
+
+_PROTOCOLS: dict[str, type] = {
+    CONTENT_POLICY_GROUP: ContentPolicy,
+    ADDRESS_POLICY_GROUP: AddressPolicy,
+    APPROVAL_TEXTS_GROUP: ApprovalTexts,
+    FILE_SAVER_GROUP: FileSaver,
+}
+
+
+def find_content_policy(session: Session | None = None) -> ContentPolicy | None:
+    """Return the content policy of a session, or else that of the first installed plugin with one.
+
+    Secrets are thus replaced even in a session whose guard was deliberately left out. The result is
+    None if no plugin with a policy is installed.
+
+    Args:
+        session: The session, if there is one.
+    """
+    if session is not None:
+        policy = session.plugin(ContentPolicy)
+        if policy is not None:
+            return policy
+    return cast("ContentPolicy | None", _load_service(CONTENT_POLICY_GROUP))
+
+
+def make_redactor(
+    environ: Mapping[str, str] | None = None, secrets: Mapping[str, str] | None = None
+) -> Redactor:
+    """Create a redactor for texts that are written down or leave this machine.
+
+    Args:
+        environ: The environment whose secrets are replaced; this process's by default.
+        secrets: More secrets, name to value.
+
+    Raises:
+        PluginError: No installed plugin has a content policy. There is no default, because a text
+            that was not searched for secrets must not be mistaken for one that was.
+    """
+    policy = find_content_policy()
+    if policy is None:
+        raise PluginError(
+            "No installed plugin can remove secrets from texts.",
+            code=E_NOT_INSTALLED,
+            hint="pip install hilum-guard",
+        )
+    return policy.make_redactor(environ, secrets)

@@ -1,26 +1,24 @@
 """A session: one user's work in one workspace.
 
-It owns the event log, the agents, and the halves of the plugins.
-
-Faces send commands (``prompt``, ``answer``, ``stop``, ``set`` …) and read ``events``; nothing calls
-back into the loop.
+It owns the event log, the agents, and the plugin instances. Faces send commands (``prompt``,
+``answer``, ``stop``, ``set`` …) and read ``events``; the loop never calls a face.
 """
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import trio
-from hilum_hooks import Fault
 
 from hilum import __version__
 from hilum import events as ev
 from hilum.agents import Agent, Mode, Profile, ToolFilter
+from hilum.calls_in_flight import CallsInFlight
 from hilum.errors import (
     COMMAND_WITHHELD,
     HilumError,
@@ -28,20 +26,23 @@ from hilum.errors import (
     StoreError,
     ToolDenied,
     UsageError,
-    unknown,
+    unknown_name_error,
 )
-from hilum.halves import Halves
+from hilum.event_writer import EventWriter
+from hilum.hooks import PluginFailure
+from hilum.hookspecs import Interpretation
+from hilum.instances import PluginInstances
 from hilum.journal import Journal, Reader
-from hilum.loop import drive, give_up, trim_at_rest
-from hilum.messages import Message, writable
+from hilum.loop import compact_idle, drive, give_up
+from hilum.messages import Message, replace_surrogates
+from hilum.plugins import Table
 from hilum.processes import Command, Processes
 from hilum.prompt_order import PromptOrder
 from hilum.redaction import Redaction, notice
-from hilum.repetition import may_have_changed
+from hilum.runs import Run
 from hilum.settings import KINDS, KernelSettings, Settings, use_environment
 from hilum.store import Log, SessionInfo, spell_folder
 from hilum.tools import Tool, injected
-from hilum.underway import Underway
 from hilum.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -49,209 +50,101 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 POLICIES = ("ask_first", "auto", "readonly")
-
-
-class Run(msgspec.Struct, eq=False):
-    """An agent working on one prompt.
-
-    Attributes:
-        id: The run's id, as in its events.
-        agent: Name of the agent.
-        state: What the face knew of the user's workspace when it was prompted.
-        reply: Set when the prompt was a command that is done; no agent ran.
-        result: How it ended, ``None`` while it runs.
-        after: Sequence number of the last event before its prompt, or before it was resumed.
-    """
-
-    id: str
-    agent: str
-    session: Session
-    state: Mapping[str, object] = {}
-    reply: str | None = None
-    result: ev.RunEnded | None = None
-    error: HilumError | None = None
-    after: int = 0
-    _over: trio.Event = msgspec.field(default_factory=trio.Event)
-
-    async def wait(self) -> ev.RunEnded:
-        """Wait for the end.
-
-        Raises:
-            StoreError: The session could not be written any more (disk full, file damaged); nothing
-                was lost that was shown.
-        """
-        await self._over.wait()
-        if self.error is not None:
-            raise self.error
-        assert self.result is not None
-        return self.result
-
-    async def events(self, *, deltas: bool = False) -> AsyncIterator[ev.AnyEvent | ev.Delta]:
-        """Read what happens from the prompt of this run on, other agents' events included, until
-        the run has ended.
-
-        Args:
-            deltas: Also give text and tool output while it comes.
-        """
-        if not self.id:  # the prompt was a command
-            return
-        async for item in self.session.events(self.after, deltas=deltas):
-            yield item
-            if isinstance(item, ev.RunEnded) and item.run == self.id:
-                return
-
-    def stop(self) -> None:
-        """End the run at once, with everything it started.
-
-        Other prompts of its agent wait for their turn as before.
-        """
-        if not self._over.is_set():
-            self.session.stop(self.agent, run=self.id)
-
-    def finish(self, result: ev.RunEnded | None, error: HilumError | None = None) -> None:
-        """Note how it ended, and wake who waits."""
-        self.result = result
-        self.error = error
-        self._over.set()
+# The beginning of a command, or of a call to an agent. A path, a decorator and a comment do not
+# match.
+_SHORTCUT = re.compile(r"\s*([/@][A-Za-z][\w:-]*)(?:[ \t]|\s*$)")
+_READ = ToolFilter(allow=("read",))
 
 
 class Session:
-    """See the module. Made by ``Kernel.open_session``.
+    """One user's work in one workspace. ``Kernel.open_session`` creates it.
 
     Attributes:
         id: The session's id.
         kernel: The kernel it belongs to.
         workspace: The folder it works in.
-        kind: ``main``, ``shared`` or ``headless``. Rules may hold for some kinds only.
-        attended: Whether somebody is there to answer approvals and questions.
-        agents: Its agents by name; ``main`` is always there.
+        kind: ``main``, ``shared`` or ``headless``. Rules may apply to some kinds only.
+        attended: Whether a user is present to answer approvals and questions.
+        options: The kernel's settings for this session's workspace.
+        model: The model in use, ``provider/name``; empty lets the providers choose.
+        approve: The approval policy.
+        agents: Its agents by name; ``main`` always exists.
         runs: The runs that have not ended, by id.
-        modes: The modes there are.
-        processes: The only way to start a process.
-        expects_tools: Set by a plugin whose tools may come late: ``find_tools`` and ``call_tool``
-            join the tool list.
-        began_at: Sequence number of the last event that was there when it was opened: 0 for a new
-            session.
-        coming: Set by such a plugin while tools are on their way: ``find_tools`` waits for it, for
-            30 seconds at most.
-        journal: Its event log and who reads it.
-        halves: The plugins' halves.
+        modes: The available modes by name.
+        processes: Starts child processes; there is no other way to start one.
+        journal: Its event log and the readers of the log.
         hooks: The hooks of its plugins.
-        redaction: What takes secrets out of events before they are written.
-        underway: Calls that run, files that are written, approvals that wait.
+        redaction: Removes secrets from events before they are written.
+        began_at: Sequence number of the last event before it was opened: 0 for a new session.
+        expects_deferred_tools: Set by a plugin whose tools may arrive late: ``find_tools`` and
+            ``call_tool`` are then in the tool list from the start.
+        deferred_tools_ready: An event that such a plugin provides while it loads its tools:
+            ``find_tools`` waits for it, for 30 seconds at most.
     """
 
-    work: trio.Nursery
+    # Everything that begins with an underscore is for the kernel's own modules. Faces and plugins
+    # use the rest.
+    _nursery: trio.Nursery
 
     def __init__(
         self, kernel: Kernel, log: Log, info: SessionInfo, root: Path, settings: Settings
     ) -> None:
-        self.id = info.id
+        self.id: str = info.id
         self.kernel = kernel
-        self.kind = info.kind
-        self.options = settings.get(KernelSettings)
-        self.attended = info.kind != "headless"
-        self.workspace = Workspace(root, self.options.extra_roots)
-        self._settings = settings
-        self.journal = Journal(log)
-        self.underway = Underway(self.workspace)
-        self.halves = Halves(self)
-        self.discarded = False
-        self.began_at = self.journal.last
-        self.hooks = self.halves.hooks
-        self.redaction = Redaction(self.hooks)
-        self.processes = Processes(kernel.warden, self._wrap, str(root), kernel.environ)
+        self.kind: str = info.kind
+        self.options: KernelSettings = settings.get(KernelSettings)
+        self.attended: bool = info.kind != "headless"
+        self.workspace: Workspace = Workspace(root, self.options.extra_roots)
+        self.journal: Journal = Journal(log)
+        self.began_at: int = self.journal.last
+        self.agents: dict[str, Agent] = {}
+        self.runs: dict[str, Run] = {}
         self.modes: dict[str, Mode] = {"agent": Mode("agent")}
-        self.model = self.options.model
+        self.model: str = self.options.model
         self.approve = self.options.approve
+        self.expects_deferred_tools = False
+        self.deferred_tools_ready: trio.Event | None = None
         self._mode = self.options.mode
-        self.agents = dict[str, Agent]()
-        self.runs = dict[str, Run]()
-        self.expects_tools = False
-        self.coming: trio.Event | None = None
+        self._settings = settings
+        self._calls_in_flight: CallsInFlight = CallsInFlight(self.workspace)
+        self._instances: PluginInstances = PluginInstances(self)
+        self.hooks: Table = self._instances.hooks
+        self.redaction: Redaction = Redaction(self.hooks)
+        self.processes: Processes = Processes(kernel.warden, self._wrap, str(root), kernel.environ)
+        self._writer = EventWriter(self.journal, self.redaction, self.agents, self.runs)
+        self._discarded = False
         self._working: set[str] = set()
         self._prompts = PromptOrder()
 
     # --- events -----------------------------------------------------------------------------------
 
     def emit(self, event: ev.Event, agent: Agent | None = None, run: str = "") -> int:
-        """Write an event to the log, fold it, show it to readers. When this returns it is durable.
+        """Write an event to the log, fold it and show it to readers. It is durable on return.
 
-        Secrets in it are replaced first. What is folded is what is written, so that a resumed
-        session sends the model the same requests. The question of an approval is shown as it is:
-        the user must see what would run.
+        Secrets in it are replaced first. The event is folded as it is written, so that a resumed
+        session sends the model the same requests. Only the question of an approval is shown with
+        its secrets: the user must see what would run.
 
         Returns:
             Its sequence number.
 
         Raises:
-            StoreError: It could not be written; the session takes no more events.
+            StoreError: It could not be written; the session accepts no more events.
         """
-        by_model = agent is not None and bool(agent.parent)
-        written = self.redaction.event(
-            event, by_model=by_model
-        )  # a failure in it is an event of its own, which comes first
-        seq = self.journal.last + 1
-        whose = dict[str, Any]()
-        if agent is not None:
-            now = agent.conversation.run
-            whose = {"agent": agent.name, "run": run or (now.id if now else "")}
-        original = event
-        event = msgspec.structs.replace(written, seq=seq, at=time.time(), **whose)
-        events = [event]
-        if agent is not None:
-            ev.encode(event)  # what cannot be written must not be folded either
-            before = agent.conversation.state
-            self._fold(event, agent)
-            _keep_written(original, agent)
-            state = agent.conversation.state
-            if state != before:
-                events.append(
-                    ev.StateChanged(seq=seq + 1, at=event.at, state=state, previous=before, **whose)
-                )
-        shown = None
-        if isinstance(original, ev.ApprovalAsked) and original is not written:
-            shown = [msgspec.structs.replace(original, seq=seq, at=event.at, **whose), *events[1:]]
-        self.journal.append(events, shown)
-        if isinstance(event, ev.ModelAnswered | ev.ModelFailed | ev.RunEnded):
-            self.journal.drop(event.agent)
-        elif isinstance(event, ev.CallDone):
-            self.journal.drop(event.agent, event.result.call_id)
-        if isinstance(event, ev.RunEnded) and event.run in self.runs:
-            self.runs.pop(event.run).finish(event)
-        return seq
-
-    def _fold(self, event: ev.Event, agent: Agent) -> None:
-        """Fold an event of an agent's into its state.
-
-        What it may have changed, all other agents take note of.
-        """
-        started = None
-        if isinstance(event, ev.CallDone) and agent.conversation.run is not None:
-            started = agent.run.calls[event.result.call_id].started
-        agent.conversation.apply(event)
-        if started is not None and may_have_changed(started, event.result.code):  # type: ignore[attr-defined]
-            for other in self.agents.values():
-                if other is not agent:
-                    other.conversation.failures.clear()
-
-    def delta(self, seq: int, agent: Agent, kind: str, text: str, call_id: str = "") -> None:
-        """Show a piece of output that belongs to the event ``seq``. It is not stored."""
-        run = agent.conversation.run
-        self.journal.delta((seq, kind, call_id), agent.name, run.id if run else "", writable(text))
+        return self._writer.write(event, agent, run)
 
     def events(self, after: int = 0, *, deltas: bool = False) -> Reader:
-        """Read the session's events in order, from any point on, until it closes.
+        """Read the session's events in order, from any point, until the session closes.
 
         Args:
             after: Sequence number of the last event already known.
-            deltas: Also give output on its way, as ``Delta``; a late reader gets the text so far,
-                then what is added.
+            deltas: Whether to read output while it arrives, as ``Delta``. A late reader gets the
+                text so far, then what is added.
         """
         return Reader(self.journal, after, deltas)
 
     def note(self, name: str, **data: Any) -> None:
-        """Write a fact of a plugin's own, named ``plugin.what``, with plain data."""
+        """Write an event of a plugin, named ``plugin.what``, with plain data."""
         self.emit(ev.PluginEvent(name=name, data=data))
 
     # --- commands ---------------------------------------------------------------------------------
@@ -263,65 +156,116 @@ class Session:
         agent: str = "main",
         state: Mapping[str, object] | None = None,
         piped: bool = False,
+        attached: str = "",
     ) -> Run:
-        """Return an agent something to do; it starts at once, or after what it is doing.
+        """Prompt an agent. It starts at once, or after its earlier prompts.
 
         Args:
-            text: What the user says. Plugins may read it as a command, or as addressed to another
+            text: The user's text. Plugins may interpret it as a command, or as addressed to another
                 agent.
             agent: The agent, unless the text addresses one.
-            state: What the face knows of the user's workspace (open files, cursor), as plain data.
-            piped: Whether another program wrote the text. Plugins that trust what the user says do
-                not trust it.
+            state: State of the user's workspace that the face reports (open files, cursor), as
+                plain data.
+            piped: Whether another program wrote the text. It is then never a command or a call of
+                another agent, and plugins that trust what the user writes do not trust it.
+            attached: Data from another program that comes with the text, such as the output of a
+                command. The agent reads it as a separate block.
 
         Raises:
             UsageError: There is no such agent or model.
-            PluginError: A plugin that takes secrets out of texts is not in working order.
+            PluginError: A plugin that removes secrets from texts is not in working order.
         """
-        if self.journal.broken is not None:
-            raise self.journal.broken
+        self._check_log()
+        # Interpreting and redacting take different times; prompts still run in the order they were
+        # given.
         with self._prompts.turn(agent) as earlier:
-            return await self._prompt(writable(text), agent, state or {}, earlier, piped=piped)
+            given = ev.PromptQueued(
+                text=replace_surrogates(text), piped=piped, attached=replace_surrogates(attached)
+            )
+            return await self._prompt(given, agent, state or {}, earlier)
 
     async def _prompt(
         self,
-        text: str,
+        given: ev.PromptQueued,
         agent: str,
         state: Mapping[str, object],
         earlier: Sequence[trio.Event],
-        *,
-        piped: bool,
     ) -> Run:
-        """Read a prompt, search it for secrets, and queue it behind those that were given
-        earlier.
-        """
-        meant = await self.hooks.first("interpret_prompt", session=self, text=text)
-        if meant is not None:
-            text = meant.text
-            agent = meant.agent if meant.agent != "main" else agent
-            if meant.reply is not None:
-                run = Run("", agent, self, reply=meant.reply)
-                run.finish(ev.RunEnded(state="completed", text=meant.reply))
-                return run
-        if agent not in self.agents:
-            raise unknown("agent", agent, self.agents)
-        actor = self.agents[agent]
+        """Interpret a prompt, remove its secrets, and queue it behind earlier prompts."""
+        meant = await self._interpret(given)
+        if meant.agent != "main":
+            agent = meant.agent
+        if meant.reply is not None:
+            run = Run("", agent, self, reply=meant.reply)
+            run._finish(ev.RunEnded(state="completed", text=meant.reply))
+            return run
+        actor = self._find_agent(agent)
         await self.kernel.router.ready(actor)
-        queued = await self.redaction.prompt(text, by_model=bool(actor.parent))
+        # The plugins that interpret a prompt see the whole text; after that, it is redacted.
+        queued = await self.redaction.prompt(
+            meant.text, given.attached, by_model=bool(actor.parent)
+        )
         for before in earlier:
             await before.wait()
-        if self.journal.broken is not None:
-            raise self.journal.broken
+        self._check_log()
         if actor.conversation.phase != "idle" and agent not in self._working:
             give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
-        identity = os.urandom(6).hex()
-        run = self.runs[identity] = Run(identity, agent, self, state, after=self.journal.last)
-        self.emit(msgspec.structs.replace(queued, piped=piped), actor, identity)
+        run = self._new_run(agent, state)
+        self.emit(msgspec.structs.replace(queued, piped=given.piped), actor, run.id)
         if queued.redacted and not actor.parent:
             say = notice(queued.redacted)
             self.note("redaction.prompt", say=say, names=list(queued.redacted))
         self._start(actor)
         return run
+
+    def _check_log(self) -> None:
+        """Raise the error that broke the log.
+
+        Raises:
+            StoreError: The log accepts no more events.
+        """
+        if self.journal.broken is not None:
+            raise self.journal.broken
+
+    def _find_agent(self, name: str) -> Agent:
+        """Return an agent by its name.
+
+        Raises:
+            UsageError: There is no such agent.
+        """
+        if name not in self.agents:
+            raise unknown_name_error("agent", name, self.agents)
+        return self.agents[name]
+
+    def _new_run(self, agent: str, state: Mapping[str, object] | None = None) -> Run:
+        identity = os.urandom(6).hex()
+        # Random, so that new runs of a fork and of the original session have different ids.
+        run = Run(identity, agent, self, state or {}, after=self.journal.last)
+        self.runs[identity] = run
+        return run
+
+    async def _interpret(self, given: ev.PromptQueued) -> Interpretation:
+        """Return how plugins interpret a prompt.
+
+        Text from another program is never a command, and does not choose the agent: a piped file
+        could otherwise switch modes or approve something.
+        """
+        plain = Interpretation(given.text)
+        if given.piped:
+            self._note_shortcut(given.text)
+            return plain
+        meant = await self.hooks.first("interpret_prompt", session=self, text=given.text)
+        return plain if meant is None else meant
+
+    def _note_shortcut(self, text: str) -> None:
+        """Inform the user that a piped prompt is not interpreted as the command it begins with."""
+        shortcut = _SHORTCUT.match(text)
+        if shortcut is not None:
+            say = (
+                f"{shortcut[1]} is read as text: commands and calls of agents count only in what"
+                " you type, not in what is piped in."
+            )
+            self.note("prompt.shortcut_ignored", say=say, shortcut=shortcut[1])
 
     async def run(
         self,
@@ -330,102 +274,101 @@ class Session:
         agent: str = "main",
         state: Mapping[str, object] | None = None,
         piped: bool = False,
+        attached: str = "",
     ) -> ev.RunEnded:
-        """Prompt and wait for the end.
+        """Prompt an agent and wait for the end of the run.
 
-        Takes what ``prompt`` takes. Cancelling it stops the run, and waits for that.
+        The arguments are those of ``prompt``. Cancelling this method stops the run, and waits until
+        it has ended.
         """
-        run = await self.prompt(text, agent=agent, state=state, piped=piped)
+        run = await self.prompt(text, agent=agent, state=state, piped=piped, attached=attached)
         try:
             return await run.wait()
         except trio.Cancelled:
             run.stop()
+            # Without the shield the caller would continue while the run still changes files.
             with trio.CancelScope(shield=True):
                 await run._over.wait()
             raise
 
     def resume(self) -> list[Run]:
-        """Go on with what was cut off when the session was last written, in the middle of a turn if
-        need be.
+        """Resume the runs that were interrupted when the session was last written.
+
+        A run may continue in the middle of a turn.
 
         Returns:
-            The runs that go on, and those of prompts that still waited.
+            The runs that continue, and those of prompts that were still queued.
         """
         resumed = []
         for agent in self.agents.values():
             after = self.journal.last
-            new = [
-                Run(run, agent.name, self, after=after)
-                for run in agent.conversation.pending
-                if run not in self.runs
-            ]
-            self.runs |= {run.id: run for run in new}
-            resumed += new
+            for identity in agent.conversation.pending:
+                if identity not in self.runs:
+                    run = Run(identity, agent.name, self, after=after)
+                    self.runs[identity] = run
+                    resumed.append(run)
             self._start(agent)
         return resumed
 
     async def retry(self, agent: str = "main") -> Run:
-        """Continue where the agent's last run ended without being done: finished calls are not run
-        again.
+        """Continue the agent's last run, if it ended before it was complete.
+
+        Finished calls do not run again.
 
         Args:
-            agent: Whose run failed for a temporary reason, timed out or was stopped.
+            agent: The agent whose run failed for a temporary reason, timed out or was stopped.
 
         Raises:
-            UsageError: There is no such agent or model, or its last run is done.
+            UsageError: There is no such agent or model, or its last run is complete.
         """
-        if self.journal.broken is not None:
-            raise self.journal.broken
-        if agent not in self.agents:
-            raise unknown("agent", agent, self.agents)
-        actor = self.agents[agent]
+        self._check_log()
+        actor = self._find_agent(agent)
         _check_retryable(actor)
         await self.kernel.router.ready(actor)
-        _check_retryable(actor)  # another task may have tried it again meanwhile
-        assert actor.conversation.ended is not None
-        identity = os.urandom(6).hex()
-        run = self.runs[identity] = Run(identity, agent, self, after=self.journal.last)
+        _check_retryable(actor)  # another task may have retried it meanwhile
+        ended = actor.conversation.ended
+        assert ended is not None
+        run = self._new_run(agent)
         model = self.kernel.router.chain(actor)[0]
-        previous = actor.conversation.ended.run
-        self.emit(
-            ev.RunRetried(previous=previous, model=model, mode=actor.mode.name), actor, identity
-        )
+        retried = ev.RunRetried(previous=ended.run, model=model, mode=actor.mode.name)
+        self.emit(retried, actor, run.id)
         self._start(actor)
         return run
 
     def stop(self, agent: str = "", *, run: str = "") -> None:
-        """End what an agent is doing (all agents by default): its run, everything the run started,
-        and waiting prompts.
+        """Stop runs, everything they started, and queued prompts.
 
         Args:
-            agent: Which.
-            run: Id of the only run that ends.
+            agent: The only agent that is stopped; all by default.
+            run: Id of the only run that is stopped.
         """
         for actor in self.agents.values():
             if agent in ("", actor.name):
-                for identity, _ in list(actor.conversation.queue):
-                    if identity != actor.starting and run in ("", identity):
-                        self.emit(ev.RunEnded(state="stopped"), actor, identity)
-                if actor.scope is not None and run in ("", actor.starting):
-                    actor.scope.cancel()
-                    self.emit(ev.StopAsked(), actor, actor.starting)
+                self._stop_agent(actor, run)
 
-    def trim(self, agent: str = "main", *, focus: str = "") -> None:
-        """Have a conversation cut to what matters: at once when the agent has nothing to do, else
-        before its next request.
+    def _stop_agent(self, agent: Agent, run: str) -> None:
+        for prompt in list(agent.conversation.queue):
+            if prompt.run != agent.starting and run in ("", prompt.run):
+                self.emit(ev.RunEnded(state="stopped"), agent, prompt.run)
+        if agent.scope is not None and run in ("", agent.starting):
+            agent.scope.cancel()
+            self.emit(ev.StopAsked(), agent, agent.starting)
 
-        ``Trimmed`` tells what came of it. One cut off by a crash is made when the session goes on.
+    def compact(self, agent: str = "main", *, focus: str = "") -> None:
+        """Compact a conversation: at once if the agent is idle, else before its next request.
+
+        The event ``Compacted`` shows the outcome. A compaction that a crash interrupted is carried
+        out when the session is resumed.
 
         Args:
-            agent: Whose.
-            focus: What the summary should dwell on.
+            agent: The agent.
+            focus: The subject on which the summary should concentrate.
 
         Raises:
             UsageError: There is no such agent.
         """
-        if agent not in self.agents:
-            raise unknown("agent", agent, self.agents)
-        self.emit(ev.TrimAsked(focus=focus), actor := self.agents[agent])
+        actor = self._find_agent(agent)
+        self.emit(ev.CompactionRequested(focus=focus), actor)
         if not actor.conversation.pending:
             self._start(actor)
 
@@ -443,16 +386,16 @@ class Session:
         Args:
             approval: Its id.
             accepted: Whether the call may run.
-            reason: Why not; the model reads it.
-            remember: ``session`` lets every later call of the approval's scope (of its tool, if it
-                has none) run unasked until the session ends; ``always`` asks the plugin that gave
-                the scope to keep it as a rule, too.
-            by: ``headless`` where a face says no because it can ask nobody.
+            reason: Why the call may not run; the model reads it.
+            remember: ``session`` allows later calls in the approval's scope (of the same tool, if
+                it has no scope) without approval until the session ends. ``always`` also has the
+                plugin that set the scope store it as a rule.
+            by: ``headless`` if a face refuses because no user is present.
 
         Raises:
-            UsageError: No such approval is open: it was answered, ran out, or its run ended.
+            UsageError: The approval is not open: it was answered, it expired, or its run ended.
         """
-        opened = self.underway.take(approval)
+        opened = self._calls_in_flight.take(approval)
         answer = ev.ApprovalAnswered(
             id=approval,
             accepted=accepted,
@@ -465,73 +408,76 @@ class Session:
         opened.first.set()
 
     def approval_shown(self, approval: str) -> float:
-        """Start the clock of an approval, because the user sees it now.
+        """Start the clock of an approval, because the user now sees it.
 
-        That of the oldest open one runs anyway.
+        The clock of the oldest open approval starts automatically.
 
         Args:
             approval: Its id.
 
         Returns:
-            When the time to answer is over, in Unix seconds; ``ApprovalShown`` says the same.
+            Time at which the approval expires, in Unix seconds, as in the event ``ApprovalShown``.
 
         Raises:
-            UsageError: No such approval is open: it was answered, ran out, or its run ended.
+            UsageError: The approval is not open: it was answered, it expired, or its run ended.
         """
-        return self.underway.show(approval)
+        return self._calls_in_flight.show(approval)
 
     def set(
         self, *, mode: str | None = None, model: str | None = None, approve: str | None = None
     ) -> None:
-        """Change what holds from the next turn on.
+        """Change mode, model or approval policy from the next turn on.
 
         Raises:
             UsageError: There is no such mode, model or policy.
         """
-        for kind, name, known in (
-            ("mode", mode, self.modes),
-            ("approval policy", approve, POLICIES),
-        ):
-            if name is not None and name not in known:
-                raise unknown(kind, name, known)
+        if mode is not None and mode not in self.modes:
+            raise unknown_name_error("mode", mode, self.modes)
+        if approve is not None and approve not in POLICIES:
+            raise unknown_name_error("approval policy", approve, POLICIES)
         if model is not None:
             self.kernel.router.model(model)
-        pairs = (mode, self._mode), (model, self.model), (approve, self.approve)
-        mode, model, approve = (new if new != old else None for new, old in pairs)
-        change = ev.SessionChanged(mode=mode, model=model, approve=approve)
+        change = ev.SessionChanged(
+            mode=mode if mode != self._mode else None,
+            model=model if model != self.model else None,
+            approve=approve if approve != self.approve else None,
+        )
         if change != ev.SessionChanged():
             self.emit(change)
             self._change(change)
 
     def _change(self, change: ev.SessionChanged) -> None:
-        for agent in self.agents.values():  # what was refused before may be allowed now
+        for agent in self.agents.values():  # calls that were refused may be allowed now
             agent.conversation.failures.clear()
-        self._mode, self.approve = change.mode or self._mode, change.approve or self.approve  # type: ignore[assignment]
-        if change.model is not None:
-            self.model = change.model
-            for agent in self.agents.values():
-                if agent.conversation.run:
-                    agent.conversation.run.model = ""
+        self._mode = change.mode or self._mode
+        self.approve = change.approve or self.approve  # type: ignore[assignment]
+        if change.model is None:
+            return
+        self.model = change.model
+        for agent in self.agents.values():
+            if agent.conversation.run:
+                agent.conversation.run.model = ""
 
     @property
     def grants(self) -> frozenset[str]:
-        """Scopes of approvals, and names of tools, whose calls the user lets run unasked until the
-        session ends.
-        """
-        return frozenset(
-            name for agent in self.agents.values() for name in agent.conversation.grants
-        )
+        """Return the scopes and tool names that the user approved for the rest of the session."""
+        granted: set[str] = set()
+        for agent in self.agents.values():
+            granted |= agent.conversation.grants
+        return frozenset(granted)
 
     def add_mode(self, mode: Mode) -> None:
-        """Add a mode, or replace the one of that name."""
+        """Add a mode, or replace an existing one of that name."""
         self.modes[mode.name] = mode
 
     @property
     def mode(self) -> Mode:
-        """The mode it is in. An unknown one stands for reading only, until it is set right."""
-        return self.modes.get(self._mode) or Mode(
-            self._mode, self.modes["ask"].tools if "ask" in self.modes else _READ
-        )
+        """The current mode. An unknown mode allows only reading until it is corrected."""
+        known = self.modes.get(self._mode)
+        if known is not None:
+            return known
+        tools = self.modes["ask"].tools if "ask" in self.modes else _READ
+        return Mode(self._mode, tools)
 
     def add_agent(
         self, profile: Profile, parent: str = "", messages: Sequence[Message] = ()
@@ -539,105 +485,75 @@ class Session:
         """Add an agent.
 
         Args:
-            profile: What it is.
-            parent: Name of the agent that makes it.
-            messages: What was said before, in another session: its conversation goes on from there.
+            profile: Its instructions, model, tools and limits.
+            parent: Name of the agent that creates it.
+            messages: The messages of an earlier session, which its conversation continues.
 
         Raises:
-            UsageError: There is one of that name.
+            UsageError: An agent of that name exists.
         """
         if profile.name in self.agents:
             raise UsageError(f"There is an agent {profile.name!r} already.", code="E_BUSY")
-        agent = self.agents[profile.name] = Agent(profile.name, self, profile, parent)
-        self.emit(
-            ev.AgentStarted(
-                parent=parent, profile=msgspec.to_builtins(profile), messages=(*messages,)
-            ),
-            agent,
+        agent = Agent(profile.name, self, profile, parent)
+        self.agents[profile.name] = agent
+        started = ev.AgentStarted(
+            parent=parent, profile=msgspec.to_builtins(profile), messages=tuple(messages)
         )
+        self.emit(started, agent)
         return agent
 
-    # --- work -------------------------------------------------------------------------------------
-
-    def _start(self, agent: Agent) -> None:
-        if agent.name not in self._working:
-            self._working.add(agent.name)
-            self.work.start_soon(self._work, agent, name=f"agent {agent.name}")
-
-    async def _work(self, agent: Agent) -> None:
-        """Work on the agent's run and its waiting prompts, one after another."""
-        with use_environment(self.kernel.environ):
-            await self._work_off(agent)
-
-    async def _work_off(self, agent: Agent) -> None:
-        try:
-            while (waits := agent.conversation.pending) or agent.conversation.trim_asked:
-                await (drive(agent) if waits else trim_at_rest(agent))
-        except StoreError as error:
-            for run in self.runs.values():
-                run.finish(None, error)
-        finally:
-            self._working.discard(agent.name)
-            for run in [
-                run
-                for run in self.runs.values()
-                if run.agent == agent.name and not run._over.is_set()
-            ]:
-                run.finish(
-                    None,
-                    HilumError(
-                        "The session was closed before the run ended.", code="E_INTERRUPTED"
-                    ),
-                )
-
-    async def _wrap(self, command: Command) -> Command:
-        reason = self.hooks.refusal()
-        if reason:
-            raise ToolDenied(reason)
-        try:
-            wrapped: Command = await self.hooks.pipe(
-                "wrap_process", "command", session=self, command=command
-            )
-        except PluginError as error:
-            raise ToolDenied(f"{COMMAND_WITHHELD}: {error.message}") from error
-        except HilumError as error:
-            raise ToolDenied(f"The command may not start. {error.message}") from error
-        return wrapped
+    def discard(self) -> None:
+        """Delete the session when it closes, because nothing happened in it."""
+        self._discarded = True
 
     # --- plugins ----------------------------------------------------------------------------------
 
     def settings(self, section: type[T]) -> T:
-        """Return a plugin's settings as they hold for this session's workspace."""
+        """Return a plugin's settings for this session's workspace."""
         return self._settings.get(section)
 
     @property
     def tools(self) -> dict[str, Tool]:
         """Its tools by name."""
-        return self.halves.tools
+        return self._instances.tools
 
     def tools_changed(self) -> None:
-        """Ask all plugins for their tools again. Agents are told at the end of the round."""
-        self.halves.take_tools()
+        """Collect the tools of all plugins again. Agents learn about changes after the round."""
+        self._instances.take_tools()
 
-    def half(self, kind: type[T]) -> T | None:
-        """Return another plugin's half by its type, ``None`` if that plugin is not there."""
-        return self.halves.half(kind)
+    def plugin(self, kind: type[T]) -> T | None:
+        """Return another plugin's instance by its type, ``None`` if there is none."""
+        return self._instances.plugin(kind)
 
-    def report(self, fault: Fault) -> None:
-        """Write a fault of a plugin down."""
-        self.halves.report(fault)
+    def report(self, fault: PluginFailure) -> None:
+        """Write a plugin's failure to the log."""
+        self._instances.report(fault)
 
-    async def start(self) -> None:
-        """Open the plugins' halves, fold the events known so far, and make the main agent."""
+    @property
+    def closing(self) -> bool:
+        """Whether the session is being closed: its agents are cancelled."""
+        return self._nursery.cancel_scope.cancel_called
+
+    # --- for the kernel ---------------------------------------------------------------------------
+
+    async def _open(self, nursery: trio.Nursery) -> None:
+        """Open the plugins' instances, fold the known events, and add the main agent.
+
+        Args:
+            nursery: The nursery for the tasks of its agents.
+        """
+        self._nursery = nursery
         events = self.journal.read_all()
         if not events:
-            where = spell_folder(self.workspace.root)
-            self.emit(
-                ev.SessionOpened(
-                    session=self.id, workspace=where, kind=self.kind, version=__version__
-                )
+            opened = ev.SessionOpened(
+                session=self.id,
+                workspace=spell_folder(self.workspace.root),
+                kind=self.kind,
+                version=__version__,
             )
-        await self.halves.open()
+            self.emit(opened)
+        # Before the replay: the events of plugins are folded by their instances, which must exist.
+        await self._instances.open()
         self.redaction.opened = True
         for event in events:
             self._replay(event)
@@ -653,57 +569,74 @@ class Session:
         if isinstance(event, ev.SessionChanged):
             self._change(event)
         elif event.agent in self.agents:
-            self._fold(event, self.agents[event.agent])
+            self._writer.fold(event, self.agents[event.agent])
 
-    def discard(self) -> None:
-        """Have the session deleted when it closes: nothing ever happened in it."""
-        self.discarded = True
-
-    async def close(self) -> None:
-        """Close the halves in reverse order, then the log; readers end."""
-        await self.halves.close()
+    async def _close(self) -> None:
+        """Close the instances in reverse order, then the log, which ends its readers."""
+        await self._instances.close()
         await self.journal.close()
+
+    def _start(self, agent: Agent) -> None:
+        if agent.name not in self._working:
+            self._working.add(agent.name)
+            self._nursery.start_soon(self._work, agent, name=f"agent {agent.name}")
+
+    async def _work(self, agent: Agent) -> None:
+        """Work on the agent's run and its queued prompts, one after another."""
+        conversation = agent.conversation
+        try:
+            with use_environment(self.kernel.environ):
+                while True:
+                    if conversation.pending:
+                        await drive(agent)
+                    elif conversation.compaction_requested:
+                        await compact_idle(agent)
+                    else:
+                        break
+        except StoreError as error:
+            for run in self.runs.values():
+                run._finish(None, error)
+        finally:
+            self._working.discard(agent.name)
+            for run in self.runs.values():
+                if run.agent == agent.name and not run._over.is_set():
+                    message = "The session was closed before the run ended."
+                    run._finish(None, HilumError(message, code="E_INTERRUPTED"))
+
+    async def _wrap(self, command: Command) -> Command:
+        """Return a command in the form in which plugins let it start.
+
+        Raises:
+            ToolDenied: A plugin refuses it, or a plugin that guards commands is not working.
+        """
+        reason = self.hooks.refusal()
+        if reason:
+            raise ToolDenied(reason)
+        try:
+            wrapped: Command = await self.hooks.pipe(
+                "wrap_process", "command", session=self, command=command
+            )
+        except PluginError as error:
+            raise ToolDenied(f"{COMMAND_WITHHELD}: {error.message}") from error
+        except HilumError as error:
+            raise ToolDenied(f"The command may not start. {error.message}") from error
+        return wrapped
 
 
 def check_kind(kind: str) -> None:
-    """Raise an error for a kind of session that does not exist.
-
-    An empty one stands for the setting.
+    """Check the kind of a session; an empty one means the setting.
 
     Raises:
         UsageError: There is no such kind.
     """
     if kind and kind not in KINDS:
-        raise unknown("session kind", kind, KINDS)
+        raise unknown_name_error("session kind", kind, KINDS)
 
 
 def _check_retryable(agent: Agent) -> None:
     if not agent.conversation.retryable:
         hint = "Send a prompt to continue the conversation."
-        raise UsageError("The last run left nothing that can be tried again.", hint=hint)
+        raise UsageError("The last run left nothing to retry.", hint=hint)
 
 
-def _keep_written(event: ev.Event, agent: Agent) -> None:
-    """Keep what the log does not have and this process needs.
-
-    Calls run as their model wrote them. A lasting yes holds for the scope that the user saw; a
-    resumed session asks again.
-    """
-    if isinstance(event, ev.ModelAnswered):
-        for call in event.message.calls:
-            state = agent.run.calls[call.id]
-            if state.withheld:
-                state.written = call
-    elif isinstance(event, ev.ApprovalAsked):
-        agent.run.calls[event.call.id].scope = event.scope
-    elif isinstance(event, ev.ApprovalAnswered) and event.accepted and event.remember != "once":
-        scopes = {
-            state.scope
-            for state in agent.run.calls.values()
-            if state.asked and state.asked.id == event.id and state.scope
-        }
-        agent.conversation.grants |= scopes
-
-
-_READ = ToolFilter(allow=("read",))
 injected[Session] = lambda call: call.session

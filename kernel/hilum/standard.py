@@ -1,4 +1,4 @@
-"""The standard session: what every face opens, and what an embedder opens who wants the same.
+"""The standard session, which every face opens, and embedders who want the same behavior.
 
 It has all installed plugins, the plugins of the project if it is trusted, and no call runs without
 the guard.
@@ -11,29 +11,27 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
-from hilum.discovery import all_entry_points, entry_points, normal
+from hilum.discovery import all_entry_points, normal
 from hilum.errors import E_UNKNOWN, UsageError
 from hilum.events import PluginFault
+from hilum.extras import unused_files
 from hilum.kernel import Kernel, open_kernel
 from hilum.session import Session, check_kind
 from hilum.settings import KernelSettings, load, use_environment
 from hilum.store import Store, unspell_folder
 from hilum.tools import Tool
+from hilum.trust import explain_distrust
 
 LAST = "last"
 GUARD = "hilum-guard"
 UNGUARDED = (
-    "It is left out by choice (--plugins, --no-plugin, plugins.allow, plugins.block). No call is"
+    "it is left out by choice (--plugins, --no-plugin, plugins.allow, plugins.block). No call is"
     " judged or sandboxed."
 )
-TRUST = "hilum.trust"
-"""Group of entry points: functions that take a folder and return why what it brings along may not
-run, empty if it may.
-"""
 
 
 @asynccontextmanager
@@ -65,39 +63,38 @@ async def open_standard_session(
         resume: Id of a session to resume, or its beginning; ``last`` for the last one of the
             folder.
         kind: ``main``, ``shared`` or ``headless``; the setting ``session_kind`` by default.
-        attended: Whether somebody is there to answer questions. Where nobody is, a ``main`` session
-            becomes ``headless``; ``shared`` says who reads along, and stays. By default everybody
-            but a ``headless`` session is answered.
-        mode: Mode to be in; the setting by default.
+        attended: Whether a user is present to answer questions. If not, a ``main`` session becomes
+            ``headless``; a ``shared`` one stays ``shared``. By default a user is present, except in
+            ``headless`` sessions.
+        mode: Initial mode; the setting by default.
         model: ``provider/name``; the setting by default.
         approve: ``ask_first``, ``auto`` or ``readonly``; the setting by default.
-        plugins: As for ``open_kernel``. Where they are named, only they are loaded, and the guard
+        plugins: As for ``open_kernel``. If plugins are named, only they are loaded, and the guard
             only if it is among them.
-        extra_plugins: Modules, objects, functions and files beside them.
+        extra_plugins: Additional modules, objects, functions and files.
         without: Names of plugins to leave out.
-        tools: Functions, and what ``tool`` makes of them.
-        required: Distributions without which no call runs, besides the guard and those of the
-            setting ``required``. Only who leaves the guard out by name (``without``, the setting
-            ``plugins.block``) runs calls without it.
-        settings: Settings that win over all others, by dotted key.
-        store: Where to keep sessions; by default what a plugin provides.
+        tools: Functions, and tools that ``tool`` created from functions.
+        required: Distributions that must be installed for calls to run, in addition to the guard
+            and those of the setting ``required``. Calls run without the guard only if it is left
+            out by name (``without``, the setting ``plugins.block``).
+        settings: Settings that override all others, by dotted key.
+        store: Where to keep sessions; by default the store of a plugin.
         environ: As for ``open_kernel``.
         needs_model: Whether a new session without any model is an error.
-        prepare: Called with the kernel before the session is made, so that a mistake leaves no
+        prepare: Called with the kernel before the session is created, so that a mistake leaves no
             empty session behind.
 
     Raises:
         SettingsError: The settings have mistakes.
-        UsageError: The folder, a plugin, the mode or the model is not there, or there is no session
-            to resume.
+        UsageError: The folder, a plugin, the mode or the model does not exist, or there is no
+            session to resume.
         PluginError: A plugin that was passed does not fit.
         StoreError: No such session, or another process has it open.
     """
-    # The last session of a folder is one of that folder; any other may be of another project.
+    # The last session of a folder is one of that folder; any other may belong to another project.
     if resume and resume != LAST:
-        installed = all_entry_points(
-            "hilum"
-        )  # `without` may name plugins of the project, which this kernel does not know
+        # `without` may name plugins of the project, which this kernel does not have.
+        installed = all_entry_points("hilum")
         opened = partial(
             open_kernel,
             plugins,
@@ -107,37 +104,26 @@ async def open_standard_session(
             environ=environ,
         )
         workspace = await _folder_of(resume, store, opened)
-    with use_environment(environ):
-        files, refused = await trio.to_thread.run_sync(
-            partial(project_plugins, Path(workspace), without, environ)
-        )
-    # A plugin of the project may be left out by name whether or not it would be loaded.
-    ours = {normal(name) for name in refused}
-    without = [name for name in without if normal(name) not in ours]
-    refused = {name: why for name, why in refused.items() if why}
-    named = {normal(name) for name in plugins or () if isinstance(name, str)}
-    if plugins is None or normal(GUARD) in named:
+    project = await _read_project(workspace, without, environ, all_plugins=plugins is None)
+    # A guard that is missing or broken must stop all calls, not leave them unguarded.
+    if plugins is None or _names_guard(plugins):
         required = [GUARD, *required]
     async with open_kernel(
         plugins,
         extra_plugins=extra_plugins,
-        without=without,
+        without=project.without,
         tools=tools,
         settings=settings,
         workspace=workspace,
         store=store,
         environ=environ,
-        project_plugins=files,
+        project_plugins=project.files,
         required=required,
     ) as kernel:
         if prepare is not None:
             prepare(kernel)
         identity = await find_session(kernel, resume, workspace) if resume else ""
-        if model:
-            kernel.router.model(model)
-            kernel.router.roles["default"] = model
-        elif needs_model and not resume:
-            kernel.router.model(await kernel.router.default())
+        await _choose_model(kernel, model, needed=needs_model and not resume)
         check_kind(kind)
         if attended is not None:
             kind, attended = await _kind(kernel, kind, identity, attended)
@@ -150,25 +136,91 @@ async def open_standard_session(
             model=model or None,
             approve=approve,
         ) as session:
-            for name, reason in refused.items():
-                session.emit(PluginFault(plugin=name, hook="load", error=reason, switched_off=True))
             if not _is_guarded(kernel):
-                session.emit(
-                    PluginFault(plugin="guard", hook="load", error=UNGUARDED, switched_off=True)
-                )
+                project.left_out["guard"] = UNGUARDED
+            for name, reason in project.left_out.items():
+                session.emit(PluginFault(plugin=name, hook="load", error=reason, switched_off=True))
             yield session
+
+
+class _ProjectPlugins(NamedTuple):
+    """The plugins of a project.
+
+    Attributes:
+        files: The files that are loaded.
+        left_out: The reasons why others are not loaded, by name.
+        without: Those of the names to leave out that are not plugins of the project.
+    """
+
+    files: list[str]
+    left_out: dict[str, str]
+    without: list[str]
+
+
+async def _read_project(
+    workspace: str | os.PathLike[str],
+    without: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    all_plugins: bool,
+) -> _ProjectPlugins:
+    """Find the plugins of a project, in a thread.
+
+    Args:
+        workspace: The folder of the project.
+        without: Names of plugins to leave out.
+        environ: The environment of the kernel.
+        all_plugins: Whether files for optional packages that are missing are reported as well.
+    """
+    with use_environment(environ):
+        files, refused = await trio.to_thread.run_sync(
+            partial(project_plugins, Path(workspace), without, environ)
+        )
+    # A plugin of the project may be left out by name, whether or not it would be loaded.
+    ours = {normal(name) for name in refused}
+    without = [name for name in without if normal(name) not in ours]
+    left_out = {name: why for name, why in refused.items() if why}
+    if all_plugins:
+        unused = await trio.to_thread.run_sync(unused_files, workspace)
+        for name, why in unused.items():
+            if name not in without:
+                left_out.setdefault(name, why)
+    return _ProjectPlugins(files, left_out, without)
+
+
+def _names_guard(plugins: Sequence[object]) -> bool:
+    """Return whether the guard is among the plugins that a caller names."""
+    return any(isinstance(name, str) and normal(name) == normal(GUARD) for name in plugins)
+
+
+async def _choose_model(kernel: Kernel, model: str, *, needed: bool) -> None:
+    """Set the default model of a kernel.
+
+    Args:
+        kernel: The kernel.
+        model: The model; empty for that of the settings.
+        needed: Whether the settings must name one.
+
+    Raises:
+        UsageError: There is no such model, or none is named.
+    """
+    if model:
+        kernel.router.model(model)
+        kernel.router.roles["default"] = model
+    elif needed:
+        kernel.router.model(await kernel.router.default())
 
 
 async def _folder_of(
     session: str, store: Store | None, opened: Callable[[], AbstractAsyncContextManager[Kernel]]
 ) -> str:
-    """Return the folder of a session: its project decides which plugins and settings the kernel
-    has.
+    """Return the folder of a session. Its project decides which plugins and settings count.
 
     Args:
         session: Its id, or the beginning of it.
-        store: The store, where it is known.
-        opened: Opens a kernel of no project, whose plugins provide the store. It is closed again.
+        store: The store, if it is known.
+        opened: Opens a kernel without a project, whose plugins provide the store. It is closed
+            again.
 
     Raises:
         StoreError: There is no such session.
@@ -180,18 +232,14 @@ async def _folder_of(
 
 
 def _is_guarded(kernel: Kernel) -> bool:
-    """Return whether the guard judges calls.
-
-    Or refuses them, because it is not in working order.
-    """
+    """Return whether the guard judges calls, or all calls are refused because it is missing."""
     if kernel.host.table.refusal():
         return True
-    ours = [
-        each
-        for each in kernel.host.plugins.values()
-        if each.point and normal(each.point.distribution) == normal(GUARD)
-    ]
-    return any(plugin.state != "blocked" for plugin in ours)
+    for plugin in kernel.host.plugins.values():
+        distribution = plugin.point.distribution if plugin.point else ""
+        if normal(distribution) == normal(GUARD) and plugin.state != "blocked":
+            return True
+    return False
 
 
 async def _kind(kernel: Kernel, wanted: str, resume: str, attended: bool) -> tuple[str, bool]:
@@ -201,14 +249,14 @@ async def _kind(kernel: Kernel, wanted: str, resume: str, attended: bool) -> tup
         kernel: The kernel.
         wanted: The kind that the user named; empty for none.
         resume: Id of the session that is resumed; empty for a new one.
-        attended: Whether somebody is there to answer.
+        attended: Whether a user is present to answer.
     """
     if wanted:
         return wanted, attended and wanted != "headless"
     kind: str = kernel.options.session_kind
     if resume:
         kind = (await kernel.store.info(resume)).kind
-        if kind == "headless":  # it was nobody's wish, only that nobody was there to ask
+        if kind == "headless":  # the user did not choose it; no user was present
             kind = "main"
     if kind == "main" and not attended:
         kind = "headless"
@@ -216,8 +264,9 @@ async def _kind(kernel: Kernel, wanted: str, resume: str, attended: bool) -> tup
 
 
 async def find_session(kernel: Kernel, wanted: str, workspace: str | os.PathLike[str]) -> str:
-    """Return the id of a session: the one named, or the last one of a folder in which anything was
-    said.
+    """Return the id of a session: the named one, or the last one of a folder.
+
+    Sessions without a prompt do not count as the last one.
 
     Raises:
         UsageError: There is none.
@@ -228,7 +277,7 @@ async def find_session(kernel: Kernel, wanted: str, workspace: str | os.PathLike
     for info in await kernel.store.list(folder):
         if info.title or info.events > 2:
             return info.id
-    hint = "hilum sessions list --all shows the sessions of all folders."
+    hint = "`hilum sessions list --all` lists the sessions of all folders."
     raise UsageError(f"There is no session of {folder} to resume.", code=E_UNKNOWN, hint=hint)
 
 
@@ -242,44 +291,25 @@ def project_plugins(
     """Find the plugins in ``.hilum/plugins`` of a project.
 
     Returns:
-        The files that may be loaded, and why others are not, by name; nothing where the user has
-        left them out.
+        The files that may be loaded, and the reasons why others may not, by name. The reason is
+        empty for files that the user has left out.
     """
     root = Path(_real(workspace))
     try:
-        found = sorted(
-            str(path)
-            for path in (root / ".hilum" / "plugins").glob("*.py")
-            if path.name[:1] not in "._"
-        )
+        files = [*(root / ".hilum" / "plugins").glob("*.py")]
     except OSError:
         return [], {}
-    chosen = (
-        load([KernelSettings], known=None, strict=False, environ=environ)
-        .get(KernelSettings)
-        .plugins
-    )
-    left_out = {*map(normal, (*chosen.block, *without))}
-    reason = _distrust(root, left_out) if found else ""
+    found = sorted(str(path) for path in files if path.name[0] not in "._")
+    # Untrusted code is not imported: a cloned repository must not run anything by being opened.
+    reason = explain_distrust(root) if found else ""
     if not reason:
         return found, {}
-    refused = {
-        Path(path).stem: f"{os.path.relpath(path, root)} is not loaded: {reason}" for path in found
-    }
-    return [], {name: "" if normal(name) in left_out else why for name, why in refused.items()}
-
-
-def _distrust(root: Path, left_out: set[str]) -> str:
-    """Return why what a project brings along may not run, empty if it may."""
-    judges = [point for point in entry_points(TRUST).values() if normal(point.name) not in left_out]
-    if not judges:
-        return "no plugin is there that can tell whether this project is trusted."
-    for judge in judges:
-        try:
-            distrust: Any = judge.load()
-            reason: str = distrust(root)
-        except (Exception, SystemExit) as error:
-            return f"whether this project is trusted cannot be told ({error!r})."
-        if reason:
-            return reason
-    return ""
+    settings = load([KernelSettings], known=None, strict=False, environ=environ)
+    chosen = settings.get(KernelSettings).plugins
+    left_out = {*map(normal, (*chosen.block, *without))}
+    refused = {}
+    for path in found:
+        name = Path(path).stem
+        why = f"{os.path.relpath(path, root)} is not loaded: {reason}"
+        refused[name] = "" if normal(name) in left_out else why
+    return [], refused

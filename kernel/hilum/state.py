@@ -1,7 +1,6 @@
 """State as a fold over events: the conversation of one agent, and the phase its run is in.
 
-``Conversation.apply`` is the only place that changes it, live and on resume alike. That makes a
-resumed run the same run.
+Only ``Conversation.apply`` changes it, live and on resume, so a resumed run has the same state.
 """
 
 from __future__ import annotations
@@ -10,44 +9,45 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from hilum_tokens import NOTHING, Gauge, Size
 
 from hilum import events as ev
-from hilum.compaction import compacted, replace_texts
+from hilum.compaction import apply_compaction, replace_texts
 from hilum.errors import RETRYABLE
 from hilum.messages import (
     AssistantMessage,
+    Compaction,
     Message,
     NoteMessage,
     ToolCall,
     ToolMessage,
-    Trim,
     Usage,
     UserMessage,
 )
-from hilum.refusals import CallOutcome
+from hilum.refusals import CallOutcome, describe_call
 from hilum.repetition import FailureCounts
+from hilum.tokens import NOTHING, TextStats, TokenCalibrator
 
-MAX_PATH = 4096  # characters, as on Linux
-Phase = Literal["idle", "seal", "think", "call", "round", "check"]
+MAX_PATH = 4096  # maximum length of a path in characters, as on Linux
+Phase = Literal["idle", "freeze", "think", "call", "round", "check"]
 
 
 class CallState(msgspec.Struct):
-    """How far one call has come.
+    """The state of one call.
 
     Attributes:
         call: The call as it is in the log and in the conversation.
-        withheld: Whether its arguments held a secret, which is replaced there.
-        written: The call as the model wrote it, where it was withheld. A process that reads the log
-            does not have it.
-        scope: What a lasting yes would hold for, as the user was asked last. The log has it without
-            secrets.
+        withheld: Whether its arguments contained a secret, which is replaced in ``call``.
+        written: The call as the model wrote it, if it was withheld. It is not in the log.
+        printed: The output of the tool before the call was stopped, after the plugins' checks.
+        scope: The calls that a lasting approval would cover, as last shown to the user. The log
+            contains it without secrets.
     """
 
     call: ToolCall
     withheld: bool = False
     written: ToolCall | None = None
     scope: str = ""
+    printed: str = ""
     asked: ev.ApprovalAsked | None = None
     answered: ev.ApprovalAnswered | None = None
     started: ev.CallStarted | None = None
@@ -56,31 +56,33 @@ class CallState(msgspec.Struct):
 
     @property
     def to_run(self) -> ToolCall:
-        """The call that is judged and runs: as the model wrote it."""
+        """The call that is judged and runs, as the model wrote it."""
         return self.written or self.call
 
     @property
     def lost(self) -> bool:
-        """Whether nobody knows any more what the model wrote."""
+        """Whether the model's own text of the call is lost."""
         return self.withheld and self.written is None
 
 
 class FinishedCall(msgspec.Struct, frozen=True):
-    """What a run remembers of a call that ended. Whole arguments may be large files.
+    """A summary of a call that ended, without its arguments, which may be large.
 
     Attributes:
         name: Name of the tool.
-        code: Its failure, empty for success.
+        code: The code of its failure; empty for success.
         texts: Those of its arguments that may be paths.
+        title: The tool's name, with the path, command or address that the call was about.
     """
 
     name: str
     code: str
     texts: dict[str, str]
+    title: str
 
     @classmethod
     def of(cls, call: ToolCall, code: str) -> FinishedCall:
-        """Create it from a call and its code."""
+        """Create the summary from a call and its code."""
         try:
             arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
         except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -90,19 +92,19 @@ class FinishedCall(msgspec.Struct, frozen=True):
             for key, text in arguments.items()
             if isinstance(text, str) and len(text) <= MAX_PATH
         }
-        return cls(call.name, code, {} if code else texts)
+        return cls(call.name, code, {} if code else texts, describe_call(call))
 
 
 class RunState(msgspec.Struct):
-    """The run an agent is on: its turn, its open calls, what it used.
+    """The current run of an agent: its turn, its open calls, its usage.
 
     Attributes:
-        continued: How often an answer that was cut off at the output limit was continued.
-        cut: Whether the last answer was cut off there.
-        first_failure: Why the first model failed, where a fallback was asked then.
-        answer: What the model said last; the pieces of an answer that was cut off are joined.
+        continued: How often an answer that reached the output limit was continued.
+        cut: Whether the last answer was cut off at the output limit.
+        first_failure: Why the first model failed, if a fallback was called then.
+        answer: The last text of the model; the pieces of an answer that was cut off are joined.
         finished: The calls that ended.
-        outcomes: What counts of them for whether the run had an effect.
+        outcomes: Their outcomes, as far as they decide whether the run was successful.
     """
 
     id: str
@@ -118,18 +120,18 @@ class RunState(msgspec.Struct):
     first_failure: str = ""
     finished: list[FinishedCall] = msgspec.field(default_factory=list)
     outcomes: list[CallOutcome] = msgspec.field(default_factory=list)
-    trims: int = 0
-    size: Size = NOTHING
+    compactions: int = 0
+    size: TextStats = NOTHING
     answer: str = ""
     usage: Usage = Usage()
     calls: dict[str, CallState] = msgspec.field(default_factory=dict)
-    cause: Literal["run", "trim", "mode", "model"] = "run"
+    cause: Literal["run", "compaction", "mode", "model"] = "run"
 
 
 def join_answer(first: str, second: str) -> str:
     """Join two pieces of an answer.
 
-    Words that the second piece repeats from the end of the first are there once.
+    Words at the end of the first piece that the second one repeats occur once in the result.
     """
     for count in range(min(len(first), len(second), 400), 15, -1):
         if first.endswith(second[:count]):
@@ -138,7 +140,7 @@ def join_answer(first: str, second: str) -> str:
 
 
 def last_request(messages: Sequence[Message]) -> int | None:
-    """Return where the user's last request is, ``None`` where there is none."""
+    """Return the index of the user's last request, ``None`` if there is none."""
     for index in reversed(range(len(messages))):
         if isinstance(messages[index], UserMessage):
             return index
@@ -146,41 +148,42 @@ def last_request(messages: Sequence[Message]) -> int | None:
 
 
 class Conversation(msgspec.Struct, eq=False):
-    """One agent's messages and where it stands.
+    """One agent's messages and the state of its run.
 
     Attributes:
-        messages: What was said, oldest first; the prompt is layers plus these.
-        request: Where in them the user's request of the last run is, ``None`` where there is none.
+        messages: The messages, oldest first; the prompt consists of layers and these.
+        request: Index in ``messages`` of the user's request of the last run, ``None`` if there is
+            none.
         shortened: Whether an earlier run had a result that was too large for the window and was
             shortened.
-        epoch: Grows when the past changed (a trim); encoded pieces of an older epoch are void.
-        sealed: The prompt's layers and tools as sent, none before the first.
-        told: Layers by name as last told at the tail, where they differ from the sealed ones.
-        tools: Names of the tools that the model was last told it can reach.
-        queue: Prompts that wait, as (run id, text).
-        failures: Calls that failed, or gave the same result, again and again.
-        grants: What the user lets run unasked from now on: scopes of approvals, and names of tools.
-        stopped: Id of the run that was last asked to stop.
-        gauges: By model, what its provider's counts have taught about its tokens.
-        trim_asked: Set while somebody waits for a trim.
-        ended: How the last run ended; ``None`` before the first, and while one runs.
+        epoch: Increases with each compaction; encoded messages of an older epoch are invalid.
+        frozen: The prompt's layers and tools as sent; none before the first request.
+        told: Layers by name as last stated in a note, if they differ from the frozen ones.
+        tools: Names of the tools that the model was last told are available.
+        queue: Queued prompts.
+        failures: Calls that failed, or returned the same result, again and again.
+        grants: Scopes of approvals and names of tools whose calls run without approval from now on.
+        stopped: Id of the last run that was requested to stop.
+        calibrators: By model, the corrections of token estimates by its provider's counts.
+        compaction_requested: Set until a requested compaction is carried out.
+        ended: How the last run ended; ``None`` before the first run, and during a run.
     """
 
     messages: list[Message] = msgspec.field(default_factory=list)
     request: int | None = None
     shortened: bool = False
     epoch: int = 0
-    sealed: ev.LayersSealed = ev.LayersSealed(layers=(), tools=())
+    frozen: ev.PromptFrozen = ev.PromptFrozen(layers=(), tools=())
     told: dict[str, str] = msgspec.field(default_factory=dict)
     tools: frozenset[str] = frozenset()
     phase: Phase = "idle"
     state: ev.State = "idle"
     run: RunState | None = None
-    queue: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    queue: list[ev.PromptQueued] = msgspec.field(default_factory=list)
     usage: Usage = Usage()
     failures: FailureCounts = msgspec.field(default_factory=FailureCounts)
-    gauges: dict[str, Gauge] = msgspec.field(default_factory=dict)
-    trim_asked: ev.TrimAsked | None = None
+    calibrators: dict[str, TokenCalibrator] = msgspec.field(default_factory=dict)
+    compaction_requested: ev.CompactionRequested | None = None
     grants: set[str] = msgspec.field(default_factory=set)
     stopped: str = ""
     ended: ev.RunEnded | None = None
@@ -188,7 +191,7 @@ class Conversation(msgspec.Struct, eq=False):
     def apply(self, event: ev.Event) -> None:
         """Fold one event into the state.
 
-        The method that is named like the event does it; most events have none.
+        The method with the event's name folds it; most events have none.
         """
         fold = getattr(self, f"_{type(event).__struct_config__.tag}", None)
         if fold is not None:
@@ -201,15 +204,15 @@ class Conversation(msgspec.Struct, eq=False):
 
     @property
     def pending(self) -> list[str]:
-        """Ids of the run it is on and of those that wait."""
-        return [*([self.run.id] if self.run else []), *(identity for identity, _ in self.queue)]
+        """Ids of the current run and of the queued ones."""
+        return [*([self.run.id] if self.run else []), *(prompt.run for prompt in self.queue)]
 
-    def gauge(self, model: str) -> Gauge:
-        """What corrects an estimate of tokens for a model."""
-        return self.gauges.get(model) or Gauge()
+    def calibrator(self, model: str) -> TokenCalibrator:
+        """Return the calibrator of a model's token estimates."""
+        return self.calibrators.get(model) or TokenCalibrator()
 
     def open_calls(self) -> list[CallState]:
-        """The calls of the last answer that have not ended, in call order."""
+        """Return the calls of the last answer that have not ended, in call order."""
         if self.run:
             return [state for state in self.run.calls.values() if state.done is None]
         return []
@@ -219,18 +222,18 @@ class Conversation(msgspec.Struct, eq=False):
         self.request = None
 
     def _prompt_queued(self, event: ev.PromptQueued, run: RunState | None) -> None:
-        self.queue.append((event.run, event.text))
+        self.queue.append(event)
         if run is None:
             self.state = "preparing"
 
     def _run_started(self, event: ev.RunStarted, run: RunState | None) -> None:
-        self.queue = [entry for entry in self.queue if entry[0] != event.run]
+        self.queue = [prompt for prompt in self.queue if prompt.run != event.run]
         self.run = RunState(event.run, event.model)
         self.ended = None
         self.request = len(self.messages)
         self.messages.append(event.message)
         self.failures.clear()
-        self.phase = "seal"
+        self.phase = "freeze"
         self.state = "preparing"
 
     def _run_retried(self, event: ev.RunRetried, run: RunState | None) -> None:
@@ -241,21 +244,23 @@ class Conversation(msgspec.Struct, eq=False):
             self.request = last_request(self.messages)
         last = self.messages[-1] if self.messages else None
         if isinstance(last, AssistantMessage) and not last.calls:
-            # The whole answer had arrived; asking again would have the model continue its own text.
+            # The whole answer had arrived; with another request the model would continue its own
+            # text.
             self.run.answer = last.text
             self.phase = "check"
         else:
-            self.phase = "seal"
+            self.phase = "freeze"
 
     @property
     def retryable(self) -> bool:
-        """Whether the last run ended without being done, for a reason that may have passed."""
+        """Whether the last run ended before it was complete, for a reason that may be temporary."""
         return self._ended_early and not self.pending
 
     @property
     def kept_request(self) -> int | None:
-        """Where the request is that every compaction keeps: that of the current run, and of one
-        that may be retried.
+        """Return the index of the request that every compaction keeps.
+
+        It is the request of the current run, or of a run that may be retried.
         """
         if self.run is not None or self._ended_early:
             return self.request
@@ -269,30 +274,31 @@ class Conversation(msgspec.Struct, eq=False):
             return True
         return self.ended.state == "failed" and self.ended.code in RETRYABLE
 
-    def _layers_sealed(self, event: ev.LayersSealed, run: RunState) -> None:
-        self.sealed = event
+    def _prompt_frozen(self, event: ev.PromptFrozen, run: RunState) -> None:
+        self.frozen = event
         self.told = {}
         self.tools = frozenset(spec.name for spec in event.tools)
         self.phase = "think"
         run.size = NOTHING
 
-    def _trim_asked(self, event: ev.TrimAsked, run: RunState | None) -> None:
-        self.trim_asked = event
+    def _compaction_requested(self, event: ev.CompactionRequested, run: RunState | None) -> None:
+        self.compaction_requested = event
 
-    def _trimmed(self, event: ev.Trimmed, run: RunState | None) -> None:
-        trim = Trim(event.upto, event.summary, event.thinned)
-        self.messages, self.request = compacted(
-            self.messages, trim, self.kept_request, event.request
+    def _compacted(self, event: ev.Compacted, run: RunState | None) -> None:
+        plan = Compaction(event.upto, event.summary, event.thinned)
+        self.messages, self.request = apply_compaction(
+            self.messages, plan, self.kept_request, event.request
         )
         self.epoch = self.epoch + 1
-        self.trim_asked = None
-        # What was read may be gone from the conversation, and must be read again
+        self.compaction_requested = None
+        # Files that were read may be gone from the conversation, and must be read again
         self.failures.results.clear()
+        # The prompt is frozen again: the provider's cache is lost with a compaction anyway.
         if run is not None:
-            self.phase = "seal"
-            run.cause = "trim"
+            self.phase = "freeze"
+            run.cause = "compaction"
             run.failed = None
-            run.trims = run.trims + 1
+            run.compactions = run.compactions + 1
 
     def _model_started(self, event: ev.ModelStarted, run: RunState) -> None:
         run.attempt = event.attempt
@@ -301,7 +307,7 @@ class Conversation(msgspec.Struct, eq=False):
         run.size = event.size
         self.phase = "think"
         self.state = "thinking"
-        self.trim_asked = None
+        self.compaction_requested = None
 
     def _model_failed(self, event: ev.ModelFailed, run: RunState) -> None:
         run.failures[event.kind] = run.failures.get(event.kind, 0) + 1
@@ -316,12 +322,17 @@ class Conversation(msgspec.Struct, eq=False):
         run.turn = run.turn + 1
         run.attempt = 0
         run.failures = {}
-        run.trims = 0
+        run.compactions = 0
         self._model_used(event, run)
+        # Some servers do not count tokens.
         if any(run.size) and event.usage.input:
-            self.gauges[run.model] = self.gauge(run.model).learn(run.size, event.usage.input)
+            self.calibrators[run.model] = self.calibrator(run.model).learn(
+                run.size, event.usage.input
+            )
         text = event.message.text
         run.answer = join_answer(run.answer, text) if run.cut else text or run.answer
+        # If there are calls, the loop continues in any case; their arguments are checked
+        # separately.
         run.cut = event.message.stop == "length" and not event.message.calls
         run.first_failure = ""
         run.calls = {
@@ -342,8 +353,8 @@ class Conversation(msgspec.Struct, eq=False):
         for state in run.calls.values():
             if state.asked and state.asked.id == event.id:
                 state.answered = event
-                # Whoever was asked may have done something meanwhile; but a no does not make the
-                # same call right.
+                # The user may have changed something before answering. But after a refusal, the
+                # same call is still wrong.
                 if event.accepted:
                     self.failures.clear()
                 elif event.by == "user":
@@ -385,7 +396,7 @@ class Conversation(msgspec.Struct, eq=False):
         self.stopped = event.run
 
     def _run_ended(self, event: ev.RunEnded, run: RunState | None) -> None:
-        self.queue = [entry for entry in self.queue if entry[0] != event.run]
+        self.queue = [prompt for prompt in self.queue if prompt.run != event.run]
         if run is not None:
             self.shortened = self.shortened or run.shortened
         if run.id == event.run if run else not self.queue:

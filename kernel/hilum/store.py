@@ -15,16 +15,17 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from msgspec.structs import replace
 
+from hilum.discovery import STANDARD, entry_points
 from hilum.errors import StoreError
 from hilum.events import AnyEvent, RunStarted, StateChanged
 from hilum.messages import Data
 
 
 def spell_folder(folder: str | os.PathLike[str]) -> str:
-    """Return the path of a folder as text that JSON and databases can hold.
+    """Return the path of a folder as text that can be stored in JSON and databases.
 
-    A path whose bytes are not UTF-8 becomes a ``file:`` address, which no absolute path looks like;
-    others stay as they are.
+    A path whose bytes are not UTF-8 becomes a ``file:`` address, which cannot be confused with an
+    absolute path; other paths stay as they are.
     """
     path = os.fspath(folder)
     try:
@@ -42,10 +43,10 @@ def unspell_folder(text: str) -> str:
 
 
 class SessionInfo(Data, frozen=True):
-    """A session as a list shows it.
+    """A session as it is shown in a list.
 
-    Times are Unix seconds; ``title`` starts as the first prompt; ``workspace`` is spelled as
-    ``spell_folder`` does.
+    Times are Unix seconds; ``title`` is at first the first prompt; ``workspace`` is spelled as by
+    ``spell_folder``.
     """
 
     id: str
@@ -67,7 +68,7 @@ class Log(Protocol):
         """Sequence number of the last event, 0 for an empty log."""
 
     def append(self, events: Sequence[AnyEvent]) -> None:
-        """Write events in one transaction. Their ``seq`` continue ``last`` without a gap.
+        """Write events in one transaction. Their ``seq`` values continue ``last`` without a gap.
 
         Raises:
             StoreError: Nothing was written: the disk is full, the file is damaged, or the lease was
@@ -78,12 +79,12 @@ class Log(Protocol):
         """Read at most ``limit`` events with a ``seq`` greater than ``after``, in order."""
 
     async def close(self) -> None:
-        """Give up the lease. Reading stays possible through the store."""
+        """Release the lease. The store can still read the session."""
 
 
 @runtime_checkable
 class Store(Protocol):
-    """Keeps sessions. A session is named by its id or by any unambiguous beginning of it."""
+    """Stores sessions. A session is named by its id or by any unambiguous beginning of it."""
 
     async def create(self, info: SessionInfo) -> Log:
         """Create a session with an empty log and take its lease."""
@@ -92,21 +93,21 @@ class Store(Protocol):
         """Take the lease of a session.
 
         Raises:
-            StoreError: ``"E_UNKNOWN"`` no such session; ``"E_BUSY"`` another process writes it (the
-                message says which).
+            StoreError: ``"E_UNKNOWN"`` no such session; ``"E_BUSY"`` another process is writing to
+                it (the message says which).
         """
 
     async def info(self, session: str) -> SessionInfo:
         """Describe one session, without a lease. Raises ``StoreError`` with ``"E_UNKNOWN"``."""
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
-        """List sessions, last used first; all, or those of one workspace."""
+        """List sessions, last used first: all of them, or those of one workspace."""
 
     async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[AnyEvent]:
         """Read events without a lease."""
 
     async def rename(self, session: str, title: str) -> None:
-        """Give a session a title."""
+        """Set the title of a session."""
 
     async def delete(self, session: str) -> None:
         """Delete a session and its log.
@@ -118,9 +119,27 @@ class Store(Protocol):
         """Close the store and all logs of this process."""
 
 
+def storage_plugins() -> list[str] | None:
+    """Return the plugins to open for a command that only reads and writes the store.
+
+    Importing all of them takes a quarter of the time of `hilum sessions list`. Only one of hilum's
+    own plugins provides a store. A plugin of another distribution may provide one as well, and may
+    need any of the others to load.
+
+    Returns:
+        Names for ``open_kernel``; ``None``, which means all, if other distributions provide
+        plugins.
+    """
+    points = entry_points("hilum").values()
+    if any(point.distribution.lower() not in STANDARD for point in points):
+        return None
+    return [point.name for point in points if point.distribution.lower() == "hilum-store"]
+
+
 async def is_open(store: Store, session: str) -> bool:
-    """Return whether a process has a session open: without one, what its log says to be running was
-    cut off.
+    """Return whether a process has a session open.
+
+    If no process does, runs that its log shows as running were interrupted.
     """
     try:
         log = await store.open(session)
@@ -144,7 +163,7 @@ def describe(info: SessionInfo, events: Sequence[AnyEvent]) -> SessionInfo:
 
 
 class MemoryStore:
-    """A store that lives and dies with its process. Implements ``Store``."""
+    """A store that exists only as long as its process. Implements ``Store``."""
 
     def __init__(self) -> None:
         self._logs: dict[str, MemoryLog] = {}
@@ -162,7 +181,9 @@ class MemoryStore:
         log = self._logs[found[0]]
         if free and log.leased:
             raise StoreError(
-                f"Session {log.info.id} is in use.", code="E_BUSY", hint="Close it there first."
+                f"Session {log.info.id} is in use.",
+                code="E_BUSY",
+                hint="Close it in the other process first.",
             )
         return log
 
@@ -192,7 +213,7 @@ class MemoryStore:
         return self._find(session).read(after, limit)
 
     async def rename(self, session: str, title: str) -> None:
-        """Give a session a title."""
+        """Set the title of a session."""
         log = self._find(session)
         log.info = replace(log.info, title=title)
 
@@ -210,8 +231,8 @@ class MemoryLog:
     """A log in memory, kept when it is closed. Implements ``Log``."""
 
     def __init__(self, info: SessionInfo) -> None:
-        self.info = info
-        self.leased = False
+        self.info: SessionInfo = info
+        self.leased: bool = False
         self._events: list[AnyEvent] = []
 
     @property
@@ -229,5 +250,5 @@ class MemoryLog:
         return self._events[after : after + limit]
 
     async def close(self) -> None:
-        """Give up the lease."""
+        """Release the lease."""
         self.leased = False

@@ -1,7 +1,4 @@
-"""Tools: a typed function with a docstring is one.
-
-``Call`` is what a running tool sees of the world.
-"""
+"""Tools: typed functions with docstrings. ``Call`` is the context of a running tool."""
 
 from __future__ import annotations
 
@@ -12,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args, ove
 
 import attrs
 import msgspec
-from hilum_signature import Signature, read, split_docstring
 
 from hilum.arguments import BadArguments, decode_arguments
 from hilum.errors import PluginError, ToolError
 from hilum.messages import Image, ToolSpec
+from hilum.signature import Signature, read, split_docstring
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
@@ -33,23 +30,23 @@ RISKS: tuple[str, ...] = get_args(Risk)
 DEFAULT_TIMEOUT = 120.0
 DEFAULT_GRACE = 3.0
 EVERYTHING = "/"
-"""Stands for all files: what a command reads.
+"""Stands for all files, because a command may read any of them.
 
-A call that reads it waits for each earlier change of its answer.
+A call that reads it waits for each earlier change by its answer.
 """
 
-# How a parameter annotated with such a type is filled; Agent and Session register themselves.
+# How a parameter with such an annotation is filled; Agent and Session register themselves.
 injected: dict[type, Callable[[Call], Any]] = {}
 
 
 class Output(msgspec.Struct, frozen=True):
-    """What a tool may return when text is not enough.
+    """The result of a tool that returns more than text.
 
     Args:
-        text: What the model reads.
+        text: The text for the model.
         images: Images for the model.
         data: Plain data for faces (a diff, an exit code); never sent to the model.
-        code: An ``E_…`` code if this is a failure that the tool wants to describe at length.
+        code: An ``E_…`` code if the result is a failure with a long description.
     """
 
     text: str = ""
@@ -59,20 +56,22 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, eq=False):
-    """One tool call while it runs. A tool asks for it with a parameter annotated ``Call``.
+    """One tool call while it runs. A tool receives it through a parameter annotated ``Call``.
 
     Attributes:
-        id: The call's id, the same after a resume.
+        id: The call's id, which a resume does not change.
         name: Name of the tool.
         arguments: The checked arguments, by name.
-        agent: The agent that calls.
+        agent: The agent that made the call.
         session: Its session.
         workspace: The folder the session works in.
         processes: The only way to start a process.
         deadline: ``trio.current_time`` at which the call is cancelled.
         emit: Shows output while the call runs. It reaches faces, not the model, and is not stored.
-        release_queues: Let the next call of this answer that uses the same ``queues`` begin, before
-            this one has ended.
+        output_so_far: A tool with output of its own sets this to a function that returns it. The
+            model reads it if the call is stopped before it ends.
+        release_queues: Allows the next call of this answer that uses the same ``queues`` to begin
+            before this one has ended.
     """
 
     id: str
@@ -85,6 +84,7 @@ class Call(msgspec.Struct, eq=False):
     deadline: float
     emit: Callable[[str], None]
     release_queues: Callable[[], None] = lambda: None
+    output_so_far: Callable[[], str] | None = None
 
 
 injected[Call] = lambda call: call
@@ -92,6 +92,17 @@ injected[Call] = lambda call: call
 
 def _wrong(text: str) -> PluginError:
     return PluginError(f"Tool {text}")
+
+
+def _one_of(choices: Any) -> Callable[[object, Any, object], None]:
+    """Return a validator that accepts the values of a literal type."""
+
+    def check(_: object, attribute: Any, value: object) -> None:
+        if value not in get_args(choices):
+            known = ", ".join(get_args(choices))
+            raise PluginError(f"The {attribute.name} of a tool is one of {known}, not {value!r}.")
+
+    return check
 
 
 def _names(names: Names) -> tuple[str, ...]:
@@ -104,49 +115,50 @@ def _paths(paths: Paths) -> tuple[str, ...] | Callable[[dict[str, Any]], Iterabl
 
 @attrs.define(eq=False, on_setattr=attrs.setters.NO_OP)
 class Tool:
-    """A tool: a function, what it touches, and what repeating it would do.
+    """A tool: a function, the files and queues it uses, and the effect of repeating it.
 
     Args:
         name: Name the model uses, ``[a-zA-Z0-9_-]{1,64}``.
-        description: What it does, for the model.
-        function: ``async def`` or ``def`` (a ``def`` must not block); gives ``str``, ``Output``, or
+        description: The description for the model.
+        function: ``async def`` or ``def`` (a ``def`` must not block); returns ``str``, ``Output``, or
             plain data.
-        risk: What it touches: ``read``, ``write``, ``execute`` or ``network``.
-        effect: What a resume may do with a call that was cut off: ``pure`` and ``idempotent`` run
-            again, ``once`` does not.
+        risk: Its permission category: ``read``, ``write``, ``execute`` or ``network``.
+        effect: Whether a resume repeats a call that was interrupted: ``pure`` and ``idempotent``
+            run again, ``once`` does not.
         timeout: Seconds after which a call is cancelled; a number, or a function of the checked
             arguments.
-        grace: Seconds that a cancelled call has to end. One that takes longer is abandoned, as a
-            fault of its plugin.
-        writes: Names of parameters that hold paths it writes. Calls of one answer that meet (one
-            writes what the other reads or writes, a folder above it included) run in their order;
-            calls that do not meet run in parallel.
-        reads: Names of parameters that hold paths it reads, or a function of the checked arguments
-            that returns the paths (``EVERYTHING`` for all files). A tool of risk ``execute`` that
-            declares no order reads everything.
-        queues: Names of queues; calls of one answer that use the same queue run in their order.
-            ``"service {service}"`` takes the argument ``service`` into the name.
-        aim: What a call is about, where that is no path: a function of the checked arguments that
-            returns, for example, the program that a command runs. Three failures in a row with one
-            aim and one code are told to the user.
+        grace: Seconds that a cancelled call has to end. A call that takes longer is abandoned, as a
+            failure of its plugin.
+        writes: Names of parameters that contain paths it writes. Calls of one answer that conflict
+            (one writes what the other reads or writes, including a folder above it) run in order;
+            other calls run in parallel.
+        reads: Names of parameters that contain paths it reads, or a function of the checked
+            arguments that returns the paths (``EVERYTHING`` for all files). A tool of risk
+            ``execute`` that declares no order reads everything.
+        queues: Names of queues; calls of one answer that use the same queue run in order.
+            ``"service {service}"`` inserts the argument ``service`` into the name.
+        aim: The target of a call, if it is not a path: a function of the checked arguments that
+            returns, for example, the program that a command runs. Three failures in a row with the
+            same aim and code are reported to the user.
         schema: JSON Schema of the parameters, for tools whose function takes whatever the schema
-            allows (MCP). Without it the schema comes from the function's signature and docstring,
+            allows (MCP). By default, the schema comes from the function's signature and docstring,
             and the arguments are checked against it.
-        deferred: Whether it is left out of the tool list and is reached through ``find_tools`` and
+        deferred: Whether it is left out of the tool list and called through ``find_tools`` and
             ``call_tool`` instead: always, never, or decided by a function of the agent (a tool for
-            services has no use before there is one).
-        serves: Tells whether an agent may use it; it is neither shown to others nor runs for them.
-        changes_files: Whether a call may change files of the workspace that none of its parameters
-            names, as a program of the user's does. The journal compares the files before and after
-            such a call, as for every tool that executes.
+            services is useless before there is a service).
+        serves: Returns whether an agent may use it. It is not shown to other agents and does not
+            run for them.
+        changes_files: Whether a call may change files of the workspace that its parameters do not
+            name, as a program of the user may. The journal compares the files before and after such
+            a call, as for every tool that executes commands.
         plugin: Name of the plugin it belongs to; the kernel fills it in.
     """
 
     name: str
     description: str
     function: Callable[..., Any]
-    risk: Risk = "execute"
-    effect: Effect = "once"
+    risk: Risk = attrs.field(default="execute", validator=_one_of(Risk))
+    effect: Effect = attrs.field(default="once", validator=_one_of(Effect))
     timeout: Timeout = DEFAULT_TIMEOUT
     grace: float = DEFAULT_GRACE
     writes: tuple[str, ...] = attrs.field(default=(), converter=_names)
@@ -160,7 +172,7 @@ class Tool:
     serves: Callable[[Any], bool] = lambda agent: True
     changes_files: bool = False
     plugin: str = ""
-    # Bound copies of one tool share the signature that was read for the first of them.
+    # Bound copies of one tool share one signature: reading it takes much longer than copying.
     _signature: list[Signature] = attrs.field(factory=list, alias="signature")
 
     def __get__(self, instance: object, owner: type | None = None) -> Tool:
@@ -171,20 +183,29 @@ class Tool:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself, as if it were no tool."""
+        """Call the function itself, without the checks of a tool call."""
         return self.function(*args, **kwargs)
 
     @property
     def signature(self) -> Signature:
         """The parameters as a struct type, their schema, and what is injected.
 
-        Read at first use.
+        The signature is read on first use.
         """
         if not self._signature:
-            self._signature.append(
-                read(self.function, name=self.name, injected=injected, error=_wrong)
-            )
+            signature = read(self.function, name=self.name, injected=injected, error=_wrong)
+            self._check_paths(signature)
+            self._signature.append(signature)
         return self._signature[0]
+
+    def _check_paths(self, signature: Signature) -> None:
+        """Check that ``writes`` and ``reads`` name parameters."""
+        if self.schema is not None:
+            return
+        reads = () if callable(self.reads) else self.reads
+        for parameter in (*self.writes, *reads):
+            if parameter not in signature.schema["properties"]:
+                raise _wrong(f"{self.name}: it has no parameter {parameter!r} to read or write.")
 
     @property
     def spec(self) -> ToolSpec:
@@ -196,13 +217,13 @@ class Tool:
         """Parse and check arguments as a model wrote them.
 
         Args:
-            arguments: JSON text; empty stands for no arguments.
+            arguments: JSON text; empty for no arguments.
 
         Returns:
             The arguments by name, of the types that the function declares.
 
         Raises:
-            ToolError: ``"E_BAD_ARGS"``, with a message that names the place.
+            ToolError: ``"E_BAD_ARGS"``, with a message that names the argument.
         """
         try:
             raw = decode_arguments(arguments)
@@ -213,26 +234,26 @@ class Tool:
         try:
             return self.signature.convert(raw)
         except msgspec.ValidationError as error:
-            problem = f"The arguments of {self.name} do not fit: {error}."
+            problem = f"The arguments of {self.name} are invalid: {error}."
             hint = f"Parameters: {self.signature.takes}."
             raise ToolError(problem, code="E_BAD_ARGS", hint=hint) from None
 
     def is_deferred(self, agent: Any) -> bool:
-        """Return whether the tool is left out of an agent's tool list for now."""
+        """Return whether the tool is currently left out of an agent's tool list."""
         if callable(self.deferred):
             return self.deferred(agent)
         return self.deferred
 
     def time_limit(self, arguments: dict[str, Any]) -> float:
-        """Seconds this call may take."""
+        """Return the maximum number of seconds that this call may take."""
         return float(self.timeout(arguments) if callable(self.timeout) else self.timeout)
 
     def paths_written(self, arguments: dict[str, Any]) -> list[str]:
-        """Return the paths that a call writes, as they are in its arguments."""
+        """Return the paths that a call writes, as spelled in its arguments."""
         return _named(arguments, self.writes)
 
     def paths_read(self, arguments: dict[str, Any]) -> list[str]:
-        """Return the paths that a call reads, as they are in its arguments."""
+        """Return the paths that a call reads, as spelled in its arguments."""
         if callable(self.reads):
             return list(self.reads(arguments))
         if self.risk == "execute" and not (self.reads or self.writes or self.queues):
@@ -240,11 +261,11 @@ class Tool:
         return _named(arguments, self.reads)
 
     def queue_names(self, arguments: dict[str, Any]) -> list[str]:
-        """Return the queues that a call stands in."""
+        """Return the queues that a call belongs to."""
         return [queue.format_map(arguments) for queue in self.queues]
 
     async def run(self, call: Call) -> Output:
-        """Run the function with the call's arguments and what it wants injected."""
+        """Run the function with the call's arguments and its injected parameters."""
         if self.schema is not None:
             value = self.function(call, **call.arguments)
         else:
@@ -260,7 +281,7 @@ class Tool:
 
 
 def _named(arguments: dict[str, Any], names: Iterable[str]) -> list[str]:
-    """Return the paths that parameters hold: a text each, or a list of texts."""
+    """Return the paths in parameters, each of which is a text or a list of texts."""
     found: list[str] = []
     for name in names:
         value = arguments.get(name)
@@ -270,7 +291,7 @@ def _named(arguments: dict[str, Any], names: Iterable[str]) -> list[str]:
 
 
 class Options(TypedDict, total=False):
-    """What ``tool`` takes."""
+    """The options of ``tool``."""
 
     risk: Risk
     effect: Effect
@@ -291,24 +312,25 @@ def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]: ..
 def tool(
     function: Callable[..., Any] | None = None, /, **options: Any
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Create a tool of a function or method: its name, docstring and signature are the tool's.
+    """Create a tool from a function or method; its name, docstring and signature are the tool's.
 
     Parameters annotated ``Call``, ``Session`` or ``Agent`` are injected; all others come from the
     model and need an annotation. ``Annotated[int, msgspec.Meta(ge=1)]`` adds constraints. The
-    docstring is Google style; what stands under ``Args:`` describes the parameters.
+    docstring is Google style; its ``Args:`` section describes the parameters.
 
     Args:
         function: The function, when used without parentheses.
         options: By name, all of them optional:
-            ``risk``, what it touches: ``read``, ``write``, ``execute`` (default) or ``network``;
-            ``effect``, what repeating it would do: ``pure``, ``idempotent`` or ``once`` (default);
-            ``timeout``, seconds, or a function of the arguments that gives seconds;
+            ``risk``, its permission category: ``read``, ``write``, ``execute`` (default) or
+            ``network``; ``effect``, the effect of repeating it: ``pure``, ``idempotent`` or
+            ``once`` (default);
+            ``timeout``, seconds, or a function of the arguments that returns seconds;
             ``grace``, seconds that a cancelled call has to end before it is abandoned;
-            ``writes``, parameters that hold paths it writes;
-            ``reads``, parameters that hold paths it reads, or a function of the arguments that
-            returns the paths; ``queues``, names of queues in which its calls run in their order;
-            ``aim``, a function of the arguments that returns what a call is about, where that is no
-            path; ``name``, name for the model, when it should differ from the function's;
+            ``writes``, parameters that contain paths it writes;
+            ``reads``, parameters that contain paths it reads, or a function of the arguments that
+            returns the paths; ``queues``, names of queues in which its calls run in order;
+            ``aim``, a function of the arguments that returns the target of a call, if it is not a
+            path; ``name``, name for the model, if it should differ from the function's;
             ``deferred``, whether the model finds it through ``find_tools`` instead of in its tool
             list.
     """

@@ -1,23 +1,22 @@
-"""Whether a call may run: what the approval policy, the mode and the plugins' gates say, and what
-the user answers.
+"""The verdict on a call: approval policy, mode, the plugins' gates and the user decide.
 
-A gate may rewrite the arguments. Then all gates judge the rewritten call, until none rewrites it
-any more: what is approved, logged and run is what every gate has seen.
+A gate may rewrite the arguments. Then all gates judge the rewritten call, until no gate rewrites it
+again: only a call that every gate has judged is approved, logged and run.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 import trio
-from hilum_hooks import Fault
 
 from hilum.arguments import encode_arguments, normalized, problem_of
 from hilum.errors import GATE_FAILED, UNATTENDED, ToolDenied, ToolError
 from hilum.events import ApprovalAnswered, ApprovalAsked
+from hilum.hooks import PluginFailure
 from hilum.hookspecs import Verdict, allow, ask, deny
 from hilum.messages import ToolCall
 from hilum.state import CallState
@@ -30,12 +29,12 @@ MAX_REWRITES = 8
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What came of judging a call.
+    """The outcome of judging a call.
 
     Attributes:
         verdict: The strictest verdict.
-        call: The call as the gates have rewritten it.
-        rewritten_by: The plugins that did so, in order.
+        call: The call after all rewriting by the gates.
+        rewritten_by: The plugins that rewrote it, in order.
     """
 
     verdict: Verdict
@@ -50,21 +49,21 @@ async def permit(
     tool: Tool,
     before_asking: Callable[[ToolCall], Awaitable[None]],
 ) -> Judgement:
-    """Judge a call, and have the user asked where need be.
+    """Judge a call, and request the user's approval if necessary.
 
     Args:
-        agent: Whose call it is.
-        state: How far it has come.
+        agent: The agent that calls.
+        state: The state of the call.
         call: The call.
         tool: Its tool.
-        before_asking: Called with the call as the gates have rewritten it, before the user is
-            asked; waits for its turn.
+        before_asking: Called with the call as rewritten by the gates before the user is asked;
+            waits for its turn.
 
     Returns:
         The call that may run.
 
     Raises:
-        ToolDenied: It may not.
+        ToolDenied: The call may not run.
     """
     approved: Verdict | None = None
     rewritten_by: tuple[str, ...] = ()
@@ -79,9 +78,11 @@ async def permit(
             return Judgement(verdict, judged.call, rewritten_by)
         if same and verdict == approved:
             return Judgement(verdict, judged.call, rewritten_by)
+        # The gates judge the call again after the approval. If the rewritten call is now different,
+        # the user has approved something else.
         if approved is not None and (approved.scope or call.name) not in agent.session.grants:
             raise ToolDenied(
-                "What the call would do has changed since it was asked.", code=verdict.code
+                "The effect of the call changed after approval was requested.", code=verdict.code
             )
         if verdict.kind == "ask":
             await before_asking(judged.call)
@@ -91,67 +92,97 @@ async def permit(
 
 
 async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
-    """Judge a call, again and again while gates rewrite it.
+    """Judge a call, repeatedly while gates rewrite it.
 
-    Where the policy refuses it, no plugin is heard.
+    If the policy refuses it, no plugin is called.
     """
     hooks = agent.session.hooks
     approve = agent.session.approve
+    # Before the gates: a plugin must not be able to allow what the user has excluded.
     if tool.risk != "read" and approve == "readonly":
         return Judgement(deny(f"The session is read-only, and {tool.name} can {tool.risk}."), call)
     reason = hooks.refusal()
     if reason:
         return Judgement(deny(reason), call)
     rewritten_by: list[str] = []
-    kept: list[
-        Verdict
-    ] = []  # who rewrites a call and has the user asked about it need not ask again
+    # A plugin that rewrites a call and requests approval for it need not request the approval
+    # twice.
+    kept: list[Verdict] = []
     for _ in range(MAX_REWRITES + 1):
-        verdicts: list[Verdict] = []
-        rewritten = call
-        for plugin, value in await hooks.gather("on_tool_call", agent=agent, call=call, tool=tool):
-            if isinstance(value, Fault):
+        answers = await hooks.gather("on_tool_call", agent=agent, call=call, tool=tool)
+        for plugin, value in answers:
+            if isinstance(value, PluginFailure):
                 return Judgement(deny(f"The plugin {plugin}, {GATE_FAILED}: {value}."), call)
-            verdicts.append(value)
-            if value.arguments is None or rewritten is not call:
-                continue  # the rewriting of a later gate comes when it has judged that of the first
-            try:
-                rewritten = _rewritten(call, tool, value)
-            except (ToolError, TypeError, ValueError, RecursionError) as error:
-                fault = hooks.fault(plugin, "on_tool_call", error)
-                return Judgement(
-                    deny(
-                        f"The plugin {plugin}, {GATE_FAILED}: it rewrote the call wrongly. {fault}."
-                    ),
-                    call,
-                )
-            if rewritten is not call:
-                rewritten_by.append(plugin)
-                if value.kind == "ask":
-                    kept.append(msgspec.structs.replace(value, arguments=None))
-        if rewritten is call:
+        try:
+            found = _first_rewriting(call, tool, answers)
+        except _WrongRewriting as wrong:
+            fault = hooks.record_failure(wrong.plugin, "on_tool_call", wrong.error)
+            problem = f"The plugin {wrong.plugin}, {GATE_FAILED}: it rewrote the call wrongly."
+            return Judgement(deny(f"{problem} {fault}."), call)
+        if found is None:
+            verdicts = [verdict for _, verdict in answers]
             verdict = _strictest(agent, call, tool, [*kept, *verdicts])
             return Judgement(verdict, call, tuple(dict.fromkeys(rewritten_by)))
-        call = rewritten
+        plugin, verdict, call = found
+        rewritten_by.append(plugin)
+        if verdict.kind == "ask":
+            kept.append(msgspec.structs.replace(verdict, arguments=None))
     plugins = ", ".join(sorted(set(rewritten_by)))
-    return Judgement(deny(f"Plugins rewrite the call without end: {plugins}."), call)
+    return Judgement(deny(f"Plugins keep rewriting the call: {plugins}."), call)
+
+
+class _WrongRewriting(Exception):
+    """A plugin rewrote a call so that it cannot run.
+
+    Args:
+        plugin: Name of the plugin.
+        error: The problem.
+    """
+
+    def __init__(self, plugin: str, error: Exception) -> None:
+        super().__init__(plugin)
+        self.plugin = plugin
+        self.error = error
+
+
+def _first_rewriting(
+    call: ToolCall, tool: Tool, answers: Sequence[tuple[str, Verdict]]
+) -> tuple[str, Verdict, ToolCall] | None:
+    """Return the first gate that rewrites a call, its verdict, and the new call.
+
+    Later gates judge the new call before they rewrite it.
+
+    Raises:
+        _WrongRewriting: The new arguments do not fit.
+    """
+    for plugin, verdict in answers:
+        if verdict.arguments is None:
+            continue
+        try:
+            rewritten = _rewritten(call, tool, verdict)
+        except (ToolError, TypeError, ValueError, RecursionError) as error:
+            raise _WrongRewriting(plugin, error) from None
+        if rewritten is not call:
+            return plugin, verdict, rewritten
+    return None
 
 
 def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
     """Return the call with the arguments of a verdict.
 
-    The very same call where they are the ones that it has.
+    It is the same object if they equal its own arguments.
 
     Raises:
         ToolError: They do not fit the tool.
-        TypeError: They are no JSON.
-        ValueError: They cannot be kept.
+        TypeError: They cannot be encoded as JSON.
+        ValueError: They cannot be stored.
     """
     assert verdict.arguments is not None
     text = encode_arguments(verdict.arguments)
     reason = problem_of(text)
     if reason:
         raise ValueError(f"the arguments {reason}")
+    # Another spelling of the same JSON is not a rewrite, or two gates could rewrite forever.
     if normalized(text) == normalized(call.arguments):
         return call
     tool.check(text)
@@ -159,10 +190,10 @@ def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
 
 
 def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]) -> Verdict:
-    """Return the strictest of what gates, mode and approval policy say.
+    """Return the strictest verdict of gates, mode and approval policy.
 
-    A lasting yes of the user's answers what he was asked, and nothing else that is asked of the
-    same call.
+    A lasting approval answers only the question that the user was asked, not other questions about
+    the same call.
     """
     grants = agent.session.grants
     left = [
@@ -170,17 +201,27 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
         for verdict in verdicts
         if verdict.kind != "ask" or (verdict.scope or call.name) not in grants
     ]
-    if tool.risk != "read" and len(left) == len(verdicts) and call.name not in grants:
-        if tool.risk in agent.mode.ask:
-            left.append(
-                ask(f"In {agent.mode.name} mode calls that {tool.risk} are confirmed by the user.")
-            )
-        if agent.session.approve == "ask_first" and not any(
-            verdict.settled for verdict in verdicts
-        ):
-            left.append(ask("Calls that change something are confirmed (approve = ask_first)."))
+    is_granted = len(left) < len(verdicts) or call.name in grants
+    if tool.risk != "read" and not is_granted:
+        is_settled = any(verdict.settled for verdict in verdicts)
+        left += _session_questions(agent, tool, is_settled)
     strictest = max([allow(), *left], key=lambda verdict: verdict.rank)
     return msgspec.structs.replace(strictest, arguments=None)
+
+
+def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[Verdict]:
+    """Yield the session's own reasons to request approval for a call.
+
+    Args:
+        agent: The agent that calls.
+        tool: The tool that is called.
+        is_settled: Whether a gate has decided what the approval policy would decide.
+    """
+    if tool.risk in agent.mode.ask:
+        mode = agent.mode.name
+        yield ask(f"In {mode} mode calls of the category {tool.risk} need the user's approval.")
+    if agent.session.approve == "ask_first" and not is_settled:
+        yield ask("Calls that change something need approval (approve = ask_first).")
 
 
 async def _approve(
@@ -189,7 +230,7 @@ async def _approve(
     """Wait for the user's answer.
 
     Raises:
-        ToolDenied: It was no, came too late, or nobody is there to ask.
+        ToolDenied: The user refused, did not answer in time, or is not present.
     """
     session = agent.session
     known = state.asked is not None and (state.asked.call, state.asked.scope) == (
@@ -199,13 +240,15 @@ async def _approve(
     answer = state.answered if known else None
     if answer is None:
         if not session.attended:
-            raise ToolDenied(f"{UNATTENDED}: {verdict.reason}")
+            denied = ToolDenied(f"{UNATTENDED}: {verdict.reason}")
+            denied.rule = verdict.rule
+            raise denied
         answer = await _ask(agent, state, call, tool, verdict)
     if answer.accepted:
         return
     if answer.by == "timeout":
         message = f"{answer.reason or 'Nobody answered in time.'} The call was not run."
-        hint = "Go on with what needs no approval, and tell the user what waits for one."
+        hint = "Continue with work that needs no approval, and tell the user which calls need it."
         raise ToolDenied(message, code="E_APPROVAL_TIMEOUT", hint=hint)
     who = "Nobody could approve" if answer.by == "headless" else "The user rejected"
     reason = answer.reason.strip() or "no reason given"
@@ -216,14 +259,14 @@ async def _approve(
 async def _ask(
     agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict
 ) -> ApprovalAnswered:
-    """Ask the user; where nobody answers in time, that is written down as the answer."""
+    """Request the user's approval. A missing answer is logged as a refusal."""
     session = agent.session
-    # A stop cannot cancel a gate that has already decided. Nobody is asked about a call of a
+    # A stop cannot cancel a gate that has already decided. The user is not asked about a call of a
     # stopped run.
     await trio.lowlevel.checkpoint_if_cancelled()
     identity = os.urandom(6).hex()
     seconds = session.options.approval_timeout
-    with session.underway.approval(agent, identity, seconds) as opened:
+    with session._calls_in_flight.approval(agent, identity, seconds) as opened:
         agent.emit(
             ApprovalAsked(
                 id=identity,
@@ -234,7 +277,7 @@ async def _ask(
                 seconds=seconds,
             )
         )
-        session.underway.ask()
+        session._calls_in_flight.ask()
         await opened.wait()
     if state.answered is None:
         late = f"Nobody answered within {seconds:g} seconds."

@@ -1,21 +1,321 @@
-"""The folders a session works in.
+"""Access to files within the workspace, and to no files outside it.
 
-``hilum_workspace`` does the work; here its errors become those that tools tell.
+Neither ``..`` nor absolute paths nor links lead out, even if a link is swapped in during access.
+
+A path is resolved first, and the result must be below a root. Then each of its folders is opened
+from the top of the file system without following links, and the file is used relative to the last
+open folder. So the file that is used is the one of the resolved path. A link that appears between
+check and use, even in place of a root or above it, is an error. Systems without ``openat``
+(Windows) have only the check.
 """
 
-import hilum_workspace
-from hilum_workspace import Locks, Place
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+from weakref import WeakValueDictionary
+
+import attrs
+import trio
 
 from hilum.errors import ToolError
 
-__all__ = ["Locks", "Place", "Workspace"]
+__all__ = ["Locks", "PathError", "Place", "Workspace"]
+
+_HAS_OPENAT = os.open in os.supports_dir_fd
+_FOLDER = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
+# A folder on the way need not be readable, only searchable.
+_STEP = _FOLDER | getattr(os, "O_PATH", 0)
+# Opening a pipe must not block, and a terminal must not become the process's controlling terminal.
+_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_HAVE_CONTENT = (
+    stat.S_IFREG,
+    stat.S_IFDIR,
+    stat.S_IFLNK,
+)  # folders and links are refused by ``open`` itself
 
 
-class PathError(ToolError, hilum_workspace.WorkspaceError):
-    """A path leads out of the workspace, nothing is there, or the system refuses what is asked."""
+class PathError(ToolError):
+    """A path leads out of the workspace, does not exist, or the system rejects the operation.
+
+    Its code is ``"E_PATH_TRAVERSAL"``, ``"E_FILE_NOT_FOUND"`` or ``"E_FAILED"``.
+    """
 
 
-class Workspace(hilum_workspace.Workspace):
-    """The files below the session's folder, and below those of the setting ``extra_roots``."""
+class Place(NamedTuple):
+    """The target of a path: a name in a folder that is held open.
 
-    error = PathError
+    Use both: ``os.stat(place.name, dir_fd=place.folder)``.
+
+    ``folder`` is ``None`` on systems without ``openat``, where ``name`` is the whole path; ``name``
+    is ``.`` for a root itself; ``path`` is the resolved absolute path, to show; ``error`` is what
+    ``open`` raises.
+    """
+
+    folder: int | None
+    name: str
+    path: Path
+
+    def open(self) -> BinaryIO:
+        """Open the file to read its bytes.
+
+        Raises ``PathError`` for pipes, sockets and devices, and ``OSError`` for other errors.
+        """
+        # A device is not even opened, because opening alone may have an effect. The second check
+        # finds a file that is swapped in after this one.
+        self._check(os.stat(self.name, dir_fd=self.folder, follow_symlinks=False))
+        file = open(  # noqa: SIM115
+            self.name,
+            "rb",
+            opener=lambda name, mode: os.open(name, mode | _FILE, dir_fd=self.folder),
+        )
+        try:
+            self._check(os.fstat(file.fileno()))
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def _check(self, status: os.stat_result) -> None:
+        if stat.S_IFMT(status.st_mode) not in _HAVE_CONTENT:
+            raise PathError(
+                f"{self.path.name!r} is a pipe, socket or device, not a file with content."
+            )
+
+
+@attrs.frozen(init=False)
+class Workspace:
+    """The files below a root folder, and below extra roots.
+
+    Paths may be relative to the root or absolute.
+
+    ``~/`` is the home folder. A root is identified by its path: a plain folder that replaces it
+    becomes the root, and a link in its place is refused.
+
+    Args:
+        root: The folder.
+        extra: Further folders whose files may be used, by absolute paths; relative ones are
+            relative to the root.
+
+    Attributes:
+        root: The folder, as a resolved absolute path.
+        roots: The root and the extra ones, likewise.
+    """
+
+    root: Path
+    roots: tuple[Path, ...]
+
+    def __init__(self, root: str | Path, extra: Iterable[str | Path] = ()) -> None:
+        # A single string would otherwise be iterated character by character, and the first one, a
+        # slash, would give access to the whole file system.
+        if isinstance(extra, str):
+            given = [root, extra]
+        else:
+            given = [root, *extra]
+        plain = [os.path.expanduser(self._text(path)) for path in given]
+        roots = tuple(Path(os.path.realpath(os.path.join(plain[0], path))) for path in plain)
+        self.__attrs_init__(roots[0], tuple(dict.fromkeys(roots)))
+
+    def resolve(self, path: str | Path, *, must_exist: bool = False, follow: bool = True) -> Path:
+        """Return the absolute form of a path, with links resolved.
+
+        The result is for checks and messages. To use a file, use the other methods.
+
+        Args:
+            path: Relative to the root, or absolute.
+            must_exist: Refuse a path that does not exist.
+            follow: Follow a link at the end of the path; links on the way are always followed.
+
+        Raises:
+            PathError: ``"E_PATH_TRAVERSAL"`` when it leads out of all roots;
+                ``"E_FILE_NOT_FOUND"``.
+        """
+        text = self._text(path)
+        plain = self.root / (os.path.expanduser(text) if text.startswith("~/") else text)
+        with self._told(path):
+            if follow or plain.name == "..":
+                real = _real(plain)
+            else:
+                real = _real(plain.parent) / plain.name
+            # /proc shows processes, not files of a project, including this process's memory and
+            # keys.
+            if self._root_of(real) is None or real.is_relative_to("/proc"):
+                others = "".join(f" and {str(folder)!r}" for folder in self.roots[1:])
+                message = (
+                    f"{text!r} is {str(real)!r}, outside the workspace {str(self.root)!r}{others}."
+                )
+                raise PathError(
+                    message, code="E_PATH_TRAVERSAL", hint="Use a path inside the workspace."
+                )
+            if must_exist:
+                os.lstat(real)
+        return real
+
+    def relative(self, path: str | Path) -> str:
+        """Return a path in the form to show.
+
+        It is relative to the root if it is below that, with forward slashes.
+        """
+        path = Path(path)
+        shown = (path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix()
+        return f"./{shown}" if shown.startswith("~/") else shown
+
+    @contextmanager
+    def at(self, path: str | Path, *, make: bool = False, follow: bool = True) -> Iterator[Place]:
+        """Hold open the folder that a path is in.
+
+        It is for code that performs several steps in one thread, because it blocks.
+
+        An ``OSError`` in the body becomes a ``PathError`` too.
+
+        Args:
+            path: Relative to the root, or absolute.
+            make: Create missing folders on the way.
+            follow: Follow a link at the end of the path; links on the way are always followed.
+
+        Raises:
+            PathError: ``"E_PATH_TRAVERSAL"``, ``"E_FILE_NOT_FOUND"`` or, for example if access is
+                not permitted, ``E_FAILED``.
+        """
+        real = self.resolve(path, follow=follow)
+        root = self._root_of(real) or self.root
+        *folders, name = real.relative_to(root).parts or (".",)
+        with self._told(path):
+            if not _HAS_OPENAT:
+                if make:
+                    real.parent.mkdir(parents=True, exist_ok=True)
+                yield Place(None, str(real), real)
+                return
+            with _walk((*root.parts, *folders), len(folders) if make else 0) as folder:
+                yield Place(folder, name, real)
+
+    async def read_bytes(self, path: str | Path, limit: int = 10_000_000) -> bytes:
+        """Read a whole file.
+
+        Args:
+            path: Relative to the root, or absolute.
+            limit: Maximum number of bytes to read; a longer file is refused.
+
+        Raises:
+            PathError: As for ``at``; or the file is too long or not a regular file.
+        """
+
+        def read() -> bytes:
+            with self.at(path) as place, place.open() as file:
+                return file.read(limit + 1)
+
+        data = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+        if len(data) > limit:
+            raise PathError(
+                f"{str(path)!r} has more than {limit:,} bytes.", hint="Read a part of it."
+            )
+        return data
+
+    async def read_text(self, path: str | Path) -> str:
+        """Read a whole file of UTF-8 text, without byte order mark and with unchanged newlines.
+
+        Raises the same errors as ``read_bytes``.
+        """
+        data = await self.read_bytes(path)
+        if b"\0" in data[:8192]:
+            raise PathError(
+                f"{str(path)!r} is a binary file of {len(data):,} bytes.",
+                hint="It has no text to read.",
+            )
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise PathError(
+                f"{str(path)!r} is not UTF-8 text (byte {error.start:,}).", hint="Convert it."
+            ) from None
+
+    def _root_of(self, real: Path) -> Path | None:
+        return next((root for root in self.roots if real.is_relative_to(root)), None)
+
+    def _text(self, path: str | Path) -> str:
+        text = str(path)
+        if "\0" in text or len(text) > 4096:
+            raise PathError(
+                f"{text[:100]!r} is not a path.", code="E_PATH_TRAVERSAL", hint="Give a plain path."
+            )
+        return text
+
+    @contextmanager
+    def _told(self, path: str | Path) -> Iterator[None]:
+        """Raise PathError for operating system errors."""
+        try:
+            yield
+        except FileNotFoundError:
+            hint = "List the folder, or search for the name."
+            message = f"There is no {str(path)!r} in the workspace."
+            raise PathError(message, code="E_FILE_NOT_FOUND", hint=hint) from None
+        except OSError as error:
+            raise PathError(f"{str(path)!r} cannot be used: {error.strerror or error}.") from None
+
+
+class Locks:
+    """Locks on files, so that tasks that change the same file run one after another.
+
+    Two names of one file share a lock.
+
+    Args:
+        workspace: The workspace of the files.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._held: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
+
+    def of(self, paths: Iterable[object]) -> list[trio.Lock]:
+        """Return the locks of files, each once.
+
+        Tasks that acquire them in this order cannot deadlock.
+        """
+        # Sorted, so that two calls that lock the same files cannot wait for each other.
+        names = sorted({self._name(str(path)) for path in paths})
+        return [self._held.setdefault(name, trio.Lock()) for name in names]
+
+    def _name(self, path: str) -> str:
+        try:
+            return str(self._workspace.resolve(path))
+        except PathError:  # the code that uses the path gets the error
+            return path
+
+
+def _real(path: Path) -> Path:
+    """Follow all links of a path; the part from the first missing folder on stays as written."""
+    try:
+        return Path(os.path.realpath(path, strict=True))
+    except (FileNotFoundError, NotADirectoryError):
+        real = os.path.realpath(path)
+        if (
+            os.path.realpath(real) != real
+        ):  # a link to itself stops it, and the remaining links may lead anywhere
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+        return Path(real)
+
+
+@contextmanager
+def _walk(folders: tuple[str, ...], made: int) -> Iterator[int]:
+    """Open the folder that these names lead to, starting at the first one, which is absolute.
+
+    The last ``made`` names may be missing.
+    """
+    held = os.open(folders[0], _STEP if folders[1:] else _FOLDER)
+    try:
+        for number, folder in enumerate(folders[1:], 2):
+            if number > len(folders) - made:
+                with suppress(FileExistsError):
+                    os.mkdir(folder, dir_fd=held)
+            above = held
+            # O_NOFOLLOW: a link that was inserted after the check is an error.
+            held = os.open(folder, _STEP if number < len(folders) else _FOLDER, dir_fd=held)
+            os.close(above)
+        yield held
+    finally:
+        os.close(held)

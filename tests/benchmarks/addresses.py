@@ -29,8 +29,8 @@ def main() -> None:
     brings.
     """
     from hilum_web import check_url
-    from hilum_web.addresses import is_own
-    from hilum_web.urls import read_url
+    from hilum_web.addresses import is_own_address
+    from hilum_web.urls import parse_url
 
     print(f"{len(URLS)} kinds of URLs, bar {BAR * 1e6:.0f} µs")
     for name, url in URLS.items():
@@ -43,9 +43,9 @@ def main() -> None:
             else "refused"
         )
         print(f"{name} ({verdict}): {best * 1e6:.1f} µs, {best / BAR:.2f} of the bar")
-    own = read_url(URLS["IPv4"]).address
+    own = parse_url(URLS["IPv4"]).address
     print(
-        f"whether an address is this machine's (at each connection): {measured(lambda: is_own(own)) * 1e6:.1f} µs"
+        f"whether an address is this machine's (at each connection): {measured(lambda: is_own_address(own)) * 1e6:.1f} µs"
     )
     program = (
         "import hilum, sys, time, trio; b = time.process_time(); import hilum_web;"

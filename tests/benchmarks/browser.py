@@ -1,5 +1,6 @@
-"""A real browser on a local page: from a cold start, and navigate, type, click, read and screenshot
-once it runs.
+"""A real browser on a local page, from a cold start and once it runs.
+
+It navigates, types, clicks, reads and takes screenshots.
 
 ``python tests/benchmarks/browser.py`` prints medians and the worst of some rounds, how long its end
 takes, and how many processes are left then; it fails where a bar is missed.
@@ -133,7 +134,7 @@ def memory(mark: dict[str, str]) -> dict[str, int]:
     """Give the megabytes of memory of the browser's processes, by kind."""
     found: dict[str, int] = {}
     for pid, command in processes(mark):
-        kinds = ("type=renderer", "type=", "run-driver", "inside.worker", "remote-debugging-pipe")
+        kinds = ("type=renderer", "type=", "run-driver", "driver.main", "remote-debugging-pipe")
         kind = next((kind for kind in kinds if kind.encode() in command), "")
         try:
             with open(f"/proc/{pid}/smaps_rollup") as lines:

@@ -3,9 +3,9 @@
 
 A session of 20 runs and 300 turns over HTTP, with all plugins, over all four wire formats; 12 times
 a rule is edited or a skill switched in the middle of a run, every few turns a note on the todo list
-comes, two trims are made. The bytes of each request are put in the order in which providers cache
+comes, two compactions are made. The bytes of each request are put in the order in which providers cache
 them (tools, system, messages); what the next request begins with is kept. Each break must be
-explained by the log: by a trim, or by the layers and tools that it names as changed.
+explained by the log: by a compaction, or by the layers and tools that it names as changed.
 """
 
 import json
@@ -21,15 +21,15 @@ import hilum
 import trio
 from hilum import hookimpl, tool
 from hilum.discovery import entry_points
-from hilum.events import LayersSealed, ModelStarted, Trimmed
+from hilum.events import Compacted, ModelStarted, PromptFrozen
 from hilum.messages import AssistantMessage, Text, ToolCall
 from hilum_replay import WireRequest, serve
-from hilum_skills.chosen import keep
+from hilum_skills.user_choices import set_choice
 
 APIS = {"chat": "/v1", "responses": "/v1", "anthropic": "", "gemini": "/v1beta"}
 RUNS, TURNS = 20, 15
 EDITS = [n * 24 + 5 for n in range(12)]
-TRIMS = {7, 14}
+COMPACTIONS = {7, 14}
 SUMMARY = "\n".join(
     f"## {name}\nWhat src/app.py needs.\n"
     for name in ("Goal", "Decisions", "Files", "Facts", "Open work")
@@ -76,7 +76,7 @@ def furnish(work: Path, own: Path) -> None:
 def edit(work: Path, number: int) -> None:
     """Edit a rule, or switch a skill, in turns."""
     if number % 2:
-        keep("disabled", "skill-3", present=number % 4 == 1)
+        set_choice("disabled", "skill-3", present=number % 4 == 1)
     else:
         with (work / "AGENTS.md").open("a") as file:
             file.write(f"- Rule {number} came later.\n")
@@ -111,14 +111,14 @@ async def bodies_of(api: str) -> tuple[list[bytes], list[Any]]:
             settings = {"model": "lab/m", "models.providers": {"lab": provider}, "turns": TURNS + 1}
             settings["models.models"] = {
                 "lab/m": {"window": 400_000}
-            }  # so that only those trims come that are asked for
+            }  # so that only those compactions come that are asked for
             async with (
                 hilum.open_kernel([*entry_points("hilum"), Work()], settings=settings) as kernel,
                 kernel.open_session(work) as session,
             ):
                 for run in range(RUNS):
-                    if run in TRIMS:
-                        session.trim()
+                    if run in COMPACTIONS:
+                        session.compact()
                     ended = await session.run("Look around, and see what the total is made of.")
                     assert ended.state == "completed", ended
                 events = list(await kernel.store.read(session.id, 0, 100_000))
@@ -157,15 +157,17 @@ def causes(events: list[Any]) -> list[str]:
 
     And what changed.
     """
-    found, why, trimmed = [], "", ""
+    found, why, compacted = [], "", ""
     for event in events:
-        if isinstance(event, Trimmed):
-            trimmed = f"trim ({event.cause})"
-        elif isinstance(event, LayersSealed):
-            why = trimmed or (f"{event.cause}: {', '.join(event.changed)}" if event.changed else "")
+        if isinstance(event, Compacted):
+            compacted = f"compaction ({event.cause})"
+        elif isinstance(event, PromptFrozen):
+            why = compacted or (
+                f"{event.cause}: {', '.join(event.changed)}" if event.changed else ""
+            )
         elif isinstance(event, ModelStarted):
             found.append(why)
-            why = trimmed = ""
+            why = compacted = ""
     return found
 
 

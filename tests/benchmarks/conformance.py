@@ -1,5 +1,6 @@
-"""The MCP conformance suite against hilum's client:
-``python tests/benchmarks/conformance.py [--packages DIR] [SCENARIO …]``.
+"""The MCP conformance suite against hilum's client.
+
+Run it with ``python tests/benchmarks/conformance.py [--packages DIR] [SCENARIO …]``.
 
 ``--suite 0.2.0-alpha.12`` takes another version of it. Without ``--packages`` the suite and a Node
 that is new enough for it are installed from the npm registry into a temporary folder (about 240

@@ -1,5 +1,6 @@
-"""The MCP conformance suite against ``hilum mcp serve``:
-``python tests/benchmarks/conformance_server.py [--packages DIR]``.
+"""The MCP conformance suite against ``hilum mcp serve``.
+
+Run it with ``python tests/benchmarks/conformance_server.py [--packages DIR]``.
 
 The program itself is started, with the tools of ``tests/conformance/server.py`` as a plugin. The
 suite knows of no token, so a relay between the two puts it into each request and changes nothing

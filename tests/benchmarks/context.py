@@ -24,7 +24,7 @@ import trio
 from hilum.context import ContextRequest
 from hilum.events import PluginEvent
 from hilum.testing import Bench, open_bench
-from hilum_search import ripgrep
+from hilum_search import find_ripgrep
 
 FILES = 20_000
 TIMES = 15
@@ -126,7 +126,7 @@ async def by_hand(root: Path, n: int) -> float:
     words = rf"\b(?:import_module|open_file_{n}|find_spec_{n}|ModuleSpec)\b"
     commands = [
         ["git", "--no-optional-locks", "status", "--porcelain", "-z", "--no-renames"],
-        [ripgrep(), "--json", "--hidden", "--glob=!.git/", "-e", words, "./"],
+        [find_ripgrep(), "--json", "--hidden", "--glob=!.git/", "-e", words, "./"],
         [str(root / ".venv" / "bin" / "ruff"), "check", "-q", "target_one.py"],
     ]
     began = time.perf_counter()
@@ -141,48 +141,41 @@ async def main(root: Path) -> None:
     """Measure, and print a table."""
     count = plant(root)
     chosen = {"files.snapshots": False}
-    for engine in ("rg", "python"):
-        async with open_bench(
-            *PLUGINS,
-            workspace=root,
-            settings={**chosen, "search.engine": engine, "lint.trusted": [str(root)]},
-        ) as bench:
-            said, times, gaps, missing = state(root), list[float](), list[Beat](), 0
-            alone, sources = list[float](), dict[str, list[float]]()
-            for turn in range(TIMES + 1):
-                data, ms, gap = await gathered(
-                    bench, PROMPT.format(word="import_module", n=turn), said
+    async with open_bench(
+        *PLUGINS,
+        workspace=root,
+        settings={**chosen, "lint.trusted": [str(root)]},
+    ) as bench:
+        said, times, gaps, missing = state(root), list[float](), list[Beat](), 0
+        alone, sources = list[float](), dict[str, list[float]]()
+        for turn in range(TIMES + 1):
+            data, ms, gap = await gathered(bench, PROMPT.format(word="import_module", n=turn), said)
+            if not turn:
+                print(f"{count:,} files; the first prompt: {ms:.0f} ms, {told([gap])}")
+                continue
+            if turn == 1:
+                print(
+                    f"  sent: {', '.join(each['type'] for each in data['blocks'])}; {data['tokens']:,} tokens"
                 )
-                if not turn:
-                    print(
-                        f"{count:,} files, search with {engine}; the first prompt: {ms:.0f} ms, {told([gap])}"
-                    )
-                    continue
-                if turn == 1:
-                    print(
-                        f"  sent: {', '.join(each['type'] for each in data['blocks'])}; {data['tokens']:,} tokens"
-                    )
-                missing += 6 - len({each["type"] for each in data["blocks"]})
-                times.append(ms)
-                alone.append(await by_hand(root, turn))
-                gaps.append(gap)
-                for name, about in data["sources"].items():
-                    sources.setdefault(name, []).append(about["ms"])
-        print(
-            f"  all six: median {statistics.median(times):.0f} ms, worst {max(times):.0f} ms (bar 300);"
-            f" {missing} of {6 * TIMES} sources gave nothing"
-        )
-        hand = statistics.median(alone)
-        print(
-            f"  git status, rg and ruff alone, side by side: {hand:.0f} ms; ratio {statistics.median(times) / hand:.2f}"
-        )
-        print(f"  {told(gaps)} (bar 20)")
-        print(
-            "  "
-            + ", ".join(
-                f"{name} {statistics.median(each):.0f} ms" for name, each in sources.items()
-            )
-        )
+            missing += 6 - len({each["type"] for each in data["blocks"]})
+            times.append(ms)
+            alone.append(await by_hand(root, turn))
+            gaps.append(gap)
+            for name, about in data["sources"].items():
+                sources.setdefault(name, []).append(about["ms"])
+    print(
+        f"  all six: median {statistics.median(times):.0f} ms, worst {max(times):.0f} ms (bar 300);"
+        f" {missing} of {6 * TIMES} sources gave nothing"
+    )
+    hand = statistics.median(alone)
+    print(
+        f"  git status, rg and ruff alone, side by side: {hand:.0f} ms; ratio {statistics.median(times) / hand:.2f}"
+    )
+    print(f"  {told(gaps)} (bar 20)")
+    print(
+        "  "
+        + ", ".join(f"{name} {statistics.median(each):.0f} ms" for name, each in sources.items())
+    )
     with tempfile.TemporaryDirectory() as empty:
         async with open_bench(*PLUGINS, workspace=empty, settings=chosen) as bench:
             _, first, _ = await gathered(bench, "hi", {})

@@ -1,5 +1,6 @@
-"""Kills a session of 50 turns at every event boundary and at 200 random instants, and has it
-resumed each time.
+"""Kills a session of 50 turns at every event boundary and 200 random instants.
+
+It is resumed each time.
 
 ``python tests/benchmarks/crash.py`` takes some minutes. What each trial is judged by stands in
 ``end_to_end/crash_session.py``; the first thing that does not hold ends the run with an error.

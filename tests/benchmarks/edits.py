@@ -1114,7 +1114,7 @@ def all_as_sent(case: Case, content: str) -> bool:
         for line in added_lines(old.replace("\r", ""), new.replace("\r", ""))
         if line.strip() not in bare
     )
-    made = Counter(line.lstrip(" \t") for line in text.removeprefix("\ufeff").split("\n"))
+    made = Counter(line.lstrip() for line in text.removeprefix("\ufeff").split("\n"))
     return not Counter(line.lstrip(" \t\ufeff") for line in sent) - made
 
 

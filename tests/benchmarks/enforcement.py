@@ -1,8 +1,9 @@
-"""Whether rules are kept: forty written rules, English and Chinese, and every way round them that
-was thought of.
+"""Whether forty written rules, English and Chinese, are kept.
+
+Every known way round them is tried.
 
 ``python tests/benchmarks/enforcement.py`` has the main agent make each call of ``violations.txt``
-through the real loop, with guard and sandbox, then once more after the conversation was trimmed;
+through the real loop, with guard and sandbox, then once more after the conversation was compacted;
 and each call of ``harmless.txt``. It prints what got through, what was refused without cause, and
 what judging takes. The cases stand in ``tests/plugins/rules/enforcement``.
 """
@@ -26,7 +27,7 @@ import hilum_search
 import hilum_shell
 import trio
 from hilum import Tool, tool
-from hilum.events import Trimmed
+from hilum.events import Compacted
 from hilum.testing import ScriptedModel, open_bench, plugin
 
 CASES = Path(__file__).parents[1] / "plugins/rules/enforcement"
@@ -184,7 +185,7 @@ async def attack(window, shown):
         root = kit.session.workspace.root
         before, through = fingerprint(root), []
         if window < 100_000:
-            while not kit.of(Trimmed):
+            while not kit.of(Compacted):
                 await kit.call("read_file", path="docs/long.md")
         for line in lines("violations.txt"):
             _, _, case = line.partition("\t")
@@ -199,7 +200,7 @@ async def attack(window, shown):
             through,
             [path for path in before.keys() | after.keys() if before.get(path) != after.get(path)],
             unknown,
-            len(kit.of(Trimmed)),
+            len(kit.of(Compacted)),
         )
 
 
@@ -231,14 +232,16 @@ async def answered():
 
     wrong = []
     async with opened() as kit:
-        rules = [rule for rule in kit.session.half(hilum_rules.Rules).bundle.rules if rule.check]
+        rules = [rule for rule in kit.session.plugin(hilum_rules.Rules).bundle.rules if rule.check]
         for number, (bad, good) in ANSWERS.items():
             kit.model.next(bad, good)
             ended = await kit.run("Go on.")
             if ended.text != good:
                 wrong.append(f"rule {number}: {ended.text!r}")
         for number, (name, kind) in CONTEXTS.items():
-            if not checks.may_load(rules, name, kind) or checks.may_load(rules, name, "main"):
+            if not checks.check_context(rules, name, kind) or checks.check_context(
+                rules, name, "main"
+            ):
                 wrong.append(f"rule {number}: {name} in {kind}")
     return wrong
 
@@ -249,7 +252,7 @@ async def costs():
 
     taken = []
     async with opened() as kit:
-        rules = [rule for rule in kit.session.half(hilum_rules.Rules).bundle.rules if rule.check]
+        rules = [rule for rule in kit.session.plugin(hilum_rules.Rules).bundle.rules if rule.check]
         root = kit.session.workspace.root
         for line in lines("harmless.txt"):
             name, arguments = parsed(line, root)
@@ -271,9 +274,11 @@ async def main(shown):
     """Run everything."""
     count = len(lines("violations.txt"))
     wrong = 0
-    for title, window in (("as sent", 128_000), ("after a trim", 24_000)):
-        through, changed, unknown, trims = await attack(window, shown)
-        wrong += told(f"{title}: of {count} forbidden calls got through ({trims} trims)", through)
+    for title, window in (("as sent", 128_000), ("after a compaction", 24_000)):
+        through, changed, unknown, compactions = await attack(window, shown)
+        wrong += told(
+            f"{title}: of {count} forbidden calls got through ({compactions} compactions)", through
+        )
         wrong += told(f"{title}: protected files changed", changed)
         wrong += told(
             f"{title}: of {len(lines('obscure.txt'))} obscured calls had their effect", unknown

@@ -51,9 +51,9 @@ from hilum import (
     UserMessage,
     tool,
 )
-from hilum.events import LayersSealed, ModelAnswered, ModelStarted
+from hilum.events import ModelAnswered, ModelStarted, PromptFrozen
 from hilum.models import ModelInfo
-from hilum.prompt import pieces
+from hilum.prompt import encode_conversation
 from hilum.state import Conversation, RunState
 from hilum.testing import ScriptedModel, open_bench, plugin, say, use
 from hilum_models.encode import Target
@@ -293,19 +293,19 @@ def replay(path: Path) -> list[tuple[float, float]]:
         )
     )
     conversation = Conversation(
-        run=RunState("recorded", 0.0), sealed=LayersSealed(layers=(), tools=())
+        run=RunState("recorded", 0.0), frozen=PromptFrozen(layers=(), tools=())
     )
     agent: Any = SimpleNamespace(conversation=conversation, pieces={})
     errors, first = [], 0
     for new, answer, counted in (claude_code if jsonl else mini_swe_agent)(path):
         conversation.messages += new
         if not first:
-            first, unknown = counted, counted - sum(pieces(agent, model).total)
-            conversation.sealed = LayersSealed(
+            first, unknown = counted, counted - sum(encode_conversation(agent, model).total)
+            conversation.frozen = PromptFrozen(
                 layers=(Layer(1, "head", "word" * max(unknown, 0)),), tools=()
             )
-        size = pieces(agent, model).total
-        expected = conversation.gauge("lab/m").total(size)
+        size = encode_conversation(agent, model).total
+        expected = conversation.calibrator("lab/m").total(size)
         errors.append(
             (abs(expected - counted) / counted, abs(expected - counted) / max(counted - first, 1))
         )

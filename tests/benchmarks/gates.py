@@ -1,5 +1,6 @@
-"""Whether a call ever runs past a gate that is not in working order: every gate, every way to fail,
-every face.
+"""Whether a call ever runs past a gate that is not in working order.
+
+Every gate, every way to fail and every face is tried.
 
 Run: ``python tests/benchmarks/gates.py --jobs 2``. Prints a line per face; ends with 1 if anything
 ran past a gate, if a face crashed, or if nothing ran with a gate in working order, which would make
@@ -34,10 +35,10 @@ import hilum
 import hilum.__main__
 import hilum.aio
 import hilum.blocking
+import hilum.hooks
+import hilum.hooks.lifespans
+import hilum.hooks.supervised
 import hilum.plugins
-import hilum_hooks
-import hilum_hooks.lifespans
-import hilum_hooks.supervised
 import msgspec
 import trio
 from hilum.hookspecs import HOOKS
@@ -127,39 +128,39 @@ RAN = {"warmed", "touched", "spawned", "leaked"}
 HOLES = {
     "": "",
     "a plugin that did not open leaves its gates open": """
-import hilum_hooks
-real = hilum_hooks.Table.fault
+import hilum.hooks
+real = hilum.hooks.Table.record_failure
 def fault(table, plugin, hook, error, reason=""):
     found = real(table, plugin, hook, error, reason)
     if hook == "open_session":
         table.reopen(plugin)
     return found
-hilum_hooks.Table.fault = fault
+hilum.hooks.Table.record_failure = fault
 """,
     "closed gates are not looked at": """
 import hilum.plugins
 hilum.plugins.Table.refusal = lambda hooks, gate="": ""
 """,
     "a gate that fails has no objection": """
-import hilum_hooks
-real_call = hilum_hooks.Table._call
+import hilum.hooks
+real_call = hilum.hooks.Table._call
 async def call(table, hook, impl, arguments):
     value = await real_call(table, hook, impl, arguments)
-    return None if type(value).__name__ == "Fault" else value
-hilum_hooks.Table._call = call
-real_filter = hilum_hooks.Table.filter
+    return None if type(value).__name__ == "PluginFailure" else value
+hilum.hooks.Table._call = call
+real_filter = hilum.hooks.Table.filter
 def filter(table, hook, over, **arguments):
     try:
         return real_filter(table, hook, over, **arguments)
     except Exception:
         return arguments[over]
-hilum_hooks.Table.filter = filter
+hilum.hooks.Table.filter = filter
 """,
 }
 # What a process of Python runs first.
 FIRST = """
-import hilum_hooks.lifespans
-import hilum_hooks.supervised
+import hilum.hooks.lifespans
+import hilum.hooks.supervised
 import msgspec
 from hilum.hookspecs import HOOKS
 
@@ -167,8 +168,8 @@ for name, spec in list(HOOKS.items()):
     if spec.guards or spec.shape == "supervised":
         seconds = {seconds} * (2 if name == "open_session" else 1)
         HOOKS[name] = msgspec.structs.replace(spec, deadline=seconds)
-hilum_hooks.supervised.GRACE_SECONDS = {seconds} / 2
-hilum_hooks.lifespans.CLOSE_SECONDS = {seconds} / 2
+hilum.hooks.supervised.GRACE_SECONDS = {seconds} / 2
+hilum.hooks.lifespans.CLOSE_SECONDS = {seconds} / 2
 {hole}
 """
 
@@ -701,16 +702,16 @@ def short_deadlines(seconds: float = DEADLINE_SECONDS) -> Iterator[None]:
 
 def set_grace(seconds: float) -> float:
     """Set the time that a cancelled task of a plugin has, and return what it was."""
-    old = hilum_hooks.supervised.GRACE_SECONDS
-    hilum_hooks.supervised.GRACE_SECONDS = seconds
-    hilum_hooks.lifespans.CLOSE_SECONDS = seconds
+    old = hilum.hooks.supervised.GRACE_SECONDS
+    hilum.hooks.supervised.GRACE_SECONDS = seconds
+    hilum.hooks.lifespans.CLOSE_SECONDS = seconds
     return old
 
 
 @contextmanager
 def hole_in_hilum(name: str) -> Iterator[None]:
     """Break hilum in this process, by the name of a hole; nothing without one."""
-    places = [(hilum_hooks.Table, name) for name in ("fault", "_call", "filter")]
+    places = [(hilum.hooks.Table, name) for name in ("record_failure", "_call", "filter")]
     places.append((hilum.plugins.Table, "refusal"))
     saved = [(owner, attribute, getattr(owner, attribute)) for owner, attribute in places]
     exec(HOLES[name], {})

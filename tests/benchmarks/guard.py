@@ -1,5 +1,6 @@
-"""What the guard adds to a call: judging it, redacting its result, and the sandbox round its
-process.
+"""What the guard adds to a call.
+
+It judges the call, redacts its result, and runs its process in a sandbox.
 
 ``python tests/benchmarks/guard.py`` prints a table: the same session with and without the guard, in
 alternating rounds, an edit and a command each; then what judging alone takes.
@@ -79,7 +80,7 @@ async def batch(guard, rounds, taken, judged):
         for kind in BARS if guard == "whole" else ():
             name, arguments = arguments_of(kind, 0)
             half, tool, text = (
-                kit.session.half(hilum_guard.Guard),
+                kit.session.plugin(hilum_guard.Guard),
                 kit.session.tools[name],
                 json.dumps(arguments),
             )

@@ -1,5 +1,6 @@
-"""What reading before editing, the journal and snapshots cost: an edit and a command with them and
-without, in one run.
+"""What reading before editing, the journal and snapshots cost.
+
+An edit and a command run with them and without, in one run.
 
 ``python tests/benchmarks/journal.py`` prints a table. The tools' own work is the same on both
 sides; the rounds alternate.
@@ -20,8 +21,8 @@ import trio
 from hilum import Call, Workspace
 from hilum.events import PluginEvent
 from hilum.testing import open_bench
-from hilum_files.changing import _edit
-from hilum_files.journal import half
+from hilum_files.journal.changes import track_workspace
+from hilum_files.write_tools import _edit
 
 ROUNDS = 200
 
@@ -46,20 +47,20 @@ async def edits(bench, root: Path) -> tuple[float, float]:
     """Median milliseconds of an edit, guarded and not."""
     session, agent = bench.session, bench.session.agents["main"]
     times: dict[bool, list[float]] = {True: [], False: []}
-    changes = session.half(hilum_files.Changes)
+    changes = session.plugin(hilum_files.Changes)
     (root / "plain.py").write_bytes((root / "edited.py").read_bytes())
-    known = half.hash_of((root / "edited.py").read_bytes())
-    changes._fold().ledger.seen.setdefault("main", {})["edited.py"] = known
+    known = hilum_files.content_hash((root / "edited.py").read_bytes())
+    changes._update().ledger.seen.setdefault("main", {})["edited.py"] = known
     for number in range(ROUNDS):
         for guarded in (True, False):
             call = Call(
                 f"c{number}", "edit_file", {}, agent, session, session.workspace, None, 0.0, print
             )
             began = time.perf_counter()
-            workspace = half.guarded(call) if guarded else Workspace(root)
+            workspace = track_workspace(call) if guarded else Workspace(root)
             name = "edited.py" if guarded else "plain.py"
             await trio.to_thread.run_sync(
-                _edit, workspace, name, f"one = {number}\n", f"one = {number + 1}\n", False
+                _edit, workspace, name, [(f"one = {number}\n", f"one = {number + 1}\n")], False
             )
             times[guarded].append((time.perf_counter() - began) * 1000)
     return statistics.median(times[True]), statistics.median(times[False])

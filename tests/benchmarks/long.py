@@ -1,7 +1,7 @@
 """What a turn costs late in a long session: ``python tests/benchmarks/long.py``.
 
 A session of 1,000 turns over HTTP, with all plugins and the SQLite store, against a server that
-answers at once: in a window that holds it all, and in one that has it trimmed many times. Compared
+answers at once: in a window that holds it all, and in one that has it compacted many times. Compared
 is the lower quartile of the processor time of 40 turns, which a busy machine does not change much;
 nothing but hilum's own process is counted.
 """
@@ -34,7 +34,7 @@ async def session(folder: str, window: int, size: int) -> None:
     import hilum
     from hilum import hookimpl, tool
     from hilum.discovery import entry_points
-    from hilum.events import ModelStarted, RunEnded, Trimmed
+    from hilum.events import Compacted, ModelStarted, RunEnded
 
     @tool(risk="read", effect="pure")
     async def noop() -> str:
@@ -52,7 +52,7 @@ async def session(folder: str, window: int, size: int) -> None:
         "turns": TURNS * 2,
         "models.models": {"openai/m": {"window": window}},
     }
-    turns, memories, trims = [], [], []
+    turns, memories, compactions = [], [], []
     names = list(entry_points("hilum"))
     async with (
         hilum.open_kernel([*names, Plugin()], settings=settings) as kernel,
@@ -69,13 +69,13 @@ async def session(folder: str, window: int, size: int) -> None:
                     gc.collect()
                 memories.append(memory())
                 began = time.process_time()
-            elif isinstance(event, Trimmed):
-                trims.append(len(turns))
+            elif isinstance(event, Compacted):
+                compactions.append(len(turns))
             elif isinstance(event, RunEnded):
                 break
         result = await run.wait()
         assert result.state == "completed", result
-    print(json.dumps({"turns": turns, "memory": memories, "trims": trims}))
+    print(json.dumps({"turns": turns, "memory": memories, "compactions": compactions}))
 
 
 def measure(window: int, size: int) -> dict[str, list[float]]:
@@ -109,7 +109,7 @@ def main() -> None:
 
         trio.run(session, options.child[0], *map(int, options.child[1:]))
         return
-    print("window       results of   turn 20   turn 1,000   ratio   trims   KB a turn   bar")
+    print("window       results of   turn 20   turn 1,000   ratio   compactions   KB a turn   bar")
     for window, size in ((1_000_000, 200), (200_000, 2_048), (60_000, 2_048), (10_000_000, 2_048)):
         found = measure(window, size)
         turns, memories = found["turns"], found["memory"]
@@ -118,7 +118,7 @@ def main() -> None:
         )
         grown = (memories[1_000] - memories[100]) / 900
         row = f"{window:10,} {size:8} B {early:8.2f} ms {late:8.2f} ms {late / early:7.2f} x"
-        row += f" {len(found['trims']):6} {grown:10.1f}"
+        row += f" {len(found['compactions']):6} {grown:10.1f}"
         # The last one carries 2.4 MB in each request at the end, which is copied and sent: no bar
         # for that.
         print(f"{row}   {'1.3 x, 20 KB' if window < 10_000_000 else '–, 20 KB'}", flush=True)

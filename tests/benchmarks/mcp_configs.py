@@ -1,10 +1,9 @@
-"""Published MCP configurations read by hilum: ``python tests/benchmarks/mcp_configs.py FOLDER``.
+"""Read published MCP configurations with hilum and compare the result with other parsers.
 
-Every file of a folder is read that looks like a configuration (JSON, JSON with comments, TOML,
-YAML), and every block of such a kind in Markdown files and package descriptions. What is read is
-compared with the plain data, as other parsers give it: each server must be there or be named in a
-complaint, each key of it must be found again or be told. Bring your own folder; none is in the
-repository.
+``python tests/benchmarks/mcp_configs.py FOLDER`` reads every configuration file of a folder (JSON,
+JSON with comments, TOML, YAML), and every such block in Markdown files and package descriptions.
+Each server must be read or be named in a complaint, and each of its keys must have an effect or be
+reported. The repository contains no such folder.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from typing import Any
 import msgspec
 import yaml
 from hilum_mcp import read_config
-from hilum_mcp.dialects import TABLES
-from hilum_mcp.reading import ADDRESSES, DESCRIBING
+from hilum_mcp.config_reader import TABLES
+from hilum_mcp.entries import ADDRESSES, DESCRIPTIVE_KEYS
 
 KINDS = {
     ".json": "json",
@@ -58,7 +57,7 @@ WORDS = (
 
 
 def main() -> int:
-    """Read everything and print what came of it; gives 1 where something was lost."""
+    """Read everything and print the result; return 1 if something was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--verbose", "-v", action="store_true", help="each complaint")
@@ -101,7 +100,7 @@ def main() -> int:
 
 
 def found(folder: Path, scratch: Path) -> Iterator[tuple[str, Path]]:
-    """Give every configuration: where it was found, and a file of it."""
+    """Yield every configuration: where it was found, and a file with it."""
     number = 0
     for path in sorted(folder.rglob("*")):
         if not path.is_file() or "node_modules" in path.parts[len(folder.parts) :]:
@@ -132,7 +131,7 @@ def found(folder: Path, scratch: Path) -> Iterator[tuple[str, Path]]:
 
 
 def meant(above: str, kind: str) -> str:
-    """Give the name of the file that a block is meant for."""
+    """Return the name of the file that a block is meant for."""
     near = above[-600:].lower()
     suffix = {"toml": ".toml", "yaml": ".yaml", "yml": ".yaml"}.get(kind, ".json")
     last = max(
@@ -143,7 +142,7 @@ def meant(above: str, kind: str) -> str:
 
 
 def plain(file: Path, content: bytes) -> Any:
-    """Read a file with the parsers of others; ``None`` where they cannot."""
+    """Read a file with other parsers; return ``None`` if they cannot."""
     try:
         text = content.decode("utf-8-sig")
         if file.suffix == ".toml":
@@ -156,7 +155,7 @@ def plain(file: Path, content: bytes) -> Any:
 
 
 def dropped(data: Any, servers: Mapping[str, Any], told: list[str]) -> Iterator[str]:
-    """Give what is in the data and neither in the servers nor in what was told."""
+    """Yield values of the data that are neither in the servers nor in the complaints."""
     text = "\n".join(told)
     for name, entry in entries(data):
         if name not in servers:
@@ -166,7 +165,7 @@ def dropped(data: Any, servers: Mapping[str, Any], told: list[str]) -> Iterator[
         kept = json.dumps(msgspec.structs.asdict(servers[name]), default=str, ensure_ascii=False)
         for key, value in entry.items():
             if (
-                key in DESCRIBING
+                key in DESCRIPTIVE_KEYS
                 or key in ("type", "transport", "enabled", "disabled")
                 or value in (None, "", [], {}, False, ["*"])
             ):
@@ -181,7 +180,7 @@ def dropped(data: Any, servers: Mapping[str, Any], told: list[str]) -> Iterator[
 
 
 def entries(data: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    """Give what looks like a server, anywhere where tables of servers stand."""
+    """Yield everything that looks like a server, in any table of servers."""
     if not isinstance(data, Mapping):
         return []
     tables = []
@@ -203,7 +202,7 @@ def entries(data: Any) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def leaves(value: Any) -> Iterator[str]:
-    """Give the texts and numbers in a value."""
+    """Yield the texts and numbers in a value."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from (str(key), *leaves(inner))
@@ -215,7 +214,7 @@ def leaves(value: Any) -> Iterator[str]:
 
 
 def gone(leaf: str, kept: str) -> bool:
-    """Whether a value is not found again, not even in another unit or as a part of a command."""
+    """Return whether a value is lost, also in other units and as a part of a command."""
     if leaf in ("path", "args", "env"):  # Zed's old command
         return False
     try:

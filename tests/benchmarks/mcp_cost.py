@@ -1,5 +1,6 @@
-"""What MCP servers cost a session that does not use them: until the answer to the first prompt, and
-in what is sent.
+"""What MCP servers cost a session that does not use them.
+
+It is measured until the answer to the first prompt, and in what is sent.
 
     python tests/benchmarks/mcp_cost.py [--rounds 40] [--processes 20]
 
@@ -28,7 +29,7 @@ import hilum_mcp
 import trio
 from hilum import hookimpl
 from hilum.testing import Bench, open_bench, plugin, say
-from hilum_mcp import places
+from hilum_mcp import paths
 
 SERVER = Path(__file__).parents[1] / "plugins" / "mcp_client" / "plain_server.py"
 KINDS = ("without", "none", "known", "new")
@@ -41,7 +42,7 @@ COLD = ("without", "none", "known", "fresh", "new")
 
 
 def write(folder: Path, servers: int) -> None:
-    """Describe servers."""
+    """Write the configuration of some servers."""
     (folder / "config").mkdir(parents=True, exist_ok=True)
     args = ["-S", str(SERVER)]
     described = {
@@ -54,7 +55,7 @@ def write(folder: Path, servers: int) -> None:
 
 @hookimpl
 async def open_session() -> AsyncIterator[None]:
-    """What any plugin with a half costs."""
+    """Measure the cost of any plugin with an instance."""
     yield None
 
 
@@ -66,7 +67,7 @@ async def first_prompt(
 ) -> tuple[float, int]:
     """Open a session and run a prompt.
 
-    Gives milliseconds until the answer is there, and bytes of the first request.
+    Returns the milliseconds until the answer, and the bytes of the first request.
     """
     began = clock()
     async with open_bench(
@@ -77,20 +78,20 @@ async def first_prompt(
 
 
 async def learn(folder: Path) -> None:
-    """Have the servers of a folder started once, so that what they offer is known."""
+    """Start the servers of a folder once, so that their offers are cached."""
     async with open_bench(hilum_mcp, folder=folder) as kit:
         while not _known(kit):  # noqa: ASYNC110 - nobody tells of it
             await trio.sleep(0.05)
 
 
 def _known(kit: Bench) -> bool:
-    half = kit.session.half(hilum_mcp.Mcp)
+    half = kit.session.plugin(hilum_mcp.Mcp)
     assert half is not None
     return all(client.offer is not None for client in half.clients.values())
 
 
 def child(*words: str) -> str:
-    """Run this file in a process of its own; gives what it prints."""
+    """Run this file in a new process and return its output."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     made = subprocess.run(
         [sys.executable, __file__, *words], check=True, capture_output=True, text=True, env=env
@@ -98,11 +99,8 @@ def child(*words: str) -> str:
     return made.stdout
 
 
-def in_a_process_of_its_own(kind: str, folder: str) -> None:
-    """Print what the first session of a process costs.
-
-    What every session imports is imported before.
-    """
+def run_in_process(kind: str, folder: str) -> None:
+    """Print the cost of the first session of a process, without imports that every session makes."""
     if kind == "learn":
         trio.run(learn, Path(folder))
         return
@@ -116,23 +114,23 @@ def in_a_process_of_its_own(kind: str, folder: str) -> None:
 
 
 def forget(base: Path) -> None:
-    """Have servers be unknown again, and what is kept of known ones be told anew."""
+    """Remove the caches of the folders ``new`` and ``fresh``."""
     for offer in (base / "new" / "data" / "mcp" / "offers").glob("*"):
         offer.unlink()
-    shutil.rmtree(base / "fresh" / "data" / "mcp" / "begun", ignore_errors=True)
+    shutil.rmtree(base / "fresh" / "data" / "mcp" / "sessions", ignore_errors=True)
 
 
-def told(
+def report(
     name: str, times: list[float], ground: list[float], bar: float | None, more: str = ""
 ) -> bool:
-    """Print a row; gives whether it is within its bar."""
+    """Print a row and return whether it is within its limit."""
     cost = statistics.median(times) - statistics.median(ground)
     print(f"  {name:8} {cost:+7.2f} ms{f' (bar {bar:g})' if bar else ''}{more}")
     return bar is None or cost < bar
 
 
 def spread(times: list[float], ground: list[float]) -> str:
-    """Give the quartiles of what a turn cost more than the turn without."""
+    """Return the quartiles of the difference between the two kinds of sessions."""
     low, middle, high = statistics.quantiles(
         (a - b for a, b in zip(times, ground, strict=True)), n=4
     )
@@ -178,17 +176,17 @@ def main() -> None:
     )
     for name in KINDS[1:3]:
         extra = f", {sizes[name] - sizes['without']:+} bytes sent"
-        good &= told(name, warm[name], warm["without"], BARS[name], extra)
+        good &= report(name, warm[name], warm["without"], BARS[name], extra)
     print(
         f"the first session of a process, of {options.processes}: {statistics.median(cold['without']):.1f} ms, and with"
     )
     for name in COLD[1:4]:
-        told(name, cold[name], cold["without"], None, spread(cold[name], cold["without"]))
+        report(name, cold[name], cold["without"], None, spread(cold[name], cold["without"]))
     print(f"the same by the clock: {statistics.median(ground):.1f} ms, and with")
     last = statistics.quantiles(cold["new"], n=100, method="inclusive")[98] - statistics.median(
         ground
     )
-    good &= told(
+    good &= report(
         "new",
         cold["new"],
         ground,
@@ -197,7 +195,7 @@ def main() -> None:
     )
     began = time.process_time()
     for _ in range(1000):
-        places.described(base)
+        paths.has_config_file(base)
     print(f"what its hook does where no server is described: {time.process_time() - began:.3f} ms")
     print(f"the SDK imported though no server was used: {imported}")
     sys.exit(not good)
@@ -205,6 +203,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] and not sys.argv[1].startswith("-"):
-        in_a_process_of_its_own(*sys.argv[1:])
+        run_in_process(*sys.argv[1:])
     else:
         main()

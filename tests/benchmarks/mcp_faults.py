@@ -1,5 +1,6 @@
-"""MCP servers that misbehave, in seeded sessions of five: is the session fine, how long does
-closing take, what is left?
+"""MCP servers that misbehave, in seeded sessions of five servers.
+
+Is the session fine, how long does closing take, what is left?
 
     python tests/benchmarks/mcp_faults.py [--runs 200] [--kills 9] [--seed 1] [--at-once 3]
 
@@ -47,7 +48,7 @@ STUBBORN_BAR, ORDINARY_BAR = 3.0, 0.3
 
 
 def describe(folder: Path, chance: random.Random, staying: bool) -> dict[str, dict[str, object]]:
-    """Pick five servers."""
+    """Choose the configurations of five servers."""
     words = [chance.choice(GOING) for _ in range(5)]
     if staying:
         words[chance.randrange(5)] = chance.choice(STAYING)
@@ -62,17 +63,17 @@ def describe(folder: Path, chance: random.Random, staying: bool) -> dict[str, di
 
 
 async def work(kit: Bench, folder: Path, chance: random.Random, calls: list[str]) -> None:
-    """Call tools of all servers at once, some of which are cancelled.
+    """Call tools of all servers at the same time and cancel some of the calls.
 
-    What comes of it is the servers' business.
+    The results do not matter.
     """
-    half = kit.session.half(Mcp)
+    half = kit.session.plugin(Mcp)
     assert half is not None
 
     async def one(name: str, tool: str, patience: float) -> None:
         with trio.move_on_after(patience):
             try:
-                await half.clients[name].connection.use(
+                await half.clients[name].connection.run_job(
                     lambda client: client.call_tool(
                         tool, {"path": str(folder / "end"), "call": "1"}
                     )
@@ -87,7 +88,7 @@ async def work(kit: Bench, folder: Path, chance: random.Random, calls: list[str]
 
 
 def left(folder: Path) -> list[int]:
-    """Processes of a run that are still there, in whatever namespace, whoever their parent is."""
+    """Return the processes of a run that still exist, in any namespace and with any parent."""
     found, mark = [], f"MARK={folder.name}".encode()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -100,7 +101,7 @@ def left(folder: Path) -> list[int]:
 
 
 async def run(seed: int, staying: bool) -> float:
-    """One session; gives the seconds that closing took."""
+    """Run one session and return the seconds that closing took."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix=f"mcp-faults-{seed}-") as name:
         folder = Path(name)
@@ -120,26 +121,26 @@ async def run(seed: int, staying: bool) -> float:
 
 
 KILLED = """
-import sys, trio, hilum_guard, hilum_mcp
+import sys, trio, hilum, hilum_guard, hilum_mcp
 from hilum import open_kernel
 from hilum_guard import Guard, bubblewrap
 folder, by = sys.argv[1:]
 if by != "bubblewrap":
-    bubblewrap.find = lambda: ""
+    bubblewrap.find_bubblewrap = lambda: ""
 async def main():
     settings = {"guard.sandbox": "auto" if by else "off"}
     async with open_kernel([hilum_mcp, hilum_guard], settings=settings) as kernel, kernel.open_session(folder) as session:
-        found = await session.half(Guard).box.enforced()
+        found = await session.plugin(Guard).sandbox.enforced()
         if found.by != by:
             print("missing", flush=True)
             return
-        clients = session.half(hilum_mcp.Mcp).clients.values()
+        clients = session.plugin(hilum_mcp.Mcp).clients.values()
         async with trio.open_nursery() as nursery:
             async def call(client):
                 try:
-                    await client.connection.use(lambda c: c.call_tool("daemon", {}))
-                    await client.connection.use(lambda c: c.call_tool("children", {}))
-                    await client.connection.use(lambda c: c.call_tool("hang", {"path": folder + "/end"}))
+                    await client.connection.run_job(lambda c: c.call_tool("daemon", {}))
+                    await client.connection.run_job(lambda c: c.call_tool("children", {}))
+                    await client.connection.run_job(lambda c: c.call_tool("hang", {"path": folder + "/end"}))
                 except hilum.HilumError:
                     pass
             for client in clients:
@@ -189,8 +190,8 @@ def kill(seed: int, by: str) -> float | None:
         return time.perf_counter() - began
 
 
-def told(name: str, times: list[float], bar: float) -> bool:
-    """Print a row; gives whether it is within its bar."""
+def report(name: str, times: list[float], bar: float) -> bool:
+    """Print a row and return whether it is within its limit."""
     times = sorted(times)
     p99 = times[math.ceil(len(times) * 0.99) - 1]
     middle = statistics.median(times)
@@ -201,7 +202,7 @@ def told(name: str, times: list[float], bar: float) -> bool:
 
 
 def one(seed: int) -> float:
-    """A stubborn run in a process of a pool."""
+    """Run a stubborn session in a process of a pool."""
     return trio.run(run, seed, True)
 
 
@@ -218,9 +219,9 @@ def main() -> None:
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.runs)
     ordinary = [trio.run(run, seed, False) for seed in seeds[::2]]
-    good = told("ordinary", ordinary, ORDINARY_BAR)
+    good = report("ordinary", ordinary, ORDINARY_BAR)
     with concurrent.futures.ProcessPoolExecutor(options.at_once) as pool:
-        good &= told("stubborn", list(pool.map(one, seeds[1::2])), STUBBORN_BAR)
+        good &= report("stubborn", list(pool.map(one, seeds[1::2])), STUBBORN_BAR)
     for number, by in enumerate(("", "bubblewrap", "landlock")):
         gone = [kill(seed, by) for seed in seeds[number : options.kills : 3]]
         if took := [seconds for seconds in gone if seconds is not None]:

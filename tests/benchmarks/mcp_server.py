@@ -1,8 +1,8 @@
-"""A call of a tool by an MCP client, beside the same call in a run of the same session.
+"""Compare a call of a tool by an MCP client with the same call in a run of the same session.
 
-``python tests/benchmarks/mcp_server.py`` opens a session with the standard plugins, and has
-``read_file`` called by turns: by a model that plays a script, and by a client of the SDK in each
-era. All of it is in one process, so no wire is measured.
+``python tests/benchmarks/mcp_server.py`` opens a session with the standard plugins. A scripted
+model and clients of the SDK in both protocol versions take turns to call ``read_file``. Everything
+is in one process, so no transport is measured.
 """
 
 import statistics
@@ -12,7 +12,7 @@ import trio
 from hilum import ToolFilter
 from hilum.testing import open_bench, say, use
 from hilum_mcp.serving.protocol import Protocol
-from hilum_mcp.serving.work import Desk
+from hilum_mcp.serving.request_runner import RequestRunner
 from mcp import Client
 
 PLUGINS = [
@@ -34,15 +34,15 @@ ROUNDS = 100
 
 
 async def main() -> None:
-    """Print the median of each kind in milliseconds, and its ratio to the run's."""
+    """Print the median of each kind in milliseconds, and its ratio to the run."""
     found: dict[str, list[float]] = {}
     async with (
         open_bench(*PLUGINS, files={"a.txt": "one\n"}) as bench,
         trio.open_nursery() as nursery,
     ):
-        desk = Desk(bench.session, ToolFilter(), nursery)
-        nursery.start_soon(desk.follow)
-        server = Protocol(desk, [], sessions=False).server()
+        runner = RequestRunner(bench.session, ToolFilter(), nursery)
+        nursery.start_soon(runner.follow_events)
+        server = Protocol(runner, [], sessions=False).make_server()
         async with Client(server, mode="legacy") as old, Client(server, mode="auto") as new:
 
             async def in_a_run() -> None:

@@ -15,10 +15,10 @@ import hilum_memory.longterm as longterm
 import trio
 from hilum import data_folder
 from hilum.testing import open_bench
-from hilum_memory.longterm import file
+from hilum_memory.longterm import database
 from hilum_memory.longterm.memories import Memories
 from hilum_memory.longterm.memory import KINDS, USER, Memory
-from hilum_memory.longterm.recall import recall
+from hilum_memory.longterm.recall import recall_memories
 
 COUNT = 10_000
 TIMES = 200
@@ -47,7 +47,7 @@ def fill(path: Path, workspace: str) -> Memories:
 
     rng, now = random.Random(1), time.time()
     memories = Memories(path, most=COUNT)
-    with file.opened(path, write=True) as connection:
+    with database.open_database(path, write=True) as connection:
         for number in range(COUNT):
             at = now - rng.random() * 300 * 86_400
             memory = Memory(
@@ -117,7 +117,9 @@ def main() -> None:
             show(
                 what,
                 timed(
-                    lambda prompt=prompt: recall(memories, prompt, scopes, time.time(), first=True)
+                    lambda prompt=prompt: recall_memories(
+                        memories, prompt, scopes, time.time(), first=True
+                    )
                 ),
             )
         began = time.perf_counter()
@@ -131,10 +133,12 @@ def main() -> None:
             f"{'forgetting one, index cleaned':<60} {(time.perf_counter() - began) * 1000:13.1f} ms"
         )
         trio.run(hook, str(root / "workspace"), str(root / "bench"))
-        file.has_fts5 = lambda: False
+        database.has_fts5 = lambda: False
         show(
             "recall without FTS5",
-            timed(lambda: recall(memories, PROMPTS[0], scopes, time.time(), first=True))[:20],
+            timed(lambda: recall_memories(memories, PROMPTS[0], scopes, time.time(), first=True))[
+                :20
+            ],
         )
     print("bar: recall < 20 ms with 10,000 memories, off the loop")
 

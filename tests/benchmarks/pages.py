@@ -35,9 +35,9 @@ from urllib.parse import quote, unquote
 
 import trio
 from hilum import ToolError
-from hilum_warden import Processes, Warden
-from hilum_web.converting import open_reader, readable
+from hilum.processes import Processes, Warden
 from hilum_web.fetching import Fetcher, Page
+from hilum_web.reader_process import convert_page, open_reader
 from hilum_web.settings import WebSettings
 
 SIZE = 4_000_000
@@ -172,7 +172,7 @@ async def timed(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
 async def read(processes: Processes, page: Page, start: int) -> None:
     """Make a page that is at hand readable."""
     async with open_reader(processes) as reader:
-        await readable(reader, page, "html", "", start, LIMIT, GIVEN_UP)
+        await convert_page(reader, page, "html", "", start, LIMIT, GIVEN_UP)
 
 
 async def fetch(processes: Processes, url: str, host: str, reading: bool) -> None:
@@ -181,7 +181,7 @@ async def fetch(processes: Processes, url: str, host: str, reading: bool) -> Non
     async with open_reader(processes) as reader:
         page = await fetcher.fetch(url, asking=reader.start if reading else None)
         if reading:
-            await readable(reader, page, "html", "", 0, LIMIT, GIVEN_UP)
+            await convert_page(reader, page, "html", "", 0, LIMIT, GIVEN_UP)
     await fetcher.aclose()
 
 

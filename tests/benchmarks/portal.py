@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
-from hilum_portal import aio, blocking
+from hilum.hosts import aio, blocking
 
 CALLS, ROUNDS = 2_000, 5
 

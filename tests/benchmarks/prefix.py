@@ -14,7 +14,7 @@ import hilum
 import trio
 from hilum import hookimpl, tool
 from hilum.discovery import entry_points
-from hilum.events import LayersSealed, ModelStarted, RunEnded
+from hilum.events import ModelStarted, PromptFrozen, RunEnded
 from hilum.messages import AssistantMessage, Layer, Text, Thinking, ToolCall
 from hilum_replay import WireRequest, serve
 
@@ -95,12 +95,12 @@ def kept(before: bytes, after: bytes) -> int:
 
 
 def excepted(events: list[object]) -> list[bool]:
-    """For each request, whether the prompt was built anew before it (by a new run, a trim, another
+    """For each request, whether the prompt was built anew before it (by a new run, a compaction, another
     mode or model).
     """
     found, anew = [], False
     for event in events:
-        if isinstance(event, LayersSealed | RunEnded):
+        if isinstance(event, PromptFrozen | RunEnded):
             anew = True
         elif isinstance(event, ModelStarted):
             found.append(anew)

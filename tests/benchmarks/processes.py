@@ -10,8 +10,7 @@ import sys
 import time
 
 import trio
-from hilum.processes import Command, Processes, Warden
-from hilum_warden import GRACE
+from hilum.processes import GRACE, Command, Processes, Warden
 
 COMMANDS = 200
 TREES = 200

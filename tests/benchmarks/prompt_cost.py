@@ -1,5 +1,6 @@
-"""What the prompt costs: tokens of layers and tools in agent mode with everything installed, and of
-a session of ten tools.
+"""What the prompt costs in tokens, with everything installed.
+
+Layers and tools of agent mode are counted, and a session of ten tools.
 
     uv run --group bench python tests/benchmarks/prompt_cost.py [--texts] [--limit 3500]
 

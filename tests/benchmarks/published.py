@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from hilum.frontmatter import read
 from hilum_agents import load_definition
-from hilum_frontmatter import read
 from hilum_rules.loading import load_rules
 from hilum_skills import load_skill
 

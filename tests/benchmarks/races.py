@@ -1,5 +1,6 @@
-"""Races: eight agents that change one file 1,000 times, in one session and in processes of their
-own.
+"""Races: eight agents that change one file 1,000 times.
+
+They run in one session, and in processes of their own.
 
 ``python tests/benchmarks/races.py`` prints how often an agent was refused because another was
 faster, and checks that no update was lost and no read was torn: each agent counts its own line and

@@ -18,9 +18,9 @@ import trio
 from hilum.context import estimate
 from hilum.testing import open_bench
 from hilum_rules import RulesSettings, load_rules
-from hilum_rules.current import Current
-from hilum_rules.layers import REMINDER
-from hilum_rules.places import where
+from hilum_rules.discovery import find_paths
+from hilum_rules.prompt_layers import REMINDER
+from hilum_rules.rule_store import RuleStore
 
 FILES, FOLDERS, TIMES = 20_000, 400, 200
 RULE = "- Use the words of the trade in `{}` and name things after what they are, number {}.\n"
@@ -83,7 +83,7 @@ async def waits(root: Path) -> tuple[float, float, float]:
         nursery.start_soon(tick)
         await trio.sleep(0.05)
         longest = 0.0
-        taken = await trio.to_thread.run_sync(spent, hilum_rules._load, root, settings, "main")
+        taken = await trio.to_thread.run_sync(spent, hilum_rules.open_store, root, settings, "main")
         gap, longest = longest, 0.0
         await trio.to_thread.run_sync(spent, burn, taken)
         nursery.cancel_scope.cancel()
@@ -131,7 +131,7 @@ def main() -> None:
             f"beside plain work in a thread {plain * 1000:.1f} ms",
         )
         for name, place in (("no rules", empty), ("50 files", root)):
-            current = Current(where(place, empty), RulesSettings())
+            current = RuleStore(find_paths(place, empty), RulesSettings())
             current.refresh(force=True)
             time.sleep(2.1)  # files written just now are read again, until their times tell apart
             current.refresh()

@@ -13,8 +13,9 @@ from pathlib import Path
 import attrs
 import trio
 from hilum.processes import Command, Processes, Warden
-from hilum_guard import sandbox
-from hilum_guard.sandbox import GuardSettings, Sandbox
+from hilum_guard import backends, sandbox_probe
+from hilum_guard.sandbox import Sandbox
+from hilum_guard.settings import GuardSettings
 
 COMMANDS = 150
 ARGV = ["bash", "-c", "true"]
@@ -33,11 +34,11 @@ async def main() -> None:
     With the session's loopback and with one per command.
     """
     begun = time.perf_counter()
-    sandbox.probe()
+    sandbox_probe.probe()
     print(f"{'probe, once in a process':<48} {1e3 * (time.perf_counter() - begun):8.2f} ms")
     kinds = [
         found
-        for found in (sandbox.bubblewrap_enforced(), sandbox.landlock_enforced())
+        for found in (backends.check_bubblewrap(), backends.check_landlock())
         if not isinstance(found, str)
     ]
     kinds = [

@@ -82,24 +82,24 @@ def bench(model: Any = None, *, at_once: int = 3, approve: Any = "auto", **setti
     )
 
 
-def half_of(kit: Any) -> Any:
-    """The half under test."""
+def agent_runs_of(kit: Any) -> Any:
+    """Return the plugin under test."""
     from hilum_agents.runs import Runs
 
-    return kit.session.half(Runs)
+    return kit.session.plugin(Runs)
 
 
 async def starts(count: int) -> None:
     """From the call to the id and the first status event, in a running session."""
     seconds = []
     async with bench(ScriptedModel(["ok"] * count)) as kit:
-        half = half_of(kit)
+        agent_runs = agent_runs_of(kit)
         for _ in range(count):
             began = time.perf_counter()
-            identity = half.begin(hilum.Profile("review"), "Look.")
-            assert half.status(identity)["status"] == "queued"
+            identity = agent_runs.begin(hilum.Profile("review"), "Look.")
+            assert agent_runs.status(identity)["status"] == "queued"
             seconds.append(time.perf_counter() - began)
-            await half.wait(identity)
+            await agent_runs.wait(identity)
     seconds.sort()
     figures = f"median {seconds[count // 2] * 1e3:.2f} ms, worst {seconds[-1] * 1e3:.2f} ms"
     row("start in a running session", figures, "id and first status < 100 ms")
@@ -115,8 +115,8 @@ def cold() -> None:
         "    async with hilum.open_kernel(settings={'model': 'openai/m'}) as kernel:\n"
         "        async with kernel.open_session('.') as session:\n"
         "            from hilum_agents.runs import Runs\n"
-        "            half = session.half(Runs)\n"
-        "            print(half.status(half.begin(hilum.Profile('x'), 'Look.'))['status'], flush=True)\n"
+        "            agent_runs = session.plugin(Runs)\n"
+        "            print(agent_runs.status(agent_runs.begin(hilum.Profile('x'), 'Look.'))['status'], flush=True)\n"
         "            input()\n"
         "trio.run(main)\n"
     )
@@ -156,19 +156,22 @@ async def stops(where: str, count: int) -> None:
     kinds = {"tool": CallStarted, "approval": ApprovalAsked}
     seconds = []
     async with bench(model, at_once=1, approve="ask_first") as kit:
-        half = half_of(kit)
+        agent_runs = agent_runs_of(kit)
         if where == "queue":
-            half.begin(hilum.Profile("first"), "Work.")
+            agent_runs.begin(hilum.Profile("first"), "Work.")
         for _ in range(count):
-            identity, after = half.begin(hilum.Profile("x"), "Work."), kit.session.journal.last
+            identity, after = (
+                agent_runs.begin(hilum.Profile("x"), "Work."),
+                kit.session.journal.last,
+            )
             if where != "queue":
                 await kit.wait_for(kinds.get(where, ModelStarted), after=after)
             began = time.perf_counter()
-            half.stop(identity)
-            result = await half.wait(identity)
+            agent_runs.stop(identity)
+            result = await agent_runs.wait(identity)
             seconds.append(time.perf_counter() - began)
             assert result["status"] == "stopped"
-        half.stop()
+        agent_runs.stop()
     seconds.sort()
     p99 = seconds[max(count * 99 // 100 - 1, 0)]
     row(
@@ -193,9 +196,9 @@ async def stubborn(count: int) -> None:
 
     seconds, answers = [], [use("run_terminal_cmd", command=STUBBORN)] * count
     async with open_bench(runs, hilum_shell, answers=answers, approve="auto", patience=60) as kit:
-        half = half_of(kit)
+        agent_runs = agent_runs_of(kit)
         for _ in range(count):
-            identity, seen = half.begin(hilum.Profile("x"), "Work."), ""
+            identity, seen = agent_runs.begin(hilum.Profile("x"), "Work."), ""
             async for item in kit.session.events(kit.session.journal.last, deltas=True):
                 seen += (
                     item.text if isinstance(item, Delta) and item.agent.endswith(identity) else ""
@@ -203,8 +206,8 @@ async def stubborn(count: int) -> None:
                 if "up" in seen:
                     break
             began = time.perf_counter()
-            half.stop(identity)
-            assert (await half.wait(identity))["status"] == "stopped"
+            agent_runs.stop(identity)
+            assert (await agent_runs.wait(identity))["status"] == "stopped"
             seconds.append(time.perf_counter() - began)
     figures = f"{count} stops: median {sorted(seconds)[count // 2] * 1e3:.0f} ms, worst {max(seconds) * 1e3:.0f} ms"
     row("stop of a stubborn process tree", figures, "1 s")
@@ -218,16 +221,16 @@ async def many(count: int) -> None:
         return use("act") if len(request.messages) == 1 else say("x" * 2000)
 
     async with bench(ScriptedModel([answer] * count * 2), at_once=50) as kit:
-        half = half_of(kit)
+        agent_runs = agent_runs_of(kit)
         gc.collect()
         before, peak, began = rss(), 0.0, time.perf_counter()
         started = [
-            half.begin(hilum.Profile("x"), f"Number {n}.", owner=f"owner-{n % 5}")
+            agent_runs.begin(hilum.Profile("x"), f"Number {n}.", owner=f"owner-{n % 5}")
             for n in range(count)
         ]
         half_way = 0.0
         for number, one in enumerate(started):
-            await half.scheduler.ledger.entries[one].ended.wait()
+            await agent_runs.scheduler.jobs.by_id[one].ended.wait()
             peak = max(peak, rss())
             half_way = rss() if number == count // 2 else half_way
         seconds = time.perf_counter() - began
@@ -235,7 +238,7 @@ async def many(count: int) -> None:
             event.data["agent_id"] for event in kit.of(PluginEvent) if event.name == "agents.result"
         ]
         late = max(abs(place - started.index(one)) for place, one in enumerate(order))
-        results = sum([(await half.result(one))["status"] == "completed" for one in started])
+        results = sum([(await agent_runs.result(one))["status"] == "completed" for one in started])
         memory = f"{before:.0f} → {half_way:.0f} → {rss():.0f} MB"
         figures = f"{results} results in {seconds:.1f} s; {memory}; out of place by ≤ {late}"
         row(f"{count} queued, 50 at once", figures, "all results, fair (≤ 50), memory flat")
@@ -264,24 +267,26 @@ async def faulty(count: int, seed: int = 1) -> None:
     states, lost, stuck, began, peaks = Counter[str](), 0, 0, time.perf_counter(), []
     for _ in range(0, count, 1000):
         async with bench(ScriptedModel([answer] * 40_000), at_once=50) as kit:
-            half = half_of(kit)
+            agent_runs = agent_runs_of(kit)
             for _ in range(10):
                 started = [
-                    half.begin(hilum.Profile("x"), "Work.", timeout=dice.choice((0.05, 1.0)))
+                    agent_runs.begin(hilum.Profile("x"), "Work.", timeout=dice.choice((0.05, 1.0)))
                     for _ in range(100)
                 ]
                 for one in dice.sample(started, 10):
                     await trio.sleep(dice.uniform(0, 0.005))
-                    half.stop(one)
+                    agent_runs.stop(one)
                 with trio.move_on_after(60):
                     for one in started:
-                        await half.scheduler.ledger.entries[one].ended.wait()
+                        await agent_runs.scheduler.jobs.by_id[one].ended.wait()
                 for one in started:
-                    entry = half.scheduler.ledger.entries[one]
-                    stuck += not entry.over or entry.status != (await half.result(one))["status"]
+                    entry = agent_runs.scheduler.jobs.by_id[one]
+                    stuck += (
+                        not entry.over or entry.status != (await agent_runs.result(one))["status"]
+                    )
                     lost += not entry.over
                     states[entry.status] += 1
-            stuck += len(half.scheduler._active) + sum(half.scheduler._running.values())
+            stuck += len(agent_runs.scheduler.queue.running)
             peaks.append(rss())
     shown = ", ".join(f"{state} {number}" for state, number in states.most_common())
     row(
@@ -314,7 +319,7 @@ async def main():
         kernel.router.replace(ModelProvider({"m": ScriptedModel([answer] * 300)}))
         async with kernel.open_session(sys.argv[2]) as session:
             from hilum_agents.runs import Runs
-            half = session.half(Runs)
+            agent_runs = session.plugin(Runs)
             gc.freeze()  # as the commands do
             late, over = [], trio.Event()
             async def watch():
@@ -322,7 +327,7 @@ async def main():
                     began = time.perf_counter()
                     await trio.sleep(0.01)
                     late.append(time.perf_counter() - began - 0.01)
-            begun = [half.begin(hilum.Profile(n, turns=100), "Look.", timeout=6) for n in ("explore", "review", "test")]
+            begun = [agent_runs.begin(hilum.Profile(n, turns=100), "Look.", timeout=6) for n in ("explore", "review", "test")]
             await trio.sleep(0.5)
             def spent():
                 return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -332,7 +337,7 @@ async def main():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch)
                 for one in begun:
-                    await half.wait(one)
+                    await agent_runs.wait(one)
                 over.set()
             share = (spent() - cpu) / (time.perf_counter() - began) / 3
             rss = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 1e6

@@ -27,8 +27,8 @@ import trio
 from hilum import Call, Command, Workspace
 from hilum.processes import Processes, Warden
 from hilum.settings import load
-from hilum_search.names import Paths
-from hilum_search.running import ripgrep
+from hilum_search import find_ripgrep
+from hilum_search.path_index import PathIndex
 
 FILES = 20_000
 ROUNDS = 7
@@ -108,14 +108,13 @@ def maker(warden: Warden, root: Path) -> Callable[..., Awaitable[tuple[float, fl
 
     processes = Processes(warden, unchanged, str(root))
 
-    async def ours(engine: str, **arguments: Any) -> tuple[float, float]:
-        loaded = load(
-            [hilum_search.SearchSettings],
-            overrides={"search.engine": engine},
-            environ={"HOME": str(root)},
-        )
+    async def ours(**arguments: Any) -> tuple[float, float]:
+        loaded = load([hilum_search.SearchSettings], environ={"HOME": str(root)})
         session: Any = SimpleNamespace(
-            settings=loaded.get, processes=processes, workspace=Workspace(root)
+            settings=loaded.get,
+            processes=processes,
+            workspace=Workspace(root),
+            plugin=lambda kind: None,
         )
         first = 0.0
 
@@ -126,7 +125,7 @@ def maker(warden: Warden, root: Path) -> Callable[..., Awaitable[tuple[float, fl
         begun = time.perf_counter()
         if "query" in arguments:
             async with trio.open_nursery() as nursery:
-                paths = Paths(session, nursery)
+                paths = PathIndex(session, nursery)
                 await paths.find(**arguments)
                 listed = time.perf_counter()
                 await paths.find(**arguments)
@@ -154,54 +153,42 @@ def maker(warden: Warden, root: Path) -> Callable[..., Awaitable[tuple[float, fl
 
 async def main(root: Path) -> None:
     """Measure, and print a table."""
-    rg = ripgrep()
-    engines = ["rg", "python"] if rg else ["python"]
+    rg = find_ripgrep()
     beat = Beat()
     async with Warden() as warden, trio.open_nursery() as nursery:
         ours = maker(warden, root)
-        for engine in engines:  # the warden starts, the files get into the cache
-            await ours(engine, pattern="x y z")
-        print(
-            f"{'':26}{'rg alone':>10}"
-            + "".join(f"{f'with {engine}':>14}{'ratio':>7}{'first':>9}" for engine in engines)
-        )
-        ratios: dict[str, list[float]] = {engine: [] for engine in engines}
+        await ours(pattern="x y z")  # the warden starts, the files get into the cache
+        print(f"{'':26}{'rg alone':>10}{'search_files':>14}{'ratio':>7}{'first':>9}")
+        ratios: list[float] = []
         for name, arguments in SEARCHES.items():
-            base, times = [], {engine: [(9e9, 9e9)] for engine in engines}
+            alone_times: list[float] = []
+            times: list[tuple[float, float]] = []
             for _ in range(ROUNDS):
-                if rg:
-                    base.append(await alone(rg, root, **arguments))
-                for engine in engines:
-                    times[engine].append(await ours(engine, **arguments))
-            best = min(base, default=0.0)
-            line = f"{name:26}{1e3 * best:7.0f} ms"
-            for engine in engines:
-                least, first = min(t for t, _ in times[engine]), min(f for _, f in times[engine])
-                ratios[engine].append(least / best if best else 0.0)
-                line += f"{1e3 * least:11.0f} ms{ratios[engine][-1]:7.2f}{1e3 * first:6.0f} ms"
-            print(line)
-        for engine in engines:
+                alone_times.append(await alone(rg, root, **arguments))
+                times.append(await ours(**arguments))
+            best = min(alone_times)
+            least = min(seconds for seconds, _ in times)
+            first = min(seconds for _, seconds in times)
+            ratios.append(least / best)
             print(
-                f"ratio with {engine}: median {statistics.median(ratios[engine]):.2f}, worst {max(ratios[engine]):.2f}"
+                f"{name:26}{1e3 * best:7.0f} ms{1e3 * least:11.0f} ms{ratios[-1]:7.2f}"
+                f"{1e3 * first:6.0f} ms"
             )
+        print(f"ratio: median {statistics.median(ratios):.2f}, worst {max(ratios):.2f}")
         nursery.start_soon(beat.run)  # only now, as beating takes time too
-        for engine in engines:
-            gaps: list[tuple[float, float]] = []  # the longest each time
-            for _ in range(ROUNDS):
-                beat.longest = beat.computing = 0.0
-                for arguments in SEARCHES.values():
-                    await ours(engine, **arguments)
-                gaps.append((beat.longest, beat.computing))
-            # The least of these, as others use the machine too.
-            beat.longest, beat.computing = (min(some) for some in zip(*gaps, strict=True))
-            print(
-                f"longest gap of the event loop in {len(SEARCHES)} searches with {engine}: {beat}"
-            )
+        gaps: list[tuple[float, float]] = []  # the longest each time
+        for _ in range(ROUNDS):
+            beat.longest = beat.computing = 0.0
+            for arguments in SEARCHES.values():
+                await ours(**arguments)
+            gaps.append((beat.longest, beat.computing))
+        # The least of these, as others use the machine too.
+        beat.longest, beat.computing = (min(some) for some in zip(*gaps, strict=True))
+        print(f"longest gap of the event loop in {len(SEARCHES)} searches: {beat}")
         beat.longest = beat.computing = 0.0
-        for engine in engines:
-            found = [await ours(engine, query="cancel", limit=20) for _ in range(ROUNDS)]
-            again, listed = (1e3 * min(times) for times in zip(*found, strict=True))
-            print(f"find_paths with {engine}: first {listed:.0f} ms, then {again:.0f} ms")
+        found = [await ours(query="cancel", limit=20) for _ in range(ROUNDS)]
+        again, listed = (1e3 * min(times) for times in zip(*found, strict=True))
+        print(f"find_paths: first {listed:.0f} ms, then {again:.0f} ms")
         print(f"longest gap of the event loop in find_paths: {beat}")
         nursery.cancel_scope.cancel()
 

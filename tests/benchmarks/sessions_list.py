@@ -101,10 +101,11 @@ def main() -> None:
         workspace = folder / "work"
         workspace.mkdir()
         (folder / "data").mkdir(mode=0o700)
-        env = os.environ | {
-            "HILUM_CONFIG": str(folder / "config"),
-            "HILUM_DATA": str(folder / "data"),
-        }
+        # The first run, which counts for nothing, writes the bytecode. Without it every run would
+        # compile all modules again, which takes longer than the command.
+        env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        env["HILUM_CONFIG"] = str(folder / "config")
+        env["HILUM_DATA"] = str(folder / "data")
         trio.run(
             fill, folder / "data" / "sessions.db", str(workspace), options.sessions, options.turns
         )

@@ -1,5 +1,6 @@
-"""Ends runs by signals at random instants, from process start to 0.2 s after the end, and counts
-what is left.
+"""Ends runs by signals at random instants and counts what is left.
+
+The instants are between the start of the process and 0.2 s after its end.
 
 Run ``python tests/benchmarks/signals.py 2000``. Each run is a real ``hilum run`` with all plugins
 in a git repository, with a home, data and temporary folder of its own, against a scripted model

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 
 import hilum_skills
 import trio
+from hilum.frontmatter import read
 from hilum.testing import open_bench
-from hilum_frontmatter import read
-from hilum_skills.half import Skills
+from hilum_skills.session_skills import Skills
 
 COUNTS = (0, 20, 200)
 TURNS = 60
@@ -36,7 +36,7 @@ async def measure(count: int) -> None:
         begun = time.perf_counter()
         async with open_bench(hilum_skills, folder=base) as bench:
             opened = time.perf_counter() - begun
-            half, agent = bench.session.half(Skills), bench.session.agents["main"]
+            half, agent = bench.session.plugin(Skills), bench.session.agents["main"]
             times = []
             for _ in range(TURNS):
                 begun = time.perf_counter()

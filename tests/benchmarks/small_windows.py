@@ -128,8 +128,8 @@ async def measure(folder: Path, window: int, turns: int, *, plugins: tuple[str, 
         )
     events = [json.loads(line) for line in done.stdout.splitlines()]
     ended = [event for event in events if event["type"] == "run_ended"]
-    sealed = next(
-        (event for event in events if event["type"] == "layers_sealed"), {"layers": (), "tools": ()}
+    built = next(
+        (event for event in events if event["type"] == "prompt_built"), {"layers": (), "tools": ()}
     )
     asked = [
         any(PROMPT in str(m["content"]) for m in body["messages"] if m["role"] == "user")
@@ -146,8 +146,8 @@ async def measure(folder: Path, window: int, turns: int, *, plugins: tuple[str, 
         "largest": max(
             (estimate(json.dumps(body, ensure_ascii=False)) for body in bodies), default=0
         ),
-        "head": estimate(json.dumps([sealed["layers"], sealed["tools"]])),
-        "compactions": sum(event["type"] == "trimmed" for event in events),
+        "head": estimate(json.dumps([built["layers"], built["tools"]])),
+        "compactions": sum(event["type"] == "compacted" for event in events),
         "answer": ended[-1].get("text", "") if ended else "",
     }
 

@@ -1,4 +1,4 @@
-"""What a trim costs besides the model call: ``python tests/benchmarks/trimming.py``.
+"""What a compaction costs besides the model call: ``python tests/benchmarks/trimming.py``.
 
 Conversations of 100,000 and 400,000 tokens are put into a session, and its next run has to make
 them fit: planning, the text for the summarizing model (which answers at once here), the note, the
@@ -11,7 +11,7 @@ import time
 import hilum_memory
 import trio
 from hilum import AssistantMessage, Text, ToolCall, ToolMessage, ToolResult, UserMessage, loop
-from hilum.events import Trimmed
+from hilum.events import Compacted
 from hilum.models import ModelInfo
 from hilum.state import Conversation
 from hilum.testing import ScriptedModel, open_bench, say
@@ -43,7 +43,9 @@ def conversation(tokens: int, size: int) -> list[object]:
 
 async def main() -> None:
     """Print the table."""
-    print("tokens     results of   messages   a trim, median    processor, median   worst   bar")
+    print(
+        "tokens     results of   messages   a compaction, median    processor, median   worst   bar"
+    )
     for tokens, size in ((100_000, 800), (100_000, 6_000), (400_000, 800), (400_000, 6_000)):
         model = ScriptedModel([lambda r: say(SUMMARY)] * 1_000)
         model._wire = AnthropicWire(Target("lab/m"))
@@ -61,15 +63,15 @@ async def main() -> None:
             for _ in range(TIMES):
                 agent.conversation = Conversation()
                 agent.conversation.messages = list(messages)
-                agent.pieces.clear()
+                agent.encoded.clear()
                 model._info = ModelInfo("scripted/model", 10 * tokens, 1_000)
                 await kit.session.run("Go on.")  # encodes it, as the turns before did
                 model._info = ModelInfo("scripted/model", tokens, 1_000)
-                seen = len(kit.of(Trimmed))
+                seen = len(kit.of(Compacted))
                 loop._compact = timed
                 await kit.session.run("Go on.")
                 loop._compact = real
-                assert len(kit.of(Trimmed)) > seen
+                assert len(kit.of(Compacted)) > seen
         bar = "50 ms" if tokens == 100_000 else "–"
         row = f"{tokens:8,} {size:10,} c {len(messages):9}"
         wall, cpu = ([value * 1e3 for value in values] for values in zip(*times, strict=True))

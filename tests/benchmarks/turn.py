@@ -1,5 +1,6 @@
-"""The cost of a turn, and of a long conversation: hilum with all plugins and its durable store,
-beside a loop written by hand.
+"""The cost of a turn, and of a long conversation.
+
+hilum, with all plugins and its durable store, is compared with a loop written by hand.
 
 ``python tests/benchmarks/turn.py`` prints a table. The hand-written loop is trio and httpx with no
 store, no events and no cancellation of process trees. Both talk to the same server, which answers

@@ -1,5 +1,6 @@
-"""Random work and its undo: edits, writes, deletes and commands, with git and without, in threes at
-once.
+"""Random work and its undo: edits, writes, deletes and commands.
+
+It runs with git and without, three at once.
 
 ``python tests/benchmarks/undo.py`` runs 300 random sequences. After each, everything is undone (by
 call, by turn or by run), the tree is compared with what it was bit for bit, then the last undo is

@@ -1,11 +1,10 @@
-"""The client that the MCP conformance suite drives: hilum's own configuration, sessions, forms,
-log-in and connection.
+"""The client for the MCP conformance suite: hilum's own configuration, sessions, forms and log-in.
 
-The suite gives the address as the last argument, the scenario in ``MCP_CONFORMANCE_SCENARIO`` and
-what it needs to know in ``MCP_CONFORMANCE_CONTEXT``. The server is described in a file as a user
-would. Where it wants no log-in, a whole session is opened, whose model (a scripted one) calls the
-tools; else it is reached as ``hilum mcp login`` reaches it. What the browser and the user would do
-is done here: following the address, agreeing to what a form proposes.
+The suite passes the address as the last argument, the scenario in ``MCP_CONFORMANCE_SCENARIO`` and
+further data in ``MCP_CONFORMANCE_CONTEXT``. The server is configured in a file as a user would do
+it. If it requires no log-in, a scripted model in a whole session calls the tools; otherwise the
+program connects like ``hilum mcp login``. It also does the part of the browser and the user: it
+opens the address, and accepts the proposals of a form.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
 
 
-def described(url: str) -> dict[str, Any]:
-    """Describe the server as a user would have it in mcp.json."""
+def make_config(url: str) -> dict[str, Any]:
+    """Return the configuration that a user would write into mcp.json."""
     server: dict[str, Any] = {"url": url}
     oauth: dict[str, Any] = {}
     if SCENARIO == "auth/basic-cimd":
@@ -48,16 +47,16 @@ def described(url: str) -> dict[str, Any]:
     if SCENARIO in ("auth/cross-app-access-complete-flow", "auth/enterprise-managed-authorization"):
         oauth |= {
             "grant": "identity_assertion", "client_id": CONTEXT["client_id"], "client_secret": CONTEXT["client_secret"],
-            "issuer": issuer(url), "idp_token_endpoint": CONTEXT["idp_token_endpoint"],
+            "issuer": find_issuer(url), "idp_token_endpoint": CONTEXT["idp_token_endpoint"],
             "idp_client_id": CONTEXT["idp_client_id"], "id_token": CONTEXT["idp_id_token"],
         }  # fmt: skip
     return {**server, "oauth": oauth} if oauth else server
 
 
-def issuer(url: str) -> str:
-    """Give the authorization server that an administrator would name.
+def find_issuer(url: str) -> str:
+    """Return the authorization server that an administrator would configure.
 
-    The suite tells it by the server's metadata only.
+    Only the server's metadata names it.
     """
     import httpx2
 
@@ -73,7 +72,7 @@ def issuer(url: str) -> str:
 
 
 async def follow(url: str) -> None:
-    """Do what a browser does: open the address, and go where it leads."""
+    """Open an address and follow its redirects, as a browser does."""
     import httpx2
 
     async with httpx2.AsyncClient(follow_redirects=True) as browser:
@@ -81,12 +80,12 @@ async def follow(url: str) -> None:
 
 
 async def agree(kit: Any) -> None:
-    """Answer questions of servers with what they propose, or the first choice."""
+    """Answer questions of servers with their proposals, or with the first choice."""
     from hilum_plan import Plan, question_asked
 
     async for event in kit.session.events(kit.session.journal.last):
         if (asked := question_asked(event)) is not None:
-            kit.session.half(Plan).answer(asked.id, asked.options[0])
+            kit.session.plugin(Plan).answer(asked.id, asked.options[0])
 
 
 def calls(schemas: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -104,7 +103,7 @@ def calls(schemas: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     for _ in range(3_000):
         if condition():
             return
@@ -113,7 +112,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def in_a_session(url: str, folder: Path) -> None:
-    """Open a session that has the server, and have its model call the tools."""
+    """Open a session with the server, in which the model calls the tools."""
     import hilum_mcp
     import hilum_plan
     from hilum.testing import open_bench
@@ -124,17 +123,17 @@ async def in_a_session(url: str, folder: Path) -> None:
         open_bench(hilum_mcp, hilum_plan, folder=folder) as kit,
         trio.open_nursery() as nursery,
     ):
-        server = kit.session.half(Mcp).clients["conformance"]
+        server = kit.session.plugin(Mcp).clients["conformance"]
         nursery.start_soon(agree, kit)
-        server.connection.want()
-        await server.connection.settled()
+        server.connection.request_start()
+        await server.connection.wait_settled()
         await until(lambda: server.offer is not None or server.connection.state != "up")
         if server.offer is None:
             raise SystemExit(f"It did not come up: {server.connection.error}")
-        await until(lambda: all(tool.name in kit.session.tools for tool in server.tools))
+        await until(lambda: all(tool.name in kit.session.tools for tool in server.allowed_tools))
         schemas = {
             name.removeprefix("conformance__"): kit.session.tools[name].schema
-            for name in (t.name for t in server.tools)
+            for name in (t.name for t in server.allowed_tools)
         }
         for name, arguments in calls(schemas):
             await kit.call(f"conformance__{name}", **arguments)
@@ -142,35 +141,35 @@ async def in_a_session(url: str, folder: Path) -> None:
 
 
 def describe(file: Path, url: str) -> None:
-    """Write the server down as a user would."""
+    """Write the configuration of the server as a user would."""
     file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"mcpServers": {"conformance": described(url)}}))
+    file.write_text(json.dumps({"mcpServers": {"conformance": make_config(url)}}))
 
 
 async def call_one(client: Any) -> None:
-    """Have a server that wants a log-in do something."""
+    """Call one tool of a server that requires a log-in."""
     listed = await client.list_tools()
     for tool in listed.tools[:1]:
         await client.call_tool(tool.name, {})
 
 
 async def with_a_log_in(url: str, folder: Path) -> None:
-    """Reach a server as ``hilum mcp login`` does, or as ``hilum mcp test`` where it is logged in at
-    without a user.
-    """
-    from hilum_mcp import login, reaching, sources
-    from hilum_mcp.managing import Desk
-    from hilum_mcp.opening import filled
+    """Connect like ``hilum mcp login``, or like ``hilum mcp test`` if no user is needed."""
+    from hilum_mcp import login
+    from hilum_mcp.catalog import user_file
+    from hilum_mcp.commands import CommandContext
+    from hilum_mcp.commands.probe import connect_once
+    from hilum_mcp.connector import expand_server
 
-    describe(sources.user_file(), url)
+    describe(user_file(), url)
     with io.StringIO() as out:
-        desk = Desk(folder, out)
-        entry = await desk.entry("conformance")
-        if login.by_itself(entry.server):
-            await reaching.once(desk, entry, call_one)
+        desk = CommandContext(folder, out)
+        entry = await desk.find_entry("conformance")
+        if login.is_machine_login(entry.server):
+            await connect_once(desk, entry, call_one)
             return
-        server = filled(entry.server, folder)
-        await login.log_in(server, lambda auth: reaching.once(desk, entry, call_one, auth), follow)
+        server = expand_server(entry.server, folder)
+        await login.log_in(server, lambda auth: connect_once(desk, entry, call_one, auth), follow)
 
 
 if __name__ == "__main__":

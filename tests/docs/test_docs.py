@@ -35,7 +35,8 @@ def run(*command, cwd=ROOT, **environ):
 
 
 @pytest.mark.parametrize(
-    "script", ["make_output.py", "make_pages.py", "make_settings.py", "make_state.py"]
+    "script",
+    ["make_api.py", "make_output.py", "make_pages.py", "make_settings.py", "make_state.py"],
 )
 def test_generated_pages_are_current(script):
     """What a page includes or lists is what stands in the files and in the code."""
@@ -130,7 +131,7 @@ def test_phase_events_in_the_page_are_events():
         .partition("\n## ")[0]
     )
     names = {kind.__struct_config__.tag for kind in AnyEvent.__args__}
-    assert set(re.findall(r"`([a-z]+_[a-z_]+|trimmed)`", text)) == names
+    assert set(re.findall(r"`([a-z]+_[a-z_]+|compacted)`", text)) == names
 
 
 def test_the_tutorial_passes_its_own_tests(tmp_path):
@@ -240,3 +241,15 @@ async def test_example_of_settings_is_right(tmp_path):
         assert kernel.options.roles == {"summarize": "ollama/qwen3", "fast": "openai/gpt-5-mini"}
         assert kernel.host.plugins["shell"].state == "blocked"
         assert kernel.router.model("lab/qwen3-coder").info.window == 65536
+
+
+def test_where_to_look_names_what_there_is():
+    """Every file of that table exists, and has the function or class that is named after it."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.partition("## Where to look")[2].partition("\n## ")[0]
+    found = re.findall(r"`([\w/]+\.py)`(?:: `(\w+)`(?:, `(\w+)`(?!:))?)?", table)
+    assert len(found) > 20
+    for path, *names in found:
+        source = (ROOT / path).read_text()
+        for name in filter(None, names):
+            assert re.search(rf"^\s*(?:async )?(?:def|class) {name}\b", source, re.M), (path, name)

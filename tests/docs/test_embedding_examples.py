@@ -93,3 +93,36 @@ async def test_blocking_example_runs_without_a_loop(tmp_path):
     assert first == "completed It says hi."
     assert second.startswith("2 turns, ")
     assert "tokens; session 2" in second
+
+
+async def test_face_example_prints_what_happens_and_lets_edits_run(tmp_path):
+    """Calls with their results, refusals with their reasons, answers and the outcome of each run."""
+    answers = [
+        use("write_file", path="a.txt", content="hello\n"),
+        use("run_terminal_cmd", command="touch b.txt"),
+        "I wrote the file\x1b[2J.",
+        "Nothing else.",
+    ]
+    async with model(*answers) as server:
+        text = await run_example("embed_face.py", "Write hello.", server, tmp_path, "What else?")
+    lines = text.splitlines()
+    assert lines[0].startswith("  write_file path=a.txt content=hello: ")
+    assert "Only edits are allowed." in lines[2]
+    assert lines[3:7] == [
+        "I wrote the file\\x1b[2J.",
+        "[completed]",
+        "Nothing else.",
+        "[completed]",
+    ]
+    assert lines[7].startswith("2 runs, 2 calls, ")
+    assert (tmp_path / "work" / "a.txt").exists()
+    assert not (tmp_path / "work" / "b.txt").exists()
+
+
+def test_the_page_on_faces_shows_how_one_is_tested(tmp_path):
+    """Its last example runs."""
+    page = (EXAMPLES.parent / "faces.md").read_text()
+    script = tmp_path / "example.py"
+    script.write_text(page.rpartition("```python\n")[2].partition("```")[0])
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

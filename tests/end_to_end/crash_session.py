@@ -33,12 +33,12 @@ from hilum.events import (
     ApprovalAsked,
     CallDone,
     CallStarted,
-    LayersSealed,
+    Compacted,
     ModelAnswered,
+    PromptFrozen,
     PromptQueued,
     RunEnded,
     StateChanged,
-    Trimmed,
     encode,
 )
 from hilum.hookspecs import ask
@@ -103,7 +103,7 @@ def ends(turns: int) -> list[int]:
 
 def answered(body: bytes) -> int:
     """How many answers came before a request, as its last answer says: earlier ones may have been
-    trimmed.
+    compacted.
     """
     said = [str(m["content"]) for m in json.loads(body)["messages"] if m["role"] == "assistant"]
     return int(said[-1].split()[1].rstrip(".")) + 1 if said else 0
@@ -228,7 +228,7 @@ async def child(
         resource.setrlimit(resource.RLIMIT_FSIZE, (number, resource.RLIM_INFINITY))
     store = DeadlyStore(SqliteStore(Path(data, "sessions.db")), when, number)
     plugins = [hilum_files, hilum_models, hilum_prompt, hilum_shell, Marks(ran)]
-    # A small window, so that the conversation is trimmed now and then.
+    # A small window, so that the conversation is compacted now and then.
     models = {"openai/m": {"window": WINDOW}}
     settings = {"model": "openai/m", "approve": "auto", "turns": 1000, "models.models": models}
     environ = os.environ | {"HILUM_CONFIG": data, "HILUM_DATA": data}
@@ -422,7 +422,7 @@ def judge(found: Trial, undisturbed: Trial, turns: int) -> Counter[str]:
         repeated |= {call for call, effect in started.items() if effect == "idempotent"}
         seen["repeated"] += sum(effect != "once" for effect in started.values())
     seen["cut off"] = len(cut_off)
-    seen["trims"] = sum(isinstance(event, Trimmed) for event in events)
+    seen["compactions"] = sum(isinstance(event, Compacted) for event in events)
     ended = [event for event in events if isinstance(event, RunEnded)]
     assert [event.state for event in ended] == ["completed"] * PROMPTS, ended
     judge_calls(found, cut_off)
@@ -472,9 +472,9 @@ def judge_prompts(found: Trial, undisturbed: Trial, turns: int, others: set[str]
     repeated (a file written again with the same content says so).
     """
     wanted = {answered(body): body for body in undisturbed.lives[0].bodies}
-    sealed, trimmed = (
+    sealed, compacted = (
         rebuilt(found.events),
-        rebuilt(undisturbed.events, Trimmed) | rebuilt(found.events, Trimmed),
+        rebuilt(undisturbed.events, Compacted) | rebuilt(found.events, Compacted),
     )
     before = b""
     for body in (body for life in found.lives for body in life.bodies):
@@ -488,15 +488,15 @@ def judge_prompts(found: Trial, undisturbed: Trial, turns: int, others: set[str]
         if not skip:
             assert body == wanted[turn], f"the prompt of turn {turn} is another one"
         elif turn < min(
-            trimmed, default=turns
-        ):  # another result has another length, and trims come elsewhere
+            compacted, default=turns
+        ):  # another result has another length, and compactions come elsewhere
             assert without(body, skip) == without(wanted[turn], skip), (
                 f"the prompt of turn {turn} is another one"
             )
 
 
-def rebuilt(events: Sequence[AnyEvent], kind: type = LayersSealed) -> set[int]:
-    """The turns before which the prompt was built anew, or trimmed."""
+def rebuilt(events: Sequence[AnyEvent], kind: type = PromptFrozen) -> set[int]:
+    """The turns before which the prompt was built anew, or compacted."""
     found, turn = set(), 0
     for event in events:
         turn += isinstance(event, ModelAnswered)

@@ -52,7 +52,7 @@ async def test_a_result_is_there_for_other_processes(tmp_path: Path) -> None:
             rows = json.loads(await hilum("results", "--json"))
             assert [row["status"] for row in rows] == ["completed"] * 2
             assert "Answer 1." in await hilum("result", rows[0]["agent_id"][:6])
-            assert "forgotten" in await hilum("clear", "helper")
+            assert "was deleted" in await hilum("clear", "helper")
             await hilum("run", "helper", "Third.")
     assert "Answer 1." in json.dumps(asked[1])
     assert "Answer 1." not in json.dumps(asked[2])
@@ -113,6 +113,7 @@ async def test_an_agent_whose_calls_nobody_could_approve_did_not_complete(cli, a
     assert "nobody was there" in done.out
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(("kind", "runs"), [("shared", False), ("headless", True), ("", True)])
 async def test_a_rule_for_shared_sessions_holds_where_the_kind_is_shared(cli, asks, kind, runs):
     """From the command line: ``--kind`` of ``hilum run`` and of ``hilum agents run``."""

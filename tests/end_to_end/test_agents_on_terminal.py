@@ -58,12 +58,12 @@ async def test_rows_show_what_runs_and_what_waits(cli):
         cli.on_terminal("run", "go") as terminal,
     ):
         await terminal.see("waits, place 1")
-        await terminal.see("waits for 3 agents")
+        await terminal.see("waiting for 3 agents")
         await terminal.see("Ctrl-C stops all")
         gate.set()
         await terminal.see("All done.")
         await terminal.see(
-            "3 agents have ended. To read one again: hilum agents result ID, for example "
+            "3 agents have ended. To read a result again: hilum agents result ID, for example "
         )
         assert await terminal.end() == 0
     ids = [
@@ -136,7 +136,7 @@ async def test_ctrl_c_stops_all_of_them(cli, asks):
     model = scripted(call, trio.Event(), "It goes on.")
     async with cli.model(model), cli.on_terminal("run", "go") as terminal:
         await terminal.see("It goes on.")
-        await terminal.see("waits for 1 agent")
+        await terminal.see("waiting for 1 agent")
         terminal.type("\x03")
         assert await terminal.end() == 130
     assert "stopped" in (await cli("agents", "results")).out
@@ -167,5 +167,5 @@ async def test_ctrl_c_at_agents_run(cli):
         await terminal.see("turn 1/")
         terminal.type("\x03")
         assert await terminal.end() == 130
-    assert "It was stopped." in terminal.text
+    assert "The agent was stopped." in terminal.text
     assert "Traceback" not in terminal.text

@@ -18,11 +18,12 @@ BAD = [
     (["run", "hi", "--set", "turns"], 2, "E_SETTINGS", "key=value"),
     (["run", "hi", "--set", "trns=3"], 2, "E_SETTINGS", "turns"),
     (["run", "hi", "--set", "turns=many"], 2, "E_SETTINGS", "whole number"),
+    (["run", "hi", "--set", f"turns={'9' * 5000}"], 2, "E_SETTINGS", "whole number"),
     (["run", "hi", "--workspace", "nowhere"], 2, "E_UNKNOWN", "nowhere"),
     (["run", "hi", "--resume", "1234"], 2, "E_UNKNOWN", "hilum sessions"),
     (["run", "hi", "--cassette", "none.toml"], 2, "E_FILE_NOT_FOUND", "--record"),
     (["run", "hi", "--cassette", "x", "--model", "a/b"], 2, "E_BAD_ARGS", "--cassette"),
-    (["run", "hi", "--record", "nowhere/x.toml"], 2, "E_UNKNOWN", "record to"),
+    (["run", "hi", "--record", "nowhere/x.toml"], 2, "E_UNKNOWN", "cannot be written"),
     (["sessions"], 2, "E_BAD_ARGS", "COMMAND"),
     (["sessions", "shwo"], 2, "E_BAD_ARGS", "show"),
     (["sessions", "show", "1234"], 2, "E_UNKNOWN", "hilum sessions list"),
@@ -38,6 +39,7 @@ BAD = [
 ]
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize(
     ("arguments", "code", "error", "word"),
     BAD,
@@ -56,6 +58,7 @@ async def test_a_mistake_is_named_with_what_to_do(cli, arguments, code, error, w
         assert (await cli("sessions", "list", "--all", "--json")).out == "[]\n"
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("format", ["json", "stream-json"])
 @pytest.mark.parametrize(
     "arguments", [["--modle"], ["--model", "gpt"], ["--set", "turns=x"]], ids=lambda a: a[0]

@@ -24,6 +24,16 @@ async def test_config_says_where_each_value_comes_from(cli):
     assert "turns" not in table
 
 
+@pytest.mark.parametrize(
+    "name", ["HILUM_TRACEBACK", "HILUM_CACHE", "HILUM_MCP_TOKEN", "HILUM_BACKGROUND"]
+)
+async def test_a_variable_that_is_no_setting_is_no_mistake(cli, name):
+    """hilum reads it elsewhere."""
+    done = await cli("sessions", "list", **{name: str(cli.folder)})
+    assert done.code == 0, done.err
+    assert "unknown variable" not in done.err
+
+
 async def test_secrets_are_never_shown(cli):
     """Only whether they are set."""
     cli.write_settings(
@@ -146,6 +156,7 @@ FORMS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(("before", "after"), FORMS)
 async def test_blocking_changes_one_list_and_nothing_else(cli, before, after):
     """Comments and order stay; unblocking takes it back."""

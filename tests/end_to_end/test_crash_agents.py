@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,8 @@ async def child(folder: Path, kind: str, resume: str) -> None:
     async with hilum.open_kernel([runs, Acts()], settings=settings, store=store) as kernel:
         kernel.router.replace(ModelProvider({"m": ScriptedModel([answer] * 1000)}))
         async with kernel.open_session(folder, resume=resume) as session:
-            half = session.half(Runs)
-            assert half is not None
+            agent_runs = session.plugin(Runs)
+            assert agent_runs is not None
             print(session.id, flush=True)
             if resume:
                 session.resume()
@@ -78,8 +79,8 @@ async def child(folder: Path, kind: str, resume: str) -> None:
                 return
             if not resume:
                 for number in range(COUNT):
-                    half.begin(hilum.Profile("worker"), f"number {number}.")
-            for entry in list(half.scheduler.ledger.entries.values()):
+                    agent_runs.begin(hilum.Profile("worker"), f"number {number}.")
+            for entry in list(agent_runs.scheduler.jobs.by_id.values()):
                 await entry.ended.wait()
 
 
@@ -87,13 +88,13 @@ async def background(session: Any) -> None:
     """Have the main agent prompted, unless it was in an earlier life, and see all of it through."""
     from hilum_agents.runs import Runs
 
-    half, main = session.half(Runs), session.agents["main"]
+    agent_runs, main = session.plugin(Runs), session.agents["main"]
     if not any(
         isinstance(event, PromptQueued)
         for event in await session.kernel.store.read(session.id, 0, 10**6)
     ):
         await session.run("Go.")
-    while half.busy() or main.conversation.pending:  # noqa: ASYNC110 - no one event means all of it
+    while agent_runs.busy() or main.conversation.pending:  # noqa: ASYNC110 - no one event means all of it
         await trio.sleep(0.002)
 
 
@@ -170,12 +171,13 @@ async def trial(dice: random.Random, kind: str = "queue") -> Counter[str]:
     return Counter(data["status"] for data in ended)
 
 
-@pytest.mark.parametrize(("kind", "count"), [("queue", 5), ("background", 5)])
-async def test_agents_survive_a_kill(kind: str, count: int) -> None:
+@pytest.mark.slow(cases=1)
+@pytest.mark.parametrize("kind", ["queue", "background"])
+async def test_agents_survive_a_kill(kind: str, trials: Callable[[int, int], int]) -> None:
     """At random instants."""
     dice = random.Random(20261122)
     with trio.fail_after(300):
-        for _ in range(count):
+        for _ in range(trials(1, 5)):
             states = await trial(dice, kind)
             assert set(states) == {"completed"}
 

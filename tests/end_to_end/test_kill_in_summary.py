@@ -1,4 +1,4 @@
-"""SIGKILL while a summary is being written: the session trims again and goes on, nothing is lost
+"""SIGKILL while a summary is being written: the session compactions again and goes on, nothing is lost
 and nothing split.
 """
 
@@ -7,7 +7,7 @@ import signal
 from itertools import pairwise
 
 import trio
-from hilum.events import CallDone, RunEnded, Trimmed
+from hilum.events import CallDone, Compacted, RunEnded
 from hilum_store import SqliteStore
 
 TURNS = 20
@@ -69,9 +69,9 @@ async def test_a_kill_in_the_middle_of_a_summary_costs_the_summary_only(cli, ask
     store = SqliteStore(cli.folder / "data" / "sessions.db")
     (info,) = await store.list()
     events = await store.read(info.id, 0, 10**6)
-    trims = [event for event in events if isinstance(event, Trimmed)]
-    assert len(trims) == len(asked) - 1
-    assert "test_total fails" in trims[0].summary
+    compactions = [event for event in events if isinstance(event, Compacted)]
+    assert len(compactions) == len(asked) - 1
+    assert "test_total fails" in compactions[0].summary
     assert all("Fix the total." in body.decode() for body in looked)
     results = [event.result.call_id for event in events if isinstance(event, CallDone)]
     assert results == [f"call_{n:08}" for n in range(1, TURNS + 1)]

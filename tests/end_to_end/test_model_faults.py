@@ -1,5 +1,6 @@
-"""Whatever goes wrong between hilum and a model: the run recovers, and half an answer is never
-taken for a whole one.
+"""Faults between hilum and a model, from which a run recovers.
+
+Half an answer is never taken for a whole one.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

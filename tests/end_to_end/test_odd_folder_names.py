@@ -104,6 +104,7 @@ async def test_a_run_in_such_a_folder(odd, tmp_path):
         connection.close()
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize(
     "words", [["diff"], ["undo"], ["sessions", "list"], ["doctor"], ["config"], ["rules"], ["mcp", "list"],
               ["skills", "list"], ["agents", "list"], ["permissions", "list"], ["trust"], ["context"], ["plugins"]],

@@ -97,7 +97,7 @@ async def test_a_headless_run_goes_on_with_the_default(cli, asks):
         done = await cli("run", "choose")
         assert (done.code, done.out) == (0, "I took PostgreSQL.\n")
         assert results(server, 1).startswith(
-            "Nobody is there to ask. Go on with the first option, 'PostgreSQL'"
+            "Nobody can be asked. Continue with the first option, 'PostgreSQL'"
         )
 
 
@@ -125,7 +125,7 @@ async def test_a_plan_says_how_it_is_carried_out(cli, asks):
         done = await cli("run", "--mode", "plan", "how?")
         assert done.out == "First a, then b.\n"
         assert (
-            "Nothing is changed yet.\nTo have the plan carried out: hilum run --resume 2"
+            "Nothing has been changed yet.\nTo have the plan carried out: hilum run --resume 2"
             in done.err
         )
         session = done.err.partition("hilum run --resume ")[2].split()[0]

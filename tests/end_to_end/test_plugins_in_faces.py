@@ -38,12 +38,14 @@ def provide_tools():
 """
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(("face", "gate", "name"), SAMPLE)
 def test_nothing_gets_past_a_gate_that_is_not_in_working_order(tmp_path, face, gate, name):
     """The same as in one process: every face opens the one standard session."""
     assert gates.play(face, tmp_path / "site", gate, name) == set()
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("face", gates.PROCESSES)
 def test_a_guard_that_cannot_be_imported_closes_every_face(tmp_path, face):
     """Its distribution is there and its module is broken: no command runs unsandboxed."""
@@ -53,6 +55,7 @@ def test_a_guard_that_cannot_be_imported_closes_every_face(tmp_path, face):
     assert site.ran() == set()
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     "choice",
     [
@@ -65,7 +68,7 @@ async def test_a_guard_that_is_left_out_is_said_at_the_start(cli, choice):
     """Nothing is dropped without a word, in any output."""
     async with cli.model("one", "two", "three"):
         text = await cli("run", "hi", *choice)
-        assert "the plugin guard failed in load: It is left out by choice" in text.err
+        assert "the plugin guard is not loaded: it is left out by choice" in text.err
         whole = await cli("run", "hi", *choice, "--output-format", "json")
         assert "guard" in [fault["plugin"] for fault in whole.result["faults"]]
         stream = await cli("run", "hi", *choice, "--output-format", "stream-json")
@@ -75,7 +78,7 @@ async def test_a_guard_that_is_left_out_is_said_at_the_start(cli, choice):
 async def test_a_server_without_a_guard_says_so(cli):
     """On standard error, for standard output is the client's."""
     assert (
-        "the plugin guard failed in load: It is left out by choice"
+        "the plugin guard is not loaded: it is left out by choice"
         in (await cli("mcp", "serve", "--no-plugin", "guard")).err
     )
 
@@ -86,6 +89,50 @@ def test_a_run_whose_calls_a_closed_gate_refused_is_not_complete(tmp_path):
     assert gates.on_run(site) == "3"
     doctor = gates._process(site, "doctor")
     assert "closed: on_tool_call: gatekeeper" in doctor.stdout
+
+
+WAYS = [*dict.fromkeys(name.partition(":")[0] for name in gates.SOURCES)]
+
+
+@pytest.mark.slow(cases=8)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("gate", ["on_tool_call", "wrap_process", "check_result", "check_answer"])
+def test_each_way_to_break_a_gate_ends_an_agents_run_with_3(tmp_path, gate, way):
+    """One case of each way, another one for each gate; never as if the task were done."""
+    cases = [name for name in gates.SOURCES if name.partition(":")[0] == way]
+    name = cases[gates.GATES.index(gate) % len(cases)]
+    source = gates.SOURCES[name].replace("{late}", str(2.5 * gates.PROCESS_DEADLINE_SECONDS))
+    site = gates.Site.make(tmp_path / "site", gate, source)
+    assert gates.on_agents(site) == "3"
+
+
+@pytest.mark.slow(cases=2)
+@pytest.mark.parametrize(
+    ("failing", "calls", "code"),
+    [("{1}", 1, 3), ("{2}", 2, 3), ("{1}", 2, 0), ("set()", 1, 0)],
+    ids=["every call", "one of two", "repeated and done", "none"],
+)
+async def test_a_gate_that_fails_once_is_in_the_exit_code_of_an_agents_run(
+    cli, asks, failing, calls, code
+):
+    """As in that of ``hilum run``, and in the result of the agent."""
+    gate = cli.folder / "keeper.py"
+    gate.write_text(f"FAILING = {failing}\n{GATE}")
+    repeated = failing == "{1}"
+    names = ["x.txt", "x.txt" if repeated else "y.txt"][:calls]
+    answers = [asks("write_file", path=name, content="x") for name in names]
+    agents = cli.folder / "config" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "helper.md").write_text("---\nname: helper\ndescription: Helps.\n---\nHelp.\n")
+    async with cli.model(*answers, "Done."):
+        done = await cli(
+            "agents", "run", "helper", "write", "--approve", "auto", "--json", "--plugin", str(gate)
+        )
+    assert done.code == code, done.err
+    assert done.result["status"] == ("partial_success" if code else "completed")
+    if code:
+        assert done.result["error"]["code"] == "E_PLUGIN"
+        assert names[-1] in "".join(done.result["not_done"])
 
 
 async def test_what_did_not_load_of_a_project_is_in_every_output(cli):
@@ -100,7 +147,7 @@ async def test_what_did_not_load_of_a_project_is_in_every_output(cli):
     async with cli.model("one", "two", "three"):
         text = await cli("run", "hi")
         assert (text.code, text.out) == (0, "one\n")
-        assert "the plugin broken failed in load: SyntaxError: invalid syntax" in text.err
+        assert "the plugin broken is not loaded: SyntaxError: invalid syntax" in text.err
         found = await cli("run", "hi", "--output-format", "json")
         assert [(fault["plugin"], fault["hook"]) for fault in found.result["faults"]] == [
             ("broken", "load")
@@ -108,6 +155,37 @@ async def test_what_did_not_load_of_a_project_is_in_every_output(cli):
         stream = await cli("run", "hi", "--output-format", "stream-json")
         (fault,) = [line for line in stream.lines if line["type"] == "fault"]
         assert (fault["plugin"], fault["switched_off"]) == ("broken", True)
+
+
+EMPTY = {
+    "x = 1\n": "Mark the functions that are named like hooks",
+    "": "Mark the functions that are named like hooks",
+    FILE.replace("@hookimpl\ndef provide_tools", "def offered"): "Return the tool greet from",
+}
+
+
+@pytest.mark.parametrize(("source", "todo"), EMPTY.items(), ids=["value", "empty", "tool"])
+async def test_a_project_file_that_defines_no_plugin_is_reported(cli, source, todo):
+    """With what a plugin file must hold, in every output and list; a helper's name begins with
+    an underscore.
+    """
+    folder = cli.workspace / ".hilum" / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "_helper.py").write_text("x = 1\n")
+    (folder / "nothing.py").write_text(source)
+    assert (await cli("trust", str(cli.workspace))).code == 0
+    async with cli.model("one", "two"):
+        text = await cli("run", "hi")
+        assert (text.code, text.out) == (0, "one\n")
+        found = await cli("run", "hi", "--output-format", "json")
+    (fault,) = found.result["faults"]
+    assert (fault["plugin"], fault["hook"]) == ("nothing", "load")
+    listed = (await cli("plugins")).out
+    for said in (text.err, fault["error"]):
+        assert "It defines no plugin: no function in it is marked as a hook." in said
+        assert todo in said
+    assert "let its name begin with _" in fault["error"]
+    assert "It defines no plugin" in listed
 
 
 async def test_a_broken_project_plugin_with_a_gate_lets_no_call_run(cli, asks):
@@ -145,6 +223,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(
     ("name", "source", "text"), [(name, *case) for name, case in BROKEN.items()]
 )
@@ -368,10 +447,38 @@ async def test_doctor_sees_a_gate_that_closes_when_a_session_opens(cli, body, to
         done = await cli("doctor", "--json")
     assert server.count == 0
     assert done.code == 1, done.out
-    (gates,) = [row for row in json.loads(done.out) if row["what"] == "gates"]
+    (gates,) = [row for row in json.loads(done.out) if row["subject"] == "gates"]
     assert gates["grade"] == "fail"
     assert "on_tool_call: keeper" in gates["found"]
     assert told.lower() in gates["found"].lower()
-    (plugins,) = [row for row in json.loads(done.out) if row["what"] == "plugins"]
+    (plugins,) = [row for row in json.loads(done.out) if row["subject"] == "plugins"]
     assert "keeper" in plugins["found"]
     assert not list((cli.folder / "data").glob("sessions.db*")), "the session is kept nowhere"
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (
+            "from hilum.checks import Check\n"
+            "def check(folder, online):\n"
+            "    return [Check('warn', 'shelf', f'empty in {folder.name}', 'Fill it.')]\n",
+            "warn  shelf",
+        ),
+        ("def check(folder, online):\n    raise OSError('no shelf')\n", "OSError: no shelf"),
+        ("1 / 0\n", "ZeroDivisionError"),
+    ],
+    ids=["check", "fails", "not-importable"],
+)
+async def test_a_plugin_adds_checks_to_doctor(cli, source, shown):
+    """A check that fails is shown as one, and the others are shown all the same."""
+    site = cli.folder / "site"
+    info = site / "hilum_shelf-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hilum-shelf\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hilum.checks]\nshelf = hilum_shelf_checks:check\n")
+    (site / "hilum_shelf_checks.py").write_text(source)
+    done = await cli("doctor", PYTHONPATH=str(site))
+    assert shown in done.out
+    assert "ok    search" in done.out
+    assert "Traceback" not in done.out + done.err

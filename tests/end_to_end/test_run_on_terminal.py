@@ -109,13 +109,13 @@ async def test_what_was_typed_before_the_question_is_no_answer(cli, asks):
 
 
 async def test_an_approval_that_runs_out_is_a_no(cli, asks):
-    """The question goes away, and the run goes on."""
+    """The question goes away, and the run continues."""
     async with (
         cli.model(asks("write_file", path="x.txt", content="x"), "Then not."),
         cli.on_terminal("run", "write", "--set", "approval_timeout=3") as terminal,
     ):
         await terminal.see("s counts as no")
-        await terminal.see("It is settled: Nobody answered within 3 seconds.")
+        await terminal.see("The question is closed: Nobody answered within 3 seconds.")
         assert await terminal.end() == 0
     assert "Then not." in terminal.text
 
@@ -128,7 +128,7 @@ async def test_ctrl_c_at_a_question_stops_the_run(cli, asks):
     ):
         await terminal.see("Run it? [y]es, [n]o, [a]lways")
         terminal.type("\x03")
-        await terminal.see("The run was stopped; the call does not run.")
+        await terminal.see("The run was stopped; the call was not run.")
         assert await terminal.end() == 130
     assert "hilum run --resume" in terminal.text
     assert "Ctrl-D" not in terminal.text
@@ -143,7 +143,7 @@ async def test_ctrl_d_at_a_question_counts_as_no_and_the_run_goes_on(cli, asks):
     ):
         await terminal.see("Run it? [y]es, [n]o, [a]lways")
         terminal.type("\x04")
-        await terminal.see("The input ended (Ctrl-D): that counts as no.")
+        await terminal.see("Input ended (Ctrl-D): the call is denied.")
         assert await terminal.end() == 0
     assert "Then not." in terminal.text
     assert b"the user closed the input" in server.bodies[1]
@@ -158,13 +158,13 @@ async def test_help_says_what_each_answer_covers_before_it_is_chosen(cli, asks):
     ):
         await terminal.see("Run it? [y]es, [n]o, [a]lways, [f]orever, [?] help: ")
         before = " ".join(terminal.text.split())
-        assert "[a]lways: yes to every command `touch …`, until the session ends." in before
+        assert "[a]lways: allow every command `touch …` until the session ends." in before
         assert (
             "[f]orever: yes to every command `touch …` in this folder, in later sessions, too"
             in before
         )
         terminal.type("?\n")
-        await terminal.see("Ctrl-D: counts as no; the run goes on.")
+        await terminal.see("Ctrl-D: counts as no; the run continues.")
         await terminal.see("Ctrl-C: stops the whole run")
         await terminal.see("Run it? [y]es, [n]o, [a]lways")
         terminal.type("always\n")
@@ -224,7 +224,7 @@ async def test_a_long_change_is_folded_and_shown_whole_on_request(cli, asks):
         assert "creates x.txt (303 lines)" in terminal.text
         assert "row 150" not in terminal.text
         assert "+row 302" in terminal.text
-        assert "[a]lways: yes to every call of write_file, until the session ends." in " ".join(
+        assert "[a]lways: allow every call of write_file until the session ends." in " ".join(
             terminal.text.split()
         )
         terminal.type("v\n")

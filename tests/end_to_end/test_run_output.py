@@ -132,6 +132,7 @@ async def test_a_failure(cli, format):
     assert result["hint"]
 
 
+@pytest.mark.slow(cases=4)
 @FORMATS
 @pytest.mark.parametrize(
     "arguments",
@@ -304,7 +305,10 @@ async def test_approvals_of_a_user_at_a_terminal(cli, asks):
 def test_the_result_of_a_signal_before_the_run_is_what_the_class_encodes_to():
     """It is spelled out in the handler, because nothing can be imported there."""
     line = ResultLine(
-        state="stopped", code="E_STOPPED", error="Stopped before the run began.", exit_code=143
+        state="stopped",
+        code="E_STOPPED",
+        error="The run was stopped before it began.",
+        exit_code=143,
     )
     assert early_result(15) == encode(line)
     assert msgspec.json.decode(early_result(2))["exit_code"] == 130

@@ -37,7 +37,7 @@ async def test_another_prompt_after_a_kill_is_what_is_answered(cli, asks, wait_u
     assert any(text.startswith("the first thing") for text in texts)
     if format == "text":
         assert done.out == "This is the second answer.\n"
-        assert "was cut off and is not resumed: 'the first thing'" in done.err
+        assert "was interrupted and is not resumed: 'the first thing'" in done.err
         assert "run_terminal_cmd" in done.err
         return
     result = json.loads(done.out.splitlines()[-1])
@@ -59,6 +59,7 @@ PASSING = [
 ]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(("faults", "code"), PASSING, ids=["500", "connection", "429", "key"])
 async def test_a_failure_that_passes_is_tried_again_from_the_last_state(cli, asks, faults, code):
     """--resume alone.
@@ -105,4 +106,13 @@ async def test_a_run_that_is_done_leaves_nothing_to_resume(cli):
         assert (await cli("run", "--resume")).out == "one\n"
         done = await cli("run", "--resume")
     assert done.code == 2
-    assert "Nothing was cut off" in done.err
+    assert "No run of this session was interrupted" in done.err
+
+
+async def test_a_mistyped_id_is_no_part_of_the_prompt(cli):
+    """``--resume=ID`` names a session; the last one is not resumed in its place."""
+    async with cli.model("one", "two"):
+        await cli("run", "hi")
+        done = await cli("run", "--resume=nosuch", "go on")
+    assert done.code == 2
+    assert "no session 'nosuch'" in done.err

@@ -78,7 +78,7 @@ async def test_services_can_be_kept_until_the_user_ends_them(cli, asks, wait_unt
         assert await process.wait() == 0
     assert (result["text"], result["exit_code"]) == ("It runs.", 0)
     assert [service["state"] for service in result["services"]] == ["running"]
-    assert b"It goes on when your work is done" in server.bodies[1]
+    assert b"It continues when your work is done" in server.bodies[1]
     assert not running(cli)
 
 

@@ -105,6 +105,54 @@ async def test_signals_that_the_caller_ignores_are_ignored(cli, wait_until):
     assert out == b"Done.\n"
 
 
+HANGING = """
+import re
+from hilum import Call, hookimpl, tool
+
+@tool(risk="read")
+async def match(call: Call) -> str:
+    "Search for ever, while a command runs."
+    async with call.processes.open(["sleep", "1000"]) as process:
+        with open("hangs", "w") as file:
+            file.write(str(process.pid))
+        re.match(r"(a+)+$", "a" * 60 + "b")
+
+@hookimpl
+def provide_tools():
+    return [match]
+"""
+
+
+@pytest.mark.slow(cases=1)
+@pytest.mark.parametrize(
+    ("numbers", "codes"),
+    [
+        ([signal.SIGTERM, signal.SIGINT], {130, 143}),
+        ([signal.SIGTERM], {1}),
+        ([signal.SIGQUIT], {-signal.SIGQUIT}),
+    ],
+)
+async def test_c_code_that_holds_the_interpreter_does_not_hold_the_process(
+    cli, asks, wait_until, gone, numbers, codes
+):
+    """A second signal ends it at once; a single one after some seconds; SIGQUIT needs no handler.
+
+    What the process had started ends with it.
+    """
+    plugin = cli.folder / "hanging.py"
+    plugin.write_text(HANGING)
+    async with (
+        cli.model(asks("match")),
+        cli.started("run", "go", "--approve", "auto", "--plugin", str(plugin)) as process,
+    ):
+        mark = cli.workspace / "hangs"
+        await wait_until(lambda: mark.exists() and mark.read_text())
+        for number in numbers:
+            process.send_signal(number)
+        assert await process.wait() in codes
+        await wait_until(lambda: gone(int(mark.read_text())))
+
+
 async def test_a_plugin_that_cannot_be_stopped_does_not_hold_the_process(cli, wait_until):
     """It is ended after some seconds; the result line comes all the same."""
     folder = cli.folder / "plugins"

@@ -53,6 +53,7 @@ async def read_all(stream):
     return data.decode()
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
@@ -184,6 +185,7 @@ async def test_a_stop_before_the_answer_is_clean(cli, wait_until):
         result = json.loads(await read_all(process.stdout))
         assert await process.wait() == 130
     assert (result["state"], result["code"]) == ("stopped", "E_STOPPED")
+    assert result["hint"] == f"To continue: hilum run --resume {result['session']}"
 
 
 async def test_a_stop_while_it_waits_for_standard_input(cli):
@@ -223,4 +225,4 @@ async def test_a_killed_run_goes_on_where_it_was(cli, asks, wait_until):
         done = await cli("run", "--resume", "--approve", "auto")
     assert (done.code, done.out) == (0, "All done.\n"), done.err
     assert log.read_text() == "once\n"
-    assert "E_INTERRUPTED" in done.err
+    assert "E_INTERRUPTED: `run_terminal_cmd touch begun; sleep 1000` was cut off" in done.err

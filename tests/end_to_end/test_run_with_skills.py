@@ -77,7 +77,7 @@ async def test_what_is_wrong_with_skills_is_told_and_stops_nothing(cli):
         in done.err
     )
     assert (
-        "The skill bad of user ~/.agents/skills is skipped: It has no description: it has no front matter."
+        "The skill bad from user ~/.agents/skills is skipped: It has no description: it has no front matter."
         in done.err
     )
     assert "Skills of file:///nowhere.git were not fetched: There is no repository" in done.err

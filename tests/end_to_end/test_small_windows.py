@@ -16,10 +16,10 @@ small_windows = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(small_windows)
 
 
-@pytest.mark.parametrize("window", [8_192, 32_768])
-async def test_dense_outputs_never_push_out_the_request(tmp_path, window):
+@pytest.mark.parametrize(("window", "turns"), [(8_192, 3), (32_768, 5)])
+async def test_dense_outputs_never_push_out_the_request(tmp_path, window, turns):
     """Twelve turns of 30,000 dense characters: the request is in each request sent, and a
-    compaction serves five turns.
+    compaction serves several turns.
     """
     found = await small_windows.measure(tmp_path, window, 12)
     assert (found["state"], found["exit"], found["answer"]) == (
@@ -29,7 +29,7 @@ async def test_dense_outputs_never_push_out_the_request(tmp_path, window):
     ), found
     assert found["requests"] == found["with_request"] == found["paired"] == 13
     assert found["largest"] < window
-    assert found["compactions"] <= 13 / 5
+    assert 1 <= found["compactions"] <= 13 / turns
 
 
 async def test_a_window_that_cannot_hold_the_run_is_refused_before_any_call(tmp_path):

@@ -43,16 +43,16 @@ async def test_a_run_loads_only_what_it_uses(cli):
         "tomllib",
         "hilum_cli.live",
         "hilum_cli.sessions",
-        "hilum_replay.format",
+        "hilum_replay.cassette_reader",
         "yaml",
-        "hilum_frontmatter.reading",
+        "hilum.frontmatter.reader",
         "hilum_agents.definitions",
         "hilum_guard.environment",
         "hilum_guard.gate",
         "hilum_guard.landlock",
         "hilum_guard.rules",
         "hilum_rules.loading",
-        "hilum_search.engine.patterns",
+        "hilum_search.mentions",
         "importlib.metadata",
     }
     found = sorted(modules & unwanted)
@@ -121,3 +121,36 @@ async def test_a_program_that_uses_hilum_keeps_its_handler():
     code = "import signal, hilum, hilum.__main__; print(signal.getsignal(2) is signal.default_int_handler)"
     done = await trio.run_process([sys.executable, "-c", code], capture_stdout=True)
     assert done.stdout == b"True\n"
+
+
+async def test_listing_sessions_loads_no_other_plugin_than_the_store(cli):
+    """The tools, models and gates of the others are of no use to it."""
+    modules = await loaded(cli, "sessions", "list")
+    assert "hilum_store.store" in modules
+    unwanted = {"hilum_browser.tool", "hilum_files", "hilum_guard", "hilum_models.settings"}
+    found = sorted(modules & unwanted)
+    assert not found
+
+
+async def test_a_store_of_another_distribution_is_listed(cli):
+    """Where a plugin of others is installed, all plugins load: it may need any of them."""
+    folder = cli.folder / "plugins"
+    info = folder / "hilum_shelf-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hilum-shelf\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hilum]\nshelf = hilum_shelf\n")
+    (folder / "hilum_shelf.py").write_text(
+        "from hilum import hookimpl\n"
+        "from hilum.store import SessionInfo\n"
+        "from hilum_store import SqliteStore, database_path\n"
+        "class Shelf(SqliteStore):\n"
+        "    async def list(self, workspace=''):\n"
+        "        return [SessionInfo(id='shelved', title='From the shelf', workspace=workspace)]\n"
+        "    async def read(self, session, after=0, limit=1000):\n"
+        "        return []\n"
+        "@hookimpl(tryfirst=True)\n"
+        "def provide_store(kernel):\n"
+        "    return Shelf(database_path(''))\n"
+    )
+    done = await cli("sessions", "list", PYTHONPATH=str(folder))
+    assert "From the shelf" in done.out, done.err

@@ -36,6 +36,7 @@ async def test_a_stopped_run_ends_in_time_and_leaves_nothing(name: str, most: fl
     assert not left
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("way", stop.WAYS)
 def test_however_hilum_ends_no_process_is_left(way: str) -> None:
     """A stubborn tree under ``hilum run`` is gone, with the warden, soon after the signal."""

@@ -57,6 +57,7 @@ async def test_an_approval_shows_what_would_run_and_obeys_none_of_it(cli):
     assert "owned" in shown
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("words", [("sessions", "show", EVIL), ("permissions", "deny", EVIL), ("permissions", "test", EVIL),
                                    ("run", "x", "--model", f"openai{EVIL}"), ("trust", EVIL), (EVIL,)])  # fmt: skip
 async def test_errors_name_what_was_wrong_without_obeying_it(cli, words):

@@ -22,6 +22,16 @@ async def test_objection_goes_back_to_the_model(bench):
     assert [event.objected for event in kit.of(RoundEnded)] == [True]
 
 
+async def test_a_stop_during_the_check_of_an_answer_stops_the_run(bench):
+    """Although nothing after the check waits for anything."""
+
+    def check_answer(agent):
+        agent.session.stop()
+
+    kit = await bench(plugin("critic", check_answer=check_answer), answers=["Done."])
+    assert (await kit.run("x")).state == "stopped"
+
+
 async def test_objections_are_bounded(bench):
     """After three the answer is given, marked as partial, with what is left."""
     kit = await bench(objecting("one", "two", "three", "four"), answers=["a", "b", "c", "d"])
@@ -123,5 +133,5 @@ async def test_the_user_reads_what_an_empty_answer_is(bench):
     kit = await bench(answers=["", "", "", ""])
     ended = await kit.run("x")
     assert ended.state == "partial_success"
-    assert ended.error == "The model gave an empty answer, and again after it was asked to go on."
+    assert ended.error == "The model returned an empty answer twice."
     assert kit.requests[1].messages[-1].text.startswith("Your answer was empty.")

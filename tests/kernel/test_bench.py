@@ -248,7 +248,7 @@ async def test_script_takes_every_form_of_answer(bench, autojump_clock):
     ended = await b.run("x")
     assert ended.state == "failed"
     assert "request 7 has no answer" in ended.error
-    with pytest.raises(TypeError, match="cannot stand in an answer"):
+    with pytest.raises(TypeError, match="cannot be part of an answer"):
         say("x") + 5
 
 

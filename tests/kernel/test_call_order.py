@@ -116,6 +116,7 @@ def one_after_another(calls):
     return files, seen
 
 
+@pytest.mark.slow(cases=25)
 @pytest.mark.parametrize("seed", range(60))
 async def test_random_answers_act_as_if_in_order_and_as_parallel_as_can_be(
     bench, autojump_clock, seed
@@ -473,6 +474,7 @@ async def questions_of(bench, seed):
     return expected, asked
 
 
+@pytest.mark.slow(cases=25)
 @pytest.mark.parametrize("seed", range(200))
 async def test_questions_come_in_the_order_of_the_calls_however_long_gates_take(
     bench, autojump_clock, seed

@@ -7,20 +7,20 @@ import json
 import msgspec
 import pytest
 import trio
-from hilum import Trim, tool
+from hilum import Compaction, tool
 from hilum.compaction import (
-    compacted,
+    apply_compaction,
     cut_point,
     fit_request,
     message_size,
-    plain_trim,
+    plain_compaction,
     reserve,
     room,
     shorten_results,
 )
 from hilum.context import estimate
 from hilum.errors import E_WINDOW
-from hilum.events import ModelFailed, ModelStarted, RoundEnded, Trimmed
+from hilum.events import Compacted, ModelFailed, ModelStarted, RoundEnded
 from hilum.messages import (
     AssistantMessage,
     Image,
@@ -126,37 +126,36 @@ def size(message):
     return plain + calls + (estimate(message.text) if isinstance(message, NoteMessage) else 0) + 10
 
 
-@settings(max_examples=150, deadline=None)
 @given(histories(), st.integers(-3, 40), st.booleans(), texts)
 def test_whatever_a_plugin_plans_the_request_and_the_last_turn_stay(history, upto, thin, summary):
     messages, request = history
     ids = [result.call_id for m in messages if isinstance(m, ToolMessage) for result in m.results]
     upto = cut_point(messages, upto)
-    trim = Trim(upto, summary if upto else "", dict.fromkeys(ids, "(thinned)") if thin else {})
-    after, place = compacted(messages, trim, request)
+    compaction = Compaction(
+        upto, summary if upto else "", dict.fromkeys(ids, "(thinned)") if thin else {}
+    )
+    after, place = apply_compaction(messages, compaction, request)
     assert after[place] == messages[request]
     assert sum(message == messages[request] for message in after) == 1
     assert paired(after) or not paired(messages)
     last = max(i for i, m in enumerate(messages) if isinstance(m, UserMessage | AssistantMessage))
     assert len(after) >= len(messages) - last
-    again, place = compacted(after, Trim(cut_point(after, upto), "again", {}), place)
+    again, place = apply_compaction(after, Compaction(cut_point(after, upto), "again", {}), place)
     assert again[place] == messages[request]
 
 
-@settings(max_examples=150, deadline=None)
 @given(histories(), st.integers(600, 20_000))
 def test_plain_compaction_fits_and_keeps_the_request(history, space):
     messages, request = history
     messages[request] = fit_request(messages[request], space, estimate)
     sizes = [size(message) for message in messages]
-    trim = plain_trim(messages, sizes, int(space * 0.4), request=request)
-    after, place = compacted(messages, trim, request)
+    compaction = plain_compaction(messages, sizes, int(space * 0.4), request=request)
+    after, place = apply_compaction(messages, compaction, request)
     assert after[place] == messages[request]
     assert paired(after) or not paired(messages)
     assert sum(map(size, after)) <= max(space, 0) or sum(map(size, after)) <= sum(sizes) <= space
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(texts, min_size=1, max_size=6),
     st.sampled_from([8_192, 16_384, 32_768, 131_072]),
@@ -226,7 +225,7 @@ async def test_dense_results_never_push_out_the_request(bench, window):
     assert all(requested(request.messages, "Find the seventh number.") for request in kit.requests)
     assert all(paired(request.messages) for request in kit.requests)
     assert fits(kit, window)
-    assert len(kit.of(Trimmed)) <= 30 / 5
+    assert len(kit.of(Compacted)) <= 30 / 5
 
 
 async def test_bad_plans_of_a_plugin_cannot_drop_the_request(bench):
@@ -234,10 +233,10 @@ async def test_bad_plans_of_a_plugin_cannot_drop_the_request(bench):
     makes it fit.
     """
     plans = [
-        Trim(10_000, ""),
-        Trim(10_000, "x" * 400_000),
-        Trim(thinned={"call-1": ""}),
-        Trim(1, "short"),
+        Compaction(10_000, ""),
+        Compaction(10_000, "x" * 400_000),
+        Compaction(thinned={"call-1": ""}),
+        Compaction(1, "short"),
     ]
     bad = plugin("memory", numbers, trim_context=lambda agent: plans[agent.run.turn % 4])
     answers = [*[use("numbers", n=n) for n in range(40)], "done"]
@@ -282,7 +281,7 @@ async def test_earlier_requests_may_go_the_current_one_stays(bench):
     assert [end.text for end in ends] == [f"answer {k}" for k in range(4)]
     for index, request in enumerate(kit.requests):
         assert requested(request.messages, f"request {index // 9}")
-    assert len(kit.of(Trimmed)) >= 2
+    assert len(kit.of(Compacted)) >= 2
     assert "request 0" in str(kit.requests[-1].messages[0])
 
 
@@ -294,7 +293,7 @@ async def test_a_model_with_a_smaller_window_takes_over_or_says_why_not(bench):
     kit.session.set(model="scripted/tiny")
     assert (await kit.run("Keep me.")).text == "ok"
     assert requested(tiny.requests[0].messages, "Keep me.")
-    assert kit.of(Trimmed)[-1].cause == "model"
+    assert kit.of(Compacted)[-1].cause == "model"
     kit.session.set(model="scripted/none")
     ended = await kit.run("word " * 4_000)
     assert (ended.state, ended.code) == ("failed", E_WINDOW)
@@ -375,7 +374,7 @@ async def test_a_resume_in_the_middle_sends_the_same_next_request(tmp_path):
         await kit.run("Find it.")
         whole = [request.body for request in kit.requests]
         events = kit.events
-        assert kit.of(Trimmed)
+        assert kit.of(Compacted)
         workspace, session = kit.workspace, kit.session.id
         infos = await kit.kernel.store.info(session)
     for number in range(1, len(whole)):

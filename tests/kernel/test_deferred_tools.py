@@ -172,5 +172,5 @@ async def test_call_tool_does_not_call_the_pair(bench, name):
     kit = await bench(with_tools(look, rare))
     result = await kit.call("call_tool", name=name, arguments=inner)
     assert result.code == "E_BAD_ARGS"
-    assert f"{name} is in your list" in result.text
+    assert f"{name} is in your tool list" in result.text
     assert kit.faults == []

@@ -350,7 +350,7 @@ async def test_a_resumed_session_has_the_plugins_and_settings_of_its_own_folder(
     """Wherever it is resumed from: project plugins, settings of the kernel and of the session are
     those of its project.
     """
-    monkeypatch.setattr("hilum.standard._distrust", lambda root, left_out: "")
+    monkeypatch.setattr("hilum.standard.explain_distrust", lambda root: "")
     mine = project(tmp_path / "mine", "mine_only", 7)
     other = project(tmp_path / "other", "other_only", 3)
     (mine / ".hilum" / "plugins" / "left_out.py").write_text("1 / 0")

@@ -11,8 +11,8 @@ import trio
 from hilum import UsageError, deny, hookimpl, open_kernel, tool
 from hilum.errors import E_DENIED, E_PLUGIN, E_UNKNOWN_TOOL
 from hilum.events import CallStarted, PluginFault
+from hilum.hooks import PluginFailure
 from hilum.testing import open_bench, plugin, use
-from hilum_hooks import Fault
 
 
 @tool(risk="read", effect="pure")
@@ -366,7 +366,7 @@ async def test_faults_are_kept_as_text_and_not_for_ever(bench):
     assert [str(fault) for fault in kit.kernel.faults] == ["OSError: deep"]
     assert alive[0]() is None
     for number in range(1000):
-        kit.kernel.keep_fault(Fault("bad", "remind", OSError(str(number))))
+        kit.kernel.keep_fault(PluginFailure("bad", "remind", OSError(str(number))))
     assert str(kit.kernel.faults[-1]) == "OSError: 999"
     assert len(kit.kernel.faults) <= 200
 

@@ -12,8 +12,8 @@ import trio
 from hilum import PluginError, UsageError, hookimpl, open_kernel, tool
 from hilum.errors import E_DENIED
 from hilum.events import CallStarted, PluginFault
+from hilum.hooks import is_failure
 from hilum.testing import open_bench, plugin, use
-from hilum_hooks import is_failure
 
 _FILE = Path(__file__).resolve().parents[1] / "benchmarks" / "gates.py"
 _SPEC = importlib.util.spec_from_file_location("gates_benchmark", _FILE)
@@ -39,6 +39,7 @@ def look() -> str:
     return "seen"
 
 
+@pytest.mark.slow(cases=40)
 @pytest.mark.parametrize(("face", "gate", "name"), CASES)
 def test_nothing_gets_past_a_gate_that_is_not_in_working_order(tmp_path, face, gate, name):
     """No call starts, and what a failing gate would have judged does not happen."""
@@ -165,7 +166,7 @@ async def test_the_user_blocks_a_broken_gate_by_name(bench):
     refused = await kit.call("look")
     assert refused.code == E_DENIED
     assert (
-        "It declares the gate on_tool_call, and neither its module nor its instance has it."
+        "It declares the gate on_tool_call, but neither its module nor its instance has it."
         in refused.text
     )
     assert "--no-plugin keeper" in refused.text
@@ -405,9 +406,24 @@ async def test_an_object_does_not_take_the_name_of_an_installed_plugin(tmp_path,
     """Both are named."""
     monkeypatch.syspath_prepend(tmp_path)
     installed(tmp_path, "hilum-gardener", "gardener", GOOD)
-    with pytest.raises(UsageError, match=r"hilum-gardener 1\.0 and the module gardener have one"):
+    with pytest.raises(
+        UsageError, match=r"hilum-gardener 1\.0 and the module gardener have the same"
+    ):
         async with open_kernel(["gardener"], extra_plugins=[plugin("gardener")], environ={}):
             raise AssertionError("opened")
+
+
+def test_the_error_of_a_command_cannot_control_the_terminal(tmp_path, monkeypatch, capsys):
+    """Its text is a plugin's."""
+    from hilum.__main__ import main
+
+    monkeypatch.syspath_prepend(tmp_path)
+    source = "def main(argv):\n    raise BaseException('x\\x1b]0;title\\x07')\n"
+    installed(tmp_path, "hilum-titler", "titler", source)
+    assert main(["titler-it"]) != 0
+    told = capsys.readouterr().err
+    assert "\x1b" not in told
+    assert "BaseException: x\\x1b]0;title" in told
 
 
 async def test_a_command_says_itself_what_it_does(tmp_path, monkeypatch, capsys):

@@ -10,7 +10,7 @@ import pytest
 import trio
 from hilum import Call, Layer, hookimpl, tool
 from hilum.errors import E_DENIED, E_PLUGIN
-from hilum.events import FINAL, CallStarted, LayersSealed, PluginFault, RoundEnded
+from hilum.events import FINAL, CallStarted, PluginFault, PromptFrozen, RoundEnded
 from hilum.hookspecs import HOOKS
 from hilum.messages import ToolMessage, UserMessage
 from hilum.testing import ScriptedModel, plugin, use
@@ -135,7 +135,7 @@ async def test_session_goes_on_whatever_goes_wrong(bench, autojump_clock, hook, 
         assert [event.switched_off for event in shown] == [False, False, True]
         assert {(event.plugin, event.hook) for event in shown} == {("bad", hook)}
 
-    assert kit.of(LayersSealed)[0].layers == (Layer(40, "good", "from good"),)
+    assert kit.of(PromptFrozen)[0].layers == (Layer(40, "good", "from good"),)
     assert "from good" in kit.of(RoundEnded)[0].notes
     if not HOOKS[hook].guards:
         assert ran == [*range(RUNS)]
@@ -227,7 +227,7 @@ async def test_faulty_layer_keeps_its_last_good_text(bench):
 
 
 async def test_gate_of_a_half_stays_closed_when_it_is_switched_off(bench):
-    """Gates on halves are gates."""
+    """Gates on instances are gates."""
 
     class Guard:
         @hookimpl

@@ -15,7 +15,7 @@ from hilum import (
     hookimpl,
     tool,
 )
-from hilum.events import ApprovalAsked, LayersSealed, RoundEnded
+from hilum.events import ApprovalAsked, PromptFrozen, RoundEnded
 from hilum.hookspecs import HOOKS
 from hilum.plugins import Table
 from hilum.testing import plugin, say, use
@@ -43,11 +43,11 @@ async def test_order_is_tryfirst_then_plugins_module_before_half_then_trylast(be
     class Half:
         @hookimpl
         def build_prompt_layer(self):
-            return Layer(40, "a half", "a half")
+            return Layer(40, "an instance", "an instance")
 
         @hookimpl(specname="build_prompt_layer", tryfirst=True)
         def early(self):
-            return Layer(40, "a half early", "early")
+            return Layer(40, "an instance early", "early")
 
     a = plugin("a", build_prompt_layer=named("a"), open_session=lambda: Half())
     b = plugin("b", build_prompt_layer=named("b", trylast=True))
@@ -56,10 +56,10 @@ async def test_order_is_tryfirst_then_plugins_module_before_half_then_trylast(be
     kit = await bench(a, b, c, d, answers=["ok"])
     await kit.run("x")
     assert [layer.name for layer in kit.requests[0].layers] == [
-        "a half early",
+        "an instance early",
         "d",
         "a",
-        "a half",
+        "an instance",
         "c",
         "b",
     ]
@@ -208,13 +208,13 @@ async def test_notes_of_remind_stand_at_the_tail(bench):
 
 
 async def test_half_joins_the_hooks_of_its_session_only(bench):
-    """State of a session is the half's; two sessions never see each other's."""
-    halves = []
+    """State of a session is the instance's; two sessions never see each other's."""
+    instances = []
 
     class Half:
         def __init__(self):
             self.count = 0
-            halves.append(self)
+            instances.append(self)
 
         @hookimpl
         def build_prompt_layer(self):
@@ -227,11 +227,11 @@ async def test_half_joins_the_hooks_of_its_session_only(bench):
     await kit.run("x")
     async with kit.kernel.open_session(kit.workspace) as other:
         await other.run("x")
-        assert other.half(Half) is halves[1]
+        assert other.plugin(Half) is instances[1]
     await kit.run("y")
-    assert kit.session.half(Half) is halves[0]
-    assert [layers.layers[0].text for layers in kit.of(LayersSealed)] == ["1", "2"]
-    assert halves[1].count == 1
+    assert kit.session.plugin(Half) is instances[0]
+    assert [layers.layers[0].text for layers in kit.of(PromptFrozen)] == ["1", "2"]
+    assert instances[1].count == 1
 
 
 def test_async_implementation_of_a_collect_hook_is_refused_at_load():

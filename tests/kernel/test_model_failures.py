@@ -6,7 +6,7 @@ from hilum import ModelError, UsageError, tool
 from hilum.errors import E_LLM_429, E_LLM_AUTH, E_LLM_FAIL, E_LLM_TIMEOUT
 from hilum.events import Delta, ModelAnswered, ModelFailed, ModelStarted, UserNeeded
 from hilum.messages import Text, Thinking, ToolCall
-from hilum.models import Alive, Price, longest_answer
+from hilum.models import KeepAlive, Price, longest_answer
 from hilum.testing import ScriptedModel, cut, pause, plugin, say, use
 
 
@@ -107,14 +107,14 @@ async def test_signs_of_life_keep_a_slow_model(bench, autojump_clock):
 
     What it then says counts anew.
     """
-    queued = [part for _ in range(5) for part in (pause(20.0), Alive())]
+    queued = [part for _ in range(5) for part in (pause(20.0), KeepAlive())]
     kit = await bench(answers=[[*queued, "at ", *queued, "last"]])
     ended, seconds = await play(kit)
     assert ended.text == "at last"
     assert seconds == pytest.approx(200)
 
 
-@pytest.mark.parametrize("sign", [Alive(), " ", "\n"], ids=["alive", "blank", "newline"])
+@pytest.mark.parametrize("sign", [KeepAlive(), " ", "\n"], ids=["alive", "blank", "newline"])
 async def test_signs_of_life_alone_do_not_outlive_the_limit_for_silence(
     bench, autojump_clock, sign
 ):
@@ -123,7 +123,7 @@ async def test_signs_of_life_alone_do_not_outlive_the_limit_for_silence(
     kit = await bench(answers=[endless, endless])
     ended, seconds = await play(kit)
     assert (ended.state, ended.code) == ("failed", E_LLM_TIMEOUT)
-    limit = 120 if isinstance(sign, Alive) else 30
+    limit = 120 if isinstance(sign, KeepAlive) else 30
     assert seconds == pytest.approx(2 * limit + 2)
 
 

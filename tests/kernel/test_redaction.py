@@ -14,10 +14,10 @@ from hilum.errors import E_INTERRUPTED, E_PLUGIN
 from hilum.events import (
     ApprovalAsked,
     CallStarted,
-    LayersSealed,
     ModelAnswered,
     PluginEvent,
     PluginFault,
+    PromptFrozen,
     PromptQueued,
     RunEnded,
     StateChanged,
@@ -110,7 +110,7 @@ async def test_nothing_that_is_written_holds_a_secret_and_the_call_runs_as_writt
     assert all(SECRET.encode() not in request.body for request in kit.requests)
     assert f"Keep {HIDDEN}, please.".encode() in kit.requests[0].body
     assert kit.of(ModelAnswered)[0].withheld == ("call_1",)
-    assert [layer.text for layer in kit.of(LayersSealed)[0].layers if layer.name == "rules"] == [
+    assert [layer.text for layer in kit.of(PromptFrozen)[0].layers if layer.name == "rules"] == [
         f"The password is {HIDDEN}."
     ]
     assert not any("instructions changed" in str(request.messages) for request in kit.requests)
@@ -265,6 +265,26 @@ async def test_signed_reasoning_is_left_out_whole_and_plain_reasoning_is_replace
         Thinking(f"of {HIDDEN}"),
         Thinking(f"more of {HIDDEN}", {"field": "reasoning_content"}),
     ]
+
+
+async def test_a_vendors_field_of_a_call_that_holds_a_secret_is_left_out(bench):
+    """The other fields go back byte for byte: a vendor may have signed them."""
+    signed = {"thoughtSignature": "c2lnbmVk" * 20}
+    telling = {"extra_content": {"note": [f"uses {SECRET}"]}}
+    answer = AssistantMessage(
+        (
+            ToolCall("call-a", "keep", '{"text": "x"}', signed),
+            ToolCall("call-b", "keep", '{"text": "y"}', signed | telling),
+        )
+    )
+    notes = Notes()
+    kit = await bench(notes.plugin, redactor(), answers=[answer, "done"])
+    await kit.run("go")
+    assert [call.vendor for call in kit.of(ModelAnswered)[0].message.calls] == [signed, signed]
+    assert [event.call.vendor for event in kit.of(CallStarted)] == [signed, signed]
+    assert sorted(notes.kept) == ["x", "y"]  # the calls run in parallel
+    assert SECRET not in stored(kit)
+    assert all(SECRET not in str(request) for request in kit.model.requests)
 
 
 async def test_the_user_approves_what_runs(bench):

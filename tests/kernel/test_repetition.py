@@ -230,7 +230,9 @@ async def test_same_result_again_and_again_is_noticed_and_then_refused(bench, wo
     )
     await kit.run("x")
     assert codes(kit) == [""] * MAX_SAME_RESULTS + [E_REPEATED] * 2 + ["", ""]
-    assert f"gave the same result {MAX_SAME_RESULTS} times" in kit.results[MAX_SAME_RESULTS].text
+    assert (
+        f"returned the same result {MAX_SAME_RESULTS} times" in kit.results[MAX_SAME_RESULTS].text
+    )
     rounds = kit.of(RoundEnded)
     told = [
         number

@@ -13,10 +13,10 @@ from hilum.events import (
     ApprovalAsked,
     CallDone,
     CallStarted,
-    LayersSealed,
     ModelAnswered,
     ModelFailed,
     ModelStarted,
+    PromptFrozen,
     PromptQueued,
     RunEnded,
     RunStarted,
@@ -114,9 +114,9 @@ async def test_call_in_flight_is_run_again_only_if_that_does_no_harm(name, again
         result = kit.result(name)
         assert result.code == ("" if again else E_INTERRUPTED)
         if not again:
-            assert "may or may not have had its effect" in result.text
+            assert f"`{name}` was cut off by a crash and may or may not" in result.text
         assert len(kit.of(RunStarted)) == 1
-        assert len(kit.of(LayersSealed)) == 1
+        assert len(kit.of(PromptFrozen)) == 1
         assert kit.requests[0].body.startswith(before[0].body[:-2])
         assert [result.name for result in kit.requests[0].messages[-1].results] == [name, "quick"]
 

@@ -125,7 +125,7 @@ async def test_names_that_do_not_exist_are_refused_with_near_ones(bench):
         kit.session.set(mode="plna")
     with pytest.raises(UsageError, match="Did you mean readonly"):
         kit.session.set(approve="readnoly")
-    with pytest.raises(UsageError, match=r"named provider/name(.|\n)*scripted/gpt"):
+    with pytest.raises(UsageError, match=r"write provider/name(.|\n)*scripted/gpt"):
         kit.session.set(model="gpt")
     with pytest.raises(UsageError) as caught:
         kit.session.add_agent(Profile("main"))

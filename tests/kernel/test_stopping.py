@@ -203,23 +203,32 @@ async def test_what_is_cancelled_around_a_session_ends():
     waits for nothing else.
     """
     waiting = trio.Event()
+    ended = []
 
     @tool(risk="read", effect="pure")
     async def wait() -> str:
         """Wait for ever."""
         waiting.set()
-        await trio.sleep_forever()
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append("call")
 
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
 
             async def embed():
-                async with open_bench(plugin("waits", wait), answers=[use("wait")]) as opened:
-                    await opened.session.run("Go.")
+                try:
+                    async with open_bench(plugin("waits", wait), answers=[use("wait")]) as opened:
+                        await opened.session.run("Go.")
+                        ended.append("run went on")
+                finally:
+                    ended.append("kernel")
 
             nursery.start_soon(embed)
             await waiting.wait()
             nursery.cancel_scope.cancel()
+    assert ended == ["call", "kernel"]
 
 
 async def test_what_a_face_says_comes_with_the_prompt_it_was_said_for(bench):

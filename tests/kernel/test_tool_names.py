@@ -42,7 +42,7 @@ async def test_tools_of_a_plugin_that_is_off_say_so(bench):
     half = plugin("tools", named("good"))
     half.remind = broken
     kit = await bench(half, answers=[use("good")] * 2 + ["ok"], faults=True)
-    kit.session.hooks.fault("tools", "lifespan", ValueError("no luck"), "it crashed")
+    kit.session.hooks.record_failure("tools", "lifespan", ValueError("no luck"), "it crashed")
     await kit.run("x")
     assert kit.results[0].code == E_UNKNOWN_TOOL
     assert "The plugin tools of the tool good is off" in kit.results[0].text

@@ -1,8 +1,9 @@
-"""The walls of the architecture: floors, cycles, sizes, names, and hooks that are documented,
-tested and used.
+"""The walls of the architecture: floors, cycles, names, and hooks that are documented, tested and
+used.
 """
 
 import ast
+import functools
 import inspect
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hilum
 import pytest
 from hilum import hookspecs
 
@@ -21,19 +23,31 @@ PACKAGES = sorted(
     if path.is_dir()
 )
 
-# Each module may import only modules of floors below its own.
+# Each module or sub-package may import only those of floors below its own.
 FLOORS = [
-    ["errors", "discovery", "bounds", "services", "prompt_order"],
-    ["messages"],
+    [
+        "errors",
+        "discovery",
+        "bounds",
+        "prompt_order",
+        "hooks",
+        "hosts",
+        "signature",
+        "tokens",
+        "frontmatter",
+        "network",
+        "temporary",
+    ],
+    ["messages", "command", "processes", "services", "settings", "workspace", "extras", "checks"],
     ["events", "arguments"],
-    ["context", "workspace", "processes", "tools", "models", "store", "repetition", "refusals"],
-    ["compaction"],
+    ["context", "tools", "models", "store", "repetition", "refusals"],
+    ["compaction", "trust"],
     ["state", "order"],
-    ["agents", "settings", "late", "journal", "underway", "redaction"],
-    ["hookspecs"],
+    ["agents", "deferred_tools", "journal", "calls_in_flight", "redaction", "runs"],
+    ["hookspecs", "event_writer"],
     ["plugin_objects"],
     ["plugins"],
-    ["prompt", "halves", "verdicts"],
+    ["prompt", "instances", "verdicts"],
     ["calls", "routing"],
     ["loop"],
     ["session"],
@@ -44,19 +58,34 @@ FLOORS = [
 ]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
+# Packages of the kernel with a subject of their own, which know nothing of agents and models.
+SUBJECTS = [
+    "command",
+    "frontmatter",
+    "hooks",
+    "hosts",
+    "processes",
+    "settings",
+    "signature",
+    "tokens",
+    "workspace",
+]
 
+
+@functools.cache
 def modules(folder: Path) -> list[Path]:
     """The Python files of a package, without the test kit."""
     return [p for p in sorted(folder.rglob("*.py")) if "testing" not in p.parts]
 
 
+@functools.cache
 def imports(path: Path, *, typing: bool = False) -> list[tuple[str, ast.stmt]]:
     """The absolute names a file imports, without those for type checkers only."""
     tree = ast.parse(path.read_text())
     skipped = {
         id(child)
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if isinstance(node, ast.If) and is_for_typing(node.test)
         for child in ast.walk(node)
     }
     found: list[tuple[str, ast.stmt]] = []
@@ -72,93 +101,108 @@ def imports(path: Path, *, typing: bool = False) -> list[tuple[str, ast.stmt]]:
     return found
 
 
+def is_for_typing(test: ast.expr) -> bool:
+    """Return whether the condition of an import is ``TYPE_CHECKING``."""
+    names = [node.id for node in ast.walk(test) if isinstance(node, ast.Name)]
+    names += [node.attr for node in ast.walk(test) if isinstance(node, ast.Attribute)]
+    return "TYPE_CHECKING" in names
+
+
+def part(path: Path) -> str:
+    """The name on the floors of a file of the kernel: its module's, or its sub-package's."""
+    return path.relative_to(KERNEL).parts[0].removesuffix(".py")
+
+
+def dotted(path: Path) -> str:
+    """The name of the module that a file of the kernel holds."""
+    parts = path.relative_to(KERNEL.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
 def test_every_kernel_module_has_a_floor():
     """A new module must be given its place."""
-    assert {path.stem for path in modules(KERNEL)} - {"__init__"} == set(FLOOR)
+    assert {part(path) for path in modules(KERNEL)} - {"__init__"} == set(FLOOR)
 
 
-@pytest.mark.parametrize("path", modules(KERNEL), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", modules(KERNEL), ids=dotted)
 def test_kernel_imports_go_down_the_floors_only(path):
     """An import of the same floor or above would tie a knot."""
-    if path.stem == "__init__":
+    own = part(path)
+    if own == "__init__":
         return
     for name, _ in imports(path):
         parts = name.split(".")
-        if parts[0] == "hilum" and len(parts) > 1 and parts[1] in FLOOR:
-            assert FLOOR[parts[1]] < FLOOR[path.stem], f"{path.stem} imports {parts[1]}"
+        if parts[0] == "hilum" and len(parts) > 1 and parts[1] in FLOOR and parts[1] != own:
+            assert FLOOR[parts[1]] < FLOOR[own], f"{dotted(path)} imports {parts[1]}"
 
 
-@pytest.mark.parametrize(
-    "path", [p for f in PACKAGES for p in modules(f)], ids=lambda p: f"{p.parent.name}.{p.stem}"
-)
-def test_plugins_import_the_public_face_and_declared_plugins_only(path):
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_a_subject_imports_the_error_tree_only(subject):
+    """Sub-packages can be read, tested and used without the rest of the kernel."""
+    for path in modules(KERNEL):
+        if part(path) != subject:
+            continue
+        for name, _ in imports(path, typing=True):
+            parts = name.split(".")
+            if parts[0] == "hilum":
+                assert parts[1] in {subject, "errors"}, f"{dotted(path)} imports {name}"
+
+
+def test_modules_of_the_kernel_import_each_other_in_no_circle():
+    """Imports inside functions count, because two modules that need each other are one."""
+    paths = {dotted(path): path for path in modules(KERNEL)}
+    edges = {}
+    for module, path in paths.items():
+        names = {name for name, _ in imports(path)}
+        found = {target for target in paths if target in names}
+        # `from hilum.settings.app import App` is the name hilum.settings.app.App.
+        found |= {name.rpartition(".")[0] for name in names} & set(paths)
+        edges[module] = found - {module, "hilum"}
+    while edges:
+        leaves = [module for module, targets in edges.items() if not targets & set(edges)]
+        assert leaves, f"a circle among {sorted(edges)}"
+        for module in leaves:
+            del edges[module]
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_plugins_import_the_public_face_and_declared_plugins_only(package):
     """What a plugin imports of the kernel is public, and of plugins what its pyproject names."""
-    package = next(f for f in PACKAGES if f in path.parents)
     project = (package.parent / "pyproject.toml").read_text()
-    public = {
-        "compaction",
-        "errors",
-        "events",
-        "messages",
-        "models",
-        "store",
-        "testing",
-        "aio",
-        "blocking",
-    }
-    for name, _ in imports(path, typing=True):
+    found = [(path, name) for path in modules(package) for name, _ in imports(path, typing=True)]
+    for path, name in found:
         top, _, rest = name.partition(".")
-        if top == "hilum" and rest.split(".")[0] in FLOOR:
-            assert rest.split(".")[0] in public, f"{path} imports {name}"
+        if top == "hilum":
+            parts = rest.split(".")
+            assert parts[0] not in FLOOR or parts[0] in hilum._MODULES, f"{path} imports {name}"
+            if parts[0] in SUBJECTS and name not in ("hilum.hosts.aio", "hilum.hosts.blocking"):
+                below = KERNEL.joinpath(*parts).with_suffix(".py")
+                is_on_face = len(parts) == 1 or (len(parts) == 2 and not below.exists())
+                assert is_on_face, f"{path} imports {name} from below the face of {parts[0]}"
         if top.startswith("hilum_") and top != package.name:
             assert f'"{top.replace("_", "-")}' in project, (
                 f"{path} imports {name}, which its pyproject does not name"
             )
 
 
-# What the kernel stands on: packages that know nothing of hilum, with the kernel modules that may
-# import them (None: any).
-LIBRARIES = {
-    "hilum_hooks": None,
-    "hilum_portal": {"aio", "blocking"},
-    "hilum_settings": {"settings", "inventory"},
-    "hilum_signature": {"arguments", "calls", "tools"},
-    "hilum_tokens": {"compaction", "context", "events", "prompt", "state"},
-    "hilum_warden": {"processes"},
-    "hilum_workspace": {"workspace"},
-}
-
-
-def test_the_kernel_knows_no_plugin_but_its_own_libraries():
-    """Of all other packages here the kernel knows nothing."""
-    named = {
-        (path.stem, name.split(".")[0])
-        for path in modules(KERNEL)
-        for name, _ in imports(path, typing=True)
-    }
-    for stem, top in named:
-        if top.startswith("hilum_"):
-            assert top in LIBRARIES, f"{stem} imports {top}"
-            assert LIBRARIES[top] is None or stem in LIBRARIES[top], f"{stem} imports {top}"
-
-
-# Libraries of the same kind that only plugins stand on.
-PLUGINS_LIBRARIES = ["hilum_frontmatter"]
-
-
-@pytest.mark.parametrize("name", [*LIBRARIES, *PLUGINS_LIBRARIES])
-def test_a_library_knows_nothing_of_hilum(name):
-    """It imports neither hilum nor any other package of this repository."""
-    package = ROOT / "plugins" / name.removeprefix("hilum_") / name
-    tops = {name.split(".")[0] for p in modules(package) for name, _ in imports(p, typing=True)}
-    assert not tops & {"hilum", *(f.name for f in PACKAGES if f != package)}
-    assert "entry-points" not in (package.parent / "pyproject.toml").read_text()
+def test_the_kernel_knows_no_plugin():
+    """Whatever it needs is in the kernel."""
+    for path in modules(KERNEL):
+        for name, _ in imports(path, typing=True):
+            assert not name.startswith("hilum_"), f"{dotted(path)} imports {name}"
 
 
 def test_the_wardens_process_needs_nothing_but_the_standard_library():
     """It starts with the first command of a session, and at once."""
-    path = ROOT / "plugins" / "warden" / "hilum_warden" / "warden.py"
+    path = KERNEL / "processes" / "warden.py"
     assert {name.split(".")[0] for name, _ in imports(path, typing=True)} <= sys.stdlib_module_names
+
+
+@functools.cache
+def words_of_tests() -> set[str]:
+    """Return all words in the tests, except this file's."""
+    files = [path for path in (ROOT / "tests").rglob("*.py") if path.name != "test_walls.py"]
+    return {word for path in files for word in re.findall(r"\w+", path.read_text())}
 
 
 @pytest.mark.parametrize("name", list(hookspecs.HOOKS))
@@ -168,10 +212,7 @@ def test_every_hook_is_documented_tested_and_used(name):
     """
     assert inspect.getdoc(getattr(hookspecs, name))
     assert f"## `{name}`" in (ROOT / "docs" / "hooks.md").read_text()
-    tests = "".join(
-        path.read_text() for path in (ROOT / "tests").rglob("*.py") if path.name != "test_walls.py"
-    )
-    assert re.search(rf"\b{name}\b", tests), f"no test names {name}"
+    assert name in words_of_tests(), f"no test names {name}"
     callers = "".join(path.read_text() for path in modules(KERNEL) if path.stem != "hookspecs")
     assert f'"{name}"' in callers, f"nobody calls {name}"
 
@@ -197,25 +238,29 @@ def test_version_and_help_import_no_plugin(argument):
     """They answer before anything heavy is loaded."""
     code = (
         "import sys; from hilum.__main__ import main; main([sys.argv[1]]);"
-        "bad = [m for m in sys.modules if m.startswith('hilum_') or m in ('trio', 'attrs', 'pluggy', 'argparse')];"
+        "few = {'hilum', 'hilum.__main__', 'hilum.discovery', 'hilum.errors'};"
+        "bad = {m for m in sys.modules if m.startswith('hilum')} - few;"
+        "bad |= {'trio', 'attrs', 'pluggy', 'argparse'} & set(sys.modules);"
         "assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code, argument], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda p: p.name)
-def test_importing_a_plugin_loads_nothing_heavy(package):
+HEAVY = set(
+    "httpx httpcore rich sqlite3 cattrs mcp git asyncio anyio h11 yaml tomllib tomlkit".split()
+)
+
+
+@pytest.mark.slow(cases=10)
+@pytest.mark.parametrize(
+    "name", [*(path.name for path in PACKAGES), *(f"hilum.{name}" for name in SUBJECTS)]
+)
+def test_importing_a_package_loads_nothing_heavy(name):
     """Heavy libraries are loaded at first use."""
-    code = (
-        f"import sys; import {package.name};"
-        "bad = {'httpx', 'httpcore', 'rich', 'sqlite3', 'cattrs', 'mcp', 'git', 'asyncio', 'anyio', 'h11', 'yaml'};"
-        "bad &= set(sys.modules);"
-        "assert not bad, bad"
-    )
+    code = f"import sys, {name}; bad = {HEAVY!r} & set(sys.modules); assert not bad, bad"
+    folders = [str(path.parent) for path in PACKAGES if path.name == name]
     subprocess.run(
-        [sys.executable, "-c", code],
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(package.parent)},
+        [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": "".join(folders)}
     )
 
 

@@ -6,6 +6,7 @@ the package index.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -77,26 +78,82 @@ def main() -> int:
         names = sorted(path.name.split("-")[0].replace("_", "-") for path in dist.glob("*.whl"))
         print("built:", ", ".join(names))
 
-        python = clean(base / "alone", dist, "hilum")
+        python = clean(base / "alone", dist, "hilum-core")
         hilum = python.with_name("hilum")
         print("kernel alone:", run(hilum, "--version").strip())
         run(hilum, "--help")
         run(hilum, "plugins")
         run(python, "-c", ALONE)
+        run(python.with_name("hilum-warden"), "--", "true")
+        run(python, "-c", FRONT_MATTER)
 
-        python = clean(base / "one", dist, "hilum", "hilum-files")
+        python = clean(base / "one", dist, "hilum-core", "hilum-files")
         print(
             "kernel and one plugin:",
             run(python.with_name("hilum"), "plugins").strip().splitlines()[-1],
         )
         run(python, "-c", ONE)
 
+        python = clean(base / "program", dist, "hilum", "pytest", "pytest-trio")
+        try_program(python, base)
+
         python = clean(base / "all", dist, *names)
+        run(python, "-c", SEARCH)
         out = run(python.with_name("hilum"), "demo", "--fast")
         print("everything: hilum demo:", out.strip().splitlines()[-1])
     return 0
 
 
+def try_program(python: Path, base: Path) -> None:
+    """Try what ``pip install hilum`` gives, in a folder outside the repository."""
+    hilum = python.with_name("hilum")
+    out = run(hilum, "demo", "--fast")
+    print("pip install hilum: hilum demo:", out.strip().splitlines()[-1])
+    for command in COMMANDS:
+        run(hilum, *command.split())
+    doctor = subprocess.run([hilum, "doctor", "--json"], capture_output=True, text=True)
+    if doctor.returncode not in (0, 1) or doctor.stderr:  # 1: this machine lacks something
+        sys.exit(f"hilum doctor failed: {doctor.stdout}{doctor.stderr}")
+    for name, words in MISSING.items():
+        said = fail(hilum, *words)
+        if f"pip install 'hilum[{name}]'" not in said:
+            sys.exit(f"hilum {' '.join(words)} does not name hilum[{name}]: {said}")
+    for folder in ("contrib/template", "docs/examples/plugin"):
+        copy = base / Path(folder).name
+        shutil.copytree(ROOT / folder, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        run(*UV, "pip", "install", "--quiet", "--python", python, "--no-deps", copy)
+        run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", copy)
+    print("template and tutorial: their tests pass")
+
+
+def fail(*argv: str | Path) -> str:
+    """Run a command that has to fail, and return what it writes to standard error."""
+    done = subprocess.run([str(word) for word in argv], capture_output=True, text=True)
+    if not done.returncode:
+        sys.exit(f"did not fail: {' '.join(map(str, argv))}\n{done.stdout}")
+    return done.stderr
+
+
+COMMANDS = (
+    "--help",
+    "plugins",
+    "config",
+    "sessions list",
+    "permissions list",
+    "trust --list",
+    "rules --help",
+    "skills list",
+    "agents list",
+    "memory --help",
+    "undo --help",
+    "diff --help",
+    "run --help",
+)
+MISSING = {"mcp": ["mcp", "list"]}
+FRONT_MATTER = """
+from hilum.frontmatter import read, text
+assert text(read(b"---\\nname: pdf\\n---\\n"), "name") == "pdf"
+"""
 ALONE = """
 import trio, hilum
 async def main():
@@ -110,6 +167,12 @@ async def main():
     async with hilum.open_kernel(["files"]) as kernel, kernel.open_session(".") as session:
         assert "read_file" in session.tools and not kernel.faults, kernel.faults
 trio.run(main)
+"""
+SEARCH = """
+import sys
+from pathlib import Path
+from hilum_search import find_ripgrep
+assert Path(find_ripgrep()) == Path(sys.prefix, "bin", "rg"), find_ripgrep()
 """
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ import pytest
 from attacks import ATTACKS, Attack, Service
 from hilum.errors import E_BLOCKED, E_DENIED
 from hilum.testing import open_bench
-from hilum_guard import sandbox
-from hilum_guard.sandbox import Enforced
+from hilum_guard import backends, sandbox_probe
+from hilum_guard.enforcement import Enforcement
 
 ROWS = [pytest.param(attack, id=attack.name.replace(" ", "_")) for attack in ATTACKS]
 TOUCHED = 'touched() { if [ -f "$1" ]; then sh "$1"; fi; }'
@@ -143,6 +143,7 @@ def field() -> Iterator[Field]:
         yield field
 
 
+@pytest.mark.slow(cases=12)
 @pytest.mark.parametrize("attack", [row for row in ROWS if row.values[0].real])
 def test_unguarded(field: Field, attack: Attack) -> None:
     """Where nothing guards the model the attack succeeds: what fails below fails for a reason."""
@@ -225,34 +226,37 @@ async def attacked(
     return codes
 
 
+@pytest.mark.slow(cases=25)
 @pytest.mark.parametrize("attack", ROWS)
 async def test_with_bubblewrap(
     field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sandbox holds what it can, and the rest is made inert."""
-    enforced(sandbox.bubblewrap_enforced(), monkeypatch)
+    enforced(backends.check_bubblewrap(), monkeypatch)
     await attacked(field, attack)
     assert not field.harm()
 
 
+@pytest.mark.slow(cases=6)
 @pytest.mark.parametrize("attack", ROWS)
 async def test_with_bubblewrap_through_a_program(
     field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What no reading of commands can see runs, unasked under auto, and does no harm either."""
-    enforced(sandbox.bubblewrap_enforced(), monkeypatch)
+    enforced(backends.check_bubblewrap(), monkeypatch)
     codes = await attacked(field, attack, unread=True)
     assert E_BLOCKED not in codes
     assert not field.harm()
 
 
+@pytest.mark.slow(cases=12)
 @pytest.mark.parametrize("attack", ROWS)
 async def test_asked(field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
     """With Landlock alone protected paths cannot be held, and without it nothing: what could write
     them is asked for.
     """
     for number, found in enumerate(
-        (sandbox.landlock_enforced("no bubblewrap"), Enforced(reasons=("Nothing works.",)))
+        (backends.check_landlock("no bubblewrap"), Enforcement(reasons=("Nothing works.",)))
     ):
         if not isinstance(found, str):
             enforced(found, monkeypatch)
@@ -260,10 +264,10 @@ async def test_asked(field: Field, attack: Attack, monkeypatch: pytest.MonkeyPat
             assert not field.harm()
 
 
-def enforced(found: Enforced | str, monkeypatch: pytest.MonkeyPatch) -> None:
+def enforced(found: Enforcement | str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have sessions find this sandbox on the machine."""
     if isinstance(found, str):
         pytest.skip(found)
     probe = functools.cache(lambda: found)
     probe()
-    monkeypatch.setattr(sandbox, "probe", probe)
+    monkeypatch.setattr(sandbox_probe, "probe", probe)

@@ -63,6 +63,7 @@ def folders():
     folders.remove()
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize("first", range(0, SAMPLE, 50))
 def test_everything_holds(first, folders):
     """No invariant is violated; a failure names the seed."""
@@ -95,6 +96,20 @@ def test_run_that_never_ends_is_found(folders, monkeypatch):
     assert [violation.name for violation in command._checked(0, folders)] == ["every run ends"]
 
 
+def test_every_failing_seed_is_named(monkeypatch, capsys):
+    """At once and in the summary, however many violate the same invariant."""
+
+    def findings(first, last, jobs):
+        for seed in range(first, last):
+            yield seed - first + 1, [(seed, "calls end", f"calls end: {number}") for number in "ab"]
+
+    monkeypatch.setattr(command, "findings", findings)
+    assert command.main(["--seeds", "100-120"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("seed 100: calls end: a\nseed 101: calls end\n")
+    assert f"20 calls end: seeds {', '.join(map(str, range(100, 120)))}\n" in said
+
+
 REPEATED = range(1_000, 1_050)
 
 
@@ -112,6 +127,7 @@ def test_same_seed_does_the_same_again(folders, fingerprints):
     assert [seed for seed in REPEATED if again[seed] != fingerprints[seed]] == []
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("number", ["0", "1", "4242"])
 def test_same_seed_does_the_same_in_every_process(number, fingerprints):
     """Neither the order of sets nor anything else of a process decides anything."""
@@ -171,7 +187,7 @@ def test_failing_scenario_is_shrunk(folders):
         assert any("CallStarted" in line for line in trace.lines(run_once(small, folders).events))
 
 
-@pytest.mark.parametrize("seed", [7371, 10211, 16769, 19086, 24673])
+@pytest.mark.parametrize("seed", [7371, 10211, 16769, 19086, 24673, 34902])
 def test_what_was_mended_holds(seed, folders):
     """What these seeds violated holds now.
 

@@ -1,13 +1,13 @@
-"""Counts words, and has the model keep its texts short."""
+"""Counts words, and asks the model to keep its texts short."""
 
 from hilum import Agent, Call, Layer, Tool, hookimpl, section, setting, tool
 
 
 @section("template")
 class TemplateSettings:
-    """What a user may set under ``[template]``."""
+    """The settings in the table ``[template]``."""
 
-    most_words: int = setting(default=500, minimum=1, help="Words that a text should not exceed.")
+    most_words: int = setting(default=500, minimum=1, help="Maximum number of words in a text.")
 
 
 @tool(risk="read", effect="pure")
@@ -23,14 +23,15 @@ async def count_words(call: Call, path: str) -> str:
 
 @hookimpl
 def provide_tools() -> list[Tool]:
-    """Return the tool to every session."""
+    """Provide the tool to every session."""
     return [count_words]
 
 
 @hookimpl
 def build_prompt_layer(agent: Agent) -> Layer:
-    """Tell the model the limit. Ranks order the layers: rules are 40, skills 50."""
+    """Return a prompt layer that states the limit."""
     most = agent.session.settings(TemplateSettings).most_words
-    return Layer(
-        45, "template", f"A text you write has at most {most} words. Count them when in doubt."
-    )
+    text = f"A text you write has at most {most} words. Count them when in doubt."
+    # Ranks order the layers: rules have 40, skills 50. What changes least comes first, so that
+    # providers can cache the beginning of the prompt.
+    return Layer(45, "template", text)

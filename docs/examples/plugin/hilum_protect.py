@@ -4,6 +4,7 @@ import json
 from fnmatch import fnmatch
 
 from hilum import Agent, Tool, ToolCall, Verdict, deny, hookimpl, section, setting
+from hilum.workspace import PathError
 
 
 @section("protect")
@@ -20,7 +21,10 @@ def on_tool_call(agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
     names = agent.session.settings(ProtectSettings).names
     arguments = json.loads(call.arguments or "{}")
     for path in (arguments[parameter] for parameter in tool.writes if parameter in arguments):
-        real = agent.session.workspace.resolve(path)
+        try:
+            real = agent.session.workspace.resolve(path)
+        except PathError as error:
+            return deny(error.message)
         if any(fnmatch(real.name, name) for name in names):
             return deny(f"{real.name} is protected by the setting protect.names.")
     return None

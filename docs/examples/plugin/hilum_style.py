@@ -9,7 +9,7 @@ from hilum import Agent, Layer, ToolResult, hookimpl, section, setting
 class StyleSettings:
     """What a user may set under [style]."""
 
-    most_words: int = setting(default=500, minimum=1, help="Words that a text should not exceed.")
+    most_words: int = setting(default=500, minimum=1, help="Maximum number of words in a text.")
 
 
 @hookimpl

@@ -29,19 +29,19 @@ async def test_setting_can_be_an_environment_variable(bench):
 
 
 async def test_notebook_keeps_state_for_its_session_and_closes_its_file(bench):
-    """The half's state lasts from prompt to prompt; another session has a half of its own."""
+    """The instance's state lasts from prompt to prompt; another session has an instance of its own."""
     b = await bench(
         hilum_notebook, answers=[use("take_note", text="the parser is slow"), "Noted.", "I know."]
     )
     await b.run("The parser is slow.")
     await b.run("What of the parser?")
     assert "<notes>\nthe parser is slow\n</notes>" in b.requests[-1].messages[-1].parts[1].text
-    half = b.session.half(hilum_notebook.Notebook)
+    instance = b.session.plugin(hilum_notebook.Notebook)
     async with b.kernel.open_session(b.workspace) as other:
-        assert other.half(hilum_notebook.Notebook).notes == []
-    assert not half.file.closed
+        assert other.plugin(hilum_notebook.Notebook).notes == []
+    assert not instance.file.closed
     file = b.folder / "data" / "notebook" / f"{b.session.id}.txt"
-    await half.file.flush()
+    await instance.file.flush()
     assert file.read_text() == "the parser is slow\n"
 
 

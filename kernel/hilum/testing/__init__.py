@@ -1,5 +1,6 @@
-"""The kit for testing plugins: a kernel bench, models that need no network, and pytest fixtures.
-(PYTEST_DONT_REWRITE)
+"""The kit for testing plugins: a kernel bench, models without a network, pytest fixtures.
+
+PYTEST_DONT_REWRITE
 
 Switch the fixtures on with ``pytest_plugins = ["hilum.testing"]`` in the root ``conftest.py``, or
 with ``addopts = ["-p", "hilum.testing"]``; they need pytest-trio. Then a test is::
@@ -12,12 +13,12 @@ with ``addopts = ["-p", "hilum.testing"]``; they need pytest-trio. Then a test i
         assert ended.text == "Three."
         assert b.assert_tool_called("count_words", path="a.txt").text == "3 words"
 
-``open_bench`` is the same as an async context manager. Under ``autojump_clock`` hours pass at once;
-do not combine it with tools that work in threads or processes, because it jumps while those are
-waited for.
+``open_bench`` is the same as an async context manager. With ``autojump_clock``, hours pass at once;
+do not combine it with tools that work in threads or processes, because the clock jumps during a
+wait for those.
 
-To play what a real model once said, record a cassette and load the plugin ``hilum-replay`` beside
-yours:
+To play the recorded answers of a real model, record a cassette and load the plugin ``hilum-replay``
+in addition to yours:
 ``await bench(hilum_words, hilum_replay, settings={"model": "cassette/tests/words.cassette"})``.
 """
 
@@ -39,4 +40,4 @@ from hilum.testing.script import say as say
 from hilum.testing.script import use as use
 
 # pytest reads this when it loads the package as a plugin; without pytest nothing happens.
-pytest_plugins = ("hilum.testing.fixtures",)
+pytest_plugins: tuple[str, ...] = ("hilum.testing.fixtures",)

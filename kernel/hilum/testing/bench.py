@@ -1,6 +1,4 @@
-"""The bench: a kernel with chosen plugins and a scripted model, cut off from the machine it runs
-on.
-"""
+"""The bench: a kernel with chosen plugins and a scripted model, isolated from the machine."""
 
 from __future__ import annotations
 
@@ -15,19 +13,20 @@ import attrs
 import msgspec
 import trio
 import trio.testing
-from hilum_hooks import Fault
 
 from hilum.events import AnyEvent, CallDone, CallStarted, Event, ModelAnswered, RunEnded
+from hilum.hooks import PluginFailure
 from hilum.kernel import Kernel, open_kernel
 from hilum.messages import ToolResult
 from hilum.models import Model, Request
-from hilum.session import Run, Session
+from hilum.runs import Run
+from hilum.session import Session
 from hilum.store import Store
 from hilum.testing.models import ModelProvider, ScriptedModel
 from hilum.testing.script import Scripted, say, use
 
 E = TypeVar("E", bound=Event)
-FOREVER = 1e9  # seconds on a mock clock: only a test that nothing can wake gets there
+FOREVER = 1e9  # seconds on a mock clock: only a test that nothing can wake reaches it
 
 
 @attrs.frozen
@@ -37,9 +36,9 @@ class Observed:
     Attributes:
         kind: ``hook`` or ``tool``.
         name: Name of the hook or tool.
-        plugin: Whose it is.
-        seconds: How long it took in real time.
-        error: What it raised.
+        plugin: Name of its plugin.
+        seconds: Duration in real time.
+        error: The exception that it raised.
     """
 
     kind: str
@@ -51,16 +50,17 @@ class Observed:
 
 @attrs.define(eq=False)
 class Bench:
-    """A session of its own kernel, and what happened in it. Made by ``open_bench``.
+    """A session with a separate kernel, and its history. ``open_bench`` creates it.
 
     Attributes:
         kernel: The kernel.
         session: A session in it.
         model: The model ``scripted/model``.
         workspace: The session's folder.
-        folder: The bench's own folder: ``workspace``, ``config``, ``data`` and ``home`` are in it.
+        folder: The bench's own folder, which contains ``workspace``, ``config``, ``data`` and
+            ``home``.
         observed: Every call of a hook implementation and of a tool.
-        patience: Real seconds that ``run``, ``call`` and ``wait_for`` wait at most.
+        patience: Maximum number of real seconds that ``run``, ``call`` and ``wait_for`` wait.
     """
 
     kernel: Kernel
@@ -76,27 +76,27 @@ class Bench:
     # --- doing ------------------------------------------------------------------------------------
 
     async def run(self, text: str, **options: Any) -> RunEnded:
-        """Prompt the session and wait for the end. Takes what ``Session.prompt`` takes.
+        """Prompt the session and wait for the end. The arguments are those of ``Session.prompt``.
 
         Raises:
-            trio.TooSlowError: It does not end.
+            trio.TooSlowError: The run does not end.
         """
         with self.guard():
             return await self.session.run(text, **options)
 
     async def start(self, text: str, **options: Any) -> Run:
-        """Prompt the session and do not wait; takes what ``Session.prompt`` takes."""
+        """Prompt the session without waiting. The arguments are those of ``Session.prompt``."""
         return await self.session.prompt(text, **options)
 
     async def call(self, tool: str, /, **arguments: Any) -> ToolResult:
-        """Have the model call one tool, through the real loop with all its gates and limits.
+        """Call one tool as the model would, through the real loop with all its gates and limits.
 
         Args:
             tool: Name of the tool.
-            arguments: What it is called with.
+            arguments: Arguments of the call.
 
         Returns:
-            What the model got to see.
+            The result as the model reads it.
         """
         if not isinstance(self.model, ScriptedModel):
             raise TypeError("bench.call needs a ScriptedModel.")
@@ -117,11 +117,11 @@ class Bench:
 
         Args:
             kind: Its type.
-            where: Tells whether it is the right one.
-            after: Sequence number to begin after; 0 also finds what is past.
+            where: Returns whether an event is the right one.
+            after: Sequence number after which to begin; 0 also finds past events.
 
         Raises:
-            trio.TooSlowError: It does not come.
+            trio.TooSlowError: It does not occur in time.
         """
         with self.guard():
             async for event in self.session.events(after):
@@ -131,8 +131,9 @@ class Bench:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Raise ``trio.TooSlowError`` when the block takes longer than ``patience``, or can never
-        end on a mock clock.
+        """Raise ``trio.TooSlowError`` when the block takes longer than ``patience``.
+
+        On a mock clock it is raised when the block can never end.
         """
         mock = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
         with trio.fail_after(FOREVER if mock else self.patience):
@@ -153,7 +154,7 @@ class Bench:
 
     @property
     def results(self) -> list[ToolResult]:
-        """The results of the calls that ended, in the order in which the model asked for them."""
+        """The results of the calls that ended, in the order in which the model made them."""
         asked = [
             (answer.agent, call.id)
             for answer in self.of(ModelAnswered)
@@ -163,13 +164,13 @@ class Bench:
         return [ended[key] for key in dict.fromkeys(asked) if key in ended]
 
     def result(self, of: str) -> ToolResult:
-        """The last result of a tool, or the result of a call.
+        """Return the last result of a tool, or the result of a call.
 
         Args:
             of: Name of the tool, or id of the call.
 
         Raises:
-            AssertionError: There is none.
+            AssertionError: There is no such result.
         """
         for result in reversed(self.results):
             if of in (result.name, result.call_id):
@@ -179,34 +180,35 @@ class Bench:
         )
 
     def calls(self, name: str) -> list[Observed]:
-        """How often, for whom and with what outcome a hook (or a tool) was called."""
+        """The calls of hooks and tools: how often, for which plugin, and with what outcome."""
         return [observed for observed in self.observed if observed.name == name]
 
     @property
     def requests(self) -> Sequence[Request]:
-        """What the model was sent, oldest first."""
+        """The requests that the model received, oldest first."""
         if not isinstance(self.model, ScriptedModel):
             raise TypeError("Only a ScriptedModel keeps its requests.")
         return self.model.requests
 
     @property
-    def faults(self) -> list[Fault]:
-        """The faults of plugins so far."""
+    def faults(self) -> list[PluginFailure]:
+        """The failures of plugins so far."""
         return self.kernel.faults
 
     def allow_faults(self) -> None:
-        """Do not fail the test because of faults of plugins."""
+        """Accept failures of plugins; the test does not fail because of them."""
         self._faults_allowed = True
 
     def assert_tool_called(self, name: str, /, **arguments: Any) -> ToolResult:
-        """Check that a tool ran, and give its last result.
+        """Check that a tool ran, and return its last result.
 
         Args:
             name: Name of the tool.
-            arguments: Arguments it must have had; others may have been there too.
+            arguments: Arguments that the call must have; it may have others.
 
         Raises:
-            AssertionError: It did not run, or not with these arguments; the message lists what ran.
+            AssertionError: It did not run, or not with these arguments; the message lists the calls
+                that ran.
         """
         ran = [event.call for event in self.of(CallStarted)]
         for call in reversed(ran):
@@ -218,11 +220,11 @@ class Bench:
         raise AssertionError(f"{wanted} did not run. This did:\n{listed}")
 
     def unexpected(self) -> str:
-        """Describe the faults that nobody allowed, empty if there are none."""
+        """Describe the failures that were not allowed; empty if there are none."""
         if self._faults_allowed or not self.faults:
             return ""
         listed = "\n".join(f"  {fault.plugin}, {fault.hook}: {fault}" for fault in self.faults)
-        return f"Plugins failed (bench.allow_faults() says that this is meant):\n{listed}"
+        return f"Plugins failed (call bench.allow_faults() if this is expected):\n{listed}"
 
 
 @asynccontextmanager
@@ -244,34 +246,35 @@ async def open_bench(
     faults: bool = False,
     patience: float = 30.0,
 ) -> AsyncIterator[Bench]:
-    """Open a kernel and a session that know nothing of this machine: no other plugins, settings,
-    keys or home folder.
+    """Open a kernel and a session that are isolated from this machine.
+
+    The bench has no other plugins, settings, keys or home folder.
 
     Leaving the block checks that no plugin failed unexpectedly and that no process was left behind.
 
     Args:
-        plugins: Modules and objects that are plugins, and names of installed ones; only these are
+        plugins: Modules and objects that are plugins, and names of installed ones; no others are
             loaded.
-        answers: What the model says (see ``ScriptedModel``).
-        model: A model to take in place of a ``ScriptedModel``. Either is ``scripted/model``.
+        answers: The answers of the model (see ``ScriptedModel``).
+        model: A model to use instead of a ``ScriptedModel``. Its name is ``scripted/model``.
         models: Further models, by the part of their name after ``scripted/``.
         settings: Settings by dotted key.
         files: Files to write into the workspace, by relative path.
-        workspace: The folder to work in; one of its own by default.
-        folder: Where to make the bench's folders; a temporary one by default.
+        workspace: The folder to work in; a new one by default.
+        folder: Where to create the bench's folders; a temporary one by default.
         environ: Variables to set in the environment.
-        store: Where sessions are kept; by default what a plugin provides, else memory.
-        resume: Id of a session of ``store`` to go on with; it works in its own folder, so give both
-            benches one ``folder``.
+        store: The store of sessions; by default that of a plugin, else memory.
+        resume: Id of a session of ``store`` to resume. It works in its own folder, so pass the same
+            ``folder`` to both benches.
         kind: Kind of the session.
-        mode: Mode to be in.
+        mode: Initial mode.
         approve: The approval policy.
         faults: Whether plugins may fail.
-        patience: Real seconds that ``run``, ``call`` and ``wait_for`` wait at most.
+        patience: Maximum number of real seconds that ``run``, ``call`` and ``wait_for`` wait.
 
     Raises:
-        AssertionError: When the block is left: a plugin failed, or a process that the warden does
-            not know was left running.
+        AssertionError: When the block is left: a plugin failed, or a process that the warden did
+            not start was left running.
     """
     model = model if model is not None else ScriptedModel(answers)
     chosen = dict(settings or {})
@@ -333,7 +336,7 @@ def _base(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
 def _environment(base: Path, extra: Mapping[str, str]) -> Iterator[None]:
     """Hide the user's settings, keys and home folder.
 
-    Whatever changes in the environment is put back at the end.
+    The environment is restored at the end.
     """
     saved = dict(os.environ)
     for name in saved:
@@ -361,7 +364,7 @@ def _write(root: Path, files: Mapping[str, str | bytes]) -> None:
 
 
 def _children() -> set[int]:
-    """The running children of this process; none where the system does not tell."""
+    """Return the running children of this process; none if the system does not report them."""
     found: set[int] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         try:

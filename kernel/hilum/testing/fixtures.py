@@ -1,4 +1,7 @@
-"""The fixtures of ``hilum.testing``, for pytest with pytest-trio. (PYTEST_DONT_REWRITE)"""
+"""The fixtures of ``hilum.testing``, for pytest with pytest-trio.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from hilum.testing.bench import Bench, open_bench
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Fail tests in which a coroutine is never awaited: a plugin forgot an ``await``."""
+    """Fail tests in which a coroutine is never awaited, because a plugin forgot an ``await``."""
     item.add_marker(
         pytest.mark.filterwarnings("error:coroutine .* was never awaited:RuntimeWarning")
     )
@@ -34,8 +37,8 @@ async def bench(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Bench]]
     async def hold(
         plugins: Any, options: Any, task_status: trio.TaskStatus[Bench] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        # A nursery must be left by the task that entered it, so each bench lives in a task of its
-        # own.
+        # A nursery must be left by the task that entered it, so each bench lives in a separate
+        # task.
         stop = trio.Event()
         over = trio.Event()
         try:

@@ -1,4 +1,4 @@
-"""Plugins made in a test: tools and functions put together, without a module of their own."""
+"""Plugins that a test creates from tools and functions, without a module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def plugin(name: str = "inline", /, *tools: Tool, **members: Any) -> ModuleType:
 
     Args:
         name: The plugin's name.
-        tools: Tools it gives to every session.
+        tools: Tools that it provides to every session.
         members: Hook implementations by name; a function that is marked with ``hookimpl`` already
             keeps its options. Classes (settings sections, for example), and the tuples ``gates``
             and ``replaces``, become attributes as they are.

@@ -1,6 +1,4 @@
-"""Models that need no network: one that plays a script, one that echoes, one that fails at
-random.
-"""
+"""Models that need no network: one plays a script, one echoes, one fails randomly."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ import trio
 
 from hilum.arguments import safe_answer
 from hilum.context import estimate
-from hilum.errors import ModelError, unknown
+from hilum.errors import ModelError, unknown_name_error
 from hilum.messages import (
     AssistantMessage,
     Layer,
@@ -29,10 +27,10 @@ from hilum.messages import (
     UserMessage,
 )
 from hilum.models import (
-    Alive,
     CallChunk,
     Chunk,
     Done,
+    KeepAlive,
     Model,
     ModelInfo,
     Price,
@@ -49,7 +47,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class JsonWire:
-    """Encodes everything as hilum's own JSON. Implements ``Wire``."""
+    """Encodes everything in hilum's own JSON format. Implements ``Wire``."""
 
     key = "json"
 
@@ -67,23 +65,23 @@ class JsonWire:
 
 
 class ScriptedModel:
-    """Plays answers in their order, whatever it is asked. Implements ``hilum.models.Model``.
+    """Plays answers in order, regardless of the requests. Implements ``hilum.models.Model``.
 
-    An answer is a text, a part, a list of parts that come in one answer, an exception, or a
-    function of the request that gives one of these (plain or async). See ``say``, ``use``,
+    An answer is a text, a part, a list of parts that arrive in one answer, an exception, or a
+    function of the request that returns one of these (plain or async). See ``say``, ``use``,
     ``pause`` and ``cut``.
 
     Args:
         answers: The answers.
         name: ``provider/name``.
         window: Context window in tokens.
-        max_output: Most tokens of an answer.
-        price: What it costs.
+        max_output: Maximum number of tokens of an answer.
+        price: Its price.
         pace: Seconds between two words, on trio's clock; 0 sends each part as one piece.
-        images: Whether it takes images.
+        images: Whether it accepts images.
 
     Attributes:
-        requests: What it was asked, oldest first.
+        requests: The requests that it received, oldest first.
     """
 
     def __init__(
@@ -117,7 +115,7 @@ class ScriptedModel:
 
     @property
     def left(self) -> int:
-        """How many answers were not played yet."""
+        """The number of answers that have not been played yet."""
         return len(self._answers)
 
     def then(self, *answers: Scripted) -> None:
@@ -125,11 +123,11 @@ class ScriptedModel:
         self._answers += answers
 
     def next(self, *answers: Scripted) -> None:
-        """Put answers before all that are left."""
+        """Insert answers before all remaining ones."""
         self._answers[:0] = answers
 
     async def asked(self, count: int = 1) -> Request:
-        """Wait until it was asked so many times in all; gives that request."""
+        """Wait until the model has received this many requests in all; return the last one."""
         while len(self.requests) < count:
             await self._news.wait()
         return self.requests[count - 1]
@@ -139,9 +137,9 @@ class ScriptedModel:
         """Play the next answer.
 
         Raises:
-            ModelError: The script says so, or is at its end.
+            ModelError: The answer is an exception, or the script has ended.
         """
-        # The kernel goes on writing to the list of messages; what was asked must stay as it was.
+        # The kernel continues to append to the list of messages; the request must not change.
         request = msgspec.structs.replace(request, messages=tuple(request.messages))
         self.requests.append(request)
         self._news.set()
@@ -153,11 +151,11 @@ class ScriptedModel:
         """Take the next answer of the script.
 
         Raises:
-            ModelError: There is none.
+            ModelError: There is no answer left.
         """
         if not self._answers:
             message = (
-                f"The script of {self._info.name} is at its end: request {len(self.requests)} has"
+                f"The script of {self._info.name} has ended: request {len(self.requests)} has"
                 " no answer."
             )
             raise ModelError(message, kind="request", hint="Give the bench one more answer.")
@@ -177,7 +175,7 @@ class ScriptedModel:
                     return
                 case Exception():
                     raise part
-                case Alive():
+                case KeepAlive():
                     yield part
                 case Text() | Thinking() | ToolCall():
                     if isinstance(part, ToolCall) and not part.id:
@@ -189,12 +187,15 @@ class ScriptedModel:
                         yield chunk
         calls = any(isinstance(part, ToolCall) for part in parts)
         message = AssistantMessage(tuple(parts), stop=answer.stop or ("calls" if calls else "end"))
-        size = estimate(_encoder.encode(safe_answer(message)))  # it may say what cannot be encoded
+        size = estimate(
+            _encoder.encode(safe_answer(message))
+        )  # it may contain text that cannot be encoded
         yield Done(message, answer.usage or Usage(input=estimate(request.body), output=size))
 
     def _identity(self, request: Request) -> str:
-        """Return an id that no call of the conversation has, those from before a resume
-        included.
+        """Return an id that no call of the conversation has.
+
+        Calls from before a resume are included.
         """
         said = sum(
             len(message.calls)
@@ -223,9 +224,10 @@ def _words(text: str) -> list[str]:
 
 
 class EchoModel(ScriptedModel):
-    """Says what the user said; after a round of calls it says their results.
+    """Answers with the user's text, or with the results after a round of calls.
 
-    A prompt of the form ``tool {"argument": 1}`` with the name of a tool it has calls that tool.
+    A prompt of the form ``tool {"argument": 1}`` calls that tool, if the model has one of that
+    name.
     """
 
     async def answer(self, request: Request) -> Answer:
@@ -245,21 +247,21 @@ class EchoModel(ScriptedModel):
 
 
 class ChaosModel:
-    """Passes requests on to a model and spoils some of them, the same ones for the same seed.
+    """Forwards requests to a model and spoils some of them; the same seed spoils the same ones.
 
     Implements ``Model``.
 
     Args:
-        model: The model behind it.
-        seed: Start of the random numbers.
-        error: Probability that a request is refused with an error that passes (5xx, rate limit, no
+        model: The model that receives the requests.
+        seed: Seed of the random numbers.
+        error: Probability that a request is refused with a temporary error (5xx, rate limit, no
             connection).
-        cut: Probability that the stream breaks off before its end.
+        cut: Probability that the stream breaks off early.
         bad_json: Probability that the arguments of the calls are damaged.
-        silence: Probability that nothing ever comes.
+        silence: Probability that nothing ever arrives.
 
     Attributes:
-        log: What was done to each request: ``""`` or the name of the argument above.
+        log: The fault of each request: ``""`` or the name of one of the arguments above.
     """
 
     def __init__(
@@ -279,20 +281,20 @@ class ChaosModel:
 
     @property
     def info(self) -> ModelInfo:
-        """That of the model behind it."""
+        """Properties of the underlying model."""
         return self.model.info
 
     @property
     def wire(self) -> Wire:
-        """That of the model behind it."""
+        """Wire format of the underlying model."""
         return self.model.wire
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
-        """Pass the request on, or not.
+        """Forward the request, or fail.
 
         Raises:
-            ModelError: As the dice fall.
+            ModelError: Randomly.
         """
         rolled = [(kind, self._random.random() < odds) for kind, odds in self._odds.items()]
         what = next((kind for kind, hit in rolled if hit), "")
@@ -333,7 +335,7 @@ class ModelProvider:
     """Provides models under their names. Implements ``hilum.models.Provider``.
 
     Args:
-        models: Model by the part of the name after the slash.
+        models: The models by the part of their names after the slash.
         name: The part before the slash.
     """
 
@@ -347,9 +349,9 @@ class ModelProvider:
         return self._name
 
     def model(self, name: str) -> Model:
-        """Return a model. Raises ``UsageError`` if there is none of that name."""
+        """Return a model. Raises ``UsageError`` if there is none with that name."""
         if name not in self._models:
-            raise unknown(
+            raise unknown_name_error(
                 "model", f"{self._name}/{name}", (f"{self._name}/{known}" for known in self._models)
             )
         return self._models[name]
@@ -363,6 +365,6 @@ class ModelProvider:
         return list(self._models)
 
 
-if TYPE_CHECKING:  # these implement the kernel's protocols, and a type checker says so if not
+if TYPE_CHECKING:  # a type checker reports if these do not implement the kernel's protocols
     _models: tuple[Model, ...] = (ScriptedModel(), EchoModel(), ChaosModel(EchoModel()))
     _provider: Provider = ModelProvider({})

@@ -1,4 +1,4 @@
-"""What a scripted model says: answers made of texts, tool calls, pauses and failures."""
+"""Answers of a scripted model, made of texts, tool calls, pauses and failures."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import msgspec
 import trio
 
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
-from hilum.models import Alive, Request
+from hilum.models import KeepAlive, Request
 
 Stop = Literal["end", "calls", "length", "refusal"]
 
 
 @attrs.frozen
 class Pause:
-    """A place in an answer where the stream waits.
+    """A point in an answer at which the stream waits.
 
     Args:
         until: Seconds on trio's clock, or an event to wait for.
@@ -26,7 +26,7 @@ class Pause:
     until: float | trio.Event
 
     async def wait(self) -> None:
-        """Wait it out."""
+        """Wait until the pause is over."""
         if isinstance(self.until, trio.Event):
             await self.until.wait()
         else:
@@ -35,22 +35,22 @@ class Pause:
 
 @attrs.frozen
 class Cut:
-    """A place in an answer where the stream breaks off."""
+    """A point in an answer at which the stream breaks off."""
 
 
-Part: TypeAlias = Text | Thinking | ToolCall | Pause | Cut | Alive | Exception
+Part: TypeAlias = Text | Thinking | ToolCall | Pause | Cut | KeepAlive | Exception
 
 
 @attrs.frozen
 class Answer:
     """One answer of a scripted model.
 
-    Answers add up: ``say("Let me look.") + use("read_file", path="a.py")``.
+    Answers can be added: ``say("Let me look.") + use("read_file", path="a.py")``.
 
     Args:
-        parts: What comes, in order. A ``ToolCall`` without an id gets one when it is played.
+        parts: The parts, in order. A ``ToolCall`` without an id gets one when it is played.
         stop: Why it ended; ``calls`` or ``end`` by default.
-        usage: The tokens it reports; estimated from sizes by default.
+        usage: The tokens it reports; by default, they are estimated from sizes.
     """
 
     parts: tuple[Part, ...] = ()
@@ -77,7 +77,7 @@ def say(text: str, *, stop: Stop | None = None, usage: Usage | None = None) -> A
 
     Args:
         text: The text.
-        stop: Why the answer ends there, for example ``length``.
+        stop: Why the answer ends after the text, for example ``length``.
         usage: The tokens to report.
     """
     return Answer((Text(text, "model"),), stop, usage)
@@ -89,8 +89,9 @@ def use(tool: str, /, **arguments: Any) -> Answer:
 
 
 def pause(until: float | trio.Event) -> Answer:
-    """Wait in the middle of an answer, for some seconds or for an event:
-    ``say("one ") + pause(40) + say("two")``.
+    """Wait in the middle of an answer, for a number of seconds or for an event.
+
+    For example: ``say("one ") + pause(40) + say("two")``.
     """
     return Answer((Pause(until),))
 
@@ -101,10 +102,10 @@ def cut() -> Answer:
 
 
 def answer(scripted: Scripted) -> Answer:
-    """Return anything that may stand in a script as an ``Answer``.
+    """Return an item of a script as an ``Answer``.
 
     Raises:
-        TypeError: It may not stand there.
+        TypeError: It cannot be part of a script.
     """
     match scripted:
         case Answer():
@@ -113,11 +114,11 @@ def answer(scripted: Scripted) -> Answer:
             return say(scripted)
         case AssistantMessage():
             return Answer(scripted.parts, scripted.stop)
-        case Text() | Thinking() | ToolCall() | Pause() | Cut() | Alive() | Exception():
+        case Text() | Thinking() | ToolCall() | Pause() | Cut() | KeepAlive() | Exception():
             return Answer((scripted,))
         case list() | tuple():
             whole = Answer()
             for part in scripted:
                 whole += part
             return whole
-    raise TypeError(f"{scripted!r:.80} cannot stand in an answer; see hilum.testing.Answer.")
+    raise TypeError(f"{scripted!r:.80} cannot be part of an answer; see hilum.testing.Answer.")

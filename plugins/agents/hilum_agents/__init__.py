@@ -1,4 +1,4 @@
-"""Agents: defined in Markdown files, called by name.
+"""Agents that are defined in Markdown files and called by name.
 
 Importing the package reads no file and loads no YAML.
 """
@@ -14,59 +14,73 @@ from hilum import hookimpl
 from hilum_agents.settings import AgentsSettings
 
 if TYPE_CHECKING:
-    from hilum import Session
+    from hilum import Interpretation, Session
 
+    from hilum_agents.agents import Agents
     from hilum_agents.calls import AgentCall, complete_name, read_call, read_unknown
-    from hilum_agents.definitions.catalog import Catalog, Entry, look
+    from hilum_agents.definitions.catalog import Catalog, CatalogEntry, find_agents
     from hilum_agents.definitions.definition import Definition, Permission
     from hilum_agents.definitions.loading import load_definition
-    from hilum_agents.half import Agents
 
 __all__ = [
     "AgentCall",
     "Agents",
     "AgentsSettings",
     "Catalog",
+    "CatalogEntry",
     "Definition",
-    "Entry",
     "Permission",
     "complete_name",
+    "find_agents",
+    "interpret_prompt",
     "load_definition",
-    "look",
     "open_session",
     "read_call",
     "read_unknown",
 ]
 
-# What the instance of a session implements: without it no call runs.
+# Hooks that gate tool calls: while the session's instance is broken, no call runs.
 gates = ("check_answer", "on_tool_call")
-# Where what is public stands, loaded at first use.
-_HOMES = {
+# The module of each public name, imported at first use.
+_MODULES = {
     "AgentCall": "calls",
     "complete_name": "calls",
     "read_call": "calls",
     "read_unknown": "calls",
-    "Agents": "half",
+    "Agents": "agents",
     "Definition": "definitions.definition",
     "Permission": "definitions.definition",
     "load_definition": "definitions.loading",
     "Catalog": "definitions.catalog",
-    "Entry": "definitions.catalog",
-    "look": "definitions.catalog",
+    "CatalogEntry": "definitions.catalog",
+    "find_agents": "definitions.catalog",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"hilum_agents.{_HOMES[name]}"), name)
+    value = globals()[name] = getattr(_load(_MODULES[name]), name)
     return value
+
+
+def _load(name: str) -> Any:
+    """Return a module of this package, imported at first use."""
+    return import_module(f"hilum_agents.{name}")
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Agents]:
-    """Know the session's agents until it closes."""
-    from hilum_agents.half import open_agents
-
-    async with open_agents(session) as agents:
+    """Yield the plugin instance that manages the defined agents."""
+    async with _load("agents").open_agents(session) as agents:
         yield agents
+
+
+@hookimpl
+async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
+    """Interpret calls of agents and the command ``/agents``."""
+    agents: Agents | None = session.plugin(_load("agents").Agents)
+    if agents is None or _load("authoring").prompts_are_literal():
+        return None
+    found: Interpretation | None = await _load("prompts").interpret(agents, text)
+    return found

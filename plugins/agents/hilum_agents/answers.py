@@ -1,9 +1,8 @@
-"""Forms of answers, and whether an answer is true to what the run did: each built-in agent states
-one in its file, and an agent of the user's may name one of them or describe its own.
+"""Parses agents' structured answers, and checks them against the run's files and calls.
 
-The block for programs at the end of an answer is read, compared with the files of the workspace and
-with the calls of the run, and what does not hold goes back to the model. After three objections the
-kernel gives the answer, marked as partial.
+Each built-in agent has an answer form; a user's agent may name one of these or define its own. The
+answer ends with a machine-readable block. Errors in it are sent back to the model. After three
+objections the kernel accepts the answer and marks it as partial.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from hilum import (
     ToolError,
     ToolMessage,
     ToolResult,
-    UserMessage,
     Verdict,
     Workspace,
     deny,
 )
 
-from hilum_agents.consent import confirmed
+from hilum_agents.consent import confirmed, last_request
 from hilum_agents.forms import Form, make_type, wrong_places
 
-MOST_BYTES = 5_000_000
-MOST_OBJECTIONS = 6
+MAX_BYTES = 5_000_000
+MAX_OBJECTIONS = 6
+MIN_TESTS = 3
 _SECTIONS = (
     ("Introduction", r"intro|about|overview|what (?:it )?is|why|features|简介|介绍|概述|关于"),
     (
@@ -46,7 +45,7 @@ _SECTIONS = (
 
 
 class Place(msgspec.Struct):
-    """A place that explore found."""
+    """A code location found by the agent ``explore``."""
 
     path: str
     why: str
@@ -54,14 +53,14 @@ class Place(msgspec.Struct):
 
 
 class Explored(msgspec.Struct):
-    """What explore answers."""
+    """An answer of the agent ``explore``."""
 
     summary: str
     files: list[Place]
 
 
 class Issue(msgspec.Struct):
-    """A problem that review found."""
+    """A problem found by the agent ``review``."""
 
     file: str
     line: int
@@ -72,21 +71,21 @@ class Issue(msgspec.Struct):
 
 
 class Reviewed(msgspec.Struct):
-    """What review answers."""
+    """An answer of the agent ``review``."""
 
     summary: str
     problems: list[Issue]
 
 
 class Scenario(msgspec.Struct):
-    """A test."""
+    """A test written by the agent ``test``."""
 
     name: str
     kind: Literal["normal", "boundary", "error"]
 
 
 class Tested(msgspec.Struct):
-    """What test answers."""
+    """An answer of the agent ``test``."""
 
     summary: str
     files: list[str]
@@ -97,15 +96,15 @@ class Tested(msgspec.Struct):
 
 
 class Documented(msgspec.Struct):
-    """What doc answers."""
+    """An answer of the agent ``doc``."""
 
     summary: str
     file: str
     sections: list[str]
 
 
-class Proposal(msgspec.Struct):
-    """A step that refactor proposes."""
+class RefactoringStep(msgspec.Struct):
+    """A step proposed by the agent ``refactor``."""
 
     id: int
     title: str
@@ -116,10 +115,10 @@ class Proposal(msgspec.Struct):
 
 
 class Refactored(msgspec.Struct):
-    """What refactor answers."""
+    """An answer of the agent ``refactor``."""
 
     summary: str
-    proposals: list[Proposal]
+    proposals: list[RefactoringStep]
     applied: list[int]
 
 
@@ -133,44 +132,43 @@ FORMS: dict[str, type[msgspec.Struct]] = {
 
 
 def read_answer(form: str | Form, text: str) -> msgspec.Struct:
-    """Read the block for programs at the end of an answer.
+    """Parse the machine-readable block at the end of an answer.
 
     Args:
-        form: Name of the form, or one that a file describes (``Definition.form``).
+        form: Name of a form, or a form defined in an agent's file (``Definition.form``).
         text: The answer.
 
     Raises:
-        ValueError: There is none, or it is not of this form; says what would be right.
+        ValueError: The block is missing or does not match the form.
     """
+    kind = FORMS[form] if isinstance(form, str) else make_type(form)
+    # The last block counts: an answer may quote other JSON before it.
     blocks = re.findall(r"^```json[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     if not blocks:
-        keys = ", ".join(field.encode_name for field in msgspec.structs.fields(_type(form)))
+        keys = ", ".join(field.encode_name for field in msgspec.structs.fields(kind))
         raise ValueError(
-            f"The answer has no ```json block at its end; one with {keys} belongs there."
+            f"The answer has no ```json block at its end; add one with the keys {keys}."
         )
     try:
-        return msgspec.json.decode(blocks[-1], type=_type(form))
+        return msgspec.json.decode(blocks[-1], type=kind)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError(f"The ```json block at the end is not as it must be: {error}.") from None
-
-
-def _type(form: str | Form) -> type[msgspec.Struct]:
-    if isinstance(form, str):
-        return FORMS[form]
-    return make_type(form)
+        raise ValueError(f"The ```json block at the end is invalid: {error}.") from None
 
 
 def check(
-    form: str | Form, messages: Sequence[Message], workspace: Workspace, *, by_user: bool = True
+    form: str | Form,
+    messages: Sequence[Message],
+    workspace: Workspace,
+    *,
+    by_user: bool = True,
 ) -> str:
-    """Return what is wrong with an answer; empty if nothing is. Blocks.
+    """Return the problems of an answer; empty if there are none. Blocks.
 
     Args:
-        form: Name of the form, or one that a file describes.
-        messages: The whole conversation, without what trims took from it; its last message is the
-            answer.
-        workspace: Where the files are.
-        by_user: Whether it was the user who prompted the agent.
+        form: Name of a form, or a form defined in an agent's file.
+        messages: The complete conversation, without compaction; its last message is the answer.
+        workspace: The workspace of the run.
+        by_user: Whether the user prompted the agent.
     """
     message = messages[-1]
     if not isinstance(message, AssistantMessage) or message.stop in ("length", "refusal"):
@@ -179,27 +177,33 @@ def check(
         answer = read_answer(form, message.text)
     except ValueError as error:
         return str(error)
-    facts = _Facts(messages, workspace, may_act=by_user and confirmed(messages, _proposes))
-    found = list(
-        _CHECKS[form](answer, facts) if isinstance(form, str) else wrong_places(answer, facts.place)
-    )
-    return "\n".join(found[:MOST_OBJECTIONS])
+    may_change = by_user and confirmed(messages, _proposes)
+    run = _Run(messages, workspace, may_change=may_change)
+    if isinstance(form, str):
+        found = list(_CHECKS[form](answer, run))
+    else:
+        found = list(wrong_places(answer, run.check_place))
+    return "\n".join(found[:MAX_OBJECTIONS])
 
 
 def judge_call(
-    form: str, messages: Sequence[Message], tool: Tool, *, by_user: bool = True
+    form: str,
+    messages: Sequence[Message],
+    tool: Tool,
+    *,
+    by_user: bool = True,
 ) -> Verdict | None:
-    """Refuse what changes something as long as the user has not confirmed a proposal.
-
-    Only refactor proposes.
+    """Return a denial for a change that the user has not confirmed; only ``refactor`` needs one.
 
     Args:
         form: Name of the form.
-        messages: The whole conversation, without what trims took from it.
-        tool: The tool that is called.
-        by_user: Whether it was the user who prompted the agent: no agent says yes for him.
+        messages: The complete conversation, without compaction.
+        tool: The called tool.
+        by_user: Whether the user prompted the agent. Another agent cannot consent for the user.
     """
-    if form != "refactor" or tool.risk == "read" or (by_user and confirmed(messages, _proposes)):
+    if form != "refactor" or tool.risk == "read":
+        return None
+    if by_user and confirmed(messages, _proposes):
         return None
     return deny(
         f"{tool.name} changes or runs something, and no proposal is confirmed yet: propose, and let"
@@ -215,85 +219,83 @@ def _proposes(message: AssistantMessage) -> bool:
     return isinstance(answer, Refactored) and bool(answer.proposals)
 
 
-def _start(messages: Sequence[Message]) -> int:
-    """Index of the message that began the last run."""
-    return next(
-        (n for n in range(len(messages) - 1, -1, -1) if isinstance(messages[n], UserMessage)), 0
-    )
+class _Run:
+    """The calls of a run and the files in its workspace.
 
+    Attributes:
+        messages: The complete conversation.
+        text: The answer.
+        may_change: Whether the user has confirmed a proposal.
+        done: The finished calls with their results.
+    """
 
-class _Facts:
-    """What a run did, and what the workspace holds."""
-
-    def __init__(self, messages: Sequence[Message], workspace: Workspace, *, may_act: bool) -> None:
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        workspace: Workspace,
+        *,
+        may_change: bool,
+    ) -> None:
+        self._workspace = workspace
         self.messages = messages
-        self.workspace = workspace
-        self.may_act = may_act
+        self.may_change = may_change
         self.text = messages[-1].text if isinstance(messages[-1], AssistantMessage) else ""
-        run = messages[_start(messages) :]
-        calls = {
-            call.id: call
-            for each in run
-            if isinstance(each, AssistantMessage)
-            for call in each.calls
-        }
-        results = [
-            result for each in run if isinstance(each, ToolMessage) for result in each.results
-        ]
-        self.done: list[tuple[ToolCall, ToolResult]] = [
-            (calls[result.call_id], result) for result in results if result.call_id in calls
-        ]
+        self.done: list[tuple[ToolCall, ToolResult]] = []
+        calls: dict[str, ToolCall] = {}
+        for message in messages[last_request(messages) :]:
+            if isinstance(message, AssistantMessage):
+                calls.update({call.id: call for call in message.calls})
+            elif isinstance(message, ToolMessage):
+                known = [result for result in message.results if result.call_id in calls]
+                self.done += [(calls[result.call_id], result) for result in known]
+
+    def succeeded(self, *tools: str) -> bool:
+        """Return whether a call to any of these tools succeeded."""
+        return any(call.name in tools and not result.code for call, result in self.done)
 
     def written(self) -> dict[str, int]:
-        """The files that were written in the run, and at which call last."""
-        names = ("write_file", "edit_file", "multi_edit")
+        """Return the written files, each with the number of the last call that wrote it."""
         found = {}
         for number, (call, result) in enumerate(self.done):
-            if call.name in names and not result.code:
-                found[self.name(_argument(call, "path"))] = number
+            if call.name in ("write_file", "edit_file", "multi_edit") and not result.code:
+                found[self.relative(_argument(call, "path"))] = number
         return found
 
     def commands(self) -> list[tuple[int, str, ToolResult]]:
-        """The commands that ran to an end: number of the call, the command, its result."""
+        """Return the finished commands, each as call number, command line and result."""
         return [
             (number, _argument(call, "command"), result)
             for number, (call, result) in enumerate(self.done)
             if call.name == "run_terminal_cmd" and result.data.get("exit_code") is not None
         ]
 
-    def name(self, path: str) -> str:
-        """A path as it is called from the root of the workspace."""
+    def relative(self, path: str) -> str:
+        """Return a path relative to the root of the workspace."""
         try:
-            return self.workspace.relative(self.workspace.resolve(path))
+            return self._workspace.relative(self._workspace.resolve(path))
         except ToolError:
             return path
 
-    def lines(self, path: str) -> int | None:
-        """How many lines a file has; ``None`` where there is none that can be read."""
+    def read(self, path: str) -> str | None:
+        """Return the text of a file, or ``None`` if it cannot be read."""
+        try:
+            file = self._workspace.resolve(path)
+            if file.is_file() and file.stat().st_size <= MAX_BYTES:
+                return file.read_text(errors="replace")
+        except (ToolError, OSError):
+            pass
+        return None
+
+    def check_place(self, path: str, *lines: int) -> str:
+        """Return the problem with a reference to a file's lines; empty if it is valid."""
         text = self.read(path)
         if text is None:
-            return None
-        return text.count("\n") + (not text.endswith("\n"))
-
-    def read(self, path: str) -> str | None:
-        """The text of a file."""
-        try:
-            file = self.workspace.resolve(path)
-            if file.is_file() and file.stat().st_size <= MOST_BYTES:
-                return file.read_text(errors="replace")
-            return None
-        except (ToolError, OSError):
-            return None
-
-    def place(self, path: str, *lines: int) -> str:
-        """What is wrong with a place in a file; empty if nothing is."""
-        count = self.lines(path)
-        if count is None:
             return f"There is no file {path!r} in the workspace."
-        bad = next((line for line in lines if not 1 <= line <= max(count, 1)), None)
-        if bad is None:
+        count = text.count("\n") + (not text.endswith("\n"))
+        missing = next((line for line in lines if not 1 <= line <= max(count, 1)), None)
+        if missing is None:
             return ""
-        return f"{path} has {count} lines; there is no line {bad}."
+        return f"{path} has {count} lines; there is no line {missing}."
 
 
 def _argument(call: ToolCall, name: str) -> str:
@@ -305,107 +307,106 @@ def _argument(call: ToolCall, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _explored(answer: Explored, facts: _Facts) -> Iterator[str]:
+# --- checks of the forms --------------------------------------------------------------------------
+
+
+def _check_explored(answer: Explored, run: _Run) -> Iterator[str]:
     for place in answer.files:
         lines = [int(number) for number in re.findall(r"\d{1,9}", place.lines)[:2]]
-        wrong = facts.place(place.path, *lines)
+        wrong = run.check_place(place.path, *lines)
         if wrong:
             yield wrong
-    snippets = re.findall(r"^```(?!json)[^\n]*\n.*?^```", facts.text, re.DOTALL | re.MULTILINE)
+    snippets = re.findall(r"^```(?!json)[^\n]*\n.*?^```", run.text, re.DOTALL | re.MULTILINE)
     if answer.files and not snippets:
-        yield (
-            "The answer shows no code: give the lines of the places that matter in fenced code"
-            " blocks."
-        )
+        yield "The answer shows no code: quote the lines that matter in fenced code blocks."
     if not answer.summary.strip():
-        yield "The summary is empty: say what was found, or where you looked."
+        yield "The summary is empty: summarize your findings, or where you looked."
 
 
-def _reviewed(answer: Reviewed, facts: _Facts) -> Iterator[str]:
+def _check_reviewed(answer: Reviewed, run: _Run) -> Iterator[str]:
     for issue in answer.problems:
-        wrong = facts.place(issue.file, issue.line)
+        wrong = run.check_place(issue.file, issue.line)
         if wrong:
             yield wrong
         if not issue.suggestion.strip():
             yield f"The problem in {issue.file}, line {issue.line} has no suggestion."
-    if not any(
-        call.name in ("read_file", "search_files") and not result.code
-        for call, result in facts.done
-    ):
-        before = [each for each in facts.messages if isinstance(each, ToolMessage)]
-        if not before:
-            yield "Nothing was read: read the code before you judge it."
+    # The agent may have read the code in an earlier run of this conversation.
+    has_results = any(isinstance(message, ToolMessage) for message in run.messages)
+    if not has_results and not run.succeeded("read_file", "search_files"):
+        yield "Nothing was read: read the code before you judge it."
 
 
-def _tested(answer: Tested, facts: _Facts) -> Iterator[str]:
+def _check_tested(answer: Tested, run: _Run) -> Iterator[str]:
+    yield from _check_scenarios(answer)
+    if not answer.files:
+        yield "No test file is named: write the tests to a file."
+    written = run.written()
+    sources = {file: run.read(file) for file in answer.files}
+    for file, source in sources.items():
+        if source is None:
+            yield f"There is no file {file!r} in the workspace."
+        elif run.relative(file) not in written:
+            yield f"{file} was not written in this run."
+    whole = "\n".join(source or "" for source in sources.values())
+    for scenario in answer.scenarios:
+        name = scenario.name.split("[")[0].rpartition("::")[2]
+        if sources and name not in whole:
+            yield f"The test {scenario.name!r} is not in {', '.join(answer.files)}."
+    yield from _check_test_run(answer, run, max(written.values(), default=-1))
+
+
+def _check_scenarios(answer: Tested) -> Iterator[str]:
     kinds = {scenario.kind for scenario in answer.scenarios}
     missing = [kind for kind in ("normal", "boundary", "error") if kind not in kinds]
     if missing:
-        yield f"There is no scenario of the kind {' or '.join(missing)}: test it, too."
-    named = {scenario.name.strip() for scenario in answer.scenarios} - {""}
-    if len(named) < 3:
-        yield f"There are {len(named)} scenarios with a name of their own; at least 3 belong there."
-    written = facts.written()
-    if not answer.files:
-        yield "No test file is named: write the tests to a file."
-    for file in answer.files:
-        if facts.lines(file) is None:
-            yield f"There is no file {file!r} in the workspace."
-        elif facts.name(file) not in written:
-            yield f"{file} was not written in this run."
-    sources = [facts.read(file) or "" for file in answer.files]
-    for scenario in answer.scenarios:
-        if sources and not any(
-            scenario.name.split("[")[0].rpartition("::")[2] in source for source in sources
-        ):
-            yield f"The test {scenario.name!r} does not stand in {', '.join(answer.files)}."
-    yield from _ran(answer, facts, max(written.values(), default=-1))
+        yield f"There is no scenario of the kind {' or '.join(missing)}: add one."
+    names = {scenario.name.strip() for scenario in answer.scenarios} - {""}
+    if len(names) < MIN_TESTS:
+        yield f"There are {len(names)} different scenarios; at least {MIN_TESTS} are needed."
 
 
-def _ran(answer: Tested, facts: _Facts, last_write: int) -> Iterator[str]:
-    """Return whether the tests ran as they are now, and what came of it is what is told."""
-    after = [
-        (command, result) for number, command, result in facts.commands() if number > last_write
-    ]
+def _check_test_run(answer: Tested, run: _Run, last_write: int) -> Iterator[str]:
+    """Yield the problems with the last test run and with the answer's claims about it."""
+    after = [(command, result) for number, command, result in run.commands() if number > last_write]
     if not after:
-        yield "The tests did not run after they were last changed: run them."
+        yield "The tests were not run after their last change: run them."
         return
-    mine = [
-        (command, result) for command, result in after if command.strip() == answer.command.strip()
-    ]
-    if not mine:
+    results = [result for command, result in after if command.strip() == answer.command.strip()]
+    if not results:
         yield (
-            f"The command {answer.command!r} did not run after the last change; this did:"
+            f"The command {answer.command!r} was not run after the last change; this one was:"
             f" {after[-1][0]!r}."
         )
         return
-    failed = mine[-1][1].data.get("exit_code") != 0
-    if failed and answer.failed == 0:
-        yield "The command failed when it ran last, and the answer says that nothing failed."
+    yield from _check_counts(answer, results[-1])
+
+
+def _check_counts(answer: Tested, result: ToolResult) -> Iterator[str]:
+    if result.data.get("exit_code") != 0 and answer.failed == 0:
+        yield "The last run of the command failed, but the answer says that no test failed."
     if answer.passed + answer.failed == 0:
-        yield "By the answer no test ran."
-    for word, told in (("passed", answer.passed), ("failed", answer.failed)):
-        # As pytest, cargo, jest and many others end; of several lines like that the last one is the
-        # sum.
-        printed = re.findall(rf"\b(\d{{1,9}}) {word}\b", mine[-1][1].text)
-        if printed and int(printed[-1]) != told:
-            yield f"By the answer {told} {word}; the last run printed: {printed[-1]} {word}."
+        yield "According to the answer, no test ran."
+    for word, count in (("passed", answer.passed), ("failed", answer.failed)):
+        # The format of pytest, cargo, jest and many others. Of several lines, the last is the
+        # total.
+        printed = re.findall(rf"\b(\d{{1,9}}) {word}\b", result.text)
+        if printed and int(printed[-1]) != count:
+            yield f"The answer says {count} {word}, but the last run printed {printed[-1]} {word}."
 
 
-def _documented(answer: Documented, facts: _Facts) -> Iterator[str]:
-    text = facts.read(answer.file)
+def _check_documented(answer: Documented, run: _Run) -> Iterator[str]:
+    text = run.read(answer.file)
     if text is None:
         yield f"There is no file {answer.file!r} in the workspace: write it."
         return
-    if facts.name(answer.file) not in facts.written():
+    if run.relative(answer.file) not in run.written():
         yield f"{answer.file} was not written in this run."
     if not answer.file.rpartition("/")[2].casefold().startswith("readme"):
         return
     headings = [line.strip("# \t") for line in _outside_code(text) if re.match(r"#{1,4}\s", line)]
     for name, words in _SECTIONS:
-        if not any(
-            re.search(rf"(?<![A-Za-z])(?:{words})", heading, re.IGNORECASE) for heading in headings
-        ):
+        pattern = re.compile(rf"(?<![A-Za-z])(?:{words})", re.IGNORECASE)
+        if not any(pattern.search(heading) for heading in headings):
             yield f"{answer.file} has no heading for {name}."
 
 
@@ -418,33 +419,33 @@ def _outside_code(text: str) -> Iterator[str]:
             yield line
 
 
-def _refactored(answer: Refactored, facts: _Facts) -> Iterator[str]:
-    for proposal in answer.proposals:
-        wrong = facts.place(proposal.file, proposal.line)
+def _check_refactored(answer: Refactored, run: _Run) -> Iterator[str]:
+    for step in answer.proposals:
+        wrong = run.check_place(step.file, step.line)
         if wrong:
             yield wrong
-    changed = bool(facts.written()) or any(
-        call.name == "delete_file" and not result.code for call, result in facts.done
-    )
-    if not facts.may_act:
+    if run.may_change:
+        yield from _check_applied(answer, run)
+    elif answer.applied:
+        yield "No proposal is confirmed yet, so none can be applied: propose first."
+
+
+def _check_applied(answer: Refactored, run: _Run) -> Iterator[str]:
+    has_changed = bool(run.written()) or run.succeeded("delete_file")
+    if not has_changed:
         if answer.applied:
-            yield "Nothing is confirmed yet, so nothing can be applied: propose."
+            yield "The answer says that proposals were applied, but this run changed no file."
         return
-    if answer.applied and not changed:
-        yield "By the answer something was applied, and no file was changed in this run."
-    if changed and not answer.applied:
-        yield "Files were changed, and applied is empty: say which proposals were done."
-    if changed and not facts.commands():
-        yield (
-            "Nothing was run after the changes: run the tests, or a check of the code where there"
-            " are none."
-        )
+    if not answer.applied:
+        yield "Files were changed, but `applied` is empty: list the proposals that were applied."
+    if not run.commands():
+        yield "Nothing was run after the changes: run the tests, or check the code another way."
 
 
 _CHECKS: dict[str, Callable[..., Iterator[str]]] = {
-    "explore": _explored,
-    "review": _reviewed,
-    "test": _tested,
-    "doc": _documented,
-    "refactor": _refactored,
+    "explore": _check_explored,
+    "review": _check_reviewed,
+    "test": _check_tested,
+    "doc": _check_documented,
+    "refactor": _check_refactored,
 }

@@ -1,93 +1,103 @@
-"""Sentences that call an agent, and those that only look like it.
+"""Recognizes prompts that call an agent by name, and rejects those that only look like calls.
 
-A prompt is read in this order: shell line (``!…``), call of an agent, ``@file``, slash command,
-text. A call stands at the beginning of the prompt and names an agent that there is; everything else
-stays text.
+hilum interprets a prompt as the first that applies: shell line (``!…``), agent call, ``@file``,
+slash command, text. An agent call comes first in the prompt and names an existing agent. Any other
+prompt is text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from difflib import get_close_matches
 from functools import cache
 from typing import NamedTuple
 
 NAME = r"[A-Za-z][A-Za-z0-9_-]*"
-MOST_HEAD = 400
-"""Characters in which a call must begin; what is to be done may be of any length."""
-
-
-_NO_NAMES = frozenset(
+# Maximum number of characters before the task of a call; the task itself may have any length.
+MAX_HEAD = 400
+MAX_COURTESIES = 5
+_MIN_SIMILARITY = 0.7
+# English words that can appear in the position of a name: "use the agent to …".
+_NOT_NAMES = frozenset(
     "the a an this that my your our any another an one no every some which what it".split()
 )
 
 
 class AgentCall(NamedTuple):
-    """A call of an agent in a prompt.
+    """An agent call in a prompt.
 
     Attributes:
-        name: Name of the agent, in small letters.
-        prompt: What it is to do.
+        name: Name of the agent in lowercase.
+        prompt: The task.
     """
 
     name: str
     prompt: str
 
 
+class _Reading(NamedTuple):
+    """One interpretation of a prompt as a call.
+
+    Attributes:
+        call: The call.
+        certain: Whether another interpretation of the prompt is very unlikely.
+    """
+
+    call: AgentCall
+    certain: bool
+
+
 def read_call(text: str, names: Collection[str]) -> AgentCall | None:
-    """Read a prompt as the call of an agent.
+    """Return the agent call in a prompt, or ``None`` if the prompt is not one.
 
     Args:
         text: The prompt.
         names: The agents that can be called.
-
-    Returns:
-        The call; ``None`` where the prompt is something else, or names nobody.
     """
     known = {name.casefold() for name in names}
-    return next(
-        (AgentCall(name, prompt) for name, prompt, _ in _readings(text) if name in known), None
-    )
+    calls = (reading.call for reading in _readings(text))
+    return next((call for call in calls if call.name in known), None)
 
 
 def read_unknown(text: str, names: Collection[str]) -> tuple[str, str] | None:
-    """Find out whether a prompt seems to call an agent that is not there.
+    """Return the name of a nonexistent agent that a prompt seems to call.
 
     Args:
         text: The prompt.
         names: The agents that can be called.
 
     Returns:
-        The name that was written, and the nearest one that there is (empty if none is near);
-        ``None`` if the prompt reads as text anyway.
+        The name in the prompt and the most similar existing name (empty if none is similar), or
+        ``None`` if the prompt is text or calls an existing agent.
     """
-    from difflib import get_close_matches
-
     known = sorted({name.casefold() for name in names})
     readings = list(_readings(text))
-    if any(name in known for name, _, _ in readings):
+    if any(reading.call.name in known for reading in readings):
         return None
-    for name, _, certain in readings:
-        near = get_close_matches(name, known, n=1, cutoff=0.7)
-        if near or certain:
-            return name, near[0] if near else ""
+    for call, certain in readings:
+        similar = get_close_matches(call.name, known, n=1, cutoff=_MIN_SIMILARITY)
+        if similar or certain:
+            return call.name, similar[0] if similar else ""
     return None
 
 
 def may_call(text: str) -> bool:
-    """Return whether a prompt reads like the call of an agent, whatever agents there are."""
+    """Return whether a prompt looks like an agent call, even if the agent does not exist."""
     return any(True for _ in _readings(text))
 
 
 def complete_name(text: str, names: Collection[str]) -> list[str]:
-    """Return the ``@name`` that would complete a prompt's beginning, for faces.
+    """Return the ``@name`` completions of an unfinished prompt.
 
-    Empty where it is no beginning of a call.
+    Args:
+        text: The prompt so far.
+        names: The agents that can be called.
     """
     match = re.fullmatch(rf"\s*@({NAME})?", text)
-    begun = (match[1] or "").casefold() if match else None
-    if begun is None:
+    if match is None:
         return []
+    begun = (match[1] or "").casefold()
     return sorted(f"@{name}" for name in names if name.startswith(begun))
 
 
@@ -149,35 +159,42 @@ _HAVE = (
 )
 _USE = ("use ", "run ", "start ", "call ", "invoke ", "launch ", "get ")
 _VERBS = (
-    "add|analy[sz]e|check|clean|compare|cover|create|debug|describe|document|examine|explain|explore|find|fix|generate|go|improve"
-    "|inspect|list|look|make|mend|please|read|refactor|rename|rewrite|scan|search|see|show|simplify|split|summari[sz]e|update"
+    "add|analy[sz]e|check|clean|compare|cover|create|debug|describe|document|examine|explain"
+    "|explore|find|fix|generate|go|improve"
+    "|inspect|list|look|make|mend|please|read|refactor|rename|rewrite|scan|search|see|show|simplify"
+    "|split|summari[sz]e|update"
     "|verify|write"
 )
 
 
 class _Pattern(NamedTuple):
-    """A form of calls.
+    """A pattern for one way of phrasing a call.
 
-    It is compiled once a prompt begins as it does and has one of the words: most prompts call
-    nobody.
+    Its regular expression is compiled for the first prompt with a matching beginning and one of the
+    words. Most prompts call no agent, and compiling all patterns takes milliseconds.
+
+    Attributes:
+        begins: Possible beginnings of a matching prompt, in lowercase.
+        needs: Words of which the prompt must contain at least one.
+        source: The regular expression, with the groups ``name`` and ``prompt``.
+        certain: Whether only a call can match.
     """
 
     begins: tuple[str, ...]
     needs: tuple[str, ...]
     source: str
     certain: bool
-    """Nothing but a call looks like that."""
 
 
 @cache
 def _patterns() -> tuple[_Pattern, ...]:
     agent = r"(?:agent|sub-?agent|智能体|代理|助手)"
     english = r"(?:sub[- ]?)?agent(?![\w-]|['’.][a-z])"
-    rest = r"(?P<prompt>.)"  # where it begins
+    rest = r"(?P<prompt>.)"  # the first character of the task
     gap = r"[\s，,：:]*"
     have = r"(?:使用|用|让|讓|请|請|叫|派|调用|启动|运行|執行|(?:把\s*(?:这|它|这个|任务)\s*)?交给)"
     quoted = rf"[@“\"'`「]?(?P<name>{NAME})[”\"'`」]?"
-    split = rf"(?P<name>{NAME}[_-][A-Za-z0-9_-]*)"  # no word of a language looks like that
+    split = rf"(?P<name>{NAME}[_-][A-Za-z0-9_-]*)"  # no ordinary word has this form
     the = r"(?:(?:the|my|our)\s+)?(?:built-in\s+)?"
     use = r"(?:use|run|start|call|invoke|launch|get)"
     to = (
@@ -228,7 +245,10 @@ def _patterns() -> tuple[_Pattern, ...]:
             True,
         ),
         _Pattern(
-            ("have ", "let "), _AGENT, rf"(?:have|let)\s+{the}{quoted}\s+{english}{gap}{rest}", True
+            ("have ", "let "),
+            _AGENT,
+            rf"(?:have|let)\s+{the}{quoted}\s+{english}{gap}{rest}",
+            True,
         ),
         _Pattern(("using ",), _AGENT, rf"using\s+{the}{quoted}\s+{english}\s*[,:]\s*{rest}", True),
         _Pattern(
@@ -275,82 +295,103 @@ def _compiled(source: str) -> re.Pattern[str]:
 
 
 def _without_courtesy(head: str) -> Iterator[str]:
-    """Yield the beginning of a prompt, and what is left of it as its words of courtesy are taken
-    off one by one.
-    """
+    """Yield a prompt's beginning, then the rest after each courtesy word is removed."""
     yield head
-    for _ in range(5):
-        folded = head.casefold()
-        word = next((each for each in _POLITE_ZH if head.startswith(each)), "")
-        if not word:
-            begun = (each for each in _POLITE_EN if folded.startswith(each))
-            word = next(
-                (each for each in begun if not folded[len(each) : len(each) + 1].strip(" ,\t\n")),
-                "",
-            )
+    for _ in range(MAX_COURTESIES):
+        word = _courtesy(head)
         if not word:
             return
         head = head[len(word) :].lstrip(" \t\n,，")
         yield head
 
 
-def _readings(text: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield the ways to read a prompt as a call: name, what to do, and whether it can hardly mean
-    anything else.
-    """
+def _courtesy(head: str) -> str:
+    """Return the courtesy word that a text begins with; empty if there is none."""
+    for word in _POLITE_ZH:
+        if head.startswith(word):
+            return word
+    folded = head.casefold()
+    for word in _POLITE_EN:
+        # English words end at a space; Chinese does not use spaces.
+        if folded.startswith(word) and not folded[len(word) : len(word) + 1].strip(" ,\t\n"):
+            return word
+    return ""
+
+
+def _readings(text: str) -> Iterator[_Reading]:
+    """Yield all interpretations of a prompt as a call, the likeliest first."""
     text = text.strip()
     if not text or text[0] in "!/":
         return
-    at_first_line = len(text.split("\n", 1)[0])
-    for head in _without_courtesy(text[:MOST_HEAD]):
-        taken = min(len(text), MOST_HEAD) - len(head)
-        folded = head.casefold()
-        for pattern in _patterns():
-            if not folded.startswith(pattern.begins) or not any(
-                word in folded for word in pattern.needs
-            ):
-                continue
+    first_line = len(text.split("\n", 1)[0])
+    for head in _without_courtesy(text[:MAX_HEAD]):
+        removed = min(len(text), MAX_HEAD) - len(head)
+        for pattern, match in _matches(head):
+            prompt = text[removed + match.start("prompt") :].strip()
+            # A name on the second line is part of a quotation or of code.
+            is_first_line = removed + match.end("name") <= first_line
+            if is_first_line and _is_call(match, prompt):
+                name = match["name"].casefold().rstrip("-_")
+                yield _Reading(AgentCall(name, prompt), pattern.certain)
+
+
+def _matches(head: str) -> Iterator[tuple[_Pattern, re.Match[str]]]:
+    """Yield the patterns that match the beginning of a prompt."""
+    folded = head.casefold()
+    for pattern in _patterns():
+        if not folded.startswith(pattern.begins):
+            continue
+        if any(word in folded for word in pattern.needs):
             match = _compiled(pattern.source).match(head)
-            if match is None or taken + match.end("name") > at_first_line:
-                continue
-            name = match["name"].casefold().rstrip("-_")
-            prompt = text[taken + match.start("prompt") :].strip()
-            between = head[match.end("name") : match.start("prompt")]
-            addressed = head[0] == "@"
-            if not re.search(r"\w", prompt) or (
-                _is_code(prompt, between) if addressed else name in _NO_NAMES
-            ):
-                continue
-            yield name, prompt, pattern.certain
+            if match is not None:
+                yield pattern, match
+
+
+def _is_call(match: re.Match[str], prompt: str) -> bool:
+    """Return whether a match is a call: it has a task and is neither code nor ordinary English."""
+    if not re.search(r"\w", prompt):
+        return False
+    if match.string[0] == "@":
+        return not _is_code(prompt, match.string[match.end("name") : match.start("prompt")])
+    return match["name"].casefold().rstrip("-_") not in _NOT_NAMES
+
+
+# Text that follows `@name` in code: operators, and lists of decorators or handles. Few prompts need
+# these expressions, so `re` compiles them at first use.
+_OPERATOR = r"[=+*/|&<;%^~]|-=|!=|(?:and|or|vs\.?|versus|[和与或跟])\s*@"
+_LIST = rf"@{NAME}\s*(?:,|and|or)\s"
+# Elixir module attributes, such as `@doc "…"` and `@spec name(arg) :: type`.
+_ELIXIR = r"~?[A-Za-z]?\"\"\"|false\s*$|[a-z_]+:\s+[\"'\[:\d]|.*\"\s+do$"
+_ELIXIR_VALUE = r"[\"~@]|false\b"
+_ELIXIR_FUNCTION = r"\n[^\S\n]*(?:async\s+)?defp?\s+\w"
+_PYTHON = r"(?:async\s+)?def\s+\w+\s*\(|class\s+\w+\s*[({:]"
+_CALL = r"\w[\w.]*\(.*[({;,)]"
+_DECORATOR = r"@[\w.]+(?:\(.*\))?$"
+_DECLARATION = (
+    r"(?:async def|def|class|function|public|private|protected|static|final|abstract"
+    r"|interface|enum|export|fun|func|fn|pub|val|var|let|const|import|void|override"
+    r"|struct|type|impl)"
+    r"\b.*[({:;=]"
+)
 
 
 def _is_code(rest: str, between: str) -> bool:
-    """Return whether what follows ``@name`` is what a decorator or an annotation stands before, and
-    not a sentence.
+    """Return whether ``@name`` is a decorator or an annotation, judging by the text after it.
+
+    Args:
+        rest: The text after the name.
+        between: Whitespace and punctuation between the name and that text.
     """
     first = rest.split("\n", 1)[0].rstrip()
-    next_line = "\n" in between
-    if re.match(r"[=+*/|&<;%^~]|-=|!=", rest) or re.match(
-        r"(?:and|or|vs\.?|versus|[和与或跟])\s*@", rest
-    ):
+    if re.match(_OPERATOR, rest) or ("," in between and re.match(_LIST, rest)):
         return True
-    if "," in between and re.match(rf"@{NAME}\s*(?:,|and|or)\s", rest):
+    if re.match(_ELIXIR, first) or re.match(_PYTHON, first):
         return True
-    if re.match(r"~?[A-Za-z]?\"\"\"|false\s*$|[a-z_]+:\s+[\"'\[:\d]", first) or re.search(
-        r"\"\s+do$", first
-    ):
-        return True  # attributes of Elixir
-    if re.search(r"\n[^\S\n]*(?:async\s+)?defp?\s+\w", rest) and re.match(r"[\"~@]|false\b", first):
+    if re.match(_ELIXIR_VALUE, first) and re.search(_ELIXIR_FUNCTION, rest):
         return True
-    if re.match(r"(?:async\s+)?def\s+\w+\s*\(|class\s+\w+\s*[({:]", first):
+    is_next_line = "\n" in between
+    if is_next_line and re.fullmatch(_CALL, first):
         return True
-    words = (
-        "async"
-        " def|def|class|function|public|private|protected|static|final|abstract|interface|enum|export|fun|func|fn|pub|val"
-        "|var|let|const|import|void|override|struct|type|impl"
-    )
-    if next_line and re.fullmatch(r"\w[\w.]*\(.*[({;,)]", first):
-        return True
-    if re.match(rf"@[\w.]+(?:\(.*\))?$|(?:{words})\b.*[({{:;=]", first) is None:
+    if not re.match(_DECORATOR, first) and not re.match(_DECLARATION, first):
         return False
-    return next_line or first[-1:] in "{}:;)" or first.startswith("@")
+    return is_next_line or first[-1:] in "{}:;)" or first.startswith("@")

@@ -1,4 +1,4 @@
-"""``hilum agents``: the same actions as ``/agents`` in a session."""
+"""The command ``hilum agents``; ``/agents`` in a session has the same actions."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hilum_agents.managing import Watch
+    from hilum_agents.command_context import Watch
 
 
 def main(argv: Sequence[str], *, watch: Watch | None = None, asks: bool = False) -> int:
-    """Run ``hilum agents``; gives its exit code: 1 where something is not valid.
+    """Run ``hilum agents`` and return its exit code.
 
     Args:
         argv: Action and arguments.
-        watch: Shows agents while they run; nothing does without.
-        asks: Whether it can ask the user about their calls.
+        watch: Displays agents while they run; by default nothing is displayed.
+        asks: Whether ``watch`` asks the user to approve calls.
     """
-    gc.set_threshold(
-        100_000, 20, 20
-    )  # as for `hilum run`: while modules are loaded there is no garbage
+    # Loading modules creates no garbage, so collections would only cost time, as in `hilum run`.
+    # The imports are inside the function so that collection is disabled first.
+    gc.set_threshold(100_000, 20, 20)
     import trio
-    from hilum import SettingsError, UsageError
-    from hilum_settings import App
+    from hilum import UsageError
+    from hilum.settings import load
 
-    from hilum_agents.managing import Desk, run, take_option
+    from hilum_agents.command_context import CommandContext, take_option
+    from hilum_agents.dispatch import run
     from hilum_agents.settings import AgentsSettings
 
-    argv, given = take_option(argv, ("--workspace", "-C"))
+    arguments, given = take_option(argv, ("--workspace", "-C"))
     folder = Path(os.path.realpath(os.path.expanduser(given or ".")))
     if not folder.is_dir():
-        raise UsageError(f"There is no folder {given}.", hint="Name an existing folder.")
-    app = App(
-        "hilum",
-        error=SettingsError,
-        hint="hilum config shows all settings and where they come from.",
+        raise UsageError(f"There is no folder {given}.", hint="Pass an existing folder.")
+    settings = load([AgentsSettings], workspace=folder, known=None).get(AgentsSettings)
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    context = CommandContext(
+        folder,
+        settings,
+        sys.stdout,
+        ask=_ask if is_terminal else None,
+        watch=watch,
+        asks=asks,
     )
-    settings = app.load([AgentsSettings], workspace=folder, known=None).get(AgentsSettings)
-    terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    code = trio.run(
-        run,
-        list(argv),
-        Desk(folder, settings, sys.stdout, _ask if terminal else None, None, watch, asks),
-    )
+    code = trio.run(run, arguments, context)
     sys.stdout.flush()
     return code
 
 
 def _ask(question: str) -> str:
-    """Ask at the terminal; an end of input is an empty answer."""
+    """Ask a question on the terminal and return the answer, which is empty at the end of input."""
     try:
         return input(f"{question} ").strip()
     except EOFError:

@@ -1,10 +1,9 @@
-"""Forms of answers that an agent's own file describes: read, told to the model, and held against
-what it answers.
+"""Custom answer forms in agent files: parsing them, showing them to the model, checking answers.
 
-A form is a mapping of names to kinds of values: ``text``, ``number``, ``integer``, ``boolean``,
-``path`` (of a file that exists), ``line`` (of the file beside it), words to choose from
-(``pass | fail``), a list with one entry for many of that, or a mapping again. A name that ends in
-``?`` may be missing.
+A form maps field names to kinds of values: ``text``, ``number``, ``integer``, ``boolean``, ``path``
+(of an existing file), ``line`` (a line number in the file that a ``path`` field of the same mapping
+names), a choice of words (``pass | fail``), a list whose single entry is the kind of its items, or
+another mapping. A field whose name ends in ``?`` is optional.
 """
 
 from __future__ import annotations
@@ -15,11 +14,14 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
+# A parsed form. Each value is a known kind, a choice, a list with one entry, or a nested form.
 Form = dict[str, object]
-"""A form as it was read: every value is a kind that is known, a list with one entry, or a form."""
 
-MOST_FIELDS = 60
-DEEPEST = 5
+# Limits, so that a project file cannot make the type, or its sketch in the prompt, arbitrarily
+# large.
+MAX_FIELDS = 60
+MAX_DEPTH = 5
+_MAX_SHOWN = 60
 _PATH = "path of a file"
 _LINE = "number of a line in that file"
 _KINDS: dict[str, Any] = {
@@ -39,62 +41,84 @@ _ALIASES = {
     "file": "path",
     "": "text",
 }
+_SKETCHES: dict[Any, str] = {
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "true or false",
+}
 
 
-class BadForm(ValueError):
-    """A form that cannot be used; says where and why."""
+class FormError(ValueError):
+    """Raised for an invalid form; the message names the field and the reason."""
+
+
+# --- parsing --------------------------------------------------------------------------------------
 
 
 def read_form(value: Mapping[str, object]) -> Form:
-    """Read a form as a file has it.
+    """Parse a form.
 
     Args:
-        value: Names and kinds, as front matter gives them.
+        value: Field names and kinds, as parsed from front matter.
 
     Raises:
-        BadForm: Something in it is no kind of value.
+        FormError: The form is invalid.
     """
-    room = [MOST_FIELDS]
     if not value:
-        raise BadForm("it names nothing")
-    return _read_mapping(value, "", room, 1)
+        raise FormError("it has no fields")
+    return _Parser().parse_mapping(value, "", 1)
 
 
-def _read_mapping(value: Mapping[str, object], place: str, room: list[int], depth: int) -> Form:
-    found: Form = {}
-    for key, inner in value.items():
-        name = str(key).strip()
-        room[0] -= 1
-        if room[0] < 0 or depth > DEEPEST:
-            raise BadForm(f"it has more than {MOST_FIELDS} names, or is more than {DEEPEST} deep")
-        if not re.fullmatch(r"[^\W\d][\w-]{0,63}\??", name):
-            raise BadForm(f"{name[:60]!r} is no name (letters, digits, _ and -)")
-        if f"{name}?" in found or name.removesuffix("?") in found:
-            raise BadForm(f"{name!r} stands twice")
-        found[name] = _read_kind(inner, f"{place}{name.removesuffix('?')}", room, depth)
-    return found
+class _Parser:
+    """Parses one form and counts its fields."""
+
+    def __init__(self) -> None:
+        self._fields = 0
+
+    def parse_mapping(self, value: Mapping[str, object], place: str, depth: int) -> Form:
+        """Parse a mapping at a field path, which is empty or ends with a dot."""
+        found: Form = {}
+        for key, inner in value.items():
+            name = str(key).strip()
+            self._fields += 1
+            if self._fields > MAX_FIELDS or depth > MAX_DEPTH:
+                raise FormError(
+                    f"it has more than {MAX_FIELDS} fields or is more than {MAX_DEPTH} levels deep"
+                )
+            if not re.fullmatch(r"[^\W\d][\w-]{0,63}\??", name):
+                raise FormError(
+                    f"{name[:_MAX_SHOWN]!r} is not a valid name (letters, digits, _ and -)"
+                )
+            bare = name.removesuffix("?")
+            if bare in found or f"{bare}?" in found:
+                raise FormError(f"{name!r} occurs twice")
+            found[name] = self._parse_kind(inner, f"{place}{bare}", depth)
+        return found
+
+    def _parse_kind(self, value: object, place: str, depth: int) -> object:
+        if isinstance(value, Mapping):
+            if not value:
+                raise FormError(f"{place} has no fields")
+            return self.parse_mapping(value, f"{place}.", depth + 1)
+        if isinstance(value, list):
+            if len(value) != 1:
+                raise FormError(f"{place} must be a list with one entry, the kind of its values")
+            if isinstance(value[0], list):
+                raise FormError(f"{place} is a list of lists")
+            return [self._parse_kind(value[0], place, depth)]
+        return _parse_word("" if value is None else str(value).strip(), place)
 
 
-def _read_kind(value: object, place: str, room: list[int], depth: int) -> object:
-    if isinstance(value, Mapping):
-        if not value:
-            raise BadForm(f"{place} names nothing")
-        return _read_mapping(value, f"{place}.", room, depth + 1)
-    if isinstance(value, list):
-        if len(value) != 1:
-            raise BadForm(f"{place} must be a list with one entry, which says what each of them is")
-        if isinstance(value[0], list):
-            raise BadForm(f"{place} is a list of lists")
-        return [_read_kind(value[0], place, room, depth)]
-    text = "" if value is None else str(value).strip()
+def _parse_word(text: str, place: str) -> str:
     words = [word.strip() for word in text.split("|")]
     if len(words) > 1 and all(words):
         return " | ".join(dict.fromkeys(words))
     kind = _ALIASES.get(text.casefold(), text.casefold())
     if kind not in _KINDS:
-        raise BadForm(
-            f"{place} is {text[:60]!r}; it must be {', '.join(_KINDS)}, words with | between them,"
-            " or a list"
+        raise FormError(
+            f"{place} is {text[:_MAX_SHOWN]!r}; it must be {', '.join(_KINDS)}, words separated by"
+            " |, a list or a mapping"
         )
     return kind
 
@@ -103,101 +127,100 @@ def make_type(form: Mapping[str, object], name: str = "Answer") -> type[msgspec.
     """Create the type that a form describes.
 
     Args:
-        form: As ``read_form`` gives it.
-        name: What the type is called in errors.
+        form: A form returned by ``read_form``.
+        name: Name of the type, used in messages.
     """
     fields: list[Any] = []
-    renamed = {}
+    names = {}
     for number, (key, inner) in enumerate(form.items()):
-        field = f"field_{number}"
-        kind = _type(inner, key)
-        renamed[field] = key.removesuffix("?")
-        fields.append(
-            (field, kind | msgspec.UnsetType, msgspec.UNSET) if key.endswith("?") else (field, kind)
-        )
-    return msgspec.defstruct(name, fields, rename=renamed, kw_only=True)
+        field = f"field_{number}"  # a form's field names need not be identifiers
+        kind = _make_kind(inner, key)
+        names[field] = key.removesuffix("?")
+        if key.endswith("?"):
+            fields.append((field, kind | msgspec.UnsetType, msgspec.UNSET))
+        else:
+            fields.append((field, kind))
+    return msgspec.defstruct(name, fields, rename=names, kw_only=True)
 
 
-def _type(kind: object, name: str) -> Any:
+def _make_kind(kind: object, name: str) -> Any:
     if isinstance(kind, Mapping):
         return make_type(kind, name.removesuffix("?"))
     if isinstance(kind, list):
-        return list[_type(kind[0], name)]  # type: ignore[misc]
+        return list[_make_kind(kind[0], name)]  # type: ignore[misc]
     text = str(kind)
     if " | " in text:
         return Literal[tuple(text.split(" | "))]
     return _KINDS[text]
 
 
-# --- telling --------------------------------------------------------------------------------------
+# --- instructions ---------------------------------------------------------------------------------
 
 
 def instructions(kind: type[msgspec.Struct]) -> str:
-    """Tell the model how its answer must end."""
+    """Return the instructions that tell a model to end its answer with a form."""
     return (
-        "At the very end of your answer stands one block for programs, in a fence that begins with"
-        f" ```json: an object of this form, with what you found for values:\n\n{sketch(kind)}"
+        "At the very end of your answer write one block for programs, in a fence that begins with"
+        f" ```json: an object of this form, with your findings as values:\n\n{sketch(kind)}"
     )
 
 
 def sketch(kind: Any) -> str:
-    """Draw the form of a type: names, and what stands there."""
-    if get_origin(kind) is Annotated:
-        return next(_notes(kind))
-    if get_origin(kind) is Literal:
-        return " or ".join(f'"{word}"' for word in get_args(kind))
-    if get_origin(kind) is list:
-        return f"[{sketch(get_args(kind)[0])}, ...]"
+    """Return a JSON sketch of a type: its field names and the kinds of their values."""
+    origin = get_origin(kind)
+    arguments = get_args(kind)
+    if origin is Annotated:
+        return next(_descriptions(kind))
+    if origin is Literal:
+        return " or ".join(f'"{word}"' for word in arguments)
+    if origin is list:
+        return f"[{sketch(arguments[0])}, ...]"
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        inner = (
-            f'"{field.encode_name}":'
-            f" {sketch(field.type)}{' (may be missing)' if _optional(field) else ''}"
-            for field in msgspec.structs.fields(kind)
-        )
-        return "{" + ", ".join(inner) + "}"
-    if msgspec.UnsetType in get_args(kind):
-        return sketch(next(each for each in get_args(kind) if each is not msgspec.UnsetType))
-    return {str: "text", int: "integer", float: "number", bool: "true or false"}[kind]
+        return "{" + ", ".join(map(_sketch_field, msgspec.structs.fields(kind))) + "}"
+    if msgspec.UnsetType in arguments:
+        return sketch(next(each for each in arguments if each is not msgspec.UnsetType))
+    return _SKETCHES[kind]
 
 
-def _notes(kind: Any) -> Iterator[str]:
-    """What is said of the values of a type, besides what they are."""
-    for each in get_args(kind):
-        if isinstance(each, msgspec.Meta) and each.description:
-            yield each.description
-        yield from _notes(each)
+def _sketch_field(field: msgspec.structs.FieldInfo) -> str:
+    optional = "" if field.default is msgspec.NODEFAULT else " (optional)"
+    return f'"{field.encode_name}": {sketch(field.type)}{optional}'
 
 
-def _optional(field: msgspec.structs.FieldInfo) -> bool:
-    return field.default is not msgspec.NODEFAULT
+def _descriptions(kind: Any) -> Iterator[str]:
+    """Yield the descriptions in a type's annotations."""
+    for argument in get_args(kind):
+        if isinstance(argument, msgspec.Meta) and argument.description:
+            yield argument.description
+        yield from _descriptions(argument)
 
 
 # --- checking -------------------------------------------------------------------------------------
 
 
-def wrong_places(answer: msgspec.Struct, place: Callable[..., str]) -> Iterator[str]:
-    """Return which files and lines of an answer there are not.
+def wrong_places(answer: msgspec.Struct, check_place: Callable[..., str]) -> Iterator[str]:
+    """Yield problems with the files and line numbers in an answer.
 
     Args:
-        answer: Of a type that ``make_type`` made.
-        place: Says what is wrong with a path and lines; empty if nothing is.
+        answer: An answer whose type was created by ``make_type``.
+        check_place: A function that returns the problem with a path and its lines; empty if there
+            is none.
     """
-    paths = list[str]()
-    lines = list[int]()
+    paths: list[str] = []
+    lines: list[int] = []
     for field in msgspec.structs.fields(answer):
         value = getattr(answer, field.name)
-        values = value if isinstance(value, list) else [value]
-        notes = tuple(_notes(field.type))
-        for each in values:
+        descriptions = tuple(_descriptions(field.type))
+        for each in value if isinstance(value, list) else [value]:
             if isinstance(each, msgspec.Struct):
-                yield from wrong_places(each, place)
-            elif isinstance(each, str) and _PATH in notes:
+                yield from wrong_places(each, check_place)
+            elif isinstance(each, str) and _PATH in descriptions:
                 paths.append(each)
-            elif isinstance(each, int) and _LINE in notes:
+            elif isinstance(each, int) and _LINE in descriptions:
                 lines.append(each)
+    # With several files in the same mapping, it is unknown which one the lines refer to.
+    checked = lines if len(paths) == 1 else []
     for path in paths:
-        # Lines belong to the file beside them; where there are several files nobody can tell to
-        # which.
-        wrong = place(path, *(lines if len(paths) == 1 else ()))
+        wrong = check_place(path, *checked)
         if wrong:
             yield wrong

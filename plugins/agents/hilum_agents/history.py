@@ -1,11 +1,14 @@
-"""What the log has of a session's agents and the conversations do not: what trims took, and what
-each agent is held to.
+"""The history of a session's agents: their complete conversations and their definitions.
+
+In memory, conversations are compacted, and a resumed session has no bindings. The log contains
+both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import msgspec
@@ -22,94 +25,13 @@ from hilum.events import (
 
 from hilum_agents.definitions.definition import Definition, Permission
 
-HELD = "agents.held"
-_FIELDS = ("agents", "skills", "answer", "form")
+BINDING = "agents.held"
+_OPTIONAL_FIELDS = ("agents", "skills", "answer", "form")
 
 
-class History:
-    """A fold over the log, made when it is needed first: most sessions have no agent that it
-    matters to.
+class _Binding(msgspec.Struct):
+    """The data of an event that binds an agent to a definition."""
 
-    Args:
-        session: The session.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._seq = 0
-        self._said: dict[str, list[Message]] = {}
-        self._results: dict[str, list[ToolResult]] = {}
-        self._held: dict[str, Definition] = {}
-
-    def messages(self, agent: Agent) -> Sequence[Message]:
-        """Return all that was said in an agent's conversation, with what was cut from it since."""
-        if not agent.conversation.epoch:
-            return agent.conversation.messages
-        self._read()
-        return self._said.get(agent.name, agent.conversation.messages)
-
-    def held(self, agent: str) -> Definition | None:
-        """Return what an agent was last held to, ``None`` where the log does not say."""
-        self._read()
-        return self._held.get(agent)
-
-    def hold(self, agent: str, definition: Definition) -> None:
-        """Write down what an agent is held to from now on."""
-        narrow = {
-            name: value
-            for name in _FIELDS
-            if (value := getattr(definition, name)) not in (None, "")
-        }
-        permissions = [attrs.asdict(each) for each in definition.permissions]
-        about = {"agent": agent, "definition": definition.name, "path": str(definition.path)}
-        self._session.note(HELD, **about, permissions=permissions, **narrow)
-
-    def _read(self) -> None:
-        while page := self._session.journal.since(self._seq):
-            for event in page:
-                if isinstance(event, PluginEvent) and event.name == HELD:
-                    self._hold(event)
-                else:
-                    self._fold(event)
-            self._seq = page[-1].seq
-
-    def _fold(self, event: AnyEvent) -> None:
-        """Take in what was said; what a trim takes stays."""
-        match event:
-            case AgentStarted(agent=name, messages=messages):
-                self._said[name], self._results[name] = [*messages], []
-            case (
-                RunStarted(agent=name, message=message) | ModelAnswered(agent=name, message=message)
-            ):
-                self._said.setdefault(name, []).append(message)
-            case CallDone(agent=name, result=result):
-                self._results.setdefault(name, []).append(result)
-            case RoundEnded(agent=name, notes=notes):
-                said = self._said.setdefault(name, [])
-                results = self._results.pop(name, [])
-                if results:
-                    said.append(ToolMessage(tuple(results)))
-                if notes:
-                    said.append(NoteMessage("\n\n".join(notes)))
-
-    def _hold(self, event: PluginEvent) -> None:
-        try:
-            told = msgspec.convert(event.data, _Told)
-        except msgspec.ValidationError:  # any plugin may write an event of this name
-            return
-        permissions = tuple(Permission(**each) for each in told.permissions)  # type: ignore[arg-type]
-        self._held[told.agent] = Definition(
-            told.definition,
-            Path(told.path),
-            agents=told.agents,
-            skills=told.skills,
-            permissions=permissions,
-            answer=told.answer,
-            form=told.form,
-        )
-
-
-class _Told(msgspec.Struct):
     agent: str
     definition: str
     path: str
@@ -118,3 +40,90 @@ class _Told(msgspec.Struct):
     skills: tuple[str, ...] | None = None
     answer: str = ""
     form: dict[str, object] | None = None
+
+
+class History:
+    """A fold over the session's log, computed on first use because most sessions never need it.
+
+    Args:
+        session: The session.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._seq = 0
+        self._messages: dict[str, list[Message]] = {}
+        self._results: dict[str, list[ToolResult]] = {}
+        self._bindings: dict[str, Definition] = {}
+
+    def messages(self, agent: Agent) -> Sequence[Message]:
+        """Return all messages of an agent's conversation, including compacted ones."""
+        # The epoch counts compactions. If there were none, the log need not be read.
+        if not agent.conversation.epoch:
+            return agent.conversation.messages  # never compacted
+        self._read()
+        return self._messages.get(agent.name, agent.conversation.messages)
+
+    def binding(self, agent: str) -> Definition | None:
+        """Return the definition that an agent was last bound to, or ``None`` if it never was."""
+        self._read()
+        return self._bindings.get(agent)
+
+    def bind(self, agent: str, definition: Definition) -> None:
+        """Log the definition that an agent is bound to from now on."""
+        data: dict[str, Any] = {
+            "agent": agent,
+            "definition": definition.name,
+            "path": str(definition.path),
+            "permissions": [attrs.asdict(each) for each in definition.permissions],
+        }
+        for name in _OPTIONAL_FIELDS:
+            value = getattr(definition, name)
+            if value not in (None, ""):
+                data[name] = value
+        self._session.note(BINDING, **data)
+
+    def _read(self) -> None:
+        while page := self._session.journal.since(self._seq):
+            for event in page:
+                if isinstance(event, PluginEvent) and event.name == BINDING:
+                    self._apply_binding(event)
+                else:
+                    self._apply_message(event)
+            self._seq = page[-1].seq
+
+    def _apply_message(self, event: AnyEvent) -> None:
+        """Fold a message; compaction events are deliberately ignored."""
+        match event:
+            case AgentStarted(agent=name, messages=messages):
+                self._messages[name] = [*messages]
+                self._results[name] = []
+            case (
+                RunStarted(agent=name, message=message) | ModelAnswered(agent=name, message=message)
+            ):
+                self._messages.setdefault(name, []).append(message)
+            case CallDone(agent=name, result=result):
+                self._results.setdefault(name, []).append(result)
+            case RoundEnded(agent=name, notes=notes):
+                conversation = self._messages.setdefault(name, [])
+                results = self._results.pop(name, [])
+                if results:
+                    conversation.append(ToolMessage(tuple(results)))
+                if notes:
+                    conversation.append(NoteMessage("\n\n".join(notes)))
+
+    def _apply_binding(self, event: PluginEvent) -> None:
+        try:
+            binding = msgspec.convert(event.data, _Binding)
+        except msgspec.ValidationError:  # any plugin may write an event with this name
+            return
+        permissions = [Permission(**each) for each in binding.permissions]  # type: ignore[arg-type]
+        self._bindings[binding.agent] = Definition(
+            binding.definition,
+            Path(binding.path),
+            agents=binding.agents,
+            skills=binding.skills,
+            permissions=tuple(permissions),
+            answer=binding.answer,
+            form=binding.form,
+        )

@@ -1,4 +1,4 @@
-"""The settings of the plugin."""
+"""The settings for agent definitions: table ``[agents]``."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from hilum import section, setting
 
 @section("agents")
 class AgentsSettings:
-    """Where agents come from."""
+    """Where agents are defined, and whether prompts can call them by name."""
 
     folders: bool = setting(
         default=True,
         project="lower",
         help=(
-            "Also find agents in .claude, .gemini, .opencode, .github, .cursor and .codex of the"
-            " project, and of the home."
+            "Also read agents from .claude, .gemini, .opencode, .github, .cursor and .codex in the"
+            " project and in your home folder."
         ),
     )
     by_name: bool = setting(
         default=True,
         help=(
-            "Read a prompt that calls an agent by its name (@review …, use the review agent to …)"
-            " as a call."
+            "Run an agent when a prompt calls it by name (@review …, use the review agent to …)."
         ),
     )

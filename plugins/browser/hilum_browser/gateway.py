@@ -1,175 +1,166 @@
-"""The way of pages to the network: each connection is checked here, outside the sandbox, and made
-to what was checked.
+"""The network gateway of pages, which checks every connection outside the sandbox.
 
-A page is in a browser that has no other network, so nothing that it does goes past this: no
-redirect, no script, no WebSocket, no name that changes what it stands for.
+The browser has no other network access. Nothing can bypass the check: no redirect, script,
+WebSocket or name whose address changes.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import anyio
+import anyio.abc
 import trio
-from hilum import ToolError, errors
-from hilum_web import AddressRefused, HostUnknown, Reach, located
+from hilum import AddressRefused, ToolError, errors, find_address_policy
 
-from hilum_browser.inside.proxy import loopback
+from hilum_browser.driver.link import Channel, splice
+from hilum_browser.driver.loopback import loopback_addresses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import anyio.abc
-
-    from hilum_browser.inside.link import Channel
     from hilum_browser.settings import BrowserSettings
 
-EACH, ALL = 5.0, 15.0
-"""Seconds for one address of a host to answer, and for the host."""
-MOST_CONNECTIONS = 256
-REMEMBERED = 100
-
-
-class Refused(Exception):
-    """A connection that was not made: a code, what happened, what to do."""
-
-    def __init__(self, code: str, text: str, hint: str) -> None:
-        super().__init__(text)
-        self.code = code
-        self.text = text
-        self.hint = hint
+# Seconds to wait for one address of a host.
+ADDRESS_TIMEOUT = 5.0
+# Seconds to wait for all addresses of a host together.
+HOST_TIMEOUT = 15.0
+MAX_CONNECTIONS = 256
+MAX_REMEMBERED = 100
+_PORTS = {"https": 443, "wss": 443}
+_LIST_HINT = (
+    "For a server on this machine, use localhost; the user can list a host in browser.hosts."
+)
 
 
 class Gateway:
-    """Makes the connections of a session's pages.
+    """Opens the connections of a session's pages.
 
     Args:
-        settings: What may be reached.
-        own_ports: Returns the ports of the loopback that commands of the session opened. Called in
-            a thread.
+        settings: The allowed hosts.
+        find_own_ports: Returns the loopback ports that commands of the session opened. Called in a
+            thread.
 
     Attributes:
-        allowed: Ports of the loopback that the user has agreed to.
+        approved: Loopback ports that the user approved.
     """
 
-    def __init__(self, settings: BrowserSettings, own_ports: Callable[[], set[int]] = set) -> None:
+    def __init__(
+        self, settings: BrowserSettings, find_own_ports: Callable[[], set[int]] = set
+    ) -> None:
         self._settings = settings
-        self._own_ports = own_ports
-        self.allowed: set[int] = set()
-        self._open = 0
-        self._refused: OrderedDict[tuple[str, int], Refused] = OrderedDict()
+        self._find_own_ports = find_own_ports
+        self.approved: set[int] = set()
+        self._open_count = 0
+        self._refused: OrderedDict[tuple[str, int], ToolError] = OrderedDict()
 
-    async def dialled(self, channel: Channel, words: bytes) -> None:
-        """Serve a connection, as ``Link`` wants it: to ``HOST PORT``.
+    async def serve_channel(self, channel: Channel, request: bytes) -> None:
+        """Connect a channel of the link to ``HOST PORT``.
 
-        Its first byte says whether it was made.
+        The first byte on the channel indicates whether the connection was opened.
         """
-        from hilum_browser.inside.link import splice
-
-        host, _, port = words.decode("ascii", "replace").partition(" ")
-        place = (host, int(port) if port.isascii() and port.isdigit() else 0)
-        self._open += 1
+        # The request comes from the sandbox and may contain anything.
+        host, _, digits = request.decode("ascii", "replace").partition(" ")
+        port = int(digits) if digits.isascii() and digits.isdigit() else 0
+        self._open_count += 1
         try:
-            stream = await self._connect(*place)
-            self._refused.pop(place, None)
+            stream = await self._connect(host, port)
+            self._refused.pop((host, port), None)
             async with stream:
                 await channel.send(b"\0")
                 await splice(channel, stream)
-        except Refused as refused:
-            self._refused[place] = refused
-            if len(self._refused) > REMEMBERED:
+        except ToolError as error:
+            # The browser is only informed that the connection failed. The tool reports the reason.
+            self._refused[host, port] = error
+            if len(self._refused) > MAX_REMEMBERED:
                 self._refused.popitem(last=False)
             await channel.send(b"\1")
         finally:
-            self._open -= 1
+            self._open_count -= 1
 
-    def reason(self, url: str) -> ToolError | None:
-        """Return why a page could not be reached; ``None`` where that was not decided here."""
+    def find_refusal(self, url: str) -> ToolError | None:
+        """Return why the gateway refused the connection to a page, or ``None`` if it did not."""
         try:
             parts = urlsplit(url)
-            port = parts.port or {"https": 443, "wss": 443}.get(parts.scheme, 80)
+            port = parts.port or _PORTS.get(parts.scheme, 80)
         except ValueError:
             return None
-        refused = self._refused.get((parts.hostname or "", port))
-        if refused is None:
-            return None
-        return ToolError(refused.text, code=refused.code, hint=refused.hint)
+        return self._refused.get((parts.hostname or "", port))
 
-    async def needs_consent(self, host: str, port: int) -> bool:
-        """Return whether an address is a service of the user's on this machine, which no page
-        reaches before they agree.
-        """
-        if (
-            not loopback(host)
-            or port in self.allowed
-            or Reach(hosts=frozenset(self._settings.hosts)).lists(host, port)
-        ):
+    async def needs_approval(self, host: str, port: int) -> bool:
+        """Return whether the user must approve a connection to one of their services."""
+        if not loopback_addresses(host) or port in self.approved:
             return False
-        return port not in await trio.to_thread.run_sync(self._own_ports)
+        # Listing a host is a lasting approval.
+        if find_address_policy().is_listed(host, port, self._settings.hosts):
+            return False
+        return port not in await trio.to_thread.run_sync(self._find_own_ports)
 
     async def _connect(self, host: str, port: int) -> anyio.abc.SocketStream:
-        import anyio
-
-        if self._open > MOST_CONNECTIONS:
-            raise Refused(
-                errors.E_UNREACHABLE,
-                f"Pages have more than {MOST_CONNECTIONS} connections open.",
-                "",
+        # Otherwise, a page could use up all of hilum's file descriptors.
+        if self._open_count > MAX_CONNECTIONS:
+            raise ToolError(
+                f"Pages have more than {MAX_CONNECTIONS} connections open.",
+                code=errors.E_UNREACHABLE,
             )
-        if await self.needs_consent(host, port):
-            text = f"No command of this session opened port {port} of this machine."
-            raise Refused(
-                errors.E_ADDRESS,
-                text,
-                f"Navigate to it, which asks the user; they can list {host}:{port} in"
-                " browser.hosts.",
+        if await self.needs_approval(host, port):
+            raise ToolError(
+                f"No command of this session opened port {port} of this machine.",
+                code=errors.E_ADDRESS,
+                hint=(
+                    f"Navigate to it, which asks the user; they can list {host}:{port} in"
+                    " browser.hosts."
+                ),
             )
-        addresses = loopback(host) or await self._checked(host, port)
-        why = "it does not answer"
-        with trio.move_on_after(ALL):
+        # Loopback names are not looked up: a name server could answer with another address.
+        addresses = loopback_addresses(host) or await self._resolve(host, port)
+        reason = "it does not answer"
+        with trio.move_on_after(HOST_TIMEOUT):
             for address in addresses:
                 try:
-                    with trio.fail_after(EACH):
+                    with trio.fail_after(ADDRESS_TIMEOUT):
                         return await anyio.connect_tcp(address, port)
                 except trio.TooSlowError:
-                    why = f"it did not answer within {EACH:g} s"
+                    reason = f"it did not answer within {ADDRESS_TIMEOUT:g} s"
                 except OSError as error:
-                    if _is_refusal(error):
-                        why = "the connection was refused"
-                    else:
-                        why = str(error.__cause__ or error).rstrip(".")
-        hint = "Is its server running, and at this port?"
-        raise Refused(errors.E_UNREACHABLE, f"{host}:{port} cannot be reached: {why}.", hint)
+                    reason = _describe(error)
+        raise ToolError(
+            f"{host}:{port} cannot be reached: {reason}.",
+            code=errors.E_UNREACHABLE,
+            hint="Is its server running on this port?",
+        )
 
-    async def _checked(self, host: str, port: int) -> tuple[str, ...]:
-        """Look up and check a host that is not this machine by its own name."""
-        reach = Reach(hosts=frozenset(self._settings.hosts))
-        if self._settings.network == "loopback" and not reach.lists(host, port):
-            text = (
-                f"{host} is not on this machine, and pages may reach nothing else"
-                " (browser.network)."
+    async def _resolve(self, host: str, port: int) -> tuple[str, ...]:
+        """Return the checked addresses of a host other than the loopback."""
+        policy = find_address_policy()
+        hosts = self._settings.hosts
+        if self._settings.network == "loopback" and not policy.is_listed(host, port, hosts):
+            raise ToolError(
+                f"{host} is not on this machine, and pages may contact nothing else"
+                " (browser.network).",
+                code=errors.E_ADDRESS,
+                hint=_LIST_HINT,
             )
-            raise Refused(errors.E_ADDRESS, text, _LISTED)
         shown = f"[{host}]" if ":" in host else host
         try:
-            _, addresses = await located(f"http://{shown}:{port}/", reach)
-        except HostUnknown as error:
-            raise Refused(
-                errors.E_UNREACHABLE, str(error), "Is the name right, and the network up?"
-            ) from None
+            _, addresses = await policy.resolve_url(f"http://{shown}:{port}/", hosts=hosts)
         except AddressRefused as error:
-            hint = _LISTED if error.listable else "Metadata services are never reached."
-            raise Refused(errors.E_ADDRESS, str(error), hint) from None
+            if error.code == errors.E_UNREACHABLE:
+                hint = "Is the name correct, and is the network up?"
+            elif error.listable:
+                hint = _LIST_HINT
+            else:
+                hint = "Metadata services are never contacted."
+            raise ToolError(error.message, code=error.code, hint=hint) from None
         return addresses
 
 
-_LISTED = "For a server on this machine use localhost; the user can list a host in browser.hosts."
-
-
-def _is_refusal(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, ConnectionRefusedError):
-            return True
-        error = error.__cause__
-    return False
+def _describe(error: OSError) -> str:
+    # anyio wraps the errors of all attempts.
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ConnectionRefusedError):
+            return "the connection was refused"
+        cause = cause.__cause__
+    return str(error.__cause__ or error).rstrip(".")

@@ -1,4 +1,4 @@
-"""The settings of the plugin. What widens what a page may do is the user's alone."""
+"""The settings of the plugin. Only the user may set those that give pages more access."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hilum import section, setting
 
 @section("browser")
 class BrowserSettings:
-    """The browser of the agent."""
+    """The configuration of the agent's browser."""
 
     enabled: bool = setting(
         default=True, project="lower", help="Whether the agent has the tool browser_use."
@@ -17,36 +17,36 @@ class BrowserSettings:
     executable: str = setting(
         default="",
         project=False,
-        help="Path of Chromium or a browser made from it; what is found on the system when empty.",
+        help="Path of Chromium or a browser based on it; detected on the system when empty.",
     )
     network: Literal["public", "loopback"] = setting(
         default="public",
         project=False,
         help=(
-            "What pages may reach beside browser.hosts: the public network and this machine's"
-            " loopback, or the loopback only."
+            "The hosts that pages may contact besides browser.hosts: the public network and this "
+            "machine's loopback, or only the loopback."
         ),
     )
     hosts: list[str] = setting(
         factory=list,
         project=False,
         help=(
-            "Further hosts that pages may reach, as host or host:port: an intranet, a name that"
-            " leads to this machine."
+            "Additional hosts that pages may contact, as host or host:port, such as an intranet "
+            "host or a name that resolves to this machine."
         ),
     )
     sandbox: Literal["auto", "on", "off"] = setting(
         default="auto",
         project=False,
         help=(
-            "Chromium's own sandbox, beside hilum's: where it works, always (or no browser), or"
-            " never."
+            "Whether to use Chromium's own sandbox inside hilum's: if it works, always (otherwise "
+            "no browser starts), or never."
         ),
     )
     any_certificate: bool = setting(
         default=False,
         project=False,
-        help="Whether pages with TLS certificates that are not valid are opened.",
+        help="Whether to open pages with invalid TLS certificates.",
     )
     width: int = setting(
         default=1280, minimum=100, project="lower", help="Width of a page in pixels."
@@ -55,17 +55,17 @@ class BrowserSettings:
         default=800, minimum=100, project="lower", help="Height of a page in pixels."
     )
     timeout: float = setting(
-        default=5.0, minimum=0.1, project="lower", help="Seconds to wait for an element of a page."
+        default=5.0, minimum=0.1, project="lower", help="Seconds to wait for an element on a page."
     )
     page_timeout: float = setting(
         default=30.0,
         minimum=0.1,
         project="lower",
-        help="Seconds that a page may take to answer, or a download to come.",
+        help="Maximum number of seconds until a page answers or a download finishes.",
     )
     max_download: int = setting(
         default=50,
         minimum=1,
         project=False,
-        help="Megabytes that a file which a page gives may have; at most 200.",
+        help="Maximum size of a download in megabytes; at most 200.",
     )

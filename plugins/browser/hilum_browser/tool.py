@@ -11,7 +11,7 @@ import shutil
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import trio
@@ -28,20 +28,32 @@ from hilum import (
     Verdict,
     ask,
     errors,
+    find_file_saver,
     hookimpl,
+    make_temporary_folder,
+    sweep_temporary_folders,
     tool,
 )
 from hilum.events import CallDone
-from hilum_files import save_file
-from hilum_guard import make_folder
 
-from hilum_browser.finding import CHROMIUM, PLAYWRIGHT, find_chromium, has_playwright
-from hilum_browser.inside.front import WAITS
+from hilum_browser.arguments import (
+    check_arguments,
+    find_loopback_target,
+    parse_loopback_target,
+)
+from hilum_browser.driver.protocol import WAITING_ACTIONS, Answer, Arguments
+from hilum_browser.installation import (
+    CHROMIUM_HINT,
+    PLAYWRIGHT_HINT,
+    find_chromium,
+    has_playwright,
+)
+from hilum_browser.ports import find_own_ports
 from hilum_browser.settings import BrowserSettings
 
 if TYPE_CHECKING:
     from hilum_browser.gateway import Gateway
-    from hilum_browser.running import Running
+    from hilum_browser.process import BrowserProcess
 
 Action = Literal[
     "navigate",
@@ -67,23 +79,24 @@ Action = Literal[
     "upload",
     "close",
 ]
-MORE = 30.0
-"""Seconds that an action may take beyond what it waits for by itself, before the browser is thought
-to hang.
-"""
-LONGEST = 300.0
-MOST_UPLOADED = 50_000_000
-MOST_SHOWN = 4_000_000
-"""Bytes of a screenshot that the model is shown; a larger one is in its file only."""
-_UNBOXED = "Chromium's own sandbox is not in use here"
+# Seconds added to the limits of an action before the browser is considered hung.
+GRACE = 30.0
+MAX_SECONDS = 300.0
+MAX_UPLOAD = 50_000_000
+# Maximum size, in bytes, of a screenshot shown to the model. A larger one is only saved.
+MAX_SHOWN = 4_000_000
+# Actions whose answers do not describe the current page.
+_WITHOUT_PAGE = ("tabs", "get_text", "console", "network")
+# Matches the relevant lines in the output of a browser that does not start.
+_TELLING = re.compile(r"FATAL|ERROR:(?!.*(dbus|crashpad))|rror:|o such file|enied")
 
 
 class Browsers:
-    """The browser of one session; it starts with the first page, and again after it crashed.
+    """The browser of one session. It starts when the first page is opened, and again after a crash.
 
     Args:
         session: The session.
-        nursery: Holds its process.
+        nursery: Runs the browser's process.
     """
 
     def __init__(self, session: Session, nursery: trio.Nursery) -> None:
@@ -91,43 +104,38 @@ class Browsers:
         self._nursery = nursery
         self._settings = session.settings(BrowserSettings)
         self._lock = trio.Lock()
-        self._running: Running | None = None
+        self._process: BrowserProcess | None = None
         self._folder = ""
         self._folder_lock = -1
 
     @functools.cached_property
     def _gateway(self) -> Gateway:
-        from hilum_browser.gateway import Gateway
-
-        return Gateway(self._settings, self._own_ports)
-
-    def _own_ports(self) -> set[int]:
-        from hilum_browser.ports import find_own_ports
-
-        return find_own_ports(
-            [process.pid for process in list(self._session.processes.live) if process.pid]
+        from hilum_browser.gateway import (
+            Gateway,  # imported on first use: anyio takes 20 ms to import
         )
+
+        return Gateway(self._settings, self._find_own_ports)
+
+    def _find_own_ports(self) -> set[int]:
+        live = list(self._session.processes.live)
+        return find_own_ports([process.pid for process in live if process.pid])
 
     @hookimpl
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-        """Have the user asked before a page of a service of theirs on this machine is opened."""
+        """Ask the user before opening a page of one of their services on this machine."""
         if tool.name != "browser_use":
             return None
-        try:
-            given = msgspec.json.decode(call.arguments or "{}")
-            place = _place(given) if isinstance(given, dict) else None
-        except (msgspec.DecodeError, ValueError):
-            return None  # it is refused for its arguments
-        if place is None or not await self._gateway.needs_consent(*place):
+        target = parse_loopback_target(call.arguments)
+        if target is None or not await self._gateway.needs_approval(*target):
             return None
         return ask(
-            f"Port {place[1]} of this machine was not opened by a command of this session: it is a"
+            f"Port {target[1]} of this machine was not opened by a command of this session: it is a"
             " service of yours."
         )
 
     @hookimpl
     def provide_tools(self) -> list[Tool]:
-        """Return the tool. Where something is not installed it says how to install it."""
+        """Return the tool. If something is not installed, calls explain how to install it."""
         return [self.browser_use] if self._settings.enabled else []
 
     @tool(
@@ -135,7 +143,7 @@ class Browsers:
         effect="once",
         writes="path",
         queues="browser",
-        timeout=LONGEST,
+        timeout=MAX_SECONDS,
         deferred=True,
     )
     async def browser_use(
@@ -166,17 +174,17 @@ class Browsers:
                 save the file that comes, as path. upload: give the file path to selector, a field
                 for files. close: a tab, or without tab the browser.
             url: For navigate: http or https.
-            selector: A ref of the last snapshot, like e12, or CSS. get_text takes the body without.
+            selector: A ref of the last snapshot, like e12, or CSS. Default for get_text: the body.
             text: For type (replaces what is in the field), press, select, drag, wait; for snapshot,
-                what to look for in a large page; else the answer to a dialog that asks for a text.
+                what to look for in a large page; else the answer to a prompt dialog.
             waitMs: Milliseconds.
-            path: File of the workspace for screenshot, download and upload.
+            path: Workspace file for screenshot, download and upload.
             full: Take a screenshot of the whole page.
             accept: Answer yes if the page asks in a dialog.
-            tab: Number of a tab, the current one without.
+            tab: Number of a tab; default: current.
             size: For viewport, width x height.
         """
-        given: dict[str, Any] = {
+        arguments: Arguments = {
             "action": action,
             "url": url,
             "selector": selector,
@@ -188,257 +196,232 @@ class Browsers:
             "tab": tab,
             "size": size,
         }
-        _check(given)
+        check_arguments(arguments)
         if action == "upload":
-            given["blob"] = await call.workspace.read_bytes(path, MOST_UPLOADED)
-            given["name"] = os.path.basename(path)
-            given["kind"] = mimetypes.guess_type(path)[0] or "application/octet-stream"
-        place = _place(given)
-        if place:
-            self._gateway.allowed.add(place[1])  # whoever had to agree has
-        await _in_turn(call)
-        async with AsyncExitStack() as held:
-            if (
-                action not in WAITS or self._running is None
-            ):  # what only waits holds up no other agent
-                await held.enter_async_context(self._lock)
+            arguments["blob"] = await call.workspace.read_bytes(path, MAX_UPLOAD)
+            arguments["name"] = os.path.basename(path)
+            arguments["kind"] = mimetypes.guess_type(path)[0] or "application/octet-stream"
+        target = find_loopback_target(action, url)
+        if target:
+            # The call runs, so it has already been approved if that was required.
+            self._gateway.approved.add(target[1])
+        await _wait_for_earlier_calls(call)
+        async with AsyncExitStack() as stack:
+            # Actions that only wait do not block those of other agents.
+            if action not in WAITING_ACTIONS or self._process is None:
+                await stack.enter_async_context(self._lock)
             if action == "close" and not tab:
                 return Output(await self._close())
-            running, begun = await self._ready(action)
-            answer = await running.ask(call.agent.name, action, given, self._limit(given))
+            process, is_new = await self._ensure_process(action)
+            limit = self._time_limit(waitMs)
+            answer = await process.request(call.agent.name, action, arguments, limit)
             if "code" in answer:
-                raise _failed(running, answer)
-            return await self._told(call, running, answer, given, begun)
+                raise _to_tool_error(process, answer)
+            saved = await self._save_blob(call, arguments, answer)
+            return self._format_answer(call, process, answer, arguments, saved, is_new=is_new)
 
     async def end(self) -> None:
         """End the browser, and remove its files."""
-        if self._running is not None:
-            await self._running.end()
+        if self._process is not None:
+            await self._process.end()
         if self._folder:
             await trio.to_thread.run_sync(lambda: shutil.rmtree(self._folder, ignore_errors=True))
+            # The lock told other processes that the folder is in use.
             os.close(self._folder_lock)
 
-    def _limit(self, given: dict[str, Any]) -> float:
-        waited: int = given["waitMs"]
-        return MORE + 2 * self._settings.page_timeout + self._settings.timeout + waited / 1000
+    def _time_limit(self, wait_ms: int) -> float:
+        """Return the number of seconds after which the browser is considered hung."""
+        settings = self._settings
+        return GRACE + 2 * settings.page_timeout + settings.timeout + wait_ms / 1000
 
     async def _close(self) -> str:
-        running = self._running
-        self._running = None
-        if running is None or running.ended:
+        process = self._process
+        self._process = None
+        if process is None or process.has_ended:
             return "No browser was open."
-        await running.end("The browser was closed by another call.")
+        await process.end("The browser was closed by another call.")
         return "The browser is closed; its cookies and storage are gone."
 
-    async def _ready(self, action: str) -> tuple[Running, bool]:
-        """Return a browser that runs, and whether it was started just now.
+    async def _ensure_process(self, action: str) -> tuple[BrowserProcess, bool]:
+        """Return a running browser, and whether this call started it.
 
         Raises:
-            NeedsUser: Something is not installed.
-            ToolError: There is no page yet, or the browser does not start.
+            NeedsUser: Playwright or a browser is not installed.
+            ToolError: The action needs an open page, or the browser does not start.
         """
-        if self._running is not None and not self._running.ended:
-            return self._running, False
-        crashed = self._running is not None
-        self._running = None
+        if self._process is not None and not self._process.has_ended:
+            return self._process, False
+        has_crashed = self._process is not None
+        self._process = None
+        # Checked before the action, so that every action reports what to install.
+        executable = self._find_executable()
+        if action not in ("navigate", "tabs"):
+            text = "No page is open."
+            if has_crashed:
+                text = "The browser had crashed, and its pages are gone."
+            raise ToolError(text, code=errors.E_BAD_ARGS, hint="Navigate first.")
+        self._process = await self._start_process(executable)
+        return self._process, True
+
+    def _find_executable(self) -> str:
         if not has_playwright():
             raise NeedsUser(
                 "The browser needs Playwright, which is not installed.",
                 code=errors.E_NOT_INSTALLED,
-                hint=PLAYWRIGHT,
+                hint=PLAYWRIGHT_HINT,
             )
-        executable = find_chromium(self._settings.executable)
-        if not executable:
-            named = self._settings.executable
-            if named:
-                text = f"There is no program {named!r} (browser.executable)."
-            else:
-                text = "No Chromium was found on this system."
-            raise NeedsUser(text, code=errors.E_NOT_INSTALLED, hint=CHROMIUM)
-        if action not in ("navigate", "tabs"):
-            if crashed:
-                text = "The browser had crashed, and its pages are gone."
-            else:
-                text = "No page is open."
-            raise ToolError(text, code=errors.E_BAD_ARGS, hint="Navigate first.")
-        from hilum_browser.running import Running
+        named = self._settings.executable
+        executable = find_chromium(named)
+        if executable:
+            return executable
+        text = "No Chromium was found on this system."
+        if named:
+            text = f"There is no program {named!r} (browser.executable)."
+        raise NeedsUser(text, code=errors.E_NOT_INSTALLED, hint=CHROMIUM_HINT)
+
+    async def _start_process(self, executable: str) -> BrowserProcess:
+        from hilum_browser.process import BrowserProcess  # imported on first use, like the gateway
 
         if not self._folder:
-            self._folder, self._folder_lock = await trio.to_thread.run_sync(make_folder, "browser")
-        running = Running(self._settings, self._gateway)
+            self._folder, self._folder_lock = await trio.to_thread.run_sync(_make_folder)
+        process = BrowserProcess(self._settings, self._gateway)
         self._nursery.start_soon(
-            running.run, self._session.processes, executable, self._folder, name="browser"
+            process.run, self._session.processes, executable, self._folder, name="browser"
         )
         try:
-            await running.start()
+            await process.wait_until_ready()
         except ToolError as error:
-            raise _not_started(executable, str(error)) from None
+            raise _explain_start_error(executable, str(error)) from None
         except trio.Cancelled:
-            await running.end()
+            await process.end()
             raise
-        self._running = running
-        return running, True
+        return process
 
-    async def _told(
-        self,
-        call: Call,
-        running: Running,
-        answer: dict[str, Any],
-        given: dict[str, Any],
-        begun: bool,
-    ) -> Output:
-        """Save what came as a file, and give what the model reads."""
-        lines = [str(answer["text"])]
-        images: tuple[Image, ...] = ()
-        data = {key: answer[key] for key in ("url", "title", "status") if key in answer}
-        if isinstance(blob := answer.get("blob"), bytes):
-            path = await self._saved(call, given, answer, blob)
-            lines = [f"Saved {path}: {len(blob):,} bytes.", *lines]
-            data["path"] = path
-            if given["action"] == "screenshot" and len(blob) <= MOST_SHOWN:
-                images = (Image(f"image/{answer['kind']}", blob, source=f"tool:{call.name}"),)
-            elif given["action"] == "screenshot":
-                lines.append("It is too large to be shown here.")
-        lines += answer.get("notes", ())
-        if answer.get("failed"):
-            url, why = answer["failed"]
-            reason = running.gateway.reason(url)
-            lines.append(f"A page could not be loaded: {reason or f'{url[:500]}: {why}'}")
-        if "url" in answer and given["action"] not in ("tabs", "get_text", "console", "network"):
-            lines.append(
-                f"Page: {answer['url'][:2000]}, {_quoted(answer['title']) or 'without a title'}"
-            )
-        if begun:
-            lines.append(
-                f"Chromium {running.version}, {self._settings.width}x{self._settings.height}."
-            )
-            if not running.boxed and self._settings.sandbox == "auto":
-                lines[-1] += f" {_UNBOXED}."
-        return Output("\n".join(line for line in lines if line), images=images, data=data)
-
-    async def _saved(
-        self, call: Call, given: dict[str, Any], answer: dict[str, Any], blob: bytes
-    ) -> str:
-        if given["path"]:
-            return await save_file(
-                call, given["path"], blob, overwrite=given["action"] == "screenshot"
-            )
-        if given["action"] == "download":
-            name = (
-                re.sub(r"[^\w.-]+", "_", os.path.basename(answer["name"])).lstrip(".") or "download"
-            )
-            return await save_file(call, f"downloads/{name[-100:]}", blob)
-        ending = "jpg" if answer["kind"] == "jpeg" else "png"
-        name = f"screenshot_{datetime.now():%Y%m%d_%H%M%S_%f}.{ending}"
+    async def _save_blob(self, call: Call, arguments: Arguments, answer: Answer) -> str:
+        """Save the file in an answer and return its path, or an empty string if there is none."""
+        blob = answer.get("blob")
+        if not isinstance(blob, bytes):
+            return ""
+        is_screenshot = arguments["action"] == "screenshot"
+        path = arguments["path"]
+        if path:
+            saver = find_file_saver()
+            return await saver.save_file(call, path, blob, overwrite=is_screenshot)
+        if not is_screenshot:
+            # The page chooses the name: no folders, no hidden files, no control characters.
+            name = re.sub(r"[^\w.-]+", "_", os.path.basename(answer["name"])).lstrip(".")
+            path = f"downloads/{(name or 'download')[-100:]}"
+            return await find_file_saver().save_file(call, path, blob)
+        suffix = "jpg" if answer["kind"] == "jpeg" else "png"
+        # Not in the workspace: the model asked to see the page, not to create a file in the
+        # project.
+        name = f"screenshot_{datetime.now():%Y%m%d_%H%M%S_%f}.{suffix}"
         file = Path(self._folder) / name
         await trio.to_thread.run_sync(file.write_bytes, blob)
         return str(file)
 
+    def _format_answer(
+        self,
+        call: Call,
+        process: BrowserProcess,
+        answer: Answer,
+        arguments: Arguments,
+        saved: str,
+        *,
+        is_new: bool,
+    ) -> Output:
+        """Return the output for the model."""
+        action = arguments["action"]
+        lines = []
+        images: tuple[Image, ...] = ()
+        data = {key: answer[key] for key in ("url", "title", "status") if key in answer}
+        if saved:
+            blob = answer["blob"]
+            lines.append(f"Saved {saved}: {len(blob):,} bytes.")
+            data["path"] = saved
+            if action == "screenshot" and len(blob) <= MAX_SHOWN:
+                images = (Image(f"image/{answer['kind']}", blob, source=f"tool:{call.name}"),)
+        lines.append(str(answer["text"]))
+        if saved and action == "screenshot" and not images:
+            lines.append("It is too large to show here.")
+        lines += answer.get("notes", ())
+        if answer.get("failed"):
+            url, reason = answer["failed"]
+            refusal = process.gateway.find_refusal(url)
+            explanation = str(refusal) if refusal else f"{url[:500]}: {reason}"
+            lines.append(f"A page could not be loaded: {explanation}")
+        if "url" in answer and action not in _WITHOUT_PAGE:
+            # Quoted, so that a title cannot pass for a message of the tool.
+            quoted = json.dumps(answer["title"], ensure_ascii=False)
+            title = quoted if answer["title"] else "without a title"
+            lines.append(f"Page: {answer['url'][:2000]}, {title}")
+        if is_new:
+            lines.append(self._describe(process))
+        return Output("\n".join(line for line in lines if line), images=images, data=data)
 
-def _quoted(title: str) -> str:
-    """Write the title of a page so that it cannot be taken for anything else."""
-    return json.dumps(title, ensure_ascii=False) if title else ""
-
-
-def _place(given: dict[str, Any]) -> tuple[str, int] | None:
-    """Return host and port of the page of this machine's loopback that a call opens; None for any
-    other call.
-
-    Raises:
-        ValueError: Its URL is none.
-    """
-    if given.get("action") != "navigate" or not isinstance(given.get("url"), str):
-        return None
-    from hilum_web import read_url
-
-    from hilum_browser.inside.proxy import loopback
-
-    target = read_url(given["url"])
-    if loopback(target.host):
-        return (target.host, target.port)
-    return None
-
-
-def _check(given: dict[str, Any]) -> None:
-    """See to it that what is plainly wrong starts no browser.
-
-    Raises:
-        ToolError: ``E_BAD_ARGS``; ``E_ADDRESS`` for a URL that is not one of a page.
-    """
-    if given["action"] == "navigate":
-        from hilum_web import read_url
-
-        if not given["url"]:
-            raise ToolError(
-                "navigate needs a url.",
-                code=errors.E_BAD_ARGS,
-                hint="For example http://localhost:8000/.",
-            )
-        try:
-            read_url(given["url"])
-        except ValueError as error:
-            text = f"{given['url'][:200]!r} is not opened: {error}."
-            raise ToolError(
-                text, code=errors.E_ADDRESS, hint="Name an http:// or https:// address."
-            ) from None
-    if given["action"] == "upload" and not given["path"]:
-        raise ToolError(
-            "upload needs a path.", code=errors.E_BAD_ARGS, hint="Name a file of the workspace."
-        )
-    if (
-        given["action"] == "screenshot"
-        and given["path"]
-        and not given["path"].lower().endswith((".png", ".jpg", ".jpeg"))
-    ):
-        text = f"{given['path']!r} is no name for a screenshot."
-        raise ToolError(text, code=errors.E_BAD_ARGS, hint="End it with .png or .jpg.")
+    def _describe(self, process: BrowserProcess) -> str:
+        settings = self._settings
+        text = f"Chromium {process.version}, {settings.width}x{settings.height}."
+        if not process.is_sandboxed and settings.sandbox == "auto":
+            text += " Chromium's own sandbox is not in use here."
+        return text
 
 
-async def _in_turn(call: Call) -> None:
-    """Wait for the calls of this tool that the same answer made before this one: the order of
-    actions matters.
+async def _wait_for_earlier_calls(call: Call) -> None:
+    """Wait for the earlier calls of this tool in the same answer.
+
+    The order of actions matters, but the kernel runs calls concurrently.
     """
 
-    def earlier() -> set[str]:
-        ids = [
-            state.call.id
-            for state in call.agent.conversation.open_calls()
-            if state.call.name == call.name
-        ]
-        return set(ids[: ids.index(call.id)] if call.id in ids else ())
+    def find_earlier() -> set[str]:
+        ids: set[str] = set()
+        for state in call.agent.conversation.open_calls():
+            if state.call.id == call.id:
+                return ids
+            if state.call.name == call.name:
+                ids.add(state.call.id)
+        return set()
 
-    waiting = earlier()
-    if waiting:
+    pending = find_earlier()
+    if pending:
         async for event in call.session.events(after=call.session.journal.last):
-            if isinstance(event, CallDone) and not (waiting & earlier()):
+            if isinstance(event, CallDone) and not pending & find_earlier():
                 return
 
 
-def _failed(running: Running, answer: dict[str, Any]) -> ToolError:
-    unreached = answer.get("site") and answer["code"] in (errors.E_UNREACHABLE, errors.E_TIMEOUT)
-    if unreached and (reason := running.gateway.reason(answer["site"])):
-        return reason
+def _to_tool_error(process: BrowserProcess, answer: Answer) -> ToolError:
+    """Return the error in an answer, with the gateway's reason if it refused a connection."""
+    site = answer.get("site")
+    if site and answer["code"] in (errors.E_UNREACHABLE, errors.E_TIMEOUT):
+        refusal = process.gateway.find_refusal(site)
+        if refusal is not None:
+            return refusal
     return ToolError(answer["text"], code=answer["code"], hint=answer["hint"])
 
 
-def _not_started(executable: str, said: str) -> ToolError:
-    if "process_singleton" in said:
-        text = (
-            f"{executable} does not start in the sandbox of this system, which lets no program open"
-            " Unix sockets."
+def _make_folder() -> tuple[str, int]:
+    """Create the browser's temporary folder, and remove those whose owners were killed."""
+    sweep_temporary_folders()
+    return make_temporary_folder("browser")
+
+
+def _explain_start_error(executable: str, output: str) -> ToolError:
+    """Return the error for a browser that does not start."""
+    if "process_singleton" in output:
+        return NeedsUser(
+            f"{executable} does not start in this system's sandbox, which does not let programs "
+            "open Unix sockets.",
+            code=errors.E_NOT_INSTALLED,
+            hint=(
+                "The user can install bubblewrap, or install chromium-headless-shell and set "
+                "browser.executable to it."
+            ),
         )
-        hint = (
-            "The user can install bubblewrap, or chromium-headless-shell and name it in"
-            " browser.executable."
-        )
-        return NeedsUser(text, code=errors.E_NOT_INSTALLED, hint=hint)
-    lines = [line.strip(" -") for line in said.splitlines() if line.strip(" -")]
-    telling = [
-        line
-        for line in lines
-        if re.search(r"FATAL|ERROR:(?!.*(dbus|crashpad))|rror:|o such file|enied", line)
-    ]
-    text = f"{executable} does not start: {(telling or lines or [said])[-1][:500]}"
+    lines = [line.strip(" -") for line in output.splitlines()]
+    telling = [line for line in lines if _TELLING.search(line)]
+    candidates = telling or [line for line in lines if line] or [output]
     return ToolError(
-        text, code=errors.E_CMD_FAIL, hint="Does it start by hand? hilum doctor shows what is used."
+        f"{executable} does not start: {candidates[-1][:500]}",
+        code=errors.E_CMD_FAIL,
+        hint="Does it start when run manually? hilum doctor shows which one is used.",
     )

@@ -1,5 +1,6 @@
-"""Approvals and the agent's questions on the terminal: all of it is shown, and one thing asked at a
-time.
+"""Shows approvals and the agent's questions on the terminal.
+
+Each is shown in full, one at a time.
 """
 
 from __future__ import annotations
@@ -8,30 +9,34 @@ import os
 import time
 
 import trio
-from hilum import Session, UsageError
+from hilum import Session, UsageError, find_approval_texts
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event, StopAsked
-from hilum_plan import Question, question_asked, question_settled
+from hilum_view import Question, format_duration, read_question, read_question_end
 
 from hilum_cli import questions
 from hilum_cli.faces import Face
-from hilum_cli.previews import describe, folded, lasting
-from hilum_cli.progress import duration
-from hilum_cli.terminal import Out, columns, is_terminal, neutral, wrap
+from hilum_cli.previews import folded
+from hilum_cli.terminal import Out, columns, escape_terminal, is_terminal, wrap
+
+try:
+    import termios
+except ImportError:  # not a POSIX system
+    termios = None  # type: ignore[assignment]
 
 LONGEST = 10_000
 
 
 def can_ask() -> bool:
-    """Return whether somebody is there to ask: standard input and standard error are terminals."""
+    """Return whether the user can be asked: standard input and standard error are terminals."""
     return is_terminal(0) and is_terminal(2)
 
 
 class Approver:
-    """Asks about calls, and what agents ask, one after another, and answers the session.
+    """Asks the user for approvals and answers one at a time, and passes the answers to the session.
 
     Args:
-        session: Whose calls.
-        face: What shows the run; it holds still while a question stands there.
+        session: The session whose calls and questions are shown.
+        face: Shows the run; it writes nothing while a question is open.
     """
 
     def __init__(self, session: Session, face: Face) -> None:
@@ -46,17 +51,17 @@ class Approver:
         self._stopped = False
 
     def note(self, event: Event) -> None:
-        """Take an event: a new question, or the end of one."""
+        """Process an event, such as a new question or the end of one."""
         if isinstance(event, ApprovalAsked):
             self._send.send_nowait(event)
-        elif question := question_asked(event):
+        elif question := read_question(event):
             self._send.send_nowait(question)
         elif isinstance(event, StopAsked):
             self._stop()
         elif isinstance(event, ApprovalAnswered):
             self._end(event.id, event.reason)
-        elif settled := question_settled(event):
-            self._end(settled.id, "the time is over" if settled.by == "timeout" else "")
+        elif settled := read_question_end(event):
+            self._end(settled.id, "the time limit was reached" if settled.by == "timeout" else "")
         elif (
             isinstance(event, CallDone)
             and self._open
@@ -65,9 +70,7 @@ class Approver:
             self._end(self._open.id)
 
     def _end(self, identity: str, why: str = "") -> None:
-        if (
-            identity in self._settled
-        ):  # the call of a question that ran out ends after it, and knows less
+        if identity in self._settled:  # the call's end comes later, without a reason
             return
         self._settled.add(identity)
         self._why = why
@@ -95,23 +98,26 @@ class Approver:
                         else self._ask_user(asked)
                     )
                 if self._scope.cancelled_caught and not self._stopped:
-                    self._err.say(f"\nIt is settled: {(self._why or 'the run ended').rstrip('.')}.")
+                    self._err.say(
+                        f"\nThe question is closed: {(self._why or 'the run ended').rstrip('.')}."
+                    )
             self._open = None
 
     def _stop(self) -> None:
-        """Say that an open question needs no answer any more, because the run was stopped: by
-        Ctrl-C, for example.
+        """Report that an open question no longer needs an answer.
+
+        The run was stopped, for example by Ctrl-C.
         """
         if self._open and not self._stopped:
-            # Said now: the task that asks may be cancelled together with all that runs.
-            self._err.say("\nThe run was stopped; the call does not run.")
+            # Report this now: the task that asks may be cancelled together with the run.
+            self._err.say("\nThe run was stopped; the call was not run.")
         self._stopped = True
 
     async def _ask_user(self, asked: Question) -> None:
-        """Ask what an agent wants to know."""
+        """Ask an agent's question."""
         self._err.say(
             questions.describe(
-                asked, duration(round(max(asked.deadline - time.time(), 0))), columns()
+                asked, format_duration(round(max(asked.deadline - time.time(), 0))), columns()
             )
         )
         discard_typed()
@@ -120,23 +126,24 @@ class Approver:
             try:
                 typed = await read_line(0)
                 if typed == "\x04":
-                    self._err.say("\nThe input ended (Ctrl-D): that leaves it to the agent.")
+                    self._err.say("\nInput ended (Ctrl-D): the agent decides.")
                 return questions.give(self._session, asked, typed)
             except UsageError as error:
-                self._err.say(neutral(str(error)))
+                self._err.say(escape_terminal(str(error)))
 
     async def _ask(self, asked: ApprovalAsked) -> None:
-        whole = await trio.to_thread.run_sync(describe, asked, self._session)
+        texts = find_approval_texts()
+        whole = await trio.to_thread.run_sync(texts.describe_call, asked, self._session)
         short, is_folded = folded(whole, columns())
-        covered = lasting(asked)
+        covered = texts.describe_scope(asked)
         try:
-            left = duration(max(self._session.approval_shown(asked.id) - time.time(), 0))
-        except UsageError:  # it was settled in this moment
+            left = format_duration(max(self._session.approval_shown(asked.id) - time.time(), 0))
+        except UsageError:  # it was answered in the meantime
             return
-        rows = [f"[a]lways: yes to {covered}, until the session ends."]
+        rows = [f"[a]lways: allow {covered} until the session ends."]
         if asked.scope:
             rows.append(
-                f"[f]orever: yes to {covered} in this folder, in later sessions, too (kept as a"
+                f"[f]orever: allow {covered} in this folder, also in later sessions (saved as a"
                 " rule)."
             )
         rows.append(f"No answer in {left} counts as no.")
@@ -163,7 +170,7 @@ class Approver:
                         "\n".join(wrap(row, columns()) for row in help_rows(asked, covered))
                     )
                 case "\x04":
-                    self._err.say("\nThe input ended (Ctrl-D): that counts as no.")
+                    self._err.say("\nInput ended (Ctrl-D): the call is denied.")
                     return self._answer(asked, False, reason="the user closed the input")
                 case _:
                     keys = answer_keys(forever=bool(asked.scope), view=is_folded)
@@ -174,12 +181,12 @@ class Approver:
     ) -> None:
         try:
             self._session.answer(asked.id, accepted, reason=reason, remember=remember)
-        except UsageError as error:  # it ran out between the key and here
-            self._err.say(neutral(error.message))
+        except UsageError as error:  # it expired after the key was pressed
+            self._err.say(escape_terminal(error.message))
 
 
 def answer_keys(*, forever: bool, view: bool) -> str:
-    """Return the keys that answer a question, in words; see ``question_line``."""
+    """Return a description of the keys that answer a question; see ``question_line``."""
     keys = ["y", "n", "a"]
     if forever:
         keys.append("f")
@@ -189,11 +196,11 @@ def answer_keys(*, forever: bool, view: bool) -> str:
 
 
 def question_line(*, forever: bool, view: bool) -> str:
-    """Return the line that asks, with the name of every answer.
+    """Return the line that asks for a decision, with the name of every answer.
 
     Args:
-        forever: Whether a yes can be kept as a rule.
-        view: Whether a part of the call is folded.
+        forever: Whether an approval can be saved as a rule.
+        view: Whether part of the call is hidden.
     """
     answers = ["[y]es", "[n]o", "[a]lways"]
     if forever:
@@ -204,11 +211,11 @@ def question_line(*, forever: bool, view: bool) -> str:
 
 
 def help_rows(asked: ApprovalAsked, covered: str) -> list[str]:
-    """Return what each answer does.
+    """Return a description of each answer.
 
     Args:
         asked: The question.
-        covered: The calls that a lasting yes covers, in words.
+        covered: Description of the calls that a lasting approval covers.
     """
     rows = [
         "y, yes: run this call.",
@@ -217,32 +224,32 @@ def help_rows(asked: ApprovalAsked, covered: str) -> list[str]:
     ]
     if asked.scope:
         rows.append(
-            "f, forever: the same in this folder, in later sessions, too. `hilum permissions` shows"
+            "f, forever: the same in this folder, also in later sessions. `hilum permissions` shows"
             " the rule."
         )
     rows.append("v, view: show the whole call.")
-    rows.append("Ctrl-D: counts as no; the run goes on.")
+    rows.append("Ctrl-D: counts as no; the run continues.")
     rows.append("Ctrl-C: stops the whole run; `hilum run --resume` continues it.")
     return rows
 
 
 def _of_call(asked: ApprovalAsked | Question) -> tuple[str, str]:
-    """The agent and its call: two agents may number their calls alike."""
-    return asked.agent, asked.call.id if isinstance(asked, ApprovalAsked) else asked.call
+    """Return the agent and its call, because two agents may use the same call id."""
+    return asked.agent, asked.call.id if isinstance(asked, ApprovalAsked) else asked.call_id
 
 
 def discard_typed() -> None:
-    """Forget what was typed before the question was there: it cannot be its answer."""
+    """Discard input that was typed before the question was shown, because it cannot answer it."""
+    if termios is None:
+        return
     try:
-        import termios
-
         termios.tcflush(0, termios.TCIFLUSH)
-    except (ImportError, OSError):  # not a POSIX terminal
+    except OSError:  # no longer a terminal
         pass
 
 
 async def read_line(fd: int) -> str:
-    """Read a line from a terminal, cancellable at any time; the end of input gives ``\\x04``."""
+    """Read a line from a terminal, cancellable at any time; ``\\x04`` means end of input."""
     data = b""
     while not data.endswith(b"\n") and len(data) < LONGEST:
         await trio.lowlevel.wait_readable(fd)

@@ -1,5 +1,6 @@
-"""``hilum demo``: watch hilum find, fix and verify a real bug, with a recorded model and everything
-else real.
+"""``hilum demo``: watch hilum find, fix and verify a real bug.
+
+The model is recorded; everything else is real.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from hilum_commandline import Parser
+from hilum.command import Parser, check_text
 
 from hilum_cli import exits
-from hilum_cli.options import check_text, run_command
+from hilum_cli.options import run_async, run_command
 from hilum_cli.run_options import RunOptions
 from hilum_cli.terminal import Out, is_terminal
+
+if TYPE_CHECKING:
+    from hilum_cli.headless import Headless
 
 PROMPT = (
     "The second line of the example in the README comes out negative: nimbus gets -21.50 h instead"
@@ -32,11 +36,11 @@ HERE = Path(__file__).parent
 CASSETTE = HERE / "demo.toml"
 EXPECTED = HERE / "demo.diff"
 INTRO = """\
-hilum demo: a small time-sheet program with a real bug, and hilum at work on it.
-The model's answers are a recording, played over HTTP; the program, the edits, the commands and the tests are real.
+hilum demo: hilum fixes a real bug in a small time-sheet program.
+The model's answers are a recording played over HTTP; the program, the edits, the commands and the tests are real.
 """
 LIVE = """\
-With a live model, in a project of yours:
+With a live model, in your own project:
   export OPENAI_API_KEY=…    (or the key of another provider, or start Ollama)
   hilum run "find out why the total is wrong, and fix it"
 """
@@ -46,7 +50,7 @@ def main(argv: list[str]) -> int:
     """Watch a recorded run find, fix and verify a real bug, offline.
 
     Returns:
-        The exit code: 0 only if the tests failed before and pass after, by the expected change.
+        The exit code: 0 only if the tests failed before and pass after the expected change.
     """
     return run_command(lambda: _run(argv))
 
@@ -55,13 +59,11 @@ def _run(argv: Sequence[str]) -> int:
     check_text(argv)
     parser = Parser(
         "hilum demo",
-        "Watch a recorded run find, fix and verify a real bug. Needs no key and no network.",
+        "Watch a recorded run find, fix and verify a real bug. No key or network is needed.",
     )
+    parser.add_argument("--fast", action="store_true", help="skip the pauses of a thinking model")
     parser.add_argument(
-        "--fast", action="store_true", help="without the pauses of a model that thinks"
-    )
-    parser.add_argument(
-        "--keep", action="store_true", help="keep the program's folder, and say where it is"
+        "--keep", action="store_true", help="keep the program's folder and print its path"
     )
     options = parser.parse_args(argv)
     folder = Path(tempfile.mkdtemp(prefix="hilum-demo-"))
@@ -73,69 +75,71 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _play(folder: Path, options: Namespace) -> int:
-    import trio
-
-    from hilum_cli.headless import Headless
-    from hilum_cli.run import make_face
+    from hilum_cli import headless, starting
 
     project = copy_project(folder / "tally")
     err = Out(2)
     err.say(f"{INTRO}\n> {PROMPT}\n")
-    face = make_face("text", quiet=False)
-    work = Headless(run_options(project, folder), face)
+    face = starting.make_face("text", quiet=False)
+    work = headless.Headless(run_options(project, folder), face)
     pace = 0.0 if options.fast or not is_terminal(2) else 1.0
     with ExitStack() as stack:
         stack.callback(face.close)
         stack.enter_context(redirect_stdout(sys.stderr))
-        code = trio.run(serve_and_work, work, pace)
+        code = run_async(serve_and_work, work, pace)
     if work.end is None or work.stopping.signal:
         return code
     change = diff(project)
-    usage = face.progress.usage
-    err.say(f"\nWhat changed:\n\n{change}" if change else "\nNothing changed.")
-    err.say(
-        f"{len(face.progress.calls)} tool calls, {usage.input} + {usage.output} tokens,"
-        f" {work.end.seconds:.1f} s."
-    )
-    if work.session:
-        err.say(f"The session is kept: hilum sessions show {work.session}")
+    err.say(_report(work, change))
     if options.keep:
         err.say(f"The program is in {project}")
     err.say(f"\n{LIVE}")
-    wrong = verdict(
-        [view.code for view in face.progress.calls.values() if TESTS in view.call.arguments], change
-    )
+    wrong = verdict([card.code for card in face.view.cards if TESTS in card.call.arguments], change)
     if wrong:
-        err.say(f"hilum: the demo did not go as recorded: {wrong}.")
-    return code or (exits.FAILED if wrong else exits.COMPLETED)
+        err.say(f"hilum: the demo differed from the recording: {wrong}.")
+        return code or exits.FAILED
+    return code
 
 
-async def serve_and_work(work: Any, pace: float) -> int:
-    """Play the cassette on the loopback interface and let hilum talk to it like to any provider."""
-    from hilum_replay import load, serve
+def _report(work: Headless, change: str) -> str:
+    """Return a summary of the changes, the usage and the session."""
+    view = work.face.view
+    usage = view.totals.usage
+    seconds = work.end.seconds if work.end else 0.0
+    rows = [
+        f"\nWhat changed:\n\n{change}" if change else "\nNothing changed.",
+        f"{len(view.cards)} tool calls, {usage.input} + {usage.output} tokens, {seconds:.1f} s.",
+    ]
+    if work.session:
+        rows.append(f"The session was saved: hilum sessions show {work.session}")
+    return "\n".join(rows)
 
-    # Only the shape is compared: what tests and listings print differs between versions of Python.
-    async with serve(
-        load(CASSETTE), mode="shape", pace=pace, workspace=work.options.workspace
+
+async def serve_and_work(work: Headless, pace: float) -> int:
+    """Serve the cassette on the loopback interface, where hilum uses it like any provider."""
+    import hilum_replay  # imports trio, which --help does not need
+
+    # Compare only the shape: the output of tests and listings differs between Python versions.
+    async with hilum_replay.serve(
+        hilum_replay.load(CASSETTE), mode="shape", pace=pace, workspace=work.options.workspace
     ) as server:
         work.options.settings["models.providers"] = {
             "recorded": {"base_url": f"{server.url}/v1", "api": "chat"}
         }
-        code: int = await work.main()
-        return code
+        return await work.main()
 
 
 def run_options(project: Path, folder: Path) -> RunOptions:
-    """Return the options of the run: what ``hilum run`` would take, untouched by the user's
-    settings.
+    """Return the options of the run.
+
+    They are the options of ``hilum run``, unaffected by the user's settings.
     """
-    # The commands of the recording say python3; it shall be the one that runs hilum.
+    # The recorded commands use python3, which must be the interpreter that runs hilum.
     os.environ["PATH"] = os.pathsep.join(
         (os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath))
     )
     os.environ["HILUM_CONFIG"] = str(folder / "config")
-    # The session is kept where the user's sessions are; no other setting of the user's has an
-    # effect on the demo.
+    # The session is stored with the user's sessions; no other user setting affects the demo.
     environ = {
         key: value
         for key, value in os.environ.items()
@@ -152,9 +156,9 @@ def run_options(project: Path, folder: Path) -> RunOptions:
 
 
 def copy_project(target: Path) -> Path:
-    """Copy the program.
+    """Copy the demo program.
 
-    Its modules are kept as text files, so that nothing takes them for part of hilum.
+    Its modules are stored as text files, so that no tool mistakes them for part of hilum.
     """
     for path in sorted((HERE / "demo_project").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -190,16 +194,16 @@ def _diff(before: Path, after: Path, name: Path) -> str:
 
 
 def verdict(codes: Sequence[str], change: str) -> str:
-    """Return what went otherwise than it should; nothing if all is well.
+    """Return a description of an unexpected outcome; empty if the demo succeeded.
 
     Args:
-        codes: Error codes of the runs of the tests, in order.
-        change: The diff.
+        codes: Error codes of the test runs, in order.
+        change: The unified diff of the change.
     """
     if len(codes) < 2 or not codes[0]:
         return "the tests did not fail before the change"
     if codes[-1]:
         return "the tests do not pass after the change"
     if change != EXPECTED.read_text(encoding="utf-8"):
-        return "the change is not the one that was recorded"
+        return "the change differs from the recorded one"
     return ""

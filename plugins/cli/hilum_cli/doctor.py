@@ -1,6 +1,4 @@
-"""``hilum doctor``: what is really enforced on this machine, what is found, and what to do about
-the rest.
-"""
+"""``hilum doctor``: shows what works and is enforced on this machine, and how to fix the rest."""
 
 from __future__ import annotations
 
@@ -11,35 +9,37 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from hilum_commandline import Parser
+import hilum
+import msgspec
+from hilum import HilumError
+from hilum.checks import Check, run_checks
+from hilum.command import Parser, check_folder, check_text
+from hilum.events import PluginFault
+from hilum.hooks import describe_error
+from hilum.store import MemoryStore
+from hilum.trust import TrustedFolders
 
 from hilum_cli import exits
-from hilum_cli.options import check_folder, check_text, run_command
-from hilum_cli.terminal import Out, is_terminal, neutral
+from hilum_cli.options import run_async, run_command
+from hilum_cli.terminal import Out, escape_terminal, is_terminal
 
 EPILOG = """\
-ok: as it should be. warn: hilum works, with less. fail: mend it. The exit code is 1 if anything fails.
+ok: no problem. warn: hilum works with limitations. fail: must be fixed. The exit code is 1 if any check fails.
 """
-Grade = Literal["ok", "warn", "fail"]
 
 
-class Row(NamedTuple):
-    """One line: how it is, what it is about, what was found, and what to do."""
-
-    grade: Grade
-    what: str
-    found: str
-    todo: str = ""
+SUBJECT_WIDTH = 14  # columns; a longer subject moves only its own line
 
 
 def main(argv: list[str]) -> int:
-    """Show what is enforced and found on this machine, and what to do.
+    """Show what is enforced and found on this machine, and how to fix problems.
 
     Returns:
-        The exit code: 1 if anything fails.
+        The exit code: 1 if any check fails.
     """
     return run_command(lambda: _run(argv))
 
@@ -47,58 +47,69 @@ def main(argv: list[str]) -> int:
 def _run(argv: Sequence[str]) -> int:
     check_text(argv)
     parser = Parser(
-        "hilum doctor", "Show what is enforced and found on this machine, and what to do.", EPILOG
+        "hilum doctor",
+        "Show what is enforced and found on this machine, and how to fix problems.",
+        EPILOG,
     )
-    parser.add_argument("--json", action="store_true", help="one JSON array")
+    parser.add_argument("--json", action="store_true", help="print one JSON array")
     parser.add_argument(
-        "--workspace", "-C", default=".", metavar="DIR", help="folder whose project files count"
+        "--workspace",
+        "-C",
+        default=".",
+        metavar="DIR",
+        help="folder whose project files are checked",
+    )
+    parser.add_argument(
+        "--online",
+        action="store_true",
+        help="also check whether the model servers respond (no model is called)",
     )
     options = parser.parse_intermixed_args(argv)
     folder = Path(check_folder(options.workspace))
-    rows = [
-        *_settings(folder),
-        *_folders(),
-        *_rules(folder),
-        *_sandbox(),
-        *_programs(),
-        *_browser(folder),
-        *_terminal(),
-    ]
     out = Out(1)
+    rows = []
+    for row in chain(
+        _settings(folder),
+        _folders(),
+        _trust(folder),
+        _programs(),
+        run_checks(folder, online=options.online),
+        _terminal(),
+    ):
+        rows.append(row)
+        if not options.json:
+            # At once: a later check may take long, or end the process.
+            out.say(escape_terminal(_format(row)))
     if options.json:
-        out.say(json.dumps([row._asdict() for row in rows], ensure_ascii=False, indent=1))
-    else:
-        width = max(len(row.what) for row in rows)
-        for row in rows:
-            todo = f"\n{'':{width + 8}}{row.todo}" if row.todo else ""
-            out.say(neutral(f"{row.grade:4}  {row.what:{width}}  {row.found}{todo}"))
+        out.say(json.dumps(msgspec.to_builtins(rows), ensure_ascii=False, indent=1))
     if any(row.grade == "fail" for row in rows):
         return exits.FAILED
     return exits.COMPLETED
 
 
-def _settings(folder: Path) -> Iterator[Row]:
-    """Return whether settings and plugins load, and whether all gates stand once a session is
-    open.
-    """
-    import trio
-    from hilum import HilumError, open_standard_session
-    from hilum.events import PluginFault
-    from hilum.store import MemoryStore
+def _format(check: Check) -> str:
+    """Return the lines of a check; what to do is below what was found."""
+    lines = [f"{check.grade:4}  {check.subject:{SUBJECT_WIDTH}}  {check.found}"]
+    if check.fix:
+        lines += [" " * (SUBJECT_WIDTH + 8) + line for line in check.fix.split("\n")]
+    return "\n".join(lines)
 
+
+def _settings(folder: Path) -> Iterator[Check]:
+    """Check that settings and plugins load, and that all gates work once a session is open."""
     guards = set[str]()
     closed: list[str] = []
     failures: dict[str, str] = {}
 
     async def look() -> list[tuple[str, str, str]]:
-        # Many a gate is in place only when a session opens. Nothing is asked of a model, and
-        # nothing is kept.
-        async with open_standard_session(
+        # Some gates exist only once a session is open. No model is called, and
+        # nothing is stored.
+        async with hilum.open_standard_session(
             folder, store=MemoryStore(), needs_model=False, attended=False
         ) as session:
             plugins = session.kernel.host.plugins.values()
-            # Who provides the guard is told by its distribution: a plugin of another one may have
-            # the name.
+            # The guard is identified by its distribution, because another distribution's plugin may
+            # have the same name.
             ours = {
                 plugin.name
                 for plugin in plugins
@@ -115,165 +126,113 @@ def _settings(folder: Path) -> Iterator[Row]:
             return [(plugin.name, plugin.state, plugin.error) for plugin in plugins]
 
     try:
-        plugins = trio.run(look)
+        plugins = run_async(look)
     except HilumError as error:
-        yield Row("fail", "settings", error.message, error.hint)
+        yield Check("fail", "settings", error.message, error.hint)
         return
     except Exception as error:
-        yield Row(
+        yield Check(
             "fail",
             "session",
-            f"does not open: {type(error).__name__}: {error}",
-            "hilum plugins tells more.",
+            f"does not open: {describe_error(error)}",
+            "`hilum plugins` shows more.",
         )
         return
-    yield Row("ok", "settings", "no mistakes")
+    yield Check("ok", "settings", "no mistakes")
     failed = {name: error for name, state, error in plugins if state in ("failed", "off")}
-    # One that loads and does not open does nothing either.
+    # A plugin that loads but does not open has no effect either.
     failed |= {name: error for name, error in failures.items() if name not in failed}
     if failed:
         listed = "; ".join(f"{name} ({error})" for name, error in failed.items())
-        yield Row("fail", "plugins", f"not loaded: {listed}", "hilum plugins show tells more.")
+        yield Check("fail", "plugins", f"not loaded: {listed}", "`hilum plugins` shows more.")
     else:
-        yield Row("ok", "plugins", f"{len(plugins)} loaded")
+        yield Check("ok", "plugins", f"{len(plugins)} loaded")
     if closed:
         todo = (
-            "No call runs until these plugins work again, or are blocked by name: plugins.block, or"
+            "No call runs until these plugins work again or are blocked by name: plugins.block, or"
             " --no-plugin."
         )
-        yield Row("fail", "gates", "closed: " + "; ".join(closed), todo)
+        yield Check("fail", "gates", "closed: " + "; ".join(closed), todo)
     if not guards & {name for name, state, _ in plugins if state == "ready"}:
-        yield Row(
+        yield Check(
             "fail",
             "guard",
             "does not judge calls",
-            "Take it out of plugins.block, or reinstall hilum-guard.",
+            "Remove it from plugins.block, or reinstall hilum-guard.",
         )
 
 
-def _folders() -> Iterator[Row]:
-    """Return whether hilum's own folders are the user's alone, and can be written."""
-    from hilum import config_folder, data_folder
-
-    for what, path in (("config folder", config_folder()), ("data folder", data_folder())):
+def _folders() -> Iterator[Check]:
+    """Check whether hilum's own folders are writable and accessible only to the user."""
+    for what, path in (
+        ("config folder", hilum.config_folder()),
+        ("data folder", hilum.data_folder()),
+    ):
         if path.exists():
             found = path
         else:
             found = next(parent for parent in path.parents if parent.exists())
         if not os.access(found, os.W_OK | os.X_OK) or not found.is_dir():
-            yield Row(
+            yield Check(
                 "fail",
                 what,
-                f"{path} cannot be written",
-                f"Give yourself the right to write in {found}.",
+                f"{path} is not writable",
+                f"Give yourself write permission for {found}.",
             )
         elif not path.exists():
-            yield Row("ok", what, f"{path} (made when it is needed)")
+            yield Check("ok", what, f"{path} (created when needed)")
         elif (mode := stat.S_IMODE(path.stat().st_mode)) & 0o022:
-            yield Row(
+            yield Check(
                 "fail",
                 what,
-                f"{path} can be written by others (mode {mode:o})",
+                f"{path} is writable by others (mode {mode:o})",
                 f"chmod go-w {path}",
             )
         elif mode & 0o055 and what == "data folder":
-            yield Row(
-                "warn", what, f"{path} can be read by others (mode {mode:o})", f"chmod go-rx {path}"
+            yield Check(
+                "warn", what, f"{path} is readable by others (mode {mode:o})", f"chmod go-rx {path}"
             )
         else:
-            yield Row("ok", what, str(path))
+            yield Check("ok", what, str(path))
 
 
-def _rules(folder: Path) -> Iterator[Row]:
-    """Return whether the rules have mistakes, and whether the folder is trusted."""
-    from hilum import HilumError, config_folder
-    from hilum_guard import Redactor, Trust, load_rules
-
-    rules = load_rules(config_folder(), folder)
-    for mistake in rules.mistakes:
-        yield Row(
-            "fail",
-            "permissions",
-            mistake,
-            "Mend the file; until then nothing that changes something runs.",
-        )
-    if not rules.mistakes:
-        yield Row("ok", "permissions", f"{len(rules.rules)} rules, no mistakes")
-    for name in Redactor().too_short:
-        what = f"{name} has fewer than 8 characters: it is not replaced where it shows up in texts"
-        yield Row(
-            "warn", "redaction", what, "Use a longer key, or rename the variable if it is none."
-        )
+def _trust(folder: Path) -> Iterator[Check]:
+    """Check whether the folder is trusted."""
     try:
-        state = Trust().state(folder)
-        changes = Trust().changes(folder)
+        trust = TrustedFolders()
+        state = trust.state(folder)
+        changes = trust.changes(folder)
     except HilumError as error:
-        yield Row("fail", "trust", error.message, error.hint)
+        yield Check("fail", "trust", error.message, error.hint)
         return
     if state == "changed":
         what = f": {', '.join(changes[:8])}{', …' * (len(changes) > 8)}" if changes else ""
-        yield Row(
+        yield Check(
             "warn",
             "trust",
-            f"what {folder} brings along has changed{what}",
-            "Look at it, then: hilum trust",
+            f"what {folder} provides has changed{what}",
+            "Review the changes, then run: hilum trust",
         )
     else:
-        yield Row(
+        yield Check(
             "ok",
             "trust",
             "this folder is trusted" if state == "trusted" else "this folder is not trusted",
         )
 
 
-def _sandbox() -> Iterator[Row]:
-    """What of the sandbox is really enforced."""
-    from hilum_guard import report
-
-    for what, found, todo in report():
-        held = found.startswith("enforced")
-        note = what == "sandbox: note"
-        yield Row("ok" if held else "warn", what, found, todo if not note else "")
-
-
-def _programs() -> Iterator[Row]:
-    """Programs that hilum uses where they are."""
-    from hilum_search import ripgrep
-
-    rg = ripgrep()
-    if rg:
-        yield Row("ok", "search", f"ripgrep, {rg}")
-    else:
-        yield Row("warn", "search", "by Python, slower in large folders", "Install ripgrep (rg).")
+def _programs() -> Iterator[Check]:
+    """Check for optional programs that hilum uses."""
     git = shutil.which("git")
     version = _output(git, "--version") if git else ""
     if version:
-        yield Row("ok", "git", version)
+        yield Check("ok", "git", version)
     else:
-        yield Row(
-            "warn", "git", "not found, or it does not start", "Install Git: undo and diffs need it."
+        yield Check(
+            "warn", "git", "not found or does not start", "Install Git: undo and diffs need it."
         )
     if not shutil.which("bash"):
-        yield Row("warn", "shell", "no bash; commands run in sh", "Install bash.")
-
-
-def _browser(folder: Path) -> Iterator[Row]:
-    """What the tool browser_use needs."""
-    import trio
-    from hilum import HilumError, open_kernel
-    from hilum_browser import BrowserSettings, report
-
-    async def look() -> BrowserSettings:
-        async with open_kernel(["browser"], workspace=folder) as kernel:
-            return kernel.settings(BrowserSettings)
-
-    try:
-        settings = trio.run(look)
-    except HilumError:  # told above
-        return
-    if settings.enabled:
-        for well, found, todo in report(settings.executable):
-            yield Row("ok" if well else "warn", "browser", found, todo)
+        yield Check("warn", "shell", "bash not found; commands run in sh", "Install bash.")
 
 
 def _output(*command: Any) -> str:
@@ -285,22 +244,25 @@ def _output(*command: Any) -> str:
         return ""
 
 
-def _terminal() -> Iterator[Row]:
-    """What faces can show."""
+def _terminal() -> Iterator[Check]:
+    """Check the encoding and the capabilities of the terminal."""
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
     if encoding != "utf8":
-        yield Row(
+        yield Check(
             "warn",
             "terminal",
             f"the encoding is {encoding or 'unknown'}",
             "Set LANG to a UTF-8 locale.",
         )
     elif not is_terminal(1):
-        yield Row("ok", "terminal", "none: plain output")
+        yield Check("ok", "terminal", "none: plain output")
     elif os.environ.get("TERM", "dumb") == "dumb":
-        yield Row(
-            "warn", "terminal", "TERM is dumb: plain lines", "Set TERM to what your terminal is."
+        yield Check(
+            "warn",
+            "terminal",
+            "TERM is dumb: plain lines",
+            "Set TERM to the type of your terminal.",
         )
     else:
         size = shutil.get_terminal_size()
-        yield Row("ok", "terminal", f"{os.environ['TERM']}, {size.columns} columns, UTF-8")
+        yield Check("ok", "terminal", f"{os.environ['TERM']}, {size.columns} columns, UTF-8")

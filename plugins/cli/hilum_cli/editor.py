@@ -1,6 +1,4 @@
-"""The user's editor: a text is changed in the program that the user likes best, on the user's own
-terminal.
-"""
+"""Opens a text in the user's own editor, on the user's terminal."""
 
 from __future__ import annotations
 
@@ -12,21 +10,21 @@ from pathlib import Path
 import trio
 from hilum import UsageError
 
-HINT = "Set VISUAL or EDITOR to a program that edits a file and ends when you are done."
+HINT = "Set VISUAL or EDITOR to a program that edits a file and exits when you are done."
 
 
 async def edit(text: str, suffix: str = ".md") -> str:
-    """Have the user change a text.
+    """Let the user edit a text.
 
     Args:
-        text: As it is.
-        suffix: Ending of the file's name, by which editors know the language.
+        text: The current text.
+        suffix: Suffix of the file name, from which editors detect the language.
 
     Returns:
-        The text as the user has saved it.
+        The text that the user saved.
 
     Raises:
-        UsageError: The editor cannot be started, failed, or left no text.
+        UsageError: The editor could not be started or failed, or the text is missing.
     """
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     folder = await trio.to_thread.run_sync(lambda: tempfile.TemporaryDirectory(prefix="hilum-"))
@@ -35,12 +33,12 @@ async def edit(text: str, suffix: str = ".md") -> str:
         await trio.to_thread.run_sync(
             lambda: path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
         )
-        # Not below the warden: what is there has no terminal. It is the user's own program, and
-        # ends with the terminal.
+        # The editor is not run under the warden, whose processes have no terminal. It is the user's
+        # own program and ends with the terminal.
         done = await trio.run_process([*shlex.split(command), str(path)], stdin=None, check=False)
         if done.returncode:
             raise UsageError(
-                f"The editor {command} ended with {done.returncode}: the text stays as it was.",
+                f"The editor {command} exited with {done.returncode}: the text was not changed.",
                 hint=HINT,
             )
         return await trio.to_thread.run_sync(lambda: path.read_text(encoding="utf-8"))

@@ -18,15 +18,15 @@ BROKEN_PIPE = 141
 HELP = """exit codes:
   0    completed
   1    failed
-  2    wrong usage: unknown option, name, key or file; mistakes in the settings; no model
-  3    partial success: the turn or token limit was reached, the answer was cut off, every call that needed approval was denied
-       because nobody was there to give it (see --approve), or a plugin with a gate failed and a call was refused for that;
-       all finished work is kept
-  4    the model gave no answer: it refused the key, cannot be reached, or failed
+  2    usage error: unknown option, name, key or file; invalid settings; no model
+  3    partial success: the turn or token limit was reached, the answer was cut off, calls were denied because nobody
+       was there to approve them (see --approve) and no other call with an effect ran, or a plugin with a gate failed
+       and a call was refused for that; all finished work is kept
+  4    the model did not answer: it rejected the key, cannot be reached, or failed
   5    the session store: in use, damaged, or the disk is full
   124  timed out
   130  stopped by Ctrl-C (143 by SIGTERM, 129 by a closed terminal)
-  141  who read the output went away
+  141  the reader of the output closed it
 """
 
 
@@ -34,8 +34,8 @@ def of_run(end: RunEnded, signal: int = 0) -> int:
     """Return the exit code of a run.
 
     Args:
-        end: How it ended.
-        signal: Number of the signal that stopped it, 0 for none.
+        end: The end of the run.
+        signal: Number of the signal that stopped the run, 0 for none.
     """
     if end.state == "stopped":
         return 128 + signal if signal else INTERRUPTED

@@ -1,6 +1,6 @@
 """The faces of a headless run: nothing, plain lines, one JSON object, or an event per line.
 
-``live`` has the rich one.
+``live`` contains the face for rich terminals.
 """
 
 from __future__ import annotations
@@ -9,41 +9,51 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+import msgspec
 from hilum import __version__
-from hilum.errors import RETRYABLE
-from hilum.events import (
-    ApprovalAnswered,
-    Delta,
-    Event,
-    ModelAnswered,
-    ModelFailed,
-    PluginEvent,
-    PluginFault,
-    RunEnded,
-    Trimmed,
-    UserNeeded,
-)
+from hilum.errors import E_DENIED
+from hilum.events import Delta, Event, ModelAnswered, PluginEvent, RunEnded
 from hilum.store import spell_folder
+from hilum_view import (
+    AgentView,
+    Card,
+    Changes,
+    SessionView,
+    Totals,
+    describe_end,
+    format_cost,
+    format_duration,
+    format_tokens,
+    is_resumable,
+)
 
 from hilum_cli import agents
-from hilum_cli.agents import AgentView
 from hilum_cli.lines import delta_line, event_line
 from hilum_cli.output import SCHEMA, ResultLine, SessionLine, encode
-from hilum_cli.progress import Progress, duration, money, tokens
-from hilum_cli.terminal import Out, line, neutral, report, without_escapes
-from hilum_cli.totals import Totals
+from hilum_cli.rendering import (
+    card_mark,
+    card_summary,
+    card_title,
+    notice_line,
+    status_line,
+    todo_rows,
+)
+from hilum_cli.terminal import Out, escape_terminal, line, report, without_escapes
 
 if TYPE_CHECKING:
     from hilum import HilumError, Session
 
 
 class Face:
-    """Shows a run while it goes on, and its end. This one shows nothing.
+    """Shows a run and its end. This base class shows nothing.
 
     Attributes:
-        deltas: Whether it wants output on its way.
-        lingers: Whether it shows what plugins tell after the end, while the session closes.
+        deltas: Whether the face receives streaming output.
+        lingers: Whether the face shows plugin messages after the end of the run, while the session
+            closes.
         out: Standard output.
+        view: The state of the session, folded from its events.
+        turns: Maximum number of turns in the run, 0 for no limit.
     """
 
     deltas = False
@@ -51,68 +61,76 @@ class Face:
 
     def __init__(self) -> None:
         self.out = Out(1)
-        self.progress = Progress()
+        self.view = SessionView()
+        self.turns = 0
+        self._opened_at = time.time()
 
     async def opened(self, session: Session, *, resumed: bool = False) -> None:
-        """Show that the session is open and the run about to start."""
+        """Show that the session is open and the run is about to start."""
         self.lead(session, "main")
 
     def lead(self, session: Session, agent: str) -> None:
-        """From now on the user talks to this agent."""
-        self.progress.lead = agent
+        """Set the agent that the user talks to from now on."""
+        self.view.lead = agent
         limit = session.agents[agent].limit("turns") if agent in session.agents else None
-        self.progress.turns = int(limit or session.options.turns)
+        self.turns = int(limit or session.options.turns)
+
+    def status(self, width: int = 0, *, before: str = "", after: str = "") -> str:
+        """Return the status line; see ``rendering.status_line``."""
+        started = self.view.agents.of_actor(self.view.lead)
+        limit = (started.turns if started else 0) or self.turns
+        seconds = time.time() - (self.view.lead_actor.began or self._opened_at)
+        return status_line(self.view, seconds, turns=limit, width=width, before=before, after=after)
 
     async def tick(self) -> None:
-        """Called once when the session is open; may run until cancelled."""
+        """Run while the session is open; called once, and may run until cancelled."""
 
     async def show(self, item: Event | Delta) -> None:
-        """Show an event, or a piece of output."""
-        if isinstance(item, Event):
-            self.progress.apply(item)
+        """Show an event or a chunk of output."""
+        self.view.apply(item)
 
     async def ended(self, end: RunEnded, session: str) -> None:
-        """Show how the run ended. ``session`` is empty where it was not kept."""
+        """Show how the run ended; ``session`` is empty if the session was not stored."""
 
     async def finish(self) -> None:
-        """Say what it has cost, and leave the terminal for what is written next."""
+        """Show the cost of the run, and leave the terminal ready for further output."""
         self.close()
 
     async def aside(self, text: str) -> None:
-        """Show what the agent said while others it has started go on: not its last word."""
+        """Show the agent's answer while agents that it started are still running."""
 
     async def advise(self, text: str) -> None:
-        """Say what the user can do next, after the end was shown."""
+        """Show the user's possible next steps, after the end has been shown."""
 
     async def total(self, totals: Totals) -> None:
-        """Show what the session has used, all its runs together."""
-        cost = f" · {money(totals.usage.cost)}" if totals.usage.cost is not None else ""
-        used = tokens(totals.usage) or "no tokens"
-        await self.advise(f"The whole session: {totals.runs} runs · {used}{cost}")
+        """Show the total usage of all runs in the session."""
+        used = format_tokens(totals.usage) or "no tokens"
+        facts = [f"{totals.runs} runs", used, format_cost(totals.usage)]
+        await self.advise(f"The whole session: {' · '.join(filter(None, facts))}")
 
     def failed(self, error: HilumError) -> None:
-        """Show an error that kept the run from starting, or broke it off."""
+        """Show an error that prevented the run from starting or interrupted it."""
 
     def result(self, result: ResultLine) -> bytes:
-        """Return what is written on standard output when everything has ended.
+        """Return the text to write to standard output when everything has ended.
 
-        Nothing where people read it.
+        Empty for formats that are meant for people.
         """
         return b""
 
     def held(self) -> AbstractContextManager[None]:
-        """Hold still while a question stands on the terminal."""
+        """Write nothing to the terminal while a question is open."""
         return nullcontext()
 
     def reopen(self) -> None:
-        """Show another run, after the end of one was shown."""
+        """Show another run after the end of a run has been shown."""
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal to its previous state."""
 
 
 class TextFace(Face):
-    """The answer on standard output; errors, and nothing else, on standard error."""
+    """Writes the answer to standard output, and only errors to standard error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,127 +138,129 @@ class TextFace(Face):
         self.raw = False
 
     async def ended(self, end: RunEnded, session: str) -> None:
-        """Write the answer; say what is wrong with it, and how to continue."""
+        """Write the answer, why it is incomplete (if it is), and how to continue."""
         self.close()
         if end.text:
             await self.out.write(
                 (self.cleaned(end.text).rstrip("\n") + "\n").encode(errors="replace")
             )
-        for view in self.progress.agents.ended():
-            if view.reports and view.actor != self.progress.lead:
+        for view in self.view.agents.ended():
+            if view.reports and view.actor != self.view.lead:
                 await self.report(view)
-        if end.state != "completed":
-            await self.tell(ending(end))
-            if session:
-                prompt = "" if resumable(end) else ' "…"'
-                await self.tell(f"To continue: hilum run --resume {session}{prompt}")
+        if end.state == "completed":
+            return
+        # The command that allows denied calls is on the last line, where it is easy to find and
+        # copy.
+        allowing = end.hint if end.code == E_DENIED else ""
+        shown = msgspec.structs.replace(end, hint="") if allowing else end
+        await self.tell(describe_end(shown))
+        if session:
+            await self.tell(how_to_continue(end, session))
+        if allowing:
+            await self.tell(allowing)
 
     def cleaned(self, text: str) -> str:
-        """Return a model's text without what a terminal would obey: a pipe may end at one
-        (``hilum run … | tee``).
+        """Return a model's text without sequences that a terminal would interpret.
+
+        A pipe may end at a terminal (``hilum run … | tee``).
         """
         if self.raw:
             return text
         if self.out.terminal:
-            return neutral(text)
+            return escape_terminal(text)
         return without_escapes(text)
 
-    def news(self, item: Event) -> list[str]:
-        """Return what an event has changed of the agents that run, and of the todo list."""
-        if (
-            isinstance(item, PluginEvent)
-            and item.name == "plan.todos"
-            and item.agent == self.progress.lead
-        ):
-            return self.progress.todos.rows()
-        moved = self.progress.moved
-        if moved is None or moved.actor == self.progress.lead:
+    def news(self, item: Event, changes: Changes) -> list[str]:
+        """Return a line about an event's changes to running agents and the todo list."""
+        if "todos" in changes.parts and item.agent == self.view.lead:
+            return todo_rows(self.view.lead_actor.todos)
+        moved = changes.agent
+        if moved is None or moved.actor == self.view.lead:
             return []
-        if not moved.over:
-            return [agents.change(moved)] if agents.change(moved) else []
-        said = line(moved.said, 100)
-        return [f"{moved.mark} {moved.ending()}", *([f"    {said}"] if said else [])]
+        rows = [agents.change(moved)]
+        if moved.ended:
+            answer = line(moved.answer, 100)
+            rows = [agents.ending(moved), f"    {answer}" if answer else ""]
+        return [row for row in rows if row]
 
     async def report(self, view: AgentView) -> None:
-        """Give the answer of an agent that reports to the user."""
-        text = self.cleaned(view.said)
-        head = f"── {view.name} ({view.id}): {view.status.replace('_', ' ')}"
+        """Write the answer of an agent that reports to the user."""
+        text = self.cleaned(view.answer)
+        status = view.status.replace("_", " ")
+        head = f"── {agents.name_of(view)} ({view.id}): {status}"
         await self.out.write(f"\n{head}\n{text.rstrip()}\n".encode(errors="replace"))
 
     def failed(self, error: HilumError) -> None:
-        """Tell code, message and hint."""
+        """Write the code, message and hint."""
         self.close()
         report(error.message, hint=error.hint, code=error.code)
 
     async def tell(self, text: str) -> None:
         """Write a message on standard error."""
-        await self.err.write(f"hilum: {neutral(text)}\n".encode(errors="backslashreplace"))
+        await self.err.write(f"hilum: {escape_terminal(text)}\n".encode(errors="backslashreplace"))
 
 
-def resumable(end: RunEnded) -> bool:
-    """Return whether ``--resume`` without a prompt continues the run."""
-    if end.state == "failed":
-        return end.code in RETRYABLE
-    return end.state in ("interrupted", "stopped", "timed_out")
-
-
-def ending(end: RunEnded) -> str:
-    """Say in words how a run ended that did not complete."""
-    if end.state == "stopped":
-        return "stopped. Everything it had started has ended."
-    if end.code:
-        said = f"{end.code}: {end.error}"
-    else:
-        said = end.error or end.state.replace("_", " ")
-    rest = [text for text in (end.done, end.left, end.hint) if text and text not in said]
-    return "\n".join([said, *rest])
+def how_to_continue(end: RunEnded, session: str) -> str:
+    """Return the command that continues an incomplete run."""
+    prompt = "" if is_resumable(end) else ' "…"'
+    return f"To continue: hilum run --resume {session}{prompt}"
 
 
 class PlainFace(TextFace):
-    """Progress as plain lines on standard error, the answer on standard output."""
+    """Writes progress as plain lines to standard error, and the answer to standard output."""
 
     lingers = True
 
     async def advise(self, text: str) -> None:
-        """Write it on standard error."""
+        """Write the text to standard error."""
         await self.tell(text)
 
     async def opened(self, session: Session, *, resumed: bool = False) -> None:
-        """Say which session it is."""
+        """Write the session's id."""
         await super().opened(session, resumed=resumed)
         await self.tell(f"session {session.id} in {spell_folder(session.workspace.root)}")
 
     async def show(self, item: Event | Delta) -> None:
-        """Write a line about an event worth one."""
+        """Write a line about an event, if it needs one."""
         if not isinstance(item, Event):
             return
-        call = self.progress.apply(item)
-        text = happening(item)
+        changes = self.view.apply(item)
+        for text in (self._main_line(item, changes), *self.news(item, changes)):
+            if text:
+                await self._line(text)
+
+    def _main_line(self, item: Event, changes: Changes) -> str:
+        """Return the line for a notice, a finished call, or text between calls."""
+        text = notice_line(changes.notice)
+        card = changes.card
         if text:
-            await self._line(text)
-        elif call and call.done and not self.progress.covered(call):
-            first = call.summary(70)
-            who = self.progress.shown_as(call.agent)
-            text = f"{call.mark} {call.title()} ({duration(call.seconds)})" + (
-                f": {first}" if first else ""
-            )
-            await self._line(f"  {who}: {text}" if who else text)
-        elif isinstance(item, ModelAnswered) and item.message.calls and item.message.text.strip():
-            await self._line(neutral(item.message.text.strip()))
-        for text in self.news(item):
-            await self._line(text)
+            return text
+        if card is not None and card.ended and not self.view.is_covered(card):
+            return self._card_line(card)
+        if isinstance(item, ModelAnswered) and item.message.calls:
+            return escape_terminal(item.message.text.strip())
+        return ""
+
+    def _card_line(self, card: Card) -> str:
+        took = format_duration(card.seconds)
+        text = f"{card_mark(card)} {card_title(card)} ({took})"
+        summary = card_summary(card, 70)
+        if summary:
+            text += f": {summary}"
+        who = agents.shown_as(self.view, card.agent)
+        return f"  {who}: {text}" if who else text
 
     async def aside(self, text: str) -> None:
-        """Write it on standard error."""
-        await self._line(neutral(text.strip()))
+        """Write the text to standard error."""
+        await self._line(escape_terminal(text.strip()))
 
     async def finish(self) -> None:
         """Write the line."""
-        if self.progress.turn:
-            await self._line(self.progress.status())
+        if self.view.lead_actor.turn:
+            await self._line(self.status())
 
     async def ended(self, end: RunEnded, session: str) -> None:
-        """Give the answer below what it has cost."""
+        """Write the cost, then the answer."""
         await self.finish()
         await super().ended(end, session)
 
@@ -248,79 +268,42 @@ class PlainFace(TextFace):
         await self.err.write((text + "\n").encode(errors="backslashreplace"))
 
 
-TRIM_CAUSES = {
-    "window": "to fit the model's window",
-    "model": "to fit the window of another model",
-    "too_long": "because the provider found it too long",
-    "asked": "as it was asked for",
-}
-SAID = 4_000
-"""Characters of a plugin's note to the user that are shown."""
-
-
-def happening(item: Event) -> str:
-    """Say in one line what neither a call nor an answer tells.
-
-    Nothing for an event that need not be told.
-    """
-    match item:
-        case ApprovalAnswered(accepted=False):
-            return f"! rejected: {line(item.reason or 'no reason given')}"
-        case ModelFailed():
-            follows = {
-                "retry": f"; again in {item.wait:g} s",
-                "fallback": f"; goes on with {item.next}",
-            }
-            if item.action != "give_up":
-                return f"! {line(item.message, 200)}{follows.get(item.action, '')}"
-            return ""
-        case PluginFault():
-            off = "; it is switched off" if item.switched_off else ""
-            return f"! the plugin {item.plugin} failed in {item.hook}: {line(item.error, 160)}{off}"
-        case UserNeeded():
-            return f"! {line(item.message, 200)}"
-        case PluginEvent(data={"say": str(said)}):
-            return "· " + neutral(said[:SAID])
-        case Trimmed(upto=0) if not item.thinned:
-            return "· nothing of the conversation could be cut"
-        case Trimmed():
-            how = "the conversation was cut" if item.upto else "old results were shortened"
-            return f"! {how} {TRIM_CAUSES[item.cause]} (about {item.before:,} tokens before)"
-    return ""
-
-
 class JsonFace(Face):
-    """One JSON object at the end, on standard output.
+    """Writes one JSON object to standard output at the end.
 
-    Errors and notes on the prompt on standard error.
+    Errors and notes about the prompt go to standard error.
     """
 
     async def ended(self, end: RunEnded, session: str) -> None:
-        """Write on standard error why the run did not complete."""
+        """Write to standard error why the run did not complete."""
         if end.state != "completed":
-            await Out(2).write(f"hilum: {neutral(ending(end))}\n".encode(errors="backslashreplace"))
+            await Out(2).write(
+                f"hilum: {escape_terminal(describe_end(end))}\n".encode(errors="backslashreplace")
+            )
 
     def failed(self, error: HilumError) -> None:
-        """Write code, message and hint on standard error."""
+        """Write the code, message and hint to standard error."""
         report(error.message, hint=error.hint, code=error.code)
 
     async def show(self, item: Event | Delta) -> None:
-        """Write on standard error that the prompt was changed: nobody else would notice before the
-        end.
+        """Write to standard error that the prompt was changed.
+
+        Otherwise, the user would not notice the change before the end of the run.
         """
         await super().show(item)
         if isinstance(item, PluginEvent) and item.name == "redaction.prompt":
-            text = f"hilum: {neutral(str(item.data.get('say', '')))}\n"
+            text = f"hilum: {escape_terminal(str(item.data.get('say', '')))}\n"
             await Out(2).write(text.encode(errors="backslashreplace"))
 
     def result(self, result: ResultLine) -> bytes:
-        """Return the object."""
+        """Return the JSON object."""
         return encode(result)
 
 
 class StreamFace(JsonFace):
-    """A line of JSON for every event and for every piece of output, and the result as the last
-    line.
+    """Writes one line of JSON for every event and every chunk of output.
+
+    The last line is the result.
 
     Args:
         include_prompt: Whether the texts of the system prompt, of tools and of context are
@@ -338,7 +321,7 @@ class StreamFace(JsonFace):
         """Write the first line."""
         await super().opened(session, resumed=resumed)
         line = SessionLine(
-            seq=0 if resumed else 1,  # in the log it is the event that opened the session
+            seq=0 if resumed else 1,  # in a new session, event 1 is the one that opened it
             at=time.time(),
             schema=SCHEMA,
             version=__version__,

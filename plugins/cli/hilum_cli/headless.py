@@ -1,5 +1,6 @@
-"""One run from a command line: opens kernel and session, shows events as they come, and stops when
-told to.
+"""One run from a command line.
+
+It opens kernel and session, shows events as they arrive, and stops on a signal.
 """
 
 from __future__ import annotations
@@ -9,18 +10,27 @@ import os
 import stat
 import sys
 import traceback
+from collections.abc import Collection, Sequence
 from contextlib import redirect_stdout
 from os import fstat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import trio
-from hilum import HilumError, UsageError, calls_left_behind, open_standard_session
+from hilum import (
+    BackgroundCommands,
+    HilumError,
+    UsageError,
+    calls_left_behind,
+    open_standard_session,
+)
 from hilum.errors import E_INTERNAL, E_STOPPED, letting_run
 from hilum.events import Delta, PluginEvent, RunEnded, StopAsked
+from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 from hilum.store import MemoryStore
 from hilum_agents.runs import Runs
+from hilum_view import Totals
 
 from hilum_cli import agents, exits, plans, signals
 from hilum_cli.approvals import Approver, can_ask
@@ -30,20 +40,20 @@ from hilum_cli.result import Record, cut_off_runs, exit_code_of, without_effect
 from hilum_cli.run_options import RunOptions
 from hilum_cli.stopping import Stopping
 from hilum_cli.terminal import line, quiet_exit
-from hilum_cli.totals import Totals
 
 if TYPE_CHECKING:
     from hilum import Run, Session
     from hilum.events import AnyEvent
+    from hilum.services import BackgroundCommand
     from hilum_replay import Recorder
 
 
 def run(options: RunOptions, face: Face) -> int:
-    """Do what the options say and return the exit code."""
+    """Run the task described by the options and return the exit code."""
     work = Headless(options, face)
     code = exits.FAILED
     try:
-        # A plugin that prints must not spoil what is written to standard output.
+        # Output printed by plugins must not corrupt standard output.
         with redirect_stdout(sys.stderr):
             code = trio.run(_main, work)
     finally:
@@ -54,9 +64,9 @@ def run(options: RunOptions, face: Face) -> int:
 
 
 async def _main(work: Headless) -> int:
-    """Run it.
+    """Run the task and return the exit code.
 
-    Where a tool's call was left behind and still runs, end the process instead of waiting for it.
+    If a tool call was abandoned and is still running, exit without waiting for it.
     """
     code = await work.main()
     if calls_left_behind():
@@ -70,19 +80,19 @@ class Headless:
     """A run and its end.
 
     Args:
-        options: What to do, and how.
-        face: What shows it.
+        options: The task and how to run it.
+        face: Shows the run.
 
     Attributes:
-        end: How the run ended, once it has.
-        session: Id of the session; empty where it is not kept.
+        end: The end of the run, ``None`` until it has ended.
+        session: Id of the session; empty if the session is not stored.
     """
 
     def __init__(self, options: RunOptions, face: Face) -> None:
         self.options = options
         self.face = face
         self.stopping = Stopping(lambda: None, self._leave)
-        self.record = Record(face.progress, workspace=options.workspace)
+        self.record = Record(face.view, workspace=options.workspace)
         self.end: RunEnded | None = None
         self.session = ""
         self._end_shown = False
@@ -93,7 +103,7 @@ class Headless:
         self._recorded = 0
 
     async def main(self) -> int:
-        """Do everything and return the exit code."""
+        """Run the task, show the result and return the exit code."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self.stopping.listen)
             nursery.start_soon(self._watch_reader)
@@ -103,10 +113,10 @@ class Headless:
         return code
 
     async def _work_until_stopped(self) -> HilumError | None:
-        """Do the work; return what broke it off."""
+        """Run the task and return the error that interrupted it, if any."""
         error: HilumError | None = None
         with trio.CancelScope() as scope:
-            # Until there is a run to stop, a signal just unwinds.
+            # Until there is a run to stop, a signal only cancels the work.
             self.stopping.stop = scope.cancel
             try:
                 await self._work()
@@ -116,14 +126,14 @@ class Headless:
                 error = self._explain(raised)
         if self.stopping.signal and self.end is None:
             self.end = RunEnded(
-                state="stopped", code=E_STOPPED, error="Stopped before the run began."
+                state="stopped", code=E_STOPPED, error="The run was stopped before it began."
             )
             error = None
         elif self.face.out.gone and self.end is None:
-            # The reader left before the run began. A pipe that ends is no error, and nobody asked
-            # for a message.
+            # The reader closed the pipe before the run began. This is not an error, so no message
+            # is shown.
             self.end = RunEnded(
-                state="stopped", code=E_STOPPED, error="Nobody reads standard output."
+                state="stopped", code=E_STOPPED, error="The reader closed standard output."
             )
             self._end_shown = True
             error = None
@@ -132,9 +142,9 @@ class Headless:
         return error
 
     def _explain(self, error: Exception) -> HilumError | None:
-        """Return the error of hilum's in a group of errors.
+        """Return hilum's own error in a group of errors.
 
-        One that nobody foresaw is shown with its traceback.
+        An unexpected error is shown with its traceback.
         """
         if isinstance(error, ExceptionGroup):
             ours, rest = error.split(HilumError)
@@ -149,18 +159,18 @@ class Headless:
         return HilumError(
             message,
             code=E_INTERNAL,
-            hint="This is a fault of hilum: please report it with the traceback.",
+            hint="This is a bug in hilum: please report it with the traceback.",
         )
 
     async def _finish(self, error: HilumError | None) -> int:
-        """Show what is left to show, and return the exit code."""
+        """Show the remaining output and return the exit code."""
         if error is not None:
             self.face.failed(error)
         elif self.end is not None:
             await self._show_end(self.end)
         if self.face.out.error is not None:
             reason = self.face.out.error.strerror
-            error = HilumError(f"Standard output cannot be written: {reason}.", code="E_FAILED")
+            error = HilumError(f"Cannot write to standard output: {reason}.", code="E_FAILED")
             self.face.failed(error)
         code = self._exit_code(error)
         await self._write_result(error, code)
@@ -179,33 +189,38 @@ class Headless:
         return exit_code_of(self.end, self.stopping.signal, cut_short=self._cut_short)
 
     async def _show_end(self, end: RunEnded) -> None:
-        """Show the end, once."""
-        if not self._end_shown:
-            self._end_shown = True
+        """Show the end of the run, at most once.
+
+        A run that was stopped because its reader closed the pipe ends silently.
+        """
+        if self._end_shown:
+            return
+        self._end_shown = True
+        if not self.face.out.gone or self.stopping.signal:
             await self.face.ended(end, self.session)
 
     async def _write_result(self, error: HilumError | None, code: int) -> None:
-        """Write the result line where the face has one, once."""
+        """Write the result line at most once, if the face has one."""
         if not self._result_written:
             self._result_written = True
             self._code = code
             await self.face.out.write(self.face.result(self.record.result(self.end, error, code)))
 
     def _leave(self, code: int) -> None:
-        """Write the result line of a run that is ended without unwinding."""
+        """Write the result line of a run that ends without cleanup."""
         if not self._result_written:
             self._result_written = True
             end = self.end or RunEnded(
-                state="stopped", code=E_STOPPED, error="The run was ended at once."
+                state="stopped", code=E_STOPPED, error="The run was ended immediately."
             )
             self.face.out.put(self.face.result(self.record.result(end, None, code)))
 
     # --- kernel and session -----------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Run in a new session, or in one that is resumed.
+        """Run in a new session or in a resumed one.
 
-        The answer is shown before what closes takes its time.
+        The answer is shown before the session closes, which may take time.
         """
         options = self.options
         recorder = make_recorder(options.record) if options.record else None
@@ -222,13 +237,13 @@ class Headless:
             without=options.no_plugin,
             settings=options.settings,
             environ=options.environ,
-            # What may be a command needs no model; the session asks for one if it is none.
-            needs_model=not options.prompt.startswith("/"),
+            # A prompt that may be a command needs no model; otherwise, the session requires one.
+            needs_model=options.piped or not options.prompt.startswith("/"),
             prepare=self.record.note_kernel,
         )
         async with trio.open_nursery() as late, opened as session:
-            # What is loaded stays: a collection that went through it would hold up every agent for
-            # 50 ms.
+            # Exclude objects loaded so far from garbage collection: traversing them would block
+            # every agent for 50 ms.
             gc.freeze()
             await self._open(session, resumed=bool(options.resume))
             await self._run_all(session, recorder)
@@ -236,32 +251,33 @@ class Headless:
                 late.start_soon(self._show_late, session, session.journal.last)
 
     async def _watch_reader(self) -> None:
-        """Stop when the reader of standard output goes away (``hilum run … | head``): nobody reads
-        what would be paid for.
+        """Stop when the reader closes standard output (``hilum run … | head``).
+
+        Otherwise, the user would pay for output that nobody reads.
         """
         if sys.platform != "linux" or not _is_pipe(self.face.out.fd):
             return
-        # The end of a pipe that is written to never becomes readable; the system reports only that
-        # its reader is gone.
+        # The writing end of a pipe never becomes readable; the system reports only that the reader
+        # closed it.
         await trio.lowlevel.wait_readable(self.face.out.fd)
         if not self._end_shown:
             self.face.out.gone = True
             self.stopping.stop()
 
     async def _open(self, session: Session, *, resumed: bool) -> None:
-        """Note which session it is, and show it."""
+        """Record the session and show it."""
         self.session = "" if isinstance(session.kernel.store, MemoryStore) else session.id
-        self.record.note_session(session)
-        # What was noted while the session opened, plugins that did not load above all, is shown.
+        self.record.note_session(session, kept=bool(self.session))
+        # Also show events from opening the session, such as plugins that did not load.
         self._shown = session.began_at
         if resumed:
             self.record.before = await _used_before(session, self._shown)
         await self.face.opened(session, resumed=resumed)
 
     async def _run_all(self, session: Session, recorder: Recorder | None) -> None:
-        """Work on the prompt, and on the plan that it may end with.
+        """Run the prompt, then carry out the plan that may result from it.
 
-        Then say what the user can do next.
+        Finally, show the user's possible next steps.
         """
         approver = Approver(session, self.face) if session.attended else None
         unwind = self.stopping.stop
@@ -272,7 +288,7 @@ class Headless:
             self.stopping.stop = unwind
             if self.end is not None:
                 self.end = without_effect(
-                    plans.with_left(session, self.end), self.face.progress, session.approve
+                    plans.with_left(session, self.end), self.face.view, session.approve
                 )
                 await self._show_end(self.end)
             await self._end_rest(session)
@@ -283,61 +299,59 @@ class Headless:
         await self._end_services(session)
 
     async def _end_rest(self, session: Session) -> None:
-        """After a stop, end what began meanwhile: a run that was to tell of an agent's end would be
-        left half done.
+        """After a stop, end runs that began in the meantime.
+
+        Otherwise, a run that reports an agent's end would remain incomplete.
         """
         if not self.stopping.signal:
             return
-        half = session.half(Runs)
-        if half is not None:
-            await half.fall_silent()
+        agents_of_session = session.plugin(Runs)
+        if agents_of_session is not None:
+            await agents_of_session.fall_silent()
         for run in list(session.runs.values()):
             run.stop()
             await run.wait()
 
     async def _advise(self, session: Session) -> None:
-        """Say what the user can do next."""
+        """Show the user's possible next steps."""
         if self.end is not None:
             step = plans.next_step(session, self.end, bool(self.session))
             if step:
                 await self.face.advise(step)
-        again = agents.again(self.face.progress.agents.ended())
+        again = agents.again(self.face.view.agents.ended())
         if self.session and again:
             await self.face.advise(again)
-        unattended = self.face.progress.unattended
-        if unattended and self.face.progress.effects:
-            calls = "1 call was" if unattended == 1 else f"{unattended} calls were"
-            await self.face.advise(
-                f"{calls} denied because nobody was there to approve. To go on,"
-                f" {letting_run(session.approve)}"
-            )
         totals = self.record.totals()
         if totals.runs > 1:
             await self.face.total(totals)
+        unattended = self.face.view.unattended
+        if unattended and self.face.view.effects:
+            rules = self.face.view.denied_rules
+            calls = "1 call was" if unattended == 1 else f"{unattended} calls were"
+            await self.face.advise(
+                f"{calls} denied because nobody could approve them. To continue,"
+                f" {letting_run(session.approve, rules)}"
+            )
 
     async def _end_services(self, session: Session) -> None:
-        """Say which background commands end with the run.
+        """Report the background commands that end with the run, or wait for them if they are kept."""
+        try:
+            await self._end_background_commands(session)
+        except PLUGIN_EXCEPTIONS as error:
+            # The answer is there; a plugin that lists its commands wrongly must not lose it.
+            await self.face.advise(
+                f"The plugin that runs background commands failed: {describe_error(error)}."
+            )
 
-        Or wait for their end, where they are to be kept.
-        """
-        shell = session.kernel.host.plugins.get("shell")
-        if shell is None or shell.state != "ready":
-            return
-        from hilum_shell import (
-            Services,
-            ShellSettings,
-        )  # a plugin that does not load must not keep hilum from running
-
-        half = session.half(Services)
-        running = list(half.running()) if half is not None else []
+    async def _end_background_commands(self, session: Session) -> None:
+        running, keep = _running_services(session)
         if not running or self.stopping.signal or self.end is None:
             return
-        keep = session.settings(ShellSettings).keep_services
+        state: Literal["ended", "running"] = "running" if keep else "ended"
         for service in running:
-            summary = ServiceSummary(
-                id=service.id, command=service.command, state="running" if keep else "ended"
+            self.record.services.append(
+                ServiceSummary(id=service.id, command=service.command, state=state)
             )
-            self.record.services.append(summary)
         titles = ", ".join(line(service.title, 120) for service in running)
         if not keep:
             await self.face.advise(
@@ -347,10 +361,10 @@ class Headless:
         await self.face.advise(f"Still running: {titles}. Press Ctrl-C to end them.")
         await self._write_result(None, self._exit_code(None))
         for service in running:
-            await service.over.wait()
+            await service.ended.wait()
 
     async def _decide(self, session: Session) -> list[Run]:
-        """Ask what is to become of a plan, where somebody sees it; return the run that follows."""
+        """Ask the user to decide on a plan if there is a terminal, and return the resulting run."""
         seen = can_ask() and self.face.out.terminal and isinstance(self.face, TextFace)
         if not seen or self.stopping.signal or not plans.waits(session):
             return []
@@ -375,29 +389,34 @@ class Headless:
             return await self._started(session)
         except UsageError:
             if not self.options.resume and session.agents["main"].conversation.state == "idle":
-                session.discard()  # nothing was ever said in it
+                session.discard()  # the session is still empty
             raise
 
     async def _started(self, session: Session) -> list[Run]:
-        """Start what is to be done.
+        """Start the requested work.
 
-        Nothing where only a plan waits for a decision, or agents for their turn.
+        Nothing is started if only a plan is awaiting a decision, or agents are waiting in the
+        queue.
         """
         options = self.options
         if options.accept:
-            return [await plans.accept(session, options.prompt)]
+            texts = [options.prompt, options.attached]
+            return [await plans.accept(session, "\n\n".join(filter(None, texts)))]
         if options.prompt:
             await self._note_cut_off(session)
             state = dict(options.state) if options.state else None
-            return [await session.prompt(options.prompt, state=state, piped=options.piped)]
+            run = await session.prompt(
+                options.prompt, state=state, piped=options.piped, attached=options.attached
+            )
+            return [run]
         if not session.kernel.router.resolve(session.model):
             await session.kernel.router.default()
         runs = session.resume()
         if runs:
             return runs
-        half = session.half(Runs)
-        if half is not None and half.busy():
-            half.resume()
+        scheduler = session.plugin(Runs)
+        if scheduler is not None and scheduler.busy():
+            scheduler.resume()
             return []
         proposal = plans.waits(session)
         if proposal:
@@ -405,17 +424,17 @@ class Headless:
             return []
         if session.agents["main"].conversation.retryable:
             return [await session.retry()]
-        hint = f'Say what to do next: hilum run --resume {session.id} "…".'
-        raise UsageError("Nothing was cut off in this session.", hint=hint)
+        hint = f'Pass a prompt to continue: hilum run --resume {session.id} "…".'
+        raise UsageError("No run of this session was interrupted.", hint=hint)
 
     async def _note_cut_off(self, session: Session) -> None:
-        """Say which runs end unfinished because the user says something else."""
+        """Report the interrupted runs that a new prompt ends."""
         self.record.interrupted = cut_off_runs(session)
         for cut in self.record.interrupted:
             calls = f" It was cut off in {', '.join(cut.calls)}." if cut.calls else ""
             await self.face.advise(
-                "The run before this one was cut off and is not resumed:"
-                f" {line(cut.prompt, 80)!r}.{calls} What it had finished is kept."
+                "The previous run was interrupted and is not resumed:"
+                f" {line(cut.prompt, 80)!r}.{calls} Its finished work is kept."
             )
 
     async def _run(
@@ -425,64 +444,81 @@ class Headless:
         recorder: Recorder | None,
         approver: Approver | None,
     ) -> None:
-        """Show runs to their end, and to that of all agents that they have started."""
-        face = self.face
-        ends: list[RunEnded] = []
+        """Show runs until they and all agents that they started have ended."""
         if self.stopping.signal:
             session.stop()
-        leads = [run for run in runs if run.agent == "main"] or runs
-        if leads:
-            face.lead(session, leads[-1].agent)
+        lead = _leading(runs)
+        if lead:
+            self.face.lead(session, lead.agent)
         if not busy(session) and not any(run.reply is None for run in runs):
             self.end = runs[0].result if runs else self.end
             return
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(face.tick)
+            nursery.start_soon(self.face.tick)
             if approver:
                 nursery.start_soon(approver.run)
-            async for item in session.events(
-                self._recorded if recorder else self._shown, deltas=face.deltas
-            ):
-                if isinstance(item, Delta):
-                    await self._show(session, item, approver)
-                    continue
-                if recorder:
-                    recorder.feed(item)
-                    self._recorded = item.seq
-                if item.seq > self._shown:
-                    self._shown = item.seq
-                    await self._show(session, item, approver)
-                if isinstance(item, RunEnded) and item.agent == face.progress.lead:
-                    ends.append(item)
-                    if item.text and not self.stopping.signal and busy(session, beside=item.agent):
-                        await face.aside(item.text)
-                if all(run.result for run in runs) and self._all_over(session):
-                    for rest in session.journal.since(
-                        self._shown
-                    ):  # written with it: the change of state
-                        self._shown = rest.seq
-                        await face.show(rest)
-                    break
+            ends = await self._follow(session, runs, recorder, approver)
             nursery.cancel_scope.cancel()
-        # Of several the main agent's last one counts. This raises what broke the session.
-        if leads:
-            self.end = await leads[-1].wait()
+        if lead:
+            self.end = await lead.wait()  # raises the error that broke the session
         else:
             self.end = RunEnded(state="completed")
-        # What the user has stopped is what had gone on behind an agent that was done.
+        # The lead agent had finished; the user stopped agents that were still running.
         self._cut_short = bool(self.stopping.signal) and self.end.state == "completed"
-        own = {run.id for run in runs}
-        first = self.end.seq
-        for later in ends:
-            # The agent was woken again by what it had started. An end before its own is that of a
-            # run that was cut off.
-            if later.run not in own and later.seq > first:
-                self.end = _joined(self.end, later)
+        self.end = _with_later(self.end, ends, {run.id for run in runs})
+
+    async def _follow(
+        self,
+        session: Session,
+        runs: Sequence[Run],
+        recorder: Recorder | None,
+        approver: Approver | None,
+    ) -> list[RunEnded]:
+        """Show events until everything has ended, and return the lead agent's run ends."""
+        ends: list[RunEnded] = []
+        after = self._recorded if recorder else self._shown
+        async for item in session.events(after, deltas=self.face.deltas):
+            if isinstance(item, Delta):
+                await self._show(session, item, approver)
+                continue
+            await self._record_and_show(session, item, recorder, approver)
+            if isinstance(item, RunEnded) and item.agent == self.face.view.lead:
+                ends.append(item)
+                await self._show_aside(session, item)
+            if all(run.result for run in runs) and self._all_over(session):
+                await self._show_rest(session)
+                break
+        return ends
+
+    async def _record_and_show(
+        self,
+        session: Session,
+        event: AnyEvent,
+        recorder: Recorder | None,
+        approver: Approver | None,
+    ) -> None:
+        """Record an event, and show it if it has not been shown yet."""
+        if recorder:
+            recorder.feed(event)
+            self._recorded = event.seq
+        if event.seq > self._shown:
+            self._shown = event.seq
+            await self._show(session, event, approver)
+
+    async def _show_aside(self, session: Session, end: RunEnded) -> None:
+        """Show the answer of a run while agents that it started are still running."""
+        if end.text and not self.stopping.signal and busy(session, beside=end.agent):
+            await self.face.aside(end.text)
+
+    async def _show_rest(self, session: Session) -> None:
+        """Show the state change that was written together with the last event."""
+        for event in session.journal.since(self._shown):
+            self._shown = event.seq
+            await self.face.show(event)
 
     def _all_over(self, session: Session) -> bool:
-        """Return whether nothing more comes. After a stop nobody is told of anything any more."""
-        # Only runs of this process count: one that a kill has cut off and nobody resumes never
-        # ends.
+        """Return whether no more events will follow; after a stop, agents receive no notices."""
+        # Only runs of this process count: a run that was killed and is not resumed never ends.
         at_work = bool(session.runs)
         return not at_work and (bool(self.stopping.signal) or not busy(session))
 
@@ -494,20 +530,29 @@ class Headless:
         await self.face.show(item)
         if (self.face.out.gone or self.face.out.error) and not isinstance(
             item, StopAsked
-        ):  # itself what a stop writes
-            session.stop()  # nobody reads what it finds
+        ):  # a stop writes this event itself
+            session.stop()  # nobody would read its results
+
+
+def _running_services(session: Session) -> tuple[Sequence[BackgroundCommand], bool]:
+    """Return the running background commands, and whether they are kept when the run ends."""
+    commands = session.plugin(BackgroundCommands)
+    if commands is None:
+        return (), False
+    return list(commands.running()), commands.keep_running
 
 
 def busy(session: Session, beside: str = "") -> bool:
-    """Return whether agents run, wait, or are still to be told of in a session, ``beside`` one that
-    does not count.
+    """Return whether a session has agents that are running, waiting or not yet reported as ended.
+
+    The agent ``beside`` is ignored.
     """
-    half = session.half(Runs)
-    return half is not None and half.busy(beside)
+    scheduler = session.plugin(Runs)
+    return scheduler is not None and scheduler.busy(beside)
 
 
 async def _used_before(session: Session, last: int) -> Totals:
-    """Return what a resumed session has used so far."""
+    """Return the usage of a resumed session so far."""
     totals = Totals()
     seen = 0
     while seen < last:
@@ -525,8 +570,32 @@ def _is_pipe(fd: int) -> bool:
         return False
 
 
+def _leading(runs: Sequence[Run]) -> Run | None:
+    """Return the run that determines the result: the main agent's last run, if it has one."""
+    leads = [run for run in runs if run.agent == "main"] or runs
+    return leads[-1] if leads else None
+
+
+def _with_later(end: RunEnded, ends: Sequence[RunEnded], own: Collection[str]) -> RunEnded:
+    """Return the end of a run, merged with the ends of its agent's later runs.
+
+    Later runs occur when agents that it started have ended.
+
+    Args:
+        end: The end of the run.
+        ends: All run ends of its agent that were shown, in order.
+        own: Ids of the runs that this command waited for.
+    """
+    first = end.seq
+    for later in ends:
+        # An earlier end belongs to a run that was cut off.
+        if later.run not in own and later.seq > first:
+            end = _joined(end, later)
+    return end
+
+
 def _joined(first: RunEnded, later: RunEnded) -> RunEnded:
-    """Return the end of two runs of an agent: the later one's, with what both have used."""
+    """Return the end of an agent's later run, with the combined usage of both runs."""
     used = {"usage": first.usage + later.usage, "turns": first.turns + later.turns}
     return msgspec.structs.replace(later, seconds=first.seconds + later.seconds, **used)
 
@@ -542,8 +611,9 @@ def make_recorder(path: str) -> Recorder:
     """Create a recorder that writes a cassette.
 
     Raises:
-        UsageError: The file cannot be written, or is something else than a cassette.
+        UsageError: The file cannot be written or is not a cassette.
     """
+    # Imported here, so that a run without a recording works even if this plugin does not load.
     from hilum_replay import Recorder
 
     try:
@@ -551,12 +621,13 @@ def make_recorder(path: str) -> Recorder:
             file.seek(0)
             head = file.read(8)
     except OSError as error:
-        hint = "Give another file to record to."
+        hint = "Choose another file."
         raise UsageError(
             f"The cassette {path} cannot be written: {error.strerror}.", hint=hint
         ) from None
     if head and not head.startswith(b"format ="):
         raise UsageError(
-            f"{path} is no cassette, so nothing is recorded over it.", hint="Give a new file."
+            f"{path} exists and is not a cassette; it was not overwritten.",
+            hint="Choose a new file.",
         )
     return Recorder(path=path)

@@ -1,5 +1,6 @@
-"""Converts events of a session into the lines that ``--output-format stream-json`` writes (see
-``output``).
+"""Converts events of a session into lines of ``--output-format stream-json``.
+
+See ``output`` for the lines.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def call_data(call: ToolCall) -> output.ToolCallData:
 
 
 def delta_line(delta: ev.Delta) -> Line:
-    """Convert a piece of output."""
+    """Convert a chunk of output."""
     return output.DeltaLine(
         seq=delta.seq,
         agent=delta.agent,
@@ -38,7 +39,7 @@ def delta_line(delta: ev.Delta) -> Line:
 def event_line(event: ev.Event, *, include_prompt: bool) -> Line | None:
     """Convert an event.
 
-    ``None`` for the one that opens the session, whose line is written otherwise.
+    Return ``None`` for the event that opens the session, whose line is written elsewhere.
 
     Args:
         event: The event.
@@ -55,7 +56,7 @@ def event_line(event: ev.Event, *, include_prompt: bool) -> Line | None:
         return None
     if isinstance(event, ev.RunStarted):
         return _run_started(event, where, include_prompt)
-    if isinstance(event, ev.LayersSealed):
+    if isinstance(event, ev.PromptFrozen):
         return _prompt_built(event, where, include_prompt)
     convert = _CONVERTERS.get(type(event))
     if convert is not None:
@@ -84,7 +85,7 @@ def _run_retried(event: ev.RunRetried, where: dict[str, Any]) -> Line:
     )
 
 
-def _prompt_built(event: ev.LayersSealed, where: dict[str, Any], include_prompt: bool) -> Line:
+def _prompt_built(event: ev.PromptFrozen, where: dict[str, Any], include_prompt: bool) -> Line:
     layers = []
     for layer in event.layers:
         text = layer.text if include_prompt else ""
@@ -219,7 +220,7 @@ def _notes(event: ev.RoundEnded, where: dict[str, Any]) -> Line:
     )
 
 
-def _compacted(event: ev.Trimmed, where: dict[str, Any]) -> Line:
+def _compacted(event: ev.Compacted, where: dict[str, Any]) -> Line:
     return output.CompactedLine(
         cause=event.cause,
         before=event.before,
@@ -287,7 +288,7 @@ _CONVERTERS: dict[type[ev.Event], Callable[[Any, dict[str, Any]], Line]] = {
     ev.CallStarted: _call_started,
     ev.CallDone: _call_done,
     ev.RoundEnded: _notes,
-    ev.Trimmed: _compacted,
+    ev.Compacted: _compacted,
     ev.StateChanged: _state_changed,
     ev.UserNeeded: _user_needed,
     ev.ErrorRaised: _error,

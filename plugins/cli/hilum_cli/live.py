@@ -1,4 +1,4 @@
-"""The face on a terminal: what is finished scrolls by, what is going on stands below it.
+"""The face for a terminal: finished work scrolls up, and running work is shown below it.
 
 Only this module imports rich.
 """
@@ -8,18 +8,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, cast
 
 import trio
-from hilum.events import FINAL, Delta, Event, ModelAnswered, ModelFailed, ModelStarted, RunEnded
+from hilum.events import FINAL, Delta, Event, ModelAnswered, RunEnded
+from hilum_view import Card, Changes, format_duration
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
 from hilum_cli import agents
-from hilum_cli.faces import TextFace, happening
-from hilum_cli.progress import CallView, duration
-from hilum_cli.terminal import TerminalFile, cut, line, neutral
+from hilum_cli.faces import TextFace
+from hilum_cli.rendering import card_mark, card_summary, card_title, notice_line
+from hilum_cli.terminal import TerminalFile, cut, escape_terminal, line
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 EVERY = 0.1
 TAIL = 4_000
+"""Maximum number of characters of a streaming answer to draw."""
+MAX_CALLS = 8
+"""Maximum number of running calls to draw."""
 STATES = {
     "preparing": "preparing",
     "thinking": "thinking",
@@ -36,7 +40,7 @@ STATES = {
 
 
 class LiveFace(TextFace):
-    """Streams the answer dimmed, shows each call on a line, and a status line below."""
+    """Streams the answer in dim text, with one line per call and a status line below."""
 
     deltas = True
     lingers = True
@@ -47,17 +51,18 @@ class LiveFace(TextFace):
             file=cast(IO[str], TerminalFile(self.err)), highlight=False, markup=False, emoji=False
         )
         self._live: Live | None = None
-        self._text = ""
-        self._output: dict[str, str] = {}
         self._frame = 0
         self._held = False
         self._waiting: list[Text] = []
 
     async def opened(self, session: Session, *, resumed: bool = False) -> None:
-        """Start to draw."""
+        """Start drawing."""
         await super().opened(session, resumed=resumed)
         self.console.print(
-            Text(f"session {session.id} · {neutral(str(session.workspace.root))}", style="dim")
+            Text(
+                f"session {session.id} · {escape_terminal(str(session.workspace.root))}",
+                style="dim",
+            )
         )
         self._start()
 
@@ -76,7 +81,7 @@ class LiveFace(TextFace):
         self._start()
 
     async def advise(self, text: str) -> None:
-        """Write it below the answer."""
+        """Write the text below the answer."""
         await self.tell(text)
 
     async def tick(self) -> None:
@@ -91,105 +96,118 @@ class LiveFace(TextFace):
             self._live.update(self._below(), refresh=True)
 
     def _below(self) -> Group:
-        rows: list[Any] = []
+        """Build the live part: answer, calls, agents, current todo item and status."""
         width, height = self.console.size
-        if self._text.strip():
-            shown = Text(neutral(self._text[-TAIL:]).strip("\n"), style="dim")
-            rows += shown.wrap(self.console, width)[-max(height // 2, 3) :]
         spin = FRAMES[self._frame % len(FRAMES)]
-        calls = [view for view in self.progress.running() if view.agent == self.progress.lead]
-        for view in [view for view in calls if not self.progress.covered(view)][-8:]:
-            rows.append(_cut(Text(f"{spin} {view.title(width - 12)}"), width))
-            output = self._output.get(view.call.id)
-            if output:
-                last = output.rstrip("\n").rpartition("\n")[2]
-                rows.append(_cut(Text(f"    {line(last, width - 6)}", style="dim"), width))
-        views = [view for view in self.progress.agents.open() if view.actor != self.progress.lead]
-        rows += [
-            Text(row) for row in agents.rows(views, width, max(height // 3, 4), spin, time.time())
-        ]
-        if self.progress.todos.current:
-            rows.append(Text(cut(f"▸ {self.progress.todos.current}", width), style="dim"))
-        rows.append(_cut(Text(self._status(spin, len(views), width), style="cyan"), width))
+        rows = self._answer_rows(width, max(height // 2, 3))
+        rows += self._call_rows(spin, width)
+        others = [view for view in self.view.agents.open() if view.actor != self.view.lead]
+        most = max(height // 3, 4)
+        rows += [Text(row) for row in agents.rows(others, width, most, spin, time.time())]
+        current = self.view.lead_actor.todos.current
+        if current is not None:
+            rows.append(Text(cut(f"▸ {line(current.content, 200)}", width), style="dim"))
+        rows.append(_cut(Text(self._status(spin, len(others), width), style="cyan"), width))
         return Group(*rows)
 
+    def _answer_rows(self, width: int, most: int) -> list[Text]:
+        answer = self.view.streaming()
+        text = answer.text.tail(TAIL) if answer else ""
+        if not text.strip():
+            return []
+        shown = Text(escape_terminal(text).strip("\n"), style="dim")
+        return list(shown.wrap(self.console, width))[-most:]
+
+    def _call_rows(self, spin: str, width: int) -> list[Text]:
+        running = self.view.running(self.view.lead)
+        cards = [card for card in running if not self.view.is_covered(card)]
+        rows = []
+        for card in cards[-MAX_CALLS:]:
+            rows.append(_cut(Text(f"{spin} {card_title(card, width - 12)}"), width))
+            if card.output:
+                last = card.output.rstrip("\n").rpartition("\n")[2]
+                rows.append(_cut(Text(f"    {line(last, width - 6)}", style="dim"), width))
+        return rows
+
     def _status(self, spin: str, others: int, width: int) -> str:
-        state = self.progress.retry or STATES.get(
-            self.progress.state, self.progress.state.replace("_", " ")
-        )
-        if others and (self.progress.state in (*FINAL, "working") or not self.progress.turn):
-            state = f"waits for {others} agent{'s' if others > 1 else ''}"
+        actor = self.view.lead_actor
+        state = actor.retry or STATES.get(actor.activity, actor.activity.replace("_", " "))
+        if others and (actor.activity in (*FINAL, "working") or not actor.turn):
+            state = f"waiting for {others} agent{'s' if others > 1 else ''}"
         stops = "Ctrl-C stops all" if others else "Ctrl-C stops"
-        return self.progress.status(width, before=f"{spin} {state}", after=stops)
+        return self.status(width, before=f"{spin} {state}", after=stops)
 
     async def show(self, item: Event | Delta) -> None:
-        """Print what is finished; keep what is on its way."""
+        """Print what is finished, and keep what is still streaming."""
+        changes = self.view.apply(item)
         if isinstance(item, Delta):
-            if item.kind == "text" and item.agent == self.progress.lead:
-                self._text += item.text
-            elif item.kind == "output":
-                self._output[item.call_id] = (self._output.get(item.call_id, "") + item.text)[
-                    -TAIL:
-                ]
             return
-        call = self.progress.apply(item)
-        leads = item.agent == self.progress.lead
-        if isinstance(item, ModelStarted | ModelFailed | RunEnded) and leads:
-            self._text = ""
-        if isinstance(item, ModelAnswered) and leads:
-            self._text = ""
-            if item.message.calls and item.message.text.strip():
-                self._print(Text(neutral(item.message.text.strip()), style="dim"))
-        text = happening(item)
+        if isinstance(item, ModelAnswered):
+            self._print_commentary(item)
+        self._print_entries(changes)
+        # The agent's row already shows that it is waiting or has begun.
+        if changes.agent is None or changes.agent.ended:
+            for number, row in enumerate(self.news(item, changes)):
+                self._print(_cut(Text(row, style="dim" if number else ""), self.console.width))
+
+    def _print_commentary(self, item: ModelAnswered) -> None:
+        """Print the text that the lead agent wrote along with its calls."""
+        text = item.message.text.strip()
+        if item.message.calls and text and item.agent == self.view.lead:
+            self._print(Text(escape_terminal(text), style="dim"))
+
+    def _print_entries(self, changes: Changes) -> None:
+        """Print a notice or a finished call."""
+        text = notice_line(changes.notice)
         if text:
             self._print(Text(text, style="yellow"))
-        elif call and call.done:
-            self._output.pop(call.call.id, None)
-            if (leads or call.code) and not self.progress.covered(call):
-                self._print_call(call)
-        # That one waits or has begun stands in its row already.
-        if self.progress.moved is None or self.progress.moved.over:
-            for number, text in enumerate(self.news(item)):
-                self._print(_cut(Text(text, style="dim" if number else ""), self.console.width))
+        elif changes.card is not None and self._is_worth_a_line(changes.card):
+            self._print_call(changes.card)
+
+    def _is_worth_a_line(self, card: Card) -> bool:
+        """Return whether a call is printed; for other agents, only failed calls are."""
+        if not card.ended or self.view.is_covered(card):
+            return False
+        return card.agent == self.view.lead or bool(card.code)
 
     async def aside(self, text: str) -> None:
-        """Print it above what goes on."""
-        self._print(Text(neutral(text.strip()), style="dim"))
+        """Print the text above the running work."""
+        self._print(Text(escape_terminal(text.strip()), style="dim"))
 
     async def finish(self) -> None:
         """Print the line."""
         self.close()
-        if self.progress.turn:
-            self.console.print(Text(self.progress.status(self.console.width), style="cyan"))
+        if self.view.lead_actor.turn:
+            self.console.print(Text(self.status(self.console.width), style="cyan"))
 
     async def ended(self, end: RunEnded, session: str) -> None:
-        """Give the answer below what it has cost."""
+        """Print the cost, then the answer."""
         await self.finish()
         await super().ended(end, session)
 
     def _print(self, text: Text) -> None:
-        """Print a line; while a question stands there, it waits for the answer."""
+        """Print a line; while a question is open, defer it until the answer."""
         if self._held:
             self._waiting.append(text)
         else:
             self.console.print(text)
 
-    def _print_call(self, view: CallView) -> None:
+    def _print_call(self, card: Card) -> None:
         width = self.console.width
-        took = f" {duration(view.seconds)}"
-        who = self.progress.shown_as(view.agent)
-        head = Text(f"{view.mark} ", style="red" if view.code else "green")
+        took = f" {format_duration(card.seconds)}"
+        who = agents.shown_as(self.view, card.agent)
+        head = Text(f"{card_mark(card)} ", style="red" if card.code else "green")
         head.append(cut(f"{who}: " if who else "", width // 3))
-        head.append(view.title(width - len(took) - head.cell_len - 1), style="bold")
+        head.append(card_title(card, width - len(took) - head.cell_len - 1), style="bold")
         head.append(took, style="dim")
         self._print(_cut(head, width))
-        first = view.summary(width - 6)
+        first = card_summary(card, width - 6)
         if first:
-            self._print(_cut(Text(f"    {first}", style="red dim" if view.code else "dim"), width))
+            self._print(_cut(Text(f"    {first}", style="red dim" if card.code else "dim"), width))
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Take the live part away while a question stands there."""
+        """Remove the live part while a question is open."""
         self.close()
         self._held = True
         try:
@@ -200,11 +218,11 @@ class LiveFace(TextFace):
             self._waiting = []
             for text in waiting:
                 self.console.print(text)
-            if self.progress.state not in FINAL or self.progress.agents.open():
+            if self.view.lead_actor.activity not in FINAL or self.view.agents.open():
                 self._start()
 
     def close(self) -> None:
-        """Take the live part away, and give the cursor back."""
+        """Remove the live part and restore the cursor."""
         if self._live is not None:
             self._live.update(Group())
             self._live.stop()

@@ -1,27 +1,30 @@
-"""Reading command lines: argparse with errors that name what to do, and the prompt from arguments
-and standard input.
+"""Parses command lines: options, and the prompt from arguments and standard input.
+
+argparse errors say what to do next.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import select
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from hilum import HilumError, UsageError
 from hilum.errors import E_BAD_ARGS
 
-from hilum_cli.terminal import Out, is_terminal, neutral, report
+from hilum_cli.terminal import Out, is_terminal, report
+
+Result = TypeVar("Result")
 
 STDIN_LIMIT = 2_000_000
 PATIENCE = 2.0
 
 
 def run_command(action: Callable[[], int]) -> int:
-    """Run a command; an error of hilum's becomes a message and an exit code."""
+    """Run a command, and convert a hilum error into a message and an exit code."""
     try:
         return action()
     except SystemExit as error:  # --help
@@ -31,73 +34,47 @@ def run_command(action: Callable[[], int]) -> int:
         return error.exit_code
 
 
-def check_text(texts: Sequence[str]) -> None:
-    """Refuse arguments that are not text.
+def run_async(function: Callable[..., Awaitable[Result]], *arguments: Any) -> Result:
+    """Run an async function and return what it returns.
 
-    Raises:
-        UsageError: One of them is not UTF-8.
+    Commands call this instead of trio, so that their ``--help`` does not wait for trio's import.
     """
-    for text in texts:
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            shown = text.encode(errors="surrogateescape").decode(errors="backslashreplace")
-            hint = "Set the locale to UTF-8, and rename files whose names are not."
-            raise UsageError(
-                f"The argument {shown} is not UTF-8 text.", code=E_BAD_ARGS, hint=hint
-            ) from None
+    import trio
+
+    return trio.run(function, *arguments)
 
 
-def check_folder(path: str) -> str:
-    """Return the absolute path of a workspace, links resolved.
+class GivenPrompt(NamedTuple):
+    """The task given by the user.
 
-    Raises:
-        UsageError: There is no such folder, or it cannot be read.
+    Attributes:
+        text: The prompt.
+        attached: Text that was piped in along with the prompt; it is data.
+        piped: Whether the whole prompt comes from another program or a file. It is used as the
+            prompt but treated as data: with ``curl … | hilum run``, somebody else wrote it.
     """
-    try:
-        absolute = os.path.abspath(os.path.expanduser(path))
-    except FileNotFoundError:
-        raise UsageError(
-            "The current folder does not exist any more.", hint="Name another: --workspace DIR."
-        ) from None
-    if os.path.isdir(absolute) and not os.access(absolute, os.R_OK | os.X_OK):
-        raise UsageError(
-            f"The workspace {neutral(absolute)} cannot be read.",
-            hint="Change its permissions, or name another.",
-        )
-    return os.path.realpath(absolute)
+
+    text: str
+    attached: str = ""
+    piped: bool = False
 
 
-def read_prompt(words: Sequence[str]) -> str:
-    """Create the prompt of the arguments and of what is piped in.
+def read_prompt(words: Sequence[str]) -> GivenPrompt:
+    """Read the prompt from the arguments and from piped input.
 
     Args:
-        words: The arguments; ``-`` stands for standard input and asks for it even on a terminal.
+        words: The arguments; ``-`` reads standard input, even from a terminal.
 
     Raises:
         UsageError: Standard input is not UTF-8 text, or too long.
     """
     text = " ".join(word for word in words if word != "-").strip()
-    piped = "-" in words or _is_piped()
-    given = _read_stdin(told="-" in words).strip("\n") if piped else ""
-    if not text or not given.strip():
-        return text or given
-    closed = re.sub(r"(?i)<(?=\s*/\s*stdin\b)", r"<\\", given)
-    return f"{text}\n\n<stdin>\n{closed}\n</stdin>"
-
-
-def is_document(words: Sequence[str]) -> bool:
-    """Return whether the whole prompt comes from another program or a file, and none of it was
-    typed by the user.
-
-    It is worked on as the prompt. What it names is data all the same: ``curl … | hilum run`` has
-    somebody else write it.
-
-    Args:
-        words: The arguments.
-    """
-    typed = any(word.strip() for word in words if word != "-")
-    return not typed and not is_terminal(0)
+    given = ""
+    if "-" in words or _is_piped():
+        given = _read_stdin(wanted="-" in words).strip("\n")
+    if not text:
+        return GivenPrompt(given, piped=not is_terminal(0))
+    return GivenPrompt(text, attached=given if given.strip() else "")
 
 
 def _is_piped() -> bool:
@@ -108,13 +85,13 @@ def _is_piped() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
-def _read_stdin(told: bool) -> str:
-    if not told and sys.platform != "win32":
-        # Some programs start others with a pipe that nobody ever writes to; say what is being
-        # waited for.
+def _read_stdin(wanted: bool) -> str:
+    if not wanted and sys.platform != "win32":
+        # Some programs start others with a pipe that is never written to, so tell the user what
+        # hilum is waiting for.
         if not select.select([0], [], [], PATIENCE)[0]:
             Out(2).say(
-                "hilum: reading standard input to its end; without it: hilum run … < /dev/null"
+                "hilum: reading standard input to its end (to run without it: hilum run … < /dev/null)"
             )
     elif is_terminal(0):
         Out(2).say("hilum: type the prompt, then Ctrl-D")
@@ -130,13 +107,13 @@ def _read_stdin(told: bool) -> str:
             break
         data += piece
     if len(data) > STDIN_LIMIT:
-        hint = "Put it into a file of the workspace and name that in the prompt."
+        hint = "Save the input as a file in the workspace and name the file in the prompt."
         raise UsageError(
             f"Standard input has more than {STDIN_LIMIT:,} bytes.", code=E_BAD_ARGS, hint=hint
         )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        hint = "Convert it first, for example with iconv -t utf-8."
+        hint = "Convert the input first, for example with iconv -t utf-8."
         message = f"Standard input is not UTF-8 text (byte {error.start})."
         raise UsageError(message, code=E_BAD_ARGS, hint=hint) from None

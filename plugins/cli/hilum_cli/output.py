@@ -1,5 +1,6 @@
-"""What ``hilum run`` writes for programs: the lines of ``stream-json``, the last of which is all
-that ``json`` writes.
+"""The machine-readable output of ``hilum run``: the lines of ``stream-json``.
+
+``json`` writes only the last line.
 
 The schema is stable: see ``SCHEMA``. It is independent of the event log, whose classes may change.
 ``docs/make_output.py`` generates the reference and the JSON Schema from these classes.
@@ -12,13 +13,12 @@ from typing import Any, Literal
 
 import msgspec
 from hilum.messages import Usage
-
-from hilum_cli.progress import parse_arguments
+from hilum_view import parse_arguments
 
 SCHEMA = 1
 """Version of the schema.
 
-Within a version lines and fields are only added; a program ignores what it does not know.
+Within a version, lines and fields are only added; programs must ignore unknown ones.
 """
 
 End = Literal["completed", "partial_success", "failed", "stopped", "timed_out", "interrupted"]
@@ -40,8 +40,8 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
         cache_write: Tokens written to the provider's cache.
         output: Tokens received, including reasoning.
         reasoning: Tokens of the model's reasoning.
-        total: Input and output together.
-        cost: US dollars; null where the price of the model is not known.
+        total: Sum of input and output.
+        cost: Cost in US dollars; null if the price of the model is unknown.
     """
 
     input: int
@@ -54,13 +54,13 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolCallData(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call: in ``call_started`` as it runs, elsewhere as the model wrote it.
+    """A tool call: as it runs in ``call_started``, as written by the model elsewhere.
 
     Attributes:
         id: Unique within one answer of one agent.
         name: Name of the tool.
-        arguments: The arguments; empty where the model did not write a JSON object.
-        invalid_arguments: The text that the model wrote, where it is not a JSON object; else empty.
+        arguments: The arguments; empty if the model did not write a JSON object.
+        invalid_arguments: The arguments as text if they are not a JSON object; otherwise empty.
     """
 
     id: str
@@ -74,7 +74,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Name of the layer.
-        characters: Its length.
+        characters: Its length in characters.
         text: Its text; empty without --include-prompt.
     """
 
@@ -84,11 +84,11 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolData(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that the model was offered.
+    """A tool that was offered to the model.
 
     Attributes:
         name: Name of the tool.
-        description: What the model reads; empty without --include-prompt.
+        description: The description that the model reads; empty without --include-prompt.
         parameters: JSON Schema of the arguments; empty without --include-prompt.
     """
 
@@ -102,7 +102,7 @@ class ContextData(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         source: Kind of the block, for example context:open_file.
-        characters: Its length.
+        characters: Its length in characters.
         text: Its text; empty without --include-prompt.
     """
 
@@ -112,19 +112,19 @@ class ContextData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call and how it ended.
+    """A tool call and its outcome.
 
     Attributes:
         id: Unique within one answer of one agent.
         name: Name of the tool.
-        arguments: The arguments; empty where the model did not write a JSON object.
-        invalid_arguments: The text that the model wrote, where it is not a JSON object; else empty.
+        arguments: The arguments; empty if the model did not write a JSON object.
+        invalid_arguments: The arguments as text if they are not a JSON object; otherwise empty.
         agent: Name of the agent.
-        turn: Number of the agent's model call that asked for it, from 1.
-        state: How it ended; running where the run ended first.
+        turn: Number of the agent's model call that requested it, starting at 1.
+        state: Final state; running if the run ended first.
         code: Error code; empty on success.
-        seconds: How long it took.
-        result: The text that the model got.
+        seconds: Duration in seconds.
+        result: The text that the model received.
     """
 
     id: str
@@ -140,17 +140,17 @@ class CallSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that was started in the run, and how it ended.
+    """An agent that was started in the run, and its outcome.
 
     Attributes:
-        agent_id: What hilum agents result and stop take.
+        agent_id: Its id, as accepted by `hilum agents result` and `stop`.
         agent: Name of its definition.
-        title: What it worked on.
+        title: Its task in a few words.
         owner: Name of the agent that started it; empty for the user.
-        status: How it ended.
-        seconds: How long it took.
+        status: Final status.
+        seconds: Duration in seconds.
         text: Its answer.
-        error: What went wrong; null if nothing did.
+        error: The error; null if there is none.
     """
 
     agent_id: str
@@ -164,13 +164,13 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentAction(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call of an agent that ended.
+    """A tool call of an agent that has ended.
 
     Attributes:
         tool: Name of the tool.
-        arguments: The arguments as the model wrote them, cut where they are long.
-        code: Error code; empty where it succeeded.
-        seconds: How long it ran.
+        arguments: The arguments as written by the model, truncated if long.
+        code: Error code; empty on success.
+        seconds: Duration in seconds.
     """
 
     tool: str
@@ -180,30 +180,30 @@ class AgentAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What hilum agents run, retry and result write with --json: what an agent found.
+    """The result of an agent, which `hilum agents run`, `retry` and `result` write with --json.
 
-    Several are a list of these.
+    Several results are written as a list.
 
     Attributes:
-        agent_id: What hilum agents result and stop take.
+        agent_id: Its id, as accepted by `hilum agents result` and `stop`.
         agent: Name of its definition.
-        status: How it ended.
-        current_step: How it ended, in words.
-        progress: 0 to 1.
+        status: Final status.
+        current_step: Description of how it ended.
+        progress: Progress from 0 to 1.
         text: Its answer.
-        gathered: What it found out, where it did not complete.
+        gathered: Its findings if it did not complete.
         files_made: Paths of files that it created, relative to the workspace.
         files_changed: Paths of files that it changed.
         files_deleted: Paths of files that it deleted.
-        actions: Its tool calls; of very many the first ones.
+        actions: Its tool calls; only the first ones if there are very many.
         tools_used: Number of its tool calls.
         turns: Number of its model calls.
-        seconds: How long it took.
+        seconds: Duration in seconds.
         usage: Tokens that it used.
-        cost: US dollars that it used, as far as prices are known.
-        error: What went wrong, with code, message and hint; null if nothing did.
-        done: Items of its todo list that are done.
-        not_done: What is not done.
+        cost: Cost in US dollars, as far as prices are known.
+        error: The error with code, message and hint; null if there is none.
+        done: Completed items of its todo list.
+        not_done: Unfinished items of its todo list.
         run: Id of its run.
         owner: Name of the agent that started it; empty for the user.
     """
@@ -236,9 +236,9 @@ class FaultSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         plugin: Name of the plugin.
-        hook: The hook or step that failed; load where the plugin was not loaded at all.
-        error: What happened.
-        switched_off: Whether the plugin is off from here on.
+        hook: The hook or step that failed; load if the plugin was not loaded.
+        error: The error in one sentence.
+        switched_off: Whether the plugin was disabled as a result.
     """
 
     plugin: str
@@ -248,13 +248,13 @@ class FaultSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InterruptedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """An earlier run of the session that was cut off, and was ended to make way for the new prompt.
+    """An earlier run of the session that was interrupted, and was ended by the new prompt.
 
     Attributes:
         run: Its id.
         agent: Name of its agent.
-        prompt: What the user had asked for.
-        calls: Names of the tools whose calls were cut off.
+        prompt: The prompt of that run.
+        calls: Names of the tools whose calls were interrupted.
     """
 
     run: str
@@ -269,7 +269,7 @@ class ServiceSummary(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: Its name, for example s1.
         command: The command line.
-        state: ended where it ended with the run, running where --keep-services keeps it.
+        state: ended if it ended with the run; running if --keep-services keeps it running.
     """
 
     id: str
@@ -278,10 +278,10 @@ class ServiceSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_tag):
-    """A line. ``type`` says which.
+    """A line of output; ``type`` is its kind.
 
     Attributes:
-        seq: Number of the event in the session's log; 0 for what is not an event of the log.
+        seq: Number of the event in the session's log; 0 if the line is not a log event.
         at: Unix time in seconds.
         agent: Name of the agent; empty for the session's own events.
         run: Id of the run; empty for the session's own events.
@@ -294,7 +294,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_tag
 
 
 class SessionLine(Line, frozen=True, kw_only=True):
-    """The first line of a run whose session could be opened.
+    """The first line of a run if its session could be opened.
 
     Attributes:
         schema: Version of this schema.
@@ -303,7 +303,7 @@ class SessionLine(Line, frozen=True, kw_only=True):
         workspace: Folder of the workspace.
         kind: Kind of the session.
         mode: Mode of the session.
-        model: Model of the session, provider/name; empty where the provider chooses.
+        model: Model of the session, provider/name; empty if the provider chooses.
         approve: Approval policy.
         resumed: Whether an earlier session is continued.
     """
@@ -320,7 +320,7 @@ class SessionLine(Line, frozen=True, kw_only=True):
 
 
 class SessionChangedLine(Line, frozen=True, kw_only=True):
-    """Mode, model or approval policy changed; null for what stays.
+    """Mode, model or approval policy changed; unchanged ones are null.
 
     Attributes:
         mode: The new mode.
@@ -344,14 +344,14 @@ class AgentStartedLine(Line, frozen=True, kw_only=True):
 
 
 class RunStartedLine(Line, frozen=True, kw_only=True):
-    """An agent began to work on a prompt.
+    """An agent began working on a prompt.
 
     Attributes:
         text: The prompt.
         model: Model that it uses, provider/name.
         mode: Mode that it works in.
-        context: What was added to the prompt.
-        retries: Id of the run that this one continues; empty where it has a prompt of its own.
+        context: The context that was added to the prompt.
+        retries: Id of the run that this one continues; empty if it has its own prompt.
     """
 
     text: str
@@ -365,10 +365,10 @@ class PromptBuiltLine(Line, frozen=True, kw_only=True):
     """The system prompt and the list of tools were built.
 
     Attributes:
-        cause: Why now: run, trim, mode or model.
+        cause: Reason for building them: run, compaction, mode or model.
         mode: Mode that it was built for.
         model: Model that it was built for.
-        layers: The system prompt's parts.
+        layers: The parts of the system prompt.
         tools: The tools.
     """
 
@@ -380,14 +380,14 @@ class PromptBuiltLine(Line, frozen=True, kw_only=True):
 
 
 class ModelStartedLine(Line, frozen=True, kw_only=True):
-    """A request goes to the model.
+    """A request was sent to the model.
 
-    A new attempt means that what was shown of the one before is void.
+    A new attempt invalidates the streamed output of the previous attempt.
 
     Attributes:
         model: The model, provider/name.
-        turn: Number of the model call in the run, from 1.
-        attempt: Number of the attempt, from 1.
+        turn: Number of the model call in the run, starting at 1.
+        attempt: Number of the attempt, starting at 1.
         estimated_tokens: Estimated size of the request.
     """
 
@@ -404,11 +404,11 @@ class ModelFailedLine(Line, frozen=True, kw_only=True):
         model: The model.
         attempt: Number of the attempt.
         code: Error code.
-        message: What happened.
-        hint: What to do.
-        action: What hilum does: retry, fallback, trim or give_up.
+        message: The error in one sentence.
+        hint: What the user can do.
+        action: hilum's reaction: retry, fallback, compact or give_up.
         wait: Seconds until the next attempt.
-        next: The next model, with the action fallback.
+        next: The next model, if the action is fallback.
     """
 
     model: str
@@ -422,16 +422,16 @@ class ModelFailedLine(Line, frozen=True, kw_only=True):
 
 
 class ModelAnsweredLine(Line, frozen=True, kw_only=True):
-    """A whole answer of the model.
+    """A complete answer of the model.
 
     Attributes:
         model: The model that answered.
         text: The text.
-        calls: The tool calls that it asks for.
-        stop: Why it ended: end, calls, length or refusal.
-        usage: What it used.
+        calls: The tool calls that the model requests.
+        stop: Why the answer ended: end, calls, length or refusal.
+        usage: Its tokens and cost.
         first: Seconds until the first byte.
-        seconds: Seconds in all.
+        seconds: Total duration in seconds.
     """
 
     model: str
@@ -444,13 +444,13 @@ class ModelAnsweredLine(Line, frozen=True, kw_only=True):
 
 
 class ModelUsedLine(Line, frozen=True, kw_only=True):
-    """A plugin asked a model for an agent: for a summary, for example.
+    """A plugin called a model on behalf of an agent, for example for a summary.
 
     Attributes:
         model: The model.
-        purpose: What for.
-        usage: What it used.
-        seconds: How long it took.
+        purpose: The purpose of the call.
+        usage: Its tokens and cost.
+        seconds: Duration in seconds.
     """
 
     model: str
@@ -465,10 +465,10 @@ class ApprovalAskedLine(Line, frozen=True, kw_only=True):
     Attributes:
         id: Id of the approval.
         call: The call.
-        risk: What the tool touches: read, write, execute or network.
-        reason: Why it is asked.
-        scope: What a lasting approval would hold for.
-        seconds: Time for the answer, counted from when the question is shown.
+        risk: The permission category of the tool: read, write, execute or network.
+        reason: Why approval is needed.
+        scope: The calls that a lasting approval would cover.
+        seconds: Time limit for the answer, counted from when the question is shown.
     """
 
     id: str
@@ -480,11 +480,11 @@ class ApprovalAskedLine(Line, frozen=True, kw_only=True):
 
 
 class ApprovalShownLine(Line, frozen=True, kw_only=True):
-    """The question of an approval is before the user.
+    """The approval question is being shown to the user.
 
     Attributes:
         id: Id of the approval.
-        deadline: Unix time at which the call is denied without an answer.
+        deadline: Unix time at which the call is denied if there is no answer.
     """
 
     id: str
@@ -497,9 +497,9 @@ class ApprovalAnsweredLine(Line, frozen=True, kw_only=True):
     Attributes:
         id: Id of the approval.
         accepted: Whether the call may run.
-        reason: Why not.
+        reason: Why the call was denied.
         by: Who answered: user, timeout, headless or stop.
-        remember: For how long it holds: once, session or always.
+        remember: How long the answer applies: once, session or always.
     """
 
     id: str
@@ -514,9 +514,9 @@ class CallStartedLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         call: The call as it runs.
-        risk: What the tool touches: read, write, execute or network.
+        risk: The permission category of the tool: read, write, execute or network.
         plugin: Plugin of the tool.
-        original: The call as the model wrote it, where plugins changed its arguments; else null.
+        original: The call as written by the model if plugins changed its arguments; otherwise null.
         rewritten_by: Names of the plugins that changed its arguments.
     """
 
@@ -535,9 +535,9 @@ class CallDoneLine(Line, frozen=True, kw_only=True):
         name: Name of the tool.
         state: completed or failed.
         code: Error code; empty on success.
-        result: The text that the model gets.
-        seconds: How long it took.
-        data: Data of the tool for faces.
+        result: The text that the model receives.
+        seconds: Duration in seconds.
+        data: The tool's data for faces.
     """
 
     call_id: str
@@ -554,7 +554,7 @@ class NotesLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         notes: Their texts.
-        objected: Whether they object to an answer that would have been the last.
+        objected: Whether they object to an answer that would otherwise have ended the run.
         shortened: Ids of the calls whose results were too large for the model's window and were
             shortened.
     """
@@ -568,7 +568,7 @@ class CompactedLine(Line, frozen=True, kw_only=True):
     """The conversation was shortened to fit the model's window.
 
     Attributes:
-        cause: Why: window, model, too_long or asked.
+        cause: Reason: window, model, too_long or asked.
         before: Estimated tokens before.
         removed: Number of messages that were replaced by the summary.
         shortened: Number of results that were shortened.
@@ -587,7 +587,7 @@ class StateChangedLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         state: The new state.
-        previous: The state before.
+        previous: The previous state.
     """
 
     state: str
@@ -595,11 +595,11 @@ class StateChangedLine(Line, frozen=True, kw_only=True):
 
 
 class UserNeededLine(Line, frozen=True, kw_only=True):
-    """Something that only the user can settle.
+    """A problem that only the user can resolve.
 
     Attributes:
         code: Error code.
-        message: What it is.
+        message: The notice.
     """
 
     code: str
@@ -607,12 +607,12 @@ class UserNeededLine(Line, frozen=True, kw_only=True):
 
 
 class ErrorLine(Line, frozen=True, kw_only=True):
-    """An error that does not end the run by itself.
+    """An error that does not end the run.
 
     Attributes:
         code: Error code.
-        message: What happened.
-        hint: What to do.
+        message: The error in one sentence.
+        hint: What the user can do.
     """
 
     code: str
@@ -625,9 +625,9 @@ class FaultLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         plugin: Name of the plugin.
-        hook: The hook or step that failed; load where the plugin was not loaded at all.
-        error: What happened.
-        switched_off: Whether the plugin is off from here on.
+        hook: The hook or step that failed; load if the plugin was not loaded.
+        error: The error in one sentence.
+        switched_off: Whether the plugin was disabled as a result.
     """
 
     plugin: str
@@ -641,7 +641,7 @@ class PluginEventLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         name: Name of the event, plugin.what.
-        data: Its data; the plugin's documentation describes it.
+        data: Its data, which is described in the plugin's documentation.
     """
 
     name: str
@@ -649,20 +649,20 @@ class PluginEventLine(Line, frozen=True, kw_only=True):
 
 
 class RunEndedLine(Line, frozen=True, kw_only=True):
-    """A run of an agent ended. It may be that of a sub-agent: the last line is ``result``.
+    """A run of an agent ended. It may be a sub-agent's run; the last line is ``result``.
 
     Attributes:
-        state: How it ended.
+        state: How the run ended.
         text: The answer.
-        commentary: What the model said last, where that is no answer.
-        done: What was done, where the run did not complete.
-        code: Error code where it did not complete.
-        error: What happened.
-        hint: What to do.
-        left: What is not done.
+        commentary: The last text of the model, if it is not an answer.
+        done: The completed work, if the run did not complete.
+        code: Error code if the run did not complete.
+        error: The error in one sentence.
+        hint: What the user can do.
+        left: The remaining work.
         turns: Number of model calls.
-        seconds: How long it took.
-        usage: What it used.
+        seconds: Duration in seconds.
+        usage: Its tokens and cost.
     """
 
     state: End
@@ -679,14 +679,14 @@ class RunEndedLine(Line, frozen=True, kw_only=True):
 
 
 class DeltaLine(Line, frozen=True, kw_only=True):
-    """A piece of output on its way.
+    """A chunk of streaming output.
 
-    ``seq`` is that of the event that it belongs to; what was missed is in a later line.
+    ``seq`` is that of the event it belongs to; a later line contains the complete output.
 
     Attributes:
-        kind: text, thinking or arguments of a model's answer; output of a running call.
-        text: The piece.
-        call_id: Id of the call, with arguments and output.
+        kind: text, thinking or arguments for a model's answer; output for a running call.
+        text: The chunk.
+        call_id: Id of the call, if the kind is arguments or output.
     """
 
     kind: Literal["text", "thinking", "arguments", "output"]
@@ -695,35 +695,38 @@ class DeltaLine(Line, frozen=True, kw_only=True):
 
 
 class ResultLine(Line, frozen=True, kw_only=True):
-    """The last line, in every case. With ``--output-format json`` it is the only one.
+    """The last line, which is always written. With ``--output-format json`` it is the only line.
 
     Attributes:
         schema: Version of this schema.
-        version: Version of hilum; empty where a signal came before it was known.
-        session: Id of the session; empty where none was opened.
+        version: Version of hilum; empty if a signal arrived before it was known.
+        session: Id of the session; empty if none was opened.
         workspace: Folder of the workspace.
-        kind: Kind of the session; empty where none was opened.
+        kind: Kind of the session; empty if none was opened.
         model: Model that was used last, provider/name.
         state: How the run ended.
         text: The answer.
-        commentary: What the model said last, where that is no answer.
-        done: What was done, where the run did not complete.
-        code: Error code; empty where the run completed.
-        error: What happened; empty where the run completed.
-        hint: What to do.
-        left: What is not done.
+        commentary: The last text of the model, if it is not an answer.
+        done: The completed work, if the run did not complete.
+        code: Error code; empty if the run completed.
+        error: The error; empty if the run completed.
+        hint: What the user can do.
+        left: The remaining work.
         turns: Number of model calls of the agent.
-        seconds: How long the run took.
-        usage: What this run used, sub-agents included.
-        session_usage: What the session has used: all runs, all agents.
-        session_runs: Number of prompts that the session has worked on, this one included.
+        seconds: Duration of the run in seconds.
+        usage: Tokens and cost of this run, sub-agents included.
+        session_usage: Tokens and cost of the session: all runs, all agents.
+        session_runs: Number of prompts processed in the session, including this one.
         calls: The tool calls of the run, sub-agents included.
         agents: The agents that ended in the run.
         faults: Plugins that failed or were not loaded.
-        denied: Number of calls that were denied because nobody was there to approve them.
+        denied: Number of calls that were denied because nobody could approve them.
+        denied_rules: Rules that would have allowed those calls, as accepted by
+            ``hilum permissions allow``.
         interrupted: Earlier runs of the session that were cut off and are not resumed.
-        redacted: Names of the secrets that were replaced in the prompt before the model got it.
-        files_changed: Paths of files that calls changed, relative to the workspace; null where they
+        redacted: Names of the secrets that were replaced in the prompt before it was sent to the
+            model.
+        files_changed: Paths of files that calls changed, relative to the workspace; null if changes
             are not recorded.
         services: Background commands that were running at the end.
         exit_code: Exit code of the process.
@@ -752,6 +755,7 @@ class ResultLine(Line, frozen=True, kw_only=True):
     agents: list[AgentSummary] = []
     faults: list[FaultSummary] = []
     denied: int = 0
+    denied_rules: list[str] = []
     interrupted: list[InterruptedRun] = []
     redacted: list[str] = []
     files_changed: list[str] | None = None
@@ -788,9 +792,9 @@ LINES: tuple[type[Line], ...] = (
 
 
 def encode(line: Line) -> bytes:
-    """Return a line as JSON with its newline. Every field is there, empty ones included."""
+    """Return a line as JSON with a trailing newline, including all empty fields."""
     data = msgspec.json.encode(line)
-    # JSON escapes most of what a terminal obeys, but neither DEL nor the controls from U+0080 on.
+    # JSON escapes most terminal control characters, but neither DEL nor those from U+0080 on.
     return (
         re.sub(rb"\x7f|\xc2[\x80-\x9f]", lambda match: b"\\u%04x" % ord(match[0].decode()), data)
         + b"\n"
@@ -798,7 +802,7 @@ def encode(line: Line) -> bytes:
 
 
 def tokens(usage: Usage) -> Tokens:
-    """Convert what a provider counted."""
+    """Convert the usage reported by a provider."""
     return Tokens(
         input=usage.input,
         cached=usage.cached,
@@ -811,7 +815,7 @@ def tokens(usage: Usage) -> Tokens:
 
 
 def arguments_of(text: str) -> tuple[dict[str, Any], str]:
-    """Return the arguments of a call as an object; else an empty object and the text."""
+    """Return a call's arguments as an object, or their text if they are not an object."""
     arguments = parse_arguments(text)
     if arguments is None:
         return {}, text

@@ -1,18 +1,21 @@
-"""What a run leaves of its plan: items that are still open, and a plan that waits to be carried
-out.
-"""
+"""The open items of a run's todo list, and a plan that awaits a decision."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 import trio
-from hilum import Run, Session, UsageError
+from hilum import Plans, Run, Session, UsageError
 from hilum.events import RunEnded
-from hilum_plan import Plan, Proposal
+from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 
 from hilum_cli.approvals import discard_typed, read_line
 from hilum_cli.stopping import Stopping
-from hilum_cli.terminal import Out, columns, line, neutral, wrap
+from hilum_cli.terminal import Out, columns, escape_terminal, line, wrap
+
+if TYPE_CHECKING:
+    from hilum.services import PlanProposal
 
 MOST_NAMED = 10
 CHOICES = (
@@ -22,12 +25,15 @@ CHOICES = (
 
 
 def with_left(session: Session, end: RunEnded) -> RunEnded:
-    """Return the end of a run with the open items of its todo list in what is left."""
-    plan = session.half(Plan)
-    open_items = plan.left_over(end.agent or "main") if plan else ()
-    if not open_items:
-        return end
-    named = "; ".join(line(item.content, 100) for item in open_items[:MOST_NAMED])
+    """Return the end of a run, with open todo items added to the remaining work."""
+    plan = session.plugin(Plans)
+    try:
+        open_items = plan.left_over(end.agent or "main") if plan else ()
+        if not open_items:
+            return end
+        named = "; ".join(line(item.content, 100) for item in open_items[:MOST_NAMED])
+    except PLUGIN_EXCEPTIONS:
+        return end  # the answer counts; `next_step` reports the failure
     if len(open_items) > MOST_NAMED:
         more = f"; and {len(open_items) - MOST_NAMED} more"
     else:
@@ -37,62 +43,75 @@ def with_left(session: Session, end: RunEnded) -> RunEnded:
 
 
 def next_step(session: Session, end: RunEnded, kept: bool) -> str:
-    """Return what the user can do next about the plan, empty where there is nothing.
+    """Return the user's next steps for the plan; empty if there are none.
 
     Args:
         session: The session.
         end: How its run ended, with what is left.
-        kept: Whether the session was stored, so that it can be gone on with.
+        kept: Whether the session was stored, so that it can be resumed.
     """
-    plan = session.half(Plan)
+    plan = session.plugin(Plans)
     if plan is None:
         return ""
+    try:
+        return _next_step(plan, session, end, kept)
+    except PLUGIN_EXCEPTIONS as error:
+        return f"The plugin that keeps the plan failed: {describe_error(error)}."
+
+
+def _next_step(plan: Plans, session: Session, end: RunEnded, kept: bool) -> str:
     if plan.proposal(end.agent or "main"):
-        said = "Nothing is changed yet."
+        text = "Nothing has been changed yet."
         if kept:
             again = f"hilum run --resume {session.id}"
-            said += f"\nTo have the plan carried out: {again} --accept"
-            said += f'\nTo change it: {again} "…"'
-        return said
+            text += f"\nTo have the plan carried out: {again} --accept"
+            text += f'\nTo change it: {again} "…"'
+        return text
     counts = plan.progress(end.agent or "main")
     if end.state == "completed" and plan.left_over(end.agent or "main"):
         return f"{counts['completed']} of {counts['total']} items are completed. {end.left}"
     return ""
 
 
-def waits(session: Session) -> Proposal | None:
-    """Return the plan that waits for the user's decision."""
-    plan = session.half(Plan)
-    return plan.proposal() if plan else None
+def waits(session: Session) -> PlanProposal | None:
+    """Return the plan that is awaiting the user's decision."""
+    plan = session.plugin(Plans)
+    try:
+        return plan.proposal() if plan else None
+    except PLUGIN_EXCEPTIONS:
+        return None  # `next_step` reports the failure
 
 
 async def accept(session: Session, text: str = "") -> Run:
-    """Have the plan that waits carried out.
+    """Start carrying out the plan that is awaiting a decision.
 
     Args:
         session: The session.
-        text: The plan as the user has changed it; as it stands without.
+        text: The plan as the user edited it; empty for the plan as it is.
 
     Raises:
-        UsageError: No plan waits.
+        UsageError: No plan is awaiting a decision.
     """
-    plan = session.half(Plan)
+    plan = session.plugin(Plans)
     if plan is None:
-        raise UsageError("There are no plans here.", hint="Load the plugin plan.")
+        raise UsageError(
+            "Plans are not available: the plugin `plan` is not loaded.",
+            hint="Load the plugin `plan`.",
+        )
     return await plan.accept(text or None)
 
 
 async def decide(session: Session, stopping: Stopping) -> Run | None:
-    """Ask at the terminal what is to become of the plan that was just shown.
+    """Ask at the terminal for a decision on the plan that was just shown.
 
     Args:
         session: The session.
         stopping: A signal leaves the plan undecided.
 
     Returns:
-        The run that follows, ``None`` where nothing does.
+        The resulting run, or ``None`` if there is none.
     """
-    plan = session.half(Plan)
+    plan = session.plugin(Plans)
     proposal = waits(session)
     if plan is None or proposal is None:
         return None
@@ -100,7 +119,7 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
     outer = stopping.stop
     text = proposal.text
     err.say(
-        f"\n── The plan above waits for you. Nothing is changed yet.\n{wrap(CHOICES, columns())}"
+        f"\n── The plan above awaits your decision. Nothing has been changed yet.\n{wrap(CHOICES, columns())}"
     )
     discard_typed()
     with trio.CancelScope() as scope:
@@ -116,12 +135,12 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
                         text = await _edited(text, stopping, err)
                     case "n" | "no":
                         if not reason.strip():
-                            err.say("The plan is dropped.")
+                            err.say("The plan was rejected.")
                         return await plan.reject(reason.strip())
                     case "":
                         return None
                     case "\x04":
-                        err.say("\nThe input ended (Ctrl-D): the plan stays undecided.")
+                        err.say("\nThe input ended (Ctrl-D): no decision was made about the plan.")
                         return None
                     case _:
                         err.say("Please answer y, e or n, or press Enter.")
@@ -132,24 +151,26 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
 
 
 async def _edited(text: str, stopping: Stopping, err: Out) -> str:
-    """Let the user change the plan; shows what it reads now."""
+    """Let the user edit the plan, and show the edited version."""
     from hilum_cli import editor
 
     stopping.lent = True
     try:
         changed = await editor.edit(text, ".md")
     except UsageError as error:
-        err.say(neutral(f"{error.message}\n{error.hint}"))
+        err.say(escape_terminal(f"{error.message}\n{error.hint}"))
         return text
     finally:
         stopping.lent = False
     if not changed.strip():
-        err.say("It is empty: the plan stays as it was.")
+        err.say("The text is empty: the plan was not changed.")
         return text
     if changed.strip() == text.strip():
-        err.say("It is as it was.")
+        err.say("The plan was not changed.")
         return text
     err.say(
-        neutral(f"\n{changed.strip()}\n\n── The plan as you have changed it. y carries it out.")
+        escape_terminal(
+            f"\n{changed.strip()}\n\n── The plan as you have changed it. y carries it out."
+        )
     )
     return changed

@@ -1,25 +1,26 @@
-"""A question of an agent's on the terminal: how it is shown, and how what the user types is
-read.
+"""Shows an agent's question on the terminal and reads the answer.
+
+The answer is an option's number or any text.
 """
 
 from __future__ import annotations
 
 import re
 
-from hilum import Session, UsageError
+from hilum import Session, UsageError, UserQuestions
 from hilum.errors import E_BAD_ARGS
-from hilum_plan import Plan, Question
+from hilum_view import Question
 
-from hilum_cli.terminal import line, neutral, wrap
+from hilum_cli.terminal import escape_terminal, line, wrap
 
 
 def describe(asked: Question, left: str, width: int = 0) -> str:
-    """Write the question with its options, and what can be typed.
+    """Format the question with its options and the possible input.
 
     Args:
         asked: The question.
-        left: How long it can be answered, in words.
-        width: Columns after which lines are broken, 0 for never.
+        left: Description of the remaining time for the answer.
+        width: Maximum line width in columns, 0 for no limit.
     """
     fit = (
         (lambda text, indent="": wrap(text, width, indent))
@@ -27,13 +28,14 @@ def describe(asked: Question, left: str, width: int = 0) -> str:
         else (lambda text, indent="": indent + text)
     )
     who = "The agent" if asked.agent == "main" else f"The agent {line(asked.agent, 60)}"
-    who = who if asked.call else "hilum"  # what no call of the agent's has brought up
+    who = who if asked.call_id else "hilum"  # a question that does not come from an agent's call
     rows = [
         f"\n── {who} asks:",
-        *(fit(part, "   ") for part in neutral(asked.question).split("\n")),
+        *(fit(part, "   ") for part in escape_terminal(asked.question).split("\n")),
     ]
     rows += [
-        fit(f"{number}. {neutral(option)}", "   ") for number, option in enumerate(asked.options, 1)
+        fit(f"{number}. {escape_terminal(option)}", "   ")
+        for number, option in enumerate(asked.options, 1)
     ]
     if asked.options:
         several = "one or more numbers (1,2)" if asked.multiple else "a number"
@@ -48,10 +50,10 @@ def describe(asked: Question, left: str, width: int = 0) -> str:
 
 
 def read(asked: Question, typed: str) -> tuple[str, ...]:
-    """Read what the user typed: numbers of options, or a text; nothing gives the first option.
+    """Parse the user's input: option numbers or text; empty input selects the first option.
 
     Raises:
-        UsageError: It is a number that no option has.
+        UsageError: The input is a number that does not match an option.
     """
     typed = typed.strip()
     if typed in ("", "\x04"):  # the input was closed
@@ -65,14 +67,12 @@ def read(asked: Question, typed: str) -> tuple[str, ...]:
 
 
 def give(session: Session, asked: Question, typed: str) -> None:
-    """Give the session what the user typed.
+    """Pass the user's answer to the session.
 
     Raises:
-        UsageError: It cannot be the answer; ask again.
+        UsageError: The input is not a valid answer; ask again.
     """
     answers = read(asked, typed)
-    plan = session.half(Plan)
-    if plan is not None and any(
-        question.id == asked.id for question in plan.questions()
-    ):  # else it has just run out
-        plan.answer(asked.id, answers)
+    questions = session.plugin(UserQuestions)
+    if questions is not None and questions.is_open(asked.id):  # otherwise it has just expired
+        questions.answer(asked.id, answers)

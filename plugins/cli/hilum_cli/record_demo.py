@@ -1,8 +1,9 @@
 """Records the cassette of ``hilum demo``: ``python -m hilum_cli.record_demo``.
 
-The answers stand here; everything else is what really happened: they go through a gateway, real
-tools run on the real program, and the recorder writes what it saw. What differs from run to run
-(times, digests of prompt and tools) is left out, so that recording again gives the same file.
+The model's answers are in this file; everything else is real: the answers go through a gateway,
+real tools run on the real program, and the recorder writes the exchange. Values that differ between
+runs (times, digests of prompt and tools) are removed, so that recording again produces the same
+file.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hilum
+import hilum_replay
 import msgspec
 import trio
 from hilum.messages import AssistantMessage, Text, ToolCall, Usage
@@ -23,7 +26,7 @@ from hilum_cli.demo import CASSETTE, EXPECTED, PLUGINS, TESTS, copy_project, dif
 if TYPE_CHECKING:
     from hilum_replay import Cassette, WireRequest
 
-# What a model that has not read the file takes it for.
+# The assumption of a model that has not read the file.
 GUESS = """    def minutes(self):
         return self.end - self.start
 """
@@ -40,7 +43,7 @@ _TIMES = re.compile(r"\b\d+\.\d+ ?s\b")
 
 
 def answers() -> Iterator[tuple[str, list[tuple[str, dict[str, object]]]]]:
-    """Yield the answers: a text, and the calls that follow it."""
+    """Yield the answers, each as a text and the calls that follow it."""
     yield (
         "I'll look at the project and see what its tests say.",
         [("list_directory", {"path": ".", "depth": 2}), ("run_terminal_cmd", {"command": TESTS})],
@@ -77,31 +80,28 @@ def answers() -> Iterator[tuple[str, list[tuple[str, dict[str, object]]]]]:
 
 
 async def record() -> tuple[Cassette, str]:
-    """Let the scripted model do the work; gives the cassette and the diff of the program."""
-    from hilum import open_kernel
-    from hilum_replay import Answer, Recorder, serve
-
+    """Run the scripted model, and return the cassette and the diff of the program."""
     script = iter(enumerate(answers(), 1))
 
-    def answer(request: WireRequest) -> Answer:
+    def answer(request: WireRequest) -> hilum_replay.Answer:
         turn, (text, calls) = next(script)
         made = [
             ToolCall(f"call_{turn}_{n}", name, json.dumps(args))
             for n, (name, args) in enumerate(calls, 1)
         ]
         message = AssistantMessage((Text(text, "model"), *made), stop="calls" if made else "end")
-        # Nobody counted tokens; four bytes each is what hilum itself estimates with.
+        # There is no real token count; hilum itself estimates four bytes per token.
         size = len(text) + sum(len(call.arguments) for call in made)
-        return Answer(message, Usage(input=len(request.body) // 4, output=size // 4))
+        return hilum_replay.Answer(message, Usage(input=len(request.body) // 4, output=size // 4))
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         options = run_options(copy_project(folder / "tally"), folder)
-        recorder = Recorder(title="A time sheet past midnight")
-        async with serve(answer) as server:
+        recorder = hilum_replay.Recorder(title="A time sheet past midnight")
+        async with hilum_replay.serve(answer) as server:
             provider = {"recorded": {"base_url": f"{server.url}/v1", "api": "chat"}}
             async with (
-                open_kernel(
+                hilum.open_kernel(
                     [plugin for plugin in PLUGINS if plugin != "store"],
                     model=options.model,
                     settings={"models.providers": provider},
@@ -116,7 +116,7 @@ async def record() -> tuple[Cassette, str]:
 
 
 def steady(cassette: Cassette) -> Cassette:
-    """Take out what differs from one recording to the next."""
+    """Remove values that differ between recordings."""
     ids = [call.id for exchange in cassette.exchanges for call in exchange.answer.calls]
     named = {identity: f"call_{number}" for number, identity in enumerate(ids, 1)}
     exchanges = []
@@ -144,11 +144,9 @@ def steady(cassette: Cassette) -> Cassette:
 
 
 def main() -> None:
-    """Write the cassette and the diff into the package."""
-    from hilum_replay import save
-
+    """Write the cassette and the diff to the package."""
     cassette, change = trio.run(record)
-    save(cassette, CASSETTE)
+    hilum_replay.save(cassette, CASSETTE)
     EXPECTED.write_text(change, encoding="utf-8")
 
 

@@ -1,20 +1,23 @@
-"""The result line of a run: everything that is known at its end."""
+"""Builds the result line of a run, which contains everything known at its end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from hilum import HilumError, Kernel, Session, __version__
+from hilum import HilumError, __version__
 from hilum.errors import E_DENIED, E_PLUGIN, GATE_TEXTS, approval_hint, unapproved
 from hilum.events import FINAL, RunEnded
 from hilum.messages import Text, UserMessage
 from hilum.store import spell_folder
+from hilum_view import Card, SessionView, Totals
 
 from hilum_cli import exits
+from hilum_cli.faces import how_to_continue
 from hilum_cli.output import (
     AgentSummary,
+    CallState,
     CallSummary,
     FaultSummary,
     InterruptedRun,
@@ -23,30 +26,34 @@ from hilum_cli.output import (
     arguments_of,
     tokens,
 )
-from hilum_cli.progress import CallView, Progress
-from hilum_cli.totals import Totals
+from hilum_cli.rendering import card_title
+
+if TYPE_CHECKING:
+    from hilum import Kernel, Session
 
 MAX_LEFT = 10
-"""Calls that are named as not done."""
+"""Maximum number of calls to list as not done."""
 
 
 class Record(msgspec.Struct):
-    """What is known of a run, collected while it goes on.
+    """The record of a run, collected while it runs.
 
     Attributes:
-        progress: The fold over its events.
+        view: The state of the session, folded from its events.
         session: Id of the session; empty before it is open.
+        kept: Whether the session is stored, so that it can be resumed.
         workspace: Folder of the workspace.
         kind: Kind of the session.
-        before: What the session had used before this run.
-        interrupted: Earlier runs that were cut off and are not resumed.
+        before: Usage of the session before this run.
+        interrupted: Earlier runs that were interrupted and are not resumed.
         not_loaded: Plugins that could not be loaded.
-        services: Background commands that ran at the end.
-        records_files: Whether changes of files are recorded.
+        services: Background commands that were running at the end.
+        records_files: Whether file changes are recorded.
     """
 
-    progress: Progress
+    view: SessionView
     session: str = ""
+    kept: bool = False
     workspace: str = ""
     kind: str = ""
     before: Totals = msgspec.field(default_factory=Totals)
@@ -56,7 +63,7 @@ class Record(msgspec.Struct):
     records_files: bool = False
 
     def note_kernel(self, kernel: Kernel) -> None:
-        """Note which plugins were not loaded."""
+        """Record the plugins that were not loaded."""
         plugins = kernel.host.plugins
         self.not_loaded = [
             FaultSummary(plugin=plugin.name, hook="load", error=plugin.error, switched_off=True)
@@ -65,24 +72,24 @@ class Record(msgspec.Struct):
         ]
         self.records_files = "files" in plugins and plugins["files"].state == "ready"
 
-    def note_session(self, session: Session) -> None:
-        """Note which session it is."""
+    def note_session(self, session: Session, *, kept: bool) -> None:
+        """Record the session and whether it can be resumed."""
+        self.kept = kept
         self.session = session.id
         self.workspace = spell_folder(session.workspace.root)
         self.kind = session.kind
 
     def totals(self) -> Totals:
-        """Return what the session has used until now."""
-        return Totals(
-            self.before.usage + self.progress.usage, self.before.runs + self.progress.runs
-        )
+        """Return the session's usage so far."""
+        now = self.view.totals
+        return Totals(self.before.usage + now.usage, self.before.runs + now.runs)
 
     def result(self, end: RunEnded | None, error: HilumError | None, exit_code: int) -> ResultLine:
-        """Build the line.
+        """Build the result line.
 
         Args:
-            end: How the run ended; ``None`` where it did not start.
-            error: What kept the run from starting, or broke it off.
+            end: The end of the run; ``None`` if it did not start.
+            error: The reason why the run did not start or was interrupted.
             exit_code: Exit code of the process.
         """
         fields: dict[str, Any] = {}
@@ -96,7 +103,7 @@ class Record(msgspec.Struct):
                 "done": end.done,
                 "code": end.code,
                 "error": end.error,
-                "hint": end.hint,
+                "hint": self._hint(end),
                 "left": end.left,
                 "turns": end.turns,
                 "seconds": round(end.seconds, 3),
@@ -117,25 +124,36 @@ class Record(msgspec.Struct):
             session=self.session,
             workspace=self.workspace,
             kind=self.kind,
-            model=self.progress.model,
-            usage=tokens(self.progress.usage),
+            model=self.view.lead_actor.model,
+            usage=tokens(self.view.totals.usage),
             session_usage=tokens(totals.usage),
             session_runs=totals.runs,
-            calls=_calls(self.progress),
-            agents=_agents(self.progress),
+            calls=_calls(self.view),
+            agents=_agents(self.view),
             faults=self._faults(),
-            denied=self.progress.unattended,
+            denied=self.view.unattended,
+            denied_rules=self.view.denied_rules,
             interrupted=self.interrupted,
-            redacted=list(self.progress.redacted),
-            files_changed=list(self.progress.files) if self.records_files else None,
+            redacted=list(self.view.redacted),
+            files_changed=list(self.view.files) if self.records_files else None,
             services=self.services,
             exit_code=exit_code,
             **fields,
         )
 
+    def _hint(self, end: RunEnded) -> str:
+        """Return the user's next step, with the command that continues the run."""
+        if end.state == "completed" or not self.kept:
+            return end.hint
+        # A denied call's hint ends with a command, so it stays last.
+        hints = [end.hint, how_to_continue(end, self.session)]
+        if end.code == E_DENIED:
+            hints.reverse()
+        return "\n".join(hint for hint in hints if hint)
+
     def _faults(self) -> list[FaultSummary]:
         faults = [*self.not_loaded]
-        for fault in self.progress.faults:
+        for fault in self.view.failures:
             summary = FaultSummary(
                 plugin=fault.plugin,
                 hook=fault.hook,
@@ -149,40 +167,46 @@ class Record(msgspec.Struct):
         return faults
 
 
-def _calls(progress: Progress) -> list[CallSummary]:
+def _calls(view: SessionView) -> list[CallSummary]:
     calls = []
-    for view in progress.calls.values():
-        arguments, invalid = arguments_of(view.call.arguments)
+    for card in view.cards:
+        arguments, invalid = arguments_of(card.call.arguments)
         calls.append(
             CallSummary(
-                id=view.call.id,
-                name=view.call.name,
+                id=card.call.id,
+                name=card.call.name,
                 arguments=arguments,
                 invalid_arguments=invalid,
-                agent=view.agent,
-                turn=view.turn,
-                state=view.state,
-                code=view.code,
-                seconds=round(view.seconds, 3),
-                result=view.text,
+                agent=card.agent,
+                turn=card.turn,
+                state=_state_of(card),
+                code=card.code,
+                seconds=round(card.seconds, 3),
+                result=card.text,
             )
         )
     return calls
 
 
-def _agents(progress: Progress) -> list[AgentSummary]:
+def _state_of(card: Card) -> CallState:
+    if not card.ended:
+        return "running"
+    return "failed" if card.code else "completed"
+
+
+def _agents(view: SessionView) -> list[AgentSummary]:
     agents = []
-    for view in progress.agents.ended():
-        error = view.result.get("error")
+    for agent in view.agents.ended():
+        error = agent.result.get("error")
         agents.append(
             AgentSummary(
-                agent_id=view.id,
-                agent=view.agent,
-                title=view.title,
-                owner=view.owner,
-                status=view.status,
-                seconds=round(view.seconds, 3),
-                text=str(view.result.get("text", "")),
+                agent_id=agent.id,
+                agent=agent.agent,
+                title=agent.title,
+                owner=agent.owner,
+                status=agent.status,
+                seconds=round(agent.seconds, 3),
+                text=str(agent.result.get("text", "")),
                 error=error if isinstance(error, dict) else None,
             )
         )
@@ -190,7 +214,7 @@ def _agents(progress: Progress) -> list[AgentSummary]:
 
 
 def failed_result(error: HilumError) -> ResultLine:
-    """Build the line for a run that could not start."""
+    """Build the result line for a run that could not start."""
     return ResultLine(
         version=__version__,
         code=error.code,
@@ -201,7 +225,7 @@ def failed_result(error: HilumError) -> ResultLine:
 
 
 def cut_off_runs(session: Session) -> list[InterruptedRun]:
-    """Return the runs that were cut off when the session was last written."""
+    """Return the runs that were interrupted when the session was last written."""
     found = []
     for agent in session.agents.values():
         run = agent.conversation.run
@@ -221,58 +245,69 @@ def _last_prompt(messages: Sequence[object]) -> str:
     return ""
 
 
-def _refused_by_gates(progress: Progress) -> list[CallView]:
-    """Return the calls that a plugin refused because it is not in working order, and that were not
-    done later.
-    """
-    refused: dict[tuple[str, str, str], CallView] = {}
-    for view in progress.calls.values():
-        key = (view.agent, view.call.name, view.call.arguments)
-        if view.code in (E_DENIED, E_PLUGIN) and any(text in view.text for text in GATE_TEXTS):
-            refused[key] = view
-        elif view.done and not view.code:
+def _refused_by_gates(view: SessionView) -> list[Card]:
+    """Return the calls that a broken plugin refused and that did not succeed later."""
+    refused: dict[tuple[str, str, str], Card] = {}
+    for card in view.cards:
+        key = (card.agent, card.call.name, card.call.arguments)
+        if card.code in (E_DENIED, E_PLUGIN) and any(text in card.text for text in GATE_TEXTS):
+            refused[key] = card
+        elif card.ended and not card.code:
             refused.pop(key, None)
     return list(refused.values())
 
 
-def without_effect(end: RunEnded, progress: Progress, approve: str) -> RunEnded:
-    """Return the end of a run in which no call could run, or a broken gate refused one, as what it
-    is: not complete.
+def without_effect(end: RunEnded, view: SessionView, approve: str) -> RunEnded:
+    """Return the end of a run, as a partial success if its calls could not run.
+
+    This applies if every call needed approval, or a broken gate refused one.
 
     Args:
-        end: The end.
-        progress: The run's calls.
+        end: The end of the run.
+        view: The view with the run's calls.
         approve: The approval policy of the session.
     """
-    refused = _refused_by_gates(progress)
-    if end.state == "completed" and refused:
-        done = sum(view.done for view in progress.calls.values())
-        if len(refused) == done:
-            what = "No call was run."
-        elif len(refused) == 1:
-            what = f"The call of {refused[0].call.name} was refused by a gate that is not working."
-        else:
-            what = f"{len(refused)} calls were refused by a gate that is not working."
-        why = refused[-1].text.removeprefix(f"{refused[-1].code}: ")
-        return msgspec.structs.replace(
-            end,
-            state="partial_success",
-            code="E_PLUGIN",
-            error=f"{what} {why}",
-            hint=(
-                "`hilum doctor` shows which gates are closed; correct the plugin, or leave it out"
-                " with --no-plugin."
-            ),
-            left=end.left or "; ".join(view.title() for view in refused[:MAX_LEFT]),
-        )
-    if end.state != "completed" or not progress.unattended or progress.effects:
+    if end.state != "completed":
+        return end
+    refused = _refused_by_gates(view)
+    if refused:
+        return _refused_end(end, refused, sum(card.ended for card in view.cards))
+    if not view.unattended or view.effects:
         return end
     return msgspec.structs.replace(
         end,
         state="partial_success",
         code=E_DENIED,
-        error=unapproved(progress.unattended),
-        hint=approval_hint(approve),
+        error=unapproved(view.unattended),
+        hint=approval_hint(approve, view.denied_rules),
+    )
+
+
+def _refused_end(end: RunEnded, refused: Sequence[Card], calls: int) -> RunEnded:
+    """Return the end of a run in which a broken gate refused calls.
+
+    Args:
+        end: The end of the run.
+        refused: The refused calls.
+        calls: Total number of ended calls.
+    """
+    if len(refused) == calls:
+        what = "No call was run."
+    elif len(refused) == 1:
+        what = f"The call of {refused[0].call.name} was refused by a gate that is not working."
+    else:
+        what = f"{len(refused)} calls were refused by a gate that is not working."
+    why = refused[-1].text.removeprefix(f"{refused[-1].code}: ")
+    return msgspec.structs.replace(
+        end,
+        state="partial_success",
+        code=E_PLUGIN,
+        error=f"{what} {why}",
+        hint=(
+            "`hilum doctor` shows which gates are closed; fix the plugin, or leave it out"
+            " with --no-plugin."
+        ),
+        left=end.left or "; ".join(card_title(card) for card in refused[:MAX_LEFT]),
     )
 
 
@@ -280,10 +315,10 @@ def exit_code_of(end: RunEnded, signal: int, *, cut_short: bool) -> int:
     """Return the exit code of a run.
 
     Args:
-        end: How it ended.
-        signal: Number of the signal that stopped it, 0 for none.
-        cut_short: Whether the signal stopped what the run had started, after the run itself was
-            done.
+        end: The end of the run.
+        signal: Number of the signal that stopped the run, 0 for none.
+        cut_short: Whether the signal stopped agents or commands that the run had started, after the
+            run itself had finished.
     """
     if cut_short:
         return 128 + signal

@@ -1,4 +1,4 @@
-"""``hilum run``: work on a task and exit."""
+"""``hilum run``: works on a task and exits."""
 
 from __future__ import annotations
 
@@ -7,34 +7,33 @@ import os
 import re
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import attrs
-from hilum import UsageError
+import hilum
+from hilum import HilumError, UsageError
+from hilum.command import Names, Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS
-from hilum_commandline import Names, Parser
 
 from hilum_cli import exits, signals
-from hilum_cli.options import check_folder, check_text, is_document, read_prompt
-
-if TYPE_CHECKING:
-    from hilum_cli.faces import Face
+from hilum_cli.options import read_prompt
+from hilum_cli.run_options import RunOptions
 
 LAST = "last"
 EPILOG = (
     """\
-The prompt is what stands on the command line; what is piped in is added to it, or is the prompt if there is none.
+The prompt is the text on the command line. Piped input is added to it as data, or is the prompt if there is no other.
+Commands (/…) and calls of agents (@…) work only in text that you type.
 
   hilum run "fix the failing test"
   git diff | hilum run "review this change" --mode ask
-  hilum run --resume                go on with what was cut off in the last session of this folder
-  hilum run --resume "and now …"    say more in that session
+  hilum run --resume                continue the interrupted run of the last session in this folder
+  hilum run --resume "and now …"    send another prompt in that session
   hilum run --resume --accept       carry out the plan that it ended with
 
 """
     + exits.HELP
 )
-# What --resume takes for an id: all ids begin with a date.
+# --resume treats a word of this form as an id, because all ids begin with a date.
 _ID = re.compile(r"\d[\w-]*")
 
 
@@ -47,64 +46,83 @@ def main(argv: list[str]) -> int:
     signals.end_before_run(json=any("json" in word for word in argv if len(word) < 40))
     output_format = _wanted_format(argv)
     signals.end_before_run(json=output_format != "text")
-    from hilum import HilumError
-
-    # Collecting garbage while modules are loaded finds none and costs 15 ms until the first
-    # request.
+    # While modules are loading there is no garbage, and collections would delay the first request
+    # by 15 ms.
     gc.set_threshold(100_000, 20, 20)
     options = None
     try:
         options = parse(argv)
-        options.prompt = read_prompt(options.words)
-        options.piped = is_document(options.words)
-        if options.accept and not options.resume:
-            hint = (
-                "hilum run --resume --accept carries out the plan of the last session of this"
-                " folder."
-            )
-            raise UsageError(
-                "--accept is for the plan of an earlier session.", code=E_BAD_ARGS, hint=hint
-            )
-        if not options.prompt and not options.resume:
-            hint = 'Say what to do: hilum run "fix the failing test".'
-            raise UsageError("There is no prompt.", code=E_BAD_ARGS, hint=hint)
+        given = read_prompt(options.words)
+        options.prompt = given.text
+        options.attached = given.attached
+        options.piped = given.piped
+        check_task(options)
     except SystemExit as error:  # --help
         return int(error.code or 0)
     except HilumError as error:
-        from hilum_cli.result import failed_result
+        from hilum_cli import starting
 
-        face = make_face(options.output_format if options else output_format, quiet=True)
-        face.failed(error)
-        face.out.put(face.result(failed_result(error)))
+        starting.show_failure(error, options.output_format if options else output_format)
         return error.exit_code
-    from hilum_cli.headless import run
-    from hilum_cli.run_options import RunOptions
+    return _start(options)
 
-    face = make_face(
+
+def _start(options: Namespace) -> int:
+    """Run the command, which loads the kernel."""
+    from hilum_cli import headless, starting
+
+    face = starting.make_face(
         options.output_format,
         options.quiet,
         raw=options.raw,
         include_prompt=options.include_prompt,
     )
-    # What is about the face is left out.
-    told = {field.name: getattr(options, field.name) for field in attrs.fields(RunOptions)}
-    return run(RunOptions(**told), face)
+    # The face's options are not included.
+    given = {field.name: getattr(options, field.name) for field in attrs.fields(RunOptions)}
+    return headless.run(RunOptions(**given), face)
+
+
+def check_task(options: Namespace) -> None:
+    """Check that there is something to do.
+
+    Raises:
+        UsageError: There is neither a prompt nor a session to resume.
+    """
+    if options.accept and not options.resume:
+        hint = (
+            "hilum run --resume --accept carries out the plan of the last session of this folder."
+        )
+        raise UsageError(
+            "--accept needs the plan of an earlier session.", code=E_BAD_ARGS, hint=hint
+        )
+    if not options.prompt and not options.resume:
+        hint = 'Say what to do: hilum run "fix the failing test".'
+        raise UsageError("There is no prompt.", code=E_BAD_ARGS, hint=hint)
 
 
 def parse(argv: Sequence[str]) -> Namespace:
     """Read the command line.
 
     Raises:
-        UsageError: It is wrong.
+        UsageError: The command line is invalid.
     """
     check_text(argv)
     options = make_parser().parse_intermixed_args(argv)
-    if options.resume and options.resume != LAST and not _ID.fullmatch(options.resume):
+    is_id = options.resume in ("", LAST) or _ID.fullmatch(options.resume)
+    if not is_id and f"--resume={options.resume}" in argv:
+        raise UsageError(
+            f"There is no session {options.resume!r}.",
+            code=E_BAD_ARGS,
+            hint="`hilum sessions list` shows the ids of the sessions.",
+        )
+    if not is_id:
         options.words.insert(0, options.resume)
         options.resume = LAST
     if options.cassette and options.model:
         raise UsageError(
-            "--cassette and --model exclude each other.", code=E_BAD_ARGS, hint="Leave one out."
+            "--cassette and --model cannot be combined.",
+            code=E_BAD_ARGS,
+            hint="Remove one of them.",
         )
     if options.cassette:
         options.model = f"cassette/{os.path.abspath(os.path.expanduser(options.cassette))}"
@@ -115,9 +133,7 @@ def parse(argv: Sequence[str]) -> Namespace:
         options.state = load_state(options.state)
     options.settings = {}
     if options.set:
-        from hilum import parse_pair
-
-        options.settings = dict(map(parse_pair, options.set))
+        options.settings = dict(map(hilum.parse_pair, options.set))
     if options.keep_services:
         options.settings["shell.keep_services"] = True
     options.environ = os.environ
@@ -133,17 +149,14 @@ def make_parser() -> Parser:
         "--model",
         default="",
         metavar="PROVIDER/NAME",
-        help="model to ask, for example openai/gpt-5",
+        help="model to use, for example openai/gpt-5",
     )
     add("--mode", default=None, help="agent (does the task), ask, plan, debug")
     add(
         "--approve",
         default=None,
         choices=("ask_first", "auto", "readonly"),
-        help=(
-            "calls that change something: ask (refused where nobody can be asked), let run, or"
-            " refuse"
-        ),
+        help=("calls that change something: ask (denied if nobody can be asked), allow or deny"),
     )
     add(
         "--resume",
@@ -151,12 +164,12 @@ def make_parser() -> Parser:
         const=LAST,
         default="",
         metavar="ID",
-        help="go on with a session; the last one without an ID",
+        help="resume a session; without an ID, the last one",
     )
     add(
         "--accept",
         action="store_true",
-        help="with --resume: carry out the plan that waits, or PROMPT as the plan",
+        help="with --resume: carry out the waiting plan, or PROMPT as the plan",
     )
     add(
         "--output-format",
@@ -178,7 +191,7 @@ def make_parser() -> Parser:
         "--state",
         default="",
         metavar="FILE",
-        help="what your editor shows, as JSON (see the page on context)",
+        help="the state of your editor as JSON (see the page on context)",
     )
     add(
         "--set",
@@ -199,7 +212,7 @@ def make_parser() -> Parser:
         action="append",
         default=[],
         metavar="FILE",
-        help="load a plugin from a file, too; may be repeated",
+        help="also load a plugin from a file; may be repeated",
     )
     add(
         "--no-plugin",
@@ -213,27 +226,27 @@ def make_parser() -> Parser:
         default="",
         choices=("main", "shared", "headless"),
         help=(
-            "kind of the session, which rules may name: shared where others read along; headless"
-            " asks nobody"
+            "kind of the session, which rules may name: shared if others read it; headless"
+            " if nobody can be asked"
         ),
     )
     add(
         "--keep-services",
         action="store_true",
-        help="stay at the end, and keep what runs in the background until Ctrl-C or its own end",
+        help="at the end, wait for background commands until they end or you press Ctrl-C",
     )
     add(
         "--cassette",
         default="",
         metavar="FILE",
-        help="let a recorded session answer in place of a model",
+        help="let a recorded session answer instead of a model",
     )
-    add("--record", default="", metavar="FILE", help="record the session to a cassette as it goes")
+    add("--record", default="", metavar="FILE", help="record the session to a cassette")
     add("--quiet", "-q", action="store_true", help="show no progress")
     add(
         "--raw",
         action="store_true",
-        help="write the model's text as it is, with what a terminal would obey",
+        help="write the model's text unchanged, including control sequences for the terminal",
     )
     add(
         "--include-prompt",
@@ -244,40 +257,9 @@ def make_parser() -> Parser:
 
 
 def _wanted_format(argv: Sequence[str]) -> str:
-    """Guess the output format of a command line that does not parse, so that its error has it,
-    too.
+    """Guess the output format of a command line that cannot be parsed.
+
+    The error is written in that format.
     """
     found = re.findall(r"--output-format[= ](text|json|stream-json)(?= |$)", " ".join(argv))
     return str(found[-1]) if found else "text"
-
-
-def make_face(
-    output_format: str, quiet: bool, *, raw: bool = False, include_prompt: bool = False
-) -> Face:
-    """Create the face: by format, and by whether standard error is a terminal that can move its
-    cursor.
-
-    Args:
-        output_format: text, json or stream-json.
-        quiet: Whether to show no progress.
-        raw: Whether the model's text is written as it is.
-        include_prompt: Whether stream-json has the whole prompt.
-    """
-    from hilum_cli.faces import JsonFace, PlainFace, StreamFace, TextFace
-    from hilum_cli.terminal import is_terminal
-
-    if output_format == "json":
-        return JsonFace()
-    if output_format == "stream-json":
-        return StreamFace(include_prompt=include_prompt)
-    face: TextFace
-    if quiet:
-        face = TextFace()
-    elif is_terminal(2) and os.environ.get("TERM", "dumb") != "dumb":
-        from hilum_cli.live import LiveFace
-
-        face = LiveFace()
-    else:
-        face = PlainFace()
-    face.raw = raw
-    return face

@@ -1,5 +1,6 @@
-"""What one run is told: by the command line, by ``hilum demo``, or by a program that runs
-``headless.Headless``.
+"""The options of one run.
+
+They come from the command line, ``hilum demo``, or a program that runs ``headless.Headless``.
 """
 
 from __future__ import annotations
@@ -17,25 +18,27 @@ class RunOptions:
 
     Attributes:
         workspace: The folder to work in.
-        prompt: What to do; empty resumes only.
+        prompt: The task; empty to only resume.
+        attached: Data that comes with the prompt, such as what was piped in.
         piped: Whether another program wrote the prompt.
-        accept: Whether the plan that waits is carried out.
-        resume: Id of the session that is resumed; empty for a new one.
-        kind: Kind of the session; empty for that of the settings.
-        mode: Mode to be in; None for that of the settings.
-        model: ``provider/name``; empty for that of the settings.
-        approve: Approval policy; None for that of the settings.
-        state: What is known of the user's workspace, such as open files.
+        accept: Whether to carry out the plan that is awaiting a decision.
+        resume: Id of the session to resume; empty for a new one.
+        kind: Kind of the session; empty for the configured one.
+        mode: Mode of the session; None for the configured one.
+        model: ``provider/name``; empty for the configured one.
+        approve: Approval policy; None for the configured one.
+        state: The state of the user's editor, such as open files.
         record: File of the cassette to write; empty for none.
-        settings: Settings by dotted key.
+        settings: Settings, by dotted key.
         environ: Environment to read settings from.
-        plugins: The only plugins; None for all that are installed.
-        plugin: Files and folders of more plugins.
-        no_plugin: Names of plugins that are left out.
+        plugins: The only plugins to load; None for all installed plugins.
+        plugin: Files and folders of additional plugins to load.
+        no_plugin: Names of plugins not to load.
     """
 
     workspace: str
     prompt: str = ""
+    attached: str = ""
     piped: bool = False
     accept: bool = False
     resume: str = ""

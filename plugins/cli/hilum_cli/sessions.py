@@ -1,4 +1,4 @@
-"""``hilum sessions``: list, show, resume, fork, rename, delete and export what was done."""
+"""``hilum sessions``: lists, shows, resumes, forks, renames, deletes and exports sessions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from hilum import StoreError, UsageError
+import hilum
+import msgspec
+from hilum import StoreError, UsageError, make_redactor
+from hilum.command import Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS
-from hilum_commandline import Parser
+from hilum.events import FINAL, encode
+from hilum.store import MemoryStore, is_open, storage_plugins
+from hilum_view import Totals, format_cost, total
 
-from hilum_cli import exits
-from hilum_cli.options import check_folder, check_text, run_command
-from hilum_cli.progress import money
-from hilum_cli.terminal import Out, is_terminal, line, neutral, quiet_exit
-from hilum_cli.totals import Totals, total
+from hilum_cli import exits, run
+from hilum_cli.options import run_async, run_command
+from hilum_cli.terminal import Out, escape_terminal, is_terminal, line, quiet_exit
+from hilum_cli.transcript import markdown, transcript
 
 if TYPE_CHECKING:
     from hilum import Kernel
@@ -25,9 +29,9 @@ if TYPE_CHECKING:
     from hilum.store import SessionInfo
 
 LISTED = 20
-"""Sessions that are listed where no number is given."""
+"""Default number of sessions to list."""
 EPILOG = """\
-A session is named by its id or by any beginning of it that fits no other.
+A session is identified by its id or by any unambiguous beginning of the id.
 
   hilum sessions list --all
   hilum sessions show 20260131-1504
@@ -47,34 +51,27 @@ def main(argv: list[str]) -> int:
 
 
 def _resume(argv: list[str]) -> int:
-    from hilum_cli.run import main as run
-
-    if not argv or argv[0].startswith("-"):
-        return run(argv if "-h" in argv or "--help" in argv else ["--resume", *argv])
-    return run(["--resume", *argv])
+    if "-h" in argv or "--help" in argv:
+        return run.main(argv)
+    return run.main(["--resume", *argv])
 
 
 def _run(argv: Sequence[str]) -> int:
     check_text(argv)
     options = make_parser().parse_args(argv)
-    import trio
-
-    code = trio.run(_with_kernel, options)
+    code = run_async(_with_kernel, options)
     quiet_exit()
     return exits.BROKEN_PIPE if options.out.gone else code
 
 
 async def _with_kernel(options: Namespace) -> int:
-    """Open a kernel for its store; no model is touched."""
-    from hilum import open_kernel
-    from hilum.store import MemoryStore
-
+    """Open a kernel to access its store; no model is used."""
     options.out = Out(1)
-    async with open_kernel() as kernel:
+    async with hilum.open_kernel(storage_plugins()) as kernel:
         if isinstance(kernel.store, MemoryStore):
             raise StoreError(
-                "No plugin keeps sessions.",
-                hint="Install hilum-store; hilum plugins shows what is there.",
+                "No loaded plugin stores sessions.",
+                hint="Install hilum-store; `hilum plugins` lists the plugins.",
             )
         action: Callable[[Kernel, Namespace], Awaitable[int | None]] = options.action
         return await action(kernel, options) or exits.COMPLETED
@@ -96,15 +93,15 @@ def make_parser() -> Parser:
         made.set_defaults(action=action)
         if named:
             made.add_argument(
-                "session", metavar="ID", help="the session's id, or the beginning of it"
+                "session", metavar="ID", help="the session's id or the beginning of it"
             )
         return made
 
     add = command(
         "list", _list, "list the sessions of this folder, last used first", named=False
     ).add_argument
-    add("--all", action="store_true", help="those of all folders")
-    add("--workspace", "-C", default=".", metavar="DIR", help="those of another folder")
+    add("--all", action="store_true", help="list the sessions of all folders")
+    add("--workspace", "-C", default=".", metavar="DIR", help="list the sessions of another folder")
     add(
         "--limit",
         type=int,
@@ -112,11 +109,11 @@ def make_parser() -> Parser:
         metavar="N",
         help=f"the newest N ({LISTED} if not given); 0 for all",
     )
-    add("--json", action="store_true", help="one JSON array")
-    add = command("show", _show, "show what was said and done, turn by turn").add_argument
+    add("--json", action="store_true", help="print one JSON array")
+    add = command("show", _show, "show a session turn by turn").add_argument
     add("--full", action="store_true", help="unfold arguments and results of tool calls")
-    add("--events", action="store_true", help="the events themselves, one per line")
-    command("resume", _list, "go on with a session; takes what hilum run takes")
+    add("--events", action="store_true", help="print the raw events, one per line")
+    command("resume", _list, "resume a session; takes the options of hilum run")
     add = command("fork", _fork, "copy a session into a new one").add_argument
     add(
         "--upto",
@@ -135,15 +132,21 @@ def make_parser() -> Parser:
         "--format",
         choices=("jsonl", "markdown", "cassette"),
         default="jsonl",
-        help="its events; a readable text; or a recording that --cassette plays",
+        help="its events, a readable text, or a recording for --cassette",
     )
-    add("-o", "--output", default="", metavar="FILE", help="file to write; standard output without")
+    add(
+        "-o",
+        "--output",
+        default="",
+        metavar="FILE",
+        help="file to write (default: standard output)",
+    )
     add("--force", action="store_true", help="overwrite the file")
     return parser
 
 
 class _Sub(Parser):
-    """A parser made by ``add_parser``, which gives the texts by name."""
+    """A parser created by ``add_parser``, which passes its texts as keyword arguments."""
 
     def __init__(self, *, prog: str, description: str = "", **_: object) -> None:
         super().__init__(prog, description)
@@ -167,7 +170,7 @@ async def _list(kernel: Kernel, options: Namespace) -> None:
             "--limit counts sessions.", code=E_BAD_ARGS, hint="Give a number, or 0 for all."
         )
     found = await kernel.store.list(folder)
-    # What a session has used is in its events: those of a thousand sessions take seconds to read.
+    # Usage is stored in the events, and reading the events of a thousand sessions takes seconds.
     if options.limit:
         infos = found[: options.limit]
     else:
@@ -175,8 +178,6 @@ async def _list(kernel: Kernel, options: Namespace) -> None:
     infos = [await _settled(kernel, info) for info in infos]
     totals = [total(await read_all(kernel, info.id)) for info in infos]
     if options.json:
-        import msgspec
-
         rows = [_as_data(info, used) for info, used in zip(infos, totals, strict=True)]
         options.out.put(msgspec.json.encode(rows) + b"\n")
     elif infos:
@@ -188,7 +189,7 @@ async def _list(kernel: Kernel, options: Namespace) -> None:
         if options.all:
             more = ""
         else:
-            more = f" of {neutral(folder)}. hilum sessions list --all shows those of other folders"
+            more = f" of {escape_terminal(folder)}. hilum sessions list --all shows those of other folders"
         options.out.say(f"There are no sessions{more}.")
 
 
@@ -199,21 +200,13 @@ def _width() -> int:
 
 
 async def _settled(kernel: Kernel, info: SessionInfo) -> SessionInfo:
-    """Return a session with the state ``interrupted`` where its log says that it works, and no
-    process does.
-    """
-    import msgspec
-    from hilum.events import FINAL
-    from hilum.store import is_open
-
+    """Return a session, as ``interrupted`` if its log shows it running but no process runs it."""
     if info.state in ("idle", *FINAL) or await is_open(kernel.store, info.id):
         return info
     return msgspec.structs.replace(info, state="interrupted")
 
 
 def _as_data(info: SessionInfo, used: Totals) -> dict[str, object]:
-    import msgspec
-
     data = msgspec.structs.asdict(info)
     return data | {"tokens": used.usage.total, "cost": used.usage.cost, "runs": used.runs}
 
@@ -225,22 +218,16 @@ def table(
 
     Args:
         infos: The sessions.
-        totals: What each of them has used.
-        folder: Whether their workspaces differ and are shown.
-        width: Columns there are; the title gives way.
+        totals: The usage of each session.
+        folder: Whether to show the sessions' workspaces, because they differ.
+        width: Available columns; the title is shortened if necessary.
     """
-    rows = [
-        ("ID", "USED", "EVENTS", "STATE", "TOKENS", "COST", "WORKSPACE" if folder else "", "TITLE")
+    where = "WORKSPACE" if folder else ""
+    rows: list[tuple[str, ...]] = [
+        ("ID", "USED", "EVENTS", "STATE", "TOKENS", "COST", where, "TITLE")
     ]
-    for info, spent_by in zip(infos, totals, strict=True):
-        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated))
-        where = neutral(info.workspace) if folder else ""
-        spent = str(spent_by.usage.total) if spent_by.usage.total else ""
-        cost = money(spent_by.usage.cost) if spent_by.usage.cost is not None else ""
-        rows.append(
-            (info.id, used, str(info.events), info.state, spent, cost, where, line(info.title, 200))
-        )
-    # A column that nobody has anything in is left out.
+    rows += [_row(info, used, folder) for info, used in zip(infos, totals, strict=True)]
+    # An empty column is left out.
     sizes = []
     for column in range(7):
         filled = any(row[column] for row in rows[1:])
@@ -252,6 +239,19 @@ def table(
     return "\n".join(lines)
 
 
+def _row(info: SessionInfo, used: Totals, folder: bool) -> tuple[str, ...]:
+    return (
+        info.id,
+        time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated)),
+        str(info.events),
+        info.state,
+        str(used.usage.total or ""),
+        format_cost(used.usage),
+        escape_terminal(info.workspace) if folder else "",
+        line(info.title, 200),
+    )
+
+
 # --- one session ----------------------------------------------------------------------------------
 
 
@@ -259,13 +259,9 @@ async def _show(kernel: Kernel, options: Namespace) -> None:
     info = await _settled(kernel, await kernel.store.info(options.session))
     events = await read_all(kernel, info.id)
     if options.events:
-        from hilum.events import encode
-
         options.out.put(b"".join(encode(event) + b"\n" for event in events))
         return
-    from hilum_cli.transcript import transcript
-
-    options.out.say(neutral(transcript(info, events, full=options.full)))
+    options.out.say(escape_terminal(transcript(info, events, full=options.full)))
 
 
 async def _fork(kernel: Kernel, options: Namespace) -> None:
@@ -273,7 +269,7 @@ async def _fork(kernel: Kernel, options: Namespace) -> None:
         raise UsageError(
             "--upto counts events from 1.",
             code=E_BAD_ARGS,
-            hint="See hilum sessions show ID --events.",
+            hint="Find the number with hilum sessions show ID --events.",
         )
     options.out.say(await kernel.fork(options.session, options.upto))
 
@@ -281,7 +277,9 @@ async def _fork(kernel: Kernel, options: Namespace) -> None:
 async def _rename(kernel: Kernel, options: Namespace) -> None:
     title = " ".join(" ".join(options.title).split())
     if not title:
-        raise UsageError("The title is empty.", code=E_BAD_ARGS, hint="Give it a word.")
+        raise UsageError(
+            "The title is empty.", code=E_BAD_ARGS, hint="Give a title of at least one word."
+        )
     await kernel.store.rename(options.session, title)
 
 
@@ -290,9 +288,9 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
     if not options.yes:
         if not is_terminal(0):
             raise UsageError(
-                "Deleting is confirmed, and nobody is there to ask.",
+                "Deleting needs confirmation, and standard input is not a terminal.",
                 code=E_BAD_ARGS,
-                hint="Add --yes.",
+                hint="Confirm with --yes.",
             )
         from hilum_cli.approvals import read_line
 
@@ -308,19 +306,17 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
 
 async def _export(kernel: Kernel, options: Namespace) -> None:
     info = await kernel.store.info(options.session)
-    from hilum_guard import Redactor  # heavy, and only an export needs it
-
     data = _exported(info, await read_all(kernel, info.id), options.format)
-    # An export leaves this machine. Logs of earlier versions, and of sessions without the guard,
-    # may hold keys.
-    data = Redactor()(data.decode(errors="surrogateescape"), guess=False).encode(
+    # An export may leave this machine. Logs written by earlier versions, or in sessions without the
+    # guard, may contain keys.
+    data = make_redactor()(data.decode(errors="surrogateescape"), guess=False).encode(
         errors="surrogateescape"
     )
     if not options.output:
         options.out.put(data)
         return
     try:
-        # "x" refuses what exists, whoever made it and when.
+        # "x" fails if the file exists, even if it was created just now by another program.
         with open(options.output, "wb" if options.force else "xb") as file:  # noqa: ASYNC230  (a local file, at the end)
             file.write(data)
     except FileExistsError:
@@ -328,18 +324,14 @@ async def _export(kernel: Kernel, options: Namespace) -> None:
         raise UsageError(f"{options.output} exists.", code=E_BAD_ARGS, hint=hint) from None
     except OSError as error:
         message = f"{options.output} cannot be written: {os.strerror(error.errno or 0)}."
-        raise UsageError(message, code=E_BAD_ARGS, hint="Give another name.") from None
+        raise UsageError(message, code=E_BAD_ARGS, hint="Choose another name.") from None
 
 
 def _exported(info: SessionInfo, events: list[AnyEvent], format: str) -> bytes:
     if format == "jsonl":
-        from hilum.events import encode
-
         return b"".join(encode(event) + b"\n" for event in events)
     if format == "markdown":
-        from hilum_cli.transcript import markdown
-
         return markdown(info, events).encode(errors="backslashreplace")
-    import hilum_replay
+    import hilum_replay  # imports trio, which --help does not need
 
     return hilum_replay.dumps(hilum_replay.record(events, title=info.title)).encode()

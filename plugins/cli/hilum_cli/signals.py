@@ -1,10 +1,10 @@
-"""Signals before and after the run.
+"""Handles signals before and after the run.
 
-Imports nothing that takes time: its handlers are the first thing that a run sets up.
+This module imports nothing slow, because a run installs these handlers first.
 
-While the run is on, ``stopping`` listens with trio. Before it there is nothing to unwind, and after
-it nothing is left to stop: the process just ends, with the right exit code and, for programs, with
-a result line.
+During the run, ``stopping`` handles signals with trio. Before the run there is nothing to clean up,
+and after it nothing to stop, so the process simply exits with the right exit code and, for
+programs, with a result line.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
 
-# What ``output.ResultLine`` encodes to; a test compares them. Spelled out because msgspec may not
-# be imported yet.
+# The encoding of ``output.ResultLine``, written out because msgspec may not be imported yet. A test
+# compares the two.
 _NO_TOKENS = '{"input":0,"cached":0,"cache_write":0,"output":0,"reasoning":0,"total":0,"cost":null}'
 _RESULT = (
     '{"type":"result","seq":0,"at":0.0,"agent":"","run":"","schema":1,"version":"","session":"","workspace":"","kind":"",'
     '"model":"","state":"stopped","text":"","commentary":"","done":"","code":"E_STOPPED",'
-    '"error":"Stopped before the run began.","hint":"","left":"",'
+    '"error":"The run was stopped before it began.","hint":"","left":"",'
     f'"turns":0,"seconds":0.0,"usage":{_NO_TOKENS},"session_usage":{_NO_TOKENS},"session_runs":0,"calls":[],"agents":[],'
-    '"faults":[],"denied":0,"interrupted":[],"redacted":[],"files_changed":null,"services":[],"exit_code":%d}\n'
+    '"faults":[],"denied":0,"denied_rules":[],"interrupted":[],"redacted":[],"files_changed":null,"services":[],"exit_code":%d}\n'
 )
 
 
 def listened() -> tuple[int, ...]:
-    """Return the signals that end a run: not those that the caller had this process ignore, as
-    ``nohup`` does.
+    """Return the signals that end a run.
+
+    Signals that the caller made this process ignore, as ``nohup`` does, are not included.
     """
     return tuple(number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN)
 
 
 def end_before_run(*, json: bool) -> None:
-    """End the process when a signal comes, as long as nothing was started.
+    """Make a signal end the process, as long as nothing has been started.
 
     Args:
-        json: Whether a program reads standard output.
+        json: Whether standard output is read by a program.
     """
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -49,7 +50,7 @@ def end_before_run(*, json: bool) -> None:
                 os.write(1, early_result(number))
             else:
                 os.write(2, b"hilum: stopped before the run began.\n")
-        except OSError:  # nobody reads it
+        except OSError:  # the reader closed it
             pass
         os._exit(128 + number)
 
@@ -57,7 +58,7 @@ def end_before_run(*, json: bool) -> None:
 
 
 def end_with(code: int) -> None:
-    """End the process with its own exit code when a signal comes: everything is done and closed."""
+    """Make a signal end the process with the run's exit code, because all work is finished."""
 
     def end(number: int, frame: FrameType | None) -> None:
         os._exit(code)

@@ -1,11 +1,13 @@
-"""Stopping: one signal ends the run cleanly, a second one ends the process at once."""
+"""Stops runs: one signal ends the run cleanly, a second one ends the process immediately."""
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 import trio
@@ -14,22 +16,27 @@ from hilum_cli.signals import listened
 from hilum_cli.terminal import SHOW_CURSOR, Out
 
 MAX_STOP = 8.0
-"""Seconds after the first signal in which everything must have ended.
+"""Time limit, in seconds after the first signal, for everything to end.
 
-Then the process leaves without unwinding.
+After this time the process exits without cleanup.
+"""
+MAX_SILENCE = MAX_STOP + 1.0
+"""Time limit, in seconds after the first signal, that applies even if no Python code can run.
+
+C code, such as a long regular expression, may hold the interpreter lock.
 """
 
 
 class Stopping:
-    """Listens to signals as long as the program runs.
+    """Handles signals while the program runs.
 
     Args:
-        stop: What the first signal does; may be changed as the work goes on.
-        leave: Called with the exit code before the process ends without unwinding.
+        stop: Called at the first signal; may be replaced while the work continues.
+        leave: Called with the exit code before the process exits without cleanup.
 
     Attributes:
-        signal: Number of the first signal, 0 while there was none.
-        lent: Whether another program has the terminal: ``Ctrl-C`` is for that one.
+        signal: Number of the first signal, 0 if there was none.
+        lent: Whether another program is using the terminal and receives ``Ctrl-C``.
     """
 
     def __init__(
@@ -57,6 +64,7 @@ class Stopping:
         finally:
             if self._limit is not None:
                 self._limit.cancel()
+                faulthandler.cancel_dump_traceback_later()
 
     def _receive(self, number: int) -> None:
         if self.lent and number == signal.SIGINT:
@@ -67,27 +75,33 @@ class Stopping:
         self.stop()
 
     def _limit_time(self, number: int) -> None:
-        """Have the first signal start a thread that ends the process after some seconds, whatever a
-        plugin does.
+        """Make the first signal limit the remaining time, and the second one end the process.
 
-        The handler does this, not the task that reads signals: where a plugin blocks the event loop
-        no task runs.
+        The signal handler does this instead of the task that reads signals, because no task runs
+        while a plugin blocks the event loop. A regular expression in the main thread also calls
+        handlers.
         """
         handler = signal.getsignal(number)
         assert callable(handler)
 
-        def start_limit(received: int, frame: FrameType | None) -> None:
-            if self._limit is None and not (self.lent and received == signal.SIGINT):
-                self._limit = threading.Timer(MAX_STOP, self._end_at_once, (128 + received,))
-                self._limit.daemon = True
-                self._limit.start()
+        def handle(received: int, frame: FrameType | None) -> None:
+            if self.lent and received == signal.SIGINT:
+                handler(received, frame)
+                return
+            if self._limit is not None:
+                self._end_at_once(128 + received)
+            self._limit = threading.Timer(MAX_STOP, self._end_at_once, (128 + received,))
+            self._limit.daemon = True
+            self._limit.start()
+            _end_in_silence()
             handler(received, frame)
 
-        signal.signal(number, start_limit)
+        signal.signal(number, handle)
 
     def _end_at_once(self, code: int) -> None:
-        """Leave without unwinding: the warden sees the process go, and ends whatever it had
-        started.
+        """Exit without cleanup.
+
+        The warden detects the exit and ends all child processes.
         """
         try:
             if Out(2).terminal:
@@ -95,3 +109,13 @@ class Stopping:
             self._leave(code)
         finally:
             os._exit(code)
+
+
+def _end_in_silence() -> None:
+    """Make a C thread, which needs no interpreter lock, end the process after some time.
+
+    The thread writes a traceback of the hung process to standard error; the exit code is 1.
+    """
+    # Use the descriptor instead of the object, because standard error may be closed or replaced.
+    with suppress(OSError, ValueError):
+        faulthandler.dump_traceback_later(MAX_SILENCE, exit=True, file=2)

@@ -1,5 +1,6 @@
-"""Writing to terminals and pipes: foreign text made harmless, and nothing that can block the event
-loop.
+"""Writes to terminals and pipes.
+
+Untrusted text is made harmless, and writing never blocks the event loop.
 """
 
 from __future__ import annotations
@@ -12,26 +13,28 @@ import select
 import sys
 import unicodedata
 
-import hilum_commandline
+import hilum.command
 
-# Colours of test runners and compilers are dropped without a trace.
+# Color sequences from test runners and compilers are removed silently.
 _COLOUR = r"\x1b\[[0-9;:]*m"
 _CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 SHOW_CURSOR = b"\x1b[?25h"
 
 
-def neutral(text: str) -> str:
-    """Make text from a model or a tool harmless for a terminal: colours are dropped, what else it
-    would obey is shown.
+def escape_terminal(text: str) -> str:
+    """Escape text from a model or a tool so that it is harmless on a terminal.
+
+    Colors are removed; other control sequences are shown in escaped form.
     """
     if text.isascii() and text.isprintable():
         return text
-    return hilum_commandline.neutral(re.sub(_COLOUR, "", text.replace("\r\n", "\n")))
+    return hilum.command.escape_terminal(re.sub(_COLOUR, "", text.replace("\r\n", "\n")))
 
 
 def without_escapes(text: str) -> str:
-    """Return text for a pipe that may end at a terminal: as ``neutral``, but characters that only
-    look odd stay as they are.
+    """Return text for a pipe whose output may end up on a terminal.
+
+    Unlike ``escape_terminal``, it keeps characters that are harmless but look unusual.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -40,16 +43,15 @@ def without_escapes(text: str) -> str:
 
 
 def line(text: str, width: int = 100) -> str:
-    """Return the first line of a text that says something, neutralised and cut to ``width``
-    columns.
-    """
+    """Return the first nonblank line, escaped and cut to ``width`` columns."""
     first = next((part for part in text.splitlines() if part.strip()), "").strip()
-    return cut(neutral(first).replace("\t", " "), width)
+    return cut(escape_terminal(first).replace("\t", " "), width)
 
 
 def cells(text: str) -> int:
-    """Count the columns that a text takes: a Chinese character takes two, an accent of its own
-    none.
+    """Return the number of columns that a text occupies.
+
+    A Chinese character occupies two columns, a combining accent none.
     """
     if text.isascii():
         return len(text)
@@ -77,8 +79,9 @@ def cut(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int, indent: str = "") -> str:
-    """Break lines between words, and between Chinese characters, so that no line is wider than a
-    number of columns.
+    """Wrap lines to a maximum number of columns.
+
+    Lines are wrapped between words and between Chinese characters.
     """
     lines = []
     for part in text.split("\n"):
@@ -94,7 +97,7 @@ def wrap(text: str, width: int, indent: str = "") -> str:
 
 
 def columns(fd: int = 2) -> int:
-    """Return how wide the terminal is, 80 where nobody knows."""
+    """Return the width of the terminal in columns, 80 if it is unknown."""
     try:
         return os.get_terminal_size(fd).columns or 80
     except OSError:
@@ -112,14 +115,14 @@ def is_terminal(fd: int) -> bool:
 class Out:
     """Standard output or standard error, for text and for bytes.
 
-    A reader that went away is noted, not raised.
+    If the reader closes it, this is recorded instead of raising an exception.
 
     Args:
         fd: 1 or 2.
 
     Attributes:
-        gone: Nobody reads any more (``hilum … | head``, a closed terminal).
-        error: Why nothing can be written, where that is for another reason (disk full).
+        gone: Whether the reader has closed the output (``hilum … | head``, a closed terminal).
+        error: Any other reason why nothing can be written, such as a full disk.
     """
 
     def __init__(self, fd: int) -> None:
@@ -129,9 +132,10 @@ class Out:
         self.error: OSError | None = None
 
     async def write(self, data: bytes) -> None:
-        """Write everything.
+        """Write all data.
 
-        What might have to wait for a slow reader is written in a thread, which cancellation leaves.
+        Output that may have to wait for a slow reader is written in a thread, which is abandoned on
+        cancellation.
         """
         if self._ready(len(data)):
             self.put(data)
@@ -141,7 +145,7 @@ class Out:
         await trio.to_thread.run_sync(self.put, data, abandon_on_cancel=True)
 
     def _ready(self, size: int) -> bool:
-        # A pipe that select calls writable takes at least this much without blocking.
+        # A pipe that select reports as writable accepts at least this much without blocking.
         if size > select.PIPE_BUF if hasattr(select, "PIPE_BUF") else True:
             return False
         try:
@@ -150,7 +154,7 @@ class Out:
             return True
 
     def put(self, data: bytes) -> None:
-        """Write everything now, however long it takes."""
+        """Write all data now, blocking as long as necessary."""
         view = memoryview(data)
         while view and not self.gone and self.error is None:
             try:
@@ -160,26 +164,27 @@ class Out:
             except BrokenPipeError:
                 self.gone = True
             except OSError as error:
-                # A terminal that was closed gives EIO; descriptor 2 may be closed from the start.
+                # A closed terminal raises EIO; descriptor 2 may be closed from the start.
                 if self.fd == 2 or (self.terminal and error.errno == errno.EIO):
                     self.gone = True
                 else:
                     self.error = error
 
     def say(self, text: str) -> None:
-        """Write text of our own and a newline now."""
+        """Write hilum's own text and a newline immediately."""
         self.put((text + "\n").encode(errors="backslashreplace"))
 
 
 def report(message: str, *, hint: str = "", code: str = "") -> None:
-    """Tell the user of an error on standard error."""
+    """Write an error message to standard error."""
     where = f"hilum: {code}: " if code else "hilum: "
-    Out(2).say(neutral(where + message + (f"\n{hint}" if hint else "")))
+    Out(2).say(escape_terminal(where + message + (f"\n{hint}" if hint else "")))
 
 
 def quiet_exit() -> None:
-    """Keep Python from complaining when it flushes outputs that nobody reads any more: a closed
-    pipe or terminal.
+    """Prevent Python from reporting errors when it flushes closed outputs.
+
+    The reader of the pipe or the terminal has closed it.
     """
     for stream, fd in ((sys.stdout, 1), (sys.stderr, 2)):
         try:
@@ -192,7 +197,7 @@ def quiet_exit() -> None:
 class TerminalFile(io.TextIOBase):
     """A terminal as a text file, for libraries that write to one.
 
-    A terminal that was closed is noted, not raised.
+    If the terminal is closed, this is recorded instead of raising an exception.
 
     Args:
         out: Where the text goes.
@@ -209,11 +214,11 @@ class TerminalFile(io.TextIOBase):
         return len(text)
 
     def fileno(self) -> int:
-        """Return the descriptor."""
+        """Return the file descriptor."""
         return self._out.fd
 
     def isatty(self) -> bool:
-        """Return whether it is a terminal."""
+        """Return whether the output is a terminal."""
         return self._out.terminal
 
     def writable(self) -> bool:

@@ -1,4 +1,4 @@
-"""A session as text for people: turn by turn, on a terminal or as Markdown."""
+"""Formats a session as readable text, turn by turn, for a terminal or as Markdown."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hilum.events import ApprovalAnswered, Event, ModelAnswered, RunEnded, RunStarted, Trimmed
+from hilum.events import Event
+from hilum_view import (
+    Answer,
+    AnyEntry,
+    Card,
+    Notice,
+    Outcome,
+    Prompt,
+    SessionView,
+    Totals,
+    describe_end,
+    format_cost,
+    format_duration,
+    format_tokens,
+    parse_arguments,
+)
 
-from hilum_cli.faces import ending, happening
-from hilum_cli.progress import CallView, Progress, duration, money, parsed, tokens
+from hilum_cli.rendering import card_mark, card_summary, card_title, notice_line
 from hilum_cli.terminal import line
-from hilum_cli.totals import Totals, total
 
 if TYPE_CHECKING:
     from hilum.store import SessionInfo
@@ -27,121 +40,139 @@ def _head(info: SessionInfo) -> list[str]:
     return parts
 
 
-def _walk(events: Sequence[Event]) -> Iterator[tuple[Event, CallView | None]]:
-    progress = Progress()
+def _walk(view: SessionView, events: Sequence[Event]) -> Iterator[AnyEntry]:
+    """Yield entries as they complete: prompts, answers, calls, notices and ends of runs."""
     for event in events:
-        yield event, progress.apply(event)
+        changes = view.apply(event)
+        for entry in changes.entries:
+            if isinstance(entry, Card) and (entry is not changes.card or not entry.ended):
+                continue
+            if isinstance(entry, Answer) and entry.state != "done":
+                continue
+            yield entry
 
 
 def transcript(info: SessionInfo, events: Sequence[Event], *, full: bool = False) -> str:
-    """Write a session for a terminal; the caller neutralises it.
+    """Format a session for a terminal; the caller must escape the text.
 
     Args:
-        info: What the store says of it.
+        info: The session's entry in the store.
         events: All its events.
         full: Whether arguments and results of tool calls are unfolded.
     """
+    view = SessionView()
     parts = [(info.title or "(no title)") + "\n" + " · ".join(_head(info))]
-    for event, call in _walk(events):
-        who = f"[{event.agent}] " if event.agent not in ("", "main") else ""
-        if isinstance(event, RunStarted):
-            parts.append(f"{who}> " + event.text.replace("\n", "\n> "))
-        elif isinstance(event, ModelAnswered) and event.message.text.strip():
-            parts.append(who + event.message.text.strip())
-        elif isinstance(event, RunEnded):
-            parts.append(who + f"── {_ended(event)}")
-        elif call is not None and call.done:
-            parts.append(who + (_unfolded(call) if full else _folded(call)))
-        elif text := happening(event):
+    for entry in _walk(view, events):
+        text = _as_text(entry, full=full)
+        if text:
+            who = f"[{entry.agent}] " if entry.agent not in ("", "main") else ""
             parts.append(who + text)
-    parts.append(summary(total(events)))
+    parts.append(summary(view.totals))
     return "\n\n".join(parts)
 
 
+def _as_text(entry: AnyEntry, *, full: bool) -> str:
+    if isinstance(entry, Prompt):
+        return "" if entry.retries else "> " + entry.request.replace("\n", "\n> ")
+    if isinstance(entry, Answer):
+        return str(entry.text).strip()
+    if isinstance(entry, Outcome):
+        return f"── {_ended(entry)}"
+    if isinstance(entry, Card):
+        return _unfolded(entry) if full else _folded(entry)
+    return notice_line(entry)
+
+
 def summary(totals: Totals) -> str:
-    """Return what a whole session has used, on one line."""
+    """Return the total usage of a session on one line."""
     runs = "1 run" if totals.runs == 1 else f"{totals.runs} runs"
-    cost = money(totals.usage.cost) if totals.usage.cost is not None else ""
-    facts = ["The whole session", runs, tokens(totals.usage) or "no tokens", cost]
+    used = format_tokens(totals.usage) or "no tokens"
+    return _joined("The whole session", runs, used, format_cost(totals.usage))
+
+
+def _joined(*facts: str) -> str:
     return " · ".join(fact for fact in facts if fact)
 
 
-def _ended(event: RunEnded) -> str:
-    if event.state == "completed":
-        said = "completed"
-    else:
-        said = ending(event).replace("\n", " ")
-    cost = money(event.usage.cost) if event.usage.cost is not None else ""
-    facts = [
-        "1 turn" if event.turns == 1 else f"{event.turns} turns",
-        duration(event.seconds),
-        tokens(event.usage),
-        cost,
-    ]
-    return " · ".join([said, *(fact for fact in facts if fact)])
-
-
-def _folded(call: CallView) -> str:
-    first = call.summary(100)
-    return f"{call.mark} {call.title(100)} ({duration(call.seconds)})" + (
-        f"\n    {first}" if first else ""
+def _ended(outcome: Outcome) -> str:
+    end = outcome.end
+    turns = "1 turn" if end.turns == 1 else f"{end.turns} turns"
+    return _joined(
+        describe_end(end).replace("\n", " "),
+        turns,
+        format_duration(end.seconds),
+        format_tokens(end.usage),
+        format_cost(end.usage),
     )
 
 
-def _unfolded(call: CallView) -> str:
-    data = parsed(call.call.arguments)
-    if isinstance(data, dict):
-        shown = json.dumps(data, ensure_ascii=False, indent=2)
-    else:
-        shown = str(data)
-    text = f"{call.mark} {call.call.name} ({duration(call.seconds)})\n{shown}\n{call.text}".rstrip()
+def _folded(card: Card) -> str:
+    head = f"{card_mark(card)} {card_title(card, 100)} ({format_duration(card.seconds)})"
+    first = card_summary(card, 100)
+    return f"{head}\n    {first}" if first else head
+
+
+def _unfolded(card: Card) -> str:
+    head = f"{card_mark(card)} {card.call.name} ({format_duration(card.seconds)})"
+    text = f"{head}\n{_all_arguments(card)}\n{card.text}".rstrip()
     return text.replace("\n", "\n    ")
 
 
-def markdown(info: SessionInfo, events: Sequence[Event]) -> str:
-    """Write a session as Markdown, nothing left out that was said.
+def _all_arguments(card: Card) -> str:
+    arguments = parse_arguments(card.call.arguments)
+    if arguments is None:
+        return card.call.arguments
+    return json.dumps(arguments, ensure_ascii=False, indent=2)
 
-    Results of tools are folded, and stay code.
+
+def markdown(info: SessionInfo, events: Sequence[Event]) -> str:
+    """Format a session as Markdown, with its complete text.
+
+    Tool results are collapsed and remain code blocks.
     """
+    view = SessionView()
     parts = [
         f"# {line(info.title or info.id, 200)}",
         " · ".join(f"`{part}`" for part in _head(info)),
     ]
-    for event, call in _walk(events):
-        who = "" if event.agent in ("", "main") else f" (agent {event.agent})"
-        if isinstance(event, RunStarted):
-            parts.append(f"## User{who}\n\n" + _quote(event.text))
-        elif isinstance(event, ModelAnswered) and event.message.text.strip():
-            parts.append(
-                f"## {event.message.model or 'Model'}{who}\n\n{event.message.text.strip()}"
-            )
-        elif call is not None and call.done:
-            parts.append(_details(call))
-        elif isinstance(event, RunEnded):
-            parts.append(f"*{_ended(event)}*")
-        elif isinstance(event, ApprovalAnswered | Trimmed) and (text := happening(event)):
-            parts.append(f"*{text}*")
-    parts.append(f"*{summary(total(events))}*")
+    parts += filter(None, map(_as_markdown, _walk(view, events)))
+    parts.append(f"*{summary(view.totals)}*")
     return "\n\n".join(parts) + "\n"
+
+
+def _as_markdown(entry: AnyEntry) -> str:
+    who = "" if entry.agent in ("", "main") else f" (agent {entry.agent})"
+    if isinstance(entry, Prompt):
+        return "" if entry.retries else f"## User{who}\n\n" + _quote(entry.request)
+    if isinstance(entry, Answer):
+        text = str(entry.text).strip()
+        return f"## {entry.model or 'Model'}{who}\n\n{text}" if text else ""
+    if isinstance(entry, Card):
+        return _details(entry)
+    if isinstance(entry, Outcome):
+        return f"*{_ended(entry)}*"
+    return _as_remark(entry)
+
+
+def _as_remark(notice: Notice) -> str:
+    if notice.about not in ("rejected", "compacted"):
+        return ""
+    return f"*{notice_line(notice)}*"
 
 
 def _quote(text: str) -> str:
     return "> " + text.replace("\n", "\n> ")
 
 
-def _details(call: CallView) -> str:
-    data = parsed(call.call.arguments)
-    if isinstance(data, dict):
-        shown = json.dumps(data, ensure_ascii=False, indent=2)
-    else:
-        shown = str(data)
-    state = call.code or "ok"
-    summary = f"<summary>{call.call.name} · {state} · {duration(call.seconds)}</summary>"
-    return f"<details>{summary}\n\n{_fence(shown, 'json')}\n\n{_fence(call.text)}\n\n</details>"
+def _details(card: Card) -> str:
+    facts = f"{card.call.name} · {card.code or 'ok'} · {format_duration(card.seconds)}"
+    arguments = _fence(_all_arguments(card), "json")
+    body = f"{arguments}\n\n{_fence(card.text)}"
+    return f"<details><summary>{facts}</summary>\n\n{body}\n\n</details>"
 
 
 def _fence(text: str, language: str = "") -> str:
-    """Put text into a code block that it cannot close."""
+    """Enclose text in a code block that the text cannot close."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     ticks = "`" * max(3, longest + 1)
     return f"{ticks}{language}\n{text}\n{ticks}"

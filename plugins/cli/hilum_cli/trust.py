@@ -1,22 +1,25 @@
-"""``hilum trust``: folders whose own programs hilum may load."""
+"""``hilum trust``: manages the folders whose own programs hilum may load."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
 from hilum import UsageError
-from hilum_commandline import Parser
-from hilum_guard import Trust
+from hilum.command import Parser, check_folder, check_text
+from hilum.trust import TrustedFolders
 
 from hilum_cli import exits
-from hilum_cli.options import check_folder, check_text, run_command
-from hilum_cli.terminal import Out, neutral
+from hilum_cli.options import run_command
+from hilum_cli.terminal import Out, escape_terminal
 
 EPILOG = """\
-What a project brings along and that widens what can be done there (skills, agents, plugins, servers, hooks, commands; in
-.hilum and in the folders of other programs) is loaded only after you have said so. That holds for the folder as it is now:
-after a change there you are asked again.
+Some project files extend hilum: skills, agents, plugins, servers, hooks and commands, in .hilum and
+in the folders of other programs. hilum loads them only after you trust the folder as it is now; after a change it asks
+again.
 
   hilum trust                trust this folder
   hilum trust --list         all trusted folders, and what has changed in them
@@ -26,7 +29,7 @@ STATES = {"trusted": "trusted", "changed": "CHANGED", "unknown": "not trusted"}
 
 
 def main(argv: list[str]) -> int:
-    """Trust a folder, so that what it brings along may execute.
+    """Trust a folder, so that the programs and extensions it contains may run.
 
     Returns:
         The exit code (see ``exits``).
@@ -37,82 +40,84 @@ def main(argv: list[str]) -> int:
 def _run(argv: Sequence[str]) -> int:
     check_text(argv)
     parser = Parser(
-        "hilum trust", "Trust a folder, so that what it brings along may execute.", EPILOG
+        "hilum trust",
+        "Trust a folder, so that the programs and extensions it contains may run.",
+        EPILOG,
     )
     parser.add_argument(
         "path", nargs="?", default=".", metavar="DIR", help="the folder (default: the current one)"
     )
-    parser.add_argument("--remove", action="store_true", help="trust it no more")
+    parser.add_argument("--remove", action="store_true", help="stop trusting the folder")
     parser.add_argument("--list", action="store_true", help="list the trusted folders")
-    parser.add_argument("--json", action="store_true", help="with --list: one JSON object")
+    parser.add_argument("--json", action="store_true", help="with --list: print one JSON object")
     options = parser.parse_intermixed_args(argv)
-    trust = Trust()
-    out = Out(1)
+    trust = TrustedFolders()
     if options.list:
-        states = {path: _state(trust, path) for path in trust.folders()}
-        if options.json:
-            out.say(json.dumps(states, ensure_ascii=False, indent=1))
-        else:
-            lines = []
-            for path, state in states.items():
-                changes = trust.changes(path) if state == "changed" else []
-                lines += [
-                    f"{STATES.get(state, state):11}  {path}",
-                    *(f"             {change}" for change in changes),
-                ]
-            out.say(neutral("\n".join(lines)) if lines else "No folder is trusted.")
-        return exits.COMPLETED
-    if options.remove:  # a folder that is gone can be forgotten, too
-        import os
-
-        path = os.path.realpath(os.path.expanduser(options.path))
-        out.say(
-            neutral(
-                f"{path} is trusted no more." if trust.remove(path) else f"{path} was not trusted."
-            )
-        )
-        return exits.COMPLETED
-    path = check_folder(options.path)
-    changes = trust.changes(path) if trust.folders() else []
-    names = trust.add(path)
-    if changes:
-        out.say(
-            neutral(
-                "Changed since you trusted it:" + "".join(f"\n  {change}" for change in changes)
-            )
-        )
-    listed = (
-        "".join(f"\n  {name}" for name in names)
-        or " nothing yet; it is asked again when something comes."
-    )
-    out.say(neutral(f"{path} is trusted. What it brings along:{listed}"))
-    servers = _servers(path)
-    if servers:
-        out.say(
-            neutral(
-                f"It describes MCP servers: {', '.join(servers)}. hilum mcp approve shows each and"
-                " asks."
-            )
-        )
+        _list(trust, as_json=options.json)
+    elif options.remove:
+        _remove(trust, options.path)
+    else:
+        _add(trust, check_folder(options.path))
     return exits.COMPLETED
 
 
-def _servers(path: str) -> list[str]:
-    """Return the MCP servers that a project describes and that wait for an approval of their own,
-    each with its file.
-    """
-    from pathlib import Path
+def _list(trust: TrustedFolders, *, as_json: bool) -> None:
+    states = {path: _state(trust, path) for path in trust.folders()}
+    if as_json:
+        Out(1).say(json.dumps(states, ensure_ascii=False, indent=1))
+        return
+    lines = []
+    for path, state in states.items():
+        lines.append(f"{STATES.get(state, state):11}  {path}")
+        if state == "changed":
+            lines += [f"             {change}" for change in trust.changes(path)]
+    Out(1).say(escape_terminal("\n".join(lines)) if lines else "No folder is trusted.")
 
-    from hilum_mcp.sources import look
+
+def _remove(trust: TrustedFolders, folder: str) -> None:
+    """Stop trusting a folder, even one that no longer exists."""
+    path = os.path.realpath(os.path.expanduser(folder))
+    was_trusted = trust.remove(path)
+    text = f"{path} is no longer trusted." if was_trusted else f"{path} was not trusted."
+    Out(1).say(escape_terminal(text))
+
+
+def _add(trust: TrustedFolders, path: str) -> None:
+    out = Out(1)
+    changes = trust.changes(path) if trust.folders() else []
+    names = trust.add(path)
+    if changes:
+        listed = "".join(f"\n  {change}" for change in changes)
+        out.say(escape_terminal(f"Changed since you trusted it:{listed}"))
+    listed = "".join(f"\n  {name}" for name in names)
+    listed = listed or " nothing yet; hilum asks again when something is added."
+    out.say(escape_terminal(f"{path} is trusted. It provides:{listed}"))
+    servers = ", ".join(_servers(path))
+    if servers:
+        out.say(
+            escape_terminal(
+                f"It describes MCP servers: {servers}. hilum mcp approve shows each one and asks"
+                " for approval."
+            )
+        )
+
+
+def _servers(path: str) -> list[str]:
+    """Return the MCP servers of a project that are awaiting approval, each with its file."""
+    if find_spec("hilum_mcp") is None:
+        return []
+    from hilum_mcp.catalog import load_catalog
 
     try:
-        waiting = [entry for entry in look(Path(path)).entries if entry.state == "unapproved"]
-    except UsageError:  # of the file of approvals, which hilum mcp tells
+        waiting = [
+            entry for entry in load_catalog(Path(path)).entries if entry.state == "unapproved"
+        ]
+    except UsageError:  # an error in the approvals file, which `hilum mcp` reports
         return []
     return [f"{entry.server.name} ({entry.server.file.relative_to(path)})" for entry in waiting]
 
 
-def _state(trust: Trust, path: str) -> str:
+def _state(trust: TrustedFolders, path: str) -> str:
     try:
         return trust.state(path)
     except UsageError as error:

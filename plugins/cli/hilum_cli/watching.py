@@ -1,5 +1,6 @@
-"""``hilum agents`` with a face: agents of a session are shown while they run, the user is asked,
-and Ctrl-C stops them.
+"""``hilum agents`` with a face for its agents.
+
+The face shows agents while they run, asks the user, and stops the agents on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING
 import trio
 from hilum import Session
 from hilum.events import Delta
+from hilum_agents import command
 
 from hilum_cli.agents import again
 from hilum_cli.approvals import Approver, can_ask
-from hilum_cli.run import make_face
+from hilum_cli.starting import make_face
 from hilum_cli.stopping import Stopping
 
 if TYPE_CHECKING:
@@ -24,29 +26,26 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str]) -> int:
-    """List, run, watch, make and check agents that are defined in files.
+    """List, run, watch, create and check agents that are defined in files.
 
     Returns:
         The exit code.
     """
-    from hilum_agents.command import main as agents
-
-    return agents(argv, watch=watch, asks=can_ask())
+    return command.main(argv, watch=watch, asks=can_ask())
 
 
 @asynccontextmanager
 async def watch(
     session: Session, agents: Sequence[str], after: int
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Show a session while this lasts.
+    """Show a session inside this context.
 
-    What it yields ends the showing, so that results can be written below it.
+    It yields a function that ends the display, so that results can be written below the display.
 
     Args:
         session: The session.
-        agents: Those that were started, by their names in the session; a single one is followed
-            closely.
-        after: Number of the last event that is not shown.
+        agents: The started agents, by their names in the session; a single one is shown in detail.
+        after: Number of the last event not to show.
     """
     face = make_face("text", quiet=False)
     approver = Approver(session, face) if session.attended else None
@@ -65,13 +64,13 @@ async def watch(
                 yield watcher.end
             finally:
                 nursery.cancel_scope.cancel()
-        await face.advise(again(face.progress.agents.ended()))
+        await face.advise(again(face.view.agents.ended()))
     finally:
         face.close()
 
 
 class _Watcher:
-    """Shows events in order, each once."""
+    """Shows events in order, each exactly once."""
 
     def __init__(self, session: Session, after: int, face: Face, approver: Approver | None) -> None:
         self._session = session
@@ -80,7 +79,7 @@ class _Watcher:
         self._approver = approver
 
     async def follow(self) -> None:
-        """Show until cancelled."""
+        """Show events until cancelled."""
         async for item in self._session.events(self._seq, deltas=self._face.deltas):
             await self._show(item)
 
@@ -92,7 +91,7 @@ class _Watcher:
         await self._face.show(item)
 
     async def end(self) -> None:
-        """Show what is left, and give the terminal back."""
+        """Show the remaining events and restore the terminal."""
         for event in self._session.journal.since(self._seq):
             await self._show(event)
         await self._face.finish()

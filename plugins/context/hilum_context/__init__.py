@@ -1,5 +1,6 @@
-"""Gathers what the user is looking at, once per prompt: open files, cursor, lints, terminal, recent
-edits, search results.
+"""Gathers context about the user's current work, once per prompt.
+
+The sources are open files, cursor, lints, terminal, recent edits and search results.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hilum import hookimpl
 
-from hilum_context.half import Context
+from hilum_context.session_context import SessionContext
 from hilum_context.settings import ContextSettings
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from hilum_context.state import (
         Cursor,
-        Diagnostic,
+        EditorDiagnostic,
         OpenFile,
         RecentEdit,
         Selection,
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Context",
     "ContextSettings",
     "Cursor",
-    "Diagnostic",
+    "EditorDiagnostic",
     "OpenFile",
     "RecentEdit",
     "Selection",
+    "SessionContext",
     "WorkspaceState",
     "load_state",
     "open_session",
@@ -43,7 +44,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return what is public in ``hilum_context.state``, which is loaded with the first prompt."""
+    """Return a public name of ``hilum_context.state``, which is imported with the first prompt."""
     if name in __all__:
         from hilum_context import state
 
@@ -52,6 +53,6 @@ def __getattr__(name: str) -> Any:
 
 
 @hookimpl
-def open_session(session: Session) -> Context:
-    """Return the half; nothing of it needs closing."""
-    return Context(session, session.settings(ContextSettings))
+def open_session(session: Session) -> SessionContext:
+    """Return the session plugin."""
+    return SessionContext(session, session.settings(ContextSettings))

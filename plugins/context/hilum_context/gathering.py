@@ -1,6 +1,7 @@
-"""Gathers: all sources look at once, each alone and for a limited time.
+"""Gathers the context of a prompt from all sources.
 
-Then they give, best first, within the budget.
+First, all sources search concurrently, each isolated and with a time limit. Then they create pieces
+within the budget, in order of importance.
 """
 
 from __future__ import annotations
@@ -13,49 +14,49 @@ from typing import Any
 
 import msgspec
 import trio
-from hilum import Agent, Block, ContextRequest, Text, UserMessage
+from hilum import Agent, Block, ContentPolicy, ContextRequest, Text, UserMessage
 
-from hilum_context.git import Git
-from hilum_context.look import Look, Source
-from hilum_context.pieces import TAGS, Piece
+from hilum_context.gathered_context import ContextSource, GatheredContext, make_loggable
+from hilum_context.git import GitStatusReader
+from hilum_context.pieces import TAGS, ContextPiece
 from hilum_context.settings import ContextSettings
 from hilum_context.sources import SOURCES
 from hilum_context.state import WorkspaceState
-from hilum_context.texts import Texts
+from hilum_context.texts import FileTexts
 
-REPEATED = 100
-"""Tokens from which on a piece is not sent again while the conversation still has it."""
-AGAIN = (
-    "[Unchanged since it came with an earlier message. Read the file if you do not see it any"
-    " more.]"
-)
-LONGEST = 8.0
-"""Most seconds of a source, whatever the setting says: the hook's deadline is ten."""
-TOLD = 50
-"""Things left out that are told."""
+# Minimum size, in tokens, of a piece that is not sent again while the conversation contains it.
+MIN_REPEATED_TOKENS = 100
+UNCHANGED = "[Unchanged since an earlier message. Read the file if you do not see it anymore.]"
+# Maximum value for the setting ``context.timeout``, because the hook has a deadline of ten seconds.
+MAX_SOURCE_SECONDS = 8.0
+# Maximum number of omissions that the event lists.
+MAX_OMITTED = 50
 
 
-class Report(msgspec.Struct, eq=False):
-    """How a source did.
+class SourceReport(msgspec.Struct, eq=False):
+    """The result of one source.
 
     Args:
-        ms: Milliseconds that it looked.
-        error: Why it failed, empty if it did not.
-        pieces: What it gave.
+        ms: Search time in milliseconds. error: Why it failed, empty if it did not.
+        pieces: The pieces that it created.
     """
 
     ms: float = 0.0
     error: str = ""
-    pieces: list[Piece] = msgspec.field(default_factory=list)
+    pieces: list[ContextPiece] = msgspec.field(default_factory=list)
+
+    def facts(self) -> dict[str, object]:
+        """Return the facts that the event contains."""
+        return {"ms": round(self.ms, 1), "error": self.error}
 
 
-class Gathered(msgspec.Struct, frozen=True):
-    """What came of it.
+class GatheringResult(msgspec.Struct, frozen=True):
+    """The gathered context.
 
     Args:
-        blocks: For the kernel.
-        data: For the event.
-        whole: The hash of each file of which all is sent, by path.
+        blocks: The blocks for the kernel.
+        data: The data of the event.
+        whole: The hash of each file that is sent in full, by path.
     """
 
     blocks: list[Block]
@@ -64,118 +65,159 @@ class Gathered(msgspec.Struct, frozen=True):
 
 
 async def gather(
-    agent: Agent, request: ContextRequest, state: WorkspaceState, settings: ContextSettings
-) -> Gathered:
-    """Gather what goes with a prompt.
+    agent: Agent,
+    request: ContextRequest,
+    state: WorkspaceState,
+    settings: ContextSettings,
+    policy: ContentPolicy,
+) -> GatheringResult:
+    """Return the context of a prompt.
 
     Args:
-        agent: Who gets it.
-        request: What the prompt asks for.
-        state: What the face said.
+        agent: The agent that receives it.
+        request: The kernel's request, with the prompt and the budget.
+        state: The workspace state that the face sent.
         settings: The settings.
+        policy: Decides which files are sent, and removes secrets from all texts.
     """
     began = time.perf_counter()
     budget = min(request.budget, settings.tokens or request.budget)
-    look = Look(agent, request, state, settings, Texts(agent), Git(agent.session), budget)
-    sources: list[Source[Any]] = [kind() for kind in SOURCES if getattr(settings, kind.switch)]
-    reports = {source.type: Report() for source in sources}
+    context = GatheredContext(
+        agent,
+        request,
+        state,
+        settings,
+        FileTexts(agent, policy),
+        GitStatusReader(agent.session, policy),
+        budget,
+    )
+    enabled = [kind for kind in SOURCES if getattr(settings, kind.switch)]
+    sources: list[ContextSource[Any]] = [kind() for kind in enabled]
+    reports = {source.type: SourceReport() for source in sources}
     found: dict[str, Any] = {}
     async with trio.open_nursery() as nursery:
         for source in sources:
-            nursery.start_soon(_find, source, look, reports[source.type], found)
-    earlier = _earlier(agent)
+            nursery.start_soon(_find, source, context, reports[source.type], found)
+    earlier = _find_earlier(agent)
+    # One after another, in order of importance, so that each source sees the remaining budget.
     for source in sources:
-        if source.type in found:
-            with _alone(reports[source.type]):
-                for piece in source.give(look, found[source.type]):
-                    _take(look, piece, earlier, reports[source.type])
-    return _gathered(look, budget, reports, 1e3 * (time.perf_counter() - began))
+        if source.type not in found:
+            continue
+        report = reports[source.type]
+        with _isolate(report):
+            for piece in source.make_pieces(context, found[source.type]):
+                _add_piece(context, piece, earlier, report)
+    return _make_result(context, budget, reports, _milliseconds_since(began))
 
 
-async def _find(source: Source[Any], look: Look, report: Report, found: dict[str, Any]) -> None:
+def _milliseconds_since(began: float) -> float:
+    return 1e3 * (time.perf_counter() - began)
+
+
+async def _find(
+    source: ContextSource[Any],
+    context: GatheredContext,
+    report: SourceReport,
+    found: dict[str, Any],
+) -> None:
     began = time.perf_counter()
-    limit = min(look.settings.timeout, LONGEST)
-    with _alone(report), trio.move_on_after(limit):
-        found[source.type] = await source.find(look)
-    report.ms = 1e3 * (time.perf_counter() - began)
+    limit = min(context.settings.timeout, MAX_SOURCE_SECONDS)
+    with _isolate(report), trio.move_on_after(limit):
+        found[source.type] = await source.find(context)
+    report.ms = _milliseconds_since(began)
     if source.type not in found and not report.error:
         report.error = f"it took longer than {limit:g} s"
 
 
 @contextmanager
-def _alone(report: Report) -> Iterator[None]:
-    """Whatever a source raises is its own affair."""
+def _isolate(report: SourceReport) -> Iterator[None]:
+    """Record any exception of a source in its report, so that the other sources continue."""
     try:
         yield
     except Exception as error:
+        # trio wraps the exception in a group; the user is shown the cause.
         inner: BaseException = error
         while isinstance(inner, BaseExceptionGroup):
             inner = inner.exceptions[0]
-        report.error = _written(f"{type(inner).__name__}: {inner}")
+        report.error = make_loggable(f"{type(inner).__name__}: {inner}")
 
 
-def _take(look: Look, piece: Piece, earlier: dict[tuple[str, str], str], report: Report) -> None:
-    """Take a piece if it fits; in place of one that the conversation has already, say so."""
+def _add_piece(
+    context: GatheredContext,
+    piece: ContextPiece,
+    earlier: dict[tuple[str, str], str],
+    report: SourceReport,
+) -> None:
+    """Add a piece if it fits, or a notice if the conversation already contains the piece."""
     block = piece.block()
-    if piece.tokens >= REPEATED and earlier.get((block.type, block.path), "").endswith(
-        f">\n{block.text}\n</{block.type}>"
-    ):
-        piece = msgspec.structs.replace(piece, text=AGAIN)
-    if piece.tokens > look.left:
-        look.leave_out(piece.type, piece.path, "no tokens are left for it")
+    before = earlier.get((block.type, block.path), "")
+    # The opening tag is not compared: its line number may differ.
+    is_repeated = before.endswith(f">\n{block.text}\n</{block.type}>")
+    if is_repeated and piece.tokens >= MIN_REPEATED_TOKENS:
+        piece = msgspec.structs.replace(piece, text=UNCHANGED)
+    if piece.tokens > context.tokens_left:
+        context.omit(piece.type, piece.path, "no tokens are left for it")
         return
-    look.left -= piece.tokens
+    context.tokens_left -= piece.tokens
     if piece.lines:
-        look.covered[piece.path] = piece.lines
+        context.covered[piece.path] = piece.lines
     report.pieces.append(piece)
 
 
-def _earlier(agent: Agent) -> dict[tuple[str, str], str]:
-    """Return the blocks that the conversation has, by tag and path: of each the last one that is no
-    mere pointer.
+def _find_earlier(agent: Agent) -> dict[tuple[str, str], str]:
+    """Return the last block of each tag and path that the conversation contains.
+
+    Notices in place of unchanged blocks do not count.
     """
     found = {}
     tags = {f"context:{tag}": tag for tag in TAGS.values()}
-    for message in agent.conversation.messages:
-        for part in message.parts if isinstance(message, UserMessage) else ():
-            if isinstance(part, Text) and part.source in tags and AGAIN not in part.text[:5_000]:
-                path = (
-                    part.text[:5_000].partition("\n")[0].partition(' path="')[2].partition('"')[0]
-                )
-                found[tags[part.source], unescape(path)] = part.text
+    for part in _find_texts(agent):
+        # The tag and a notice are at the beginning; the rest may be megabytes long.
+        head = part.text[:5_000]
+        if part.source not in tags or UNCHANGED in head:
+            continue
+        first_line = head.partition("\n")[0]
+        after_name = first_line.partition(' path="')[2]
+        path = unescape(after_name.partition('"')[0])
+        found[tags[part.source], path] = part.text
     return found
 
 
-def _written(text: str) -> str:
-    """Return a short text that the log can hold: names of files need not be Unicode."""
-    return text[:300].encode(errors="backslashreplace").decode()
+def _find_texts(agent: Agent) -> Iterator[Text]:
+    for message in agent.conversation.messages:
+        if isinstance(message, UserMessage):
+            yield from (part for part in message.parts if isinstance(part, Text))
 
 
-def _gathered(look: Look, budget: int, reports: dict[str, Report], ms: float) -> Gathered:
+def _make_result(
+    context: GatheredContext,
+    budget: int,
+    reports: dict[str, SourceReport],
+    ms: float,
+) -> GatheringResult:
     pieces = [piece for report in reports.values() for piece in report.pieces]
-    left_out = [
-        {"type": left.type, "path": _written(left.path), "why": _written(left.why)}
-        for left in look.left_out
-    ]
     data: dict[str, Any] = {
         "blocks": [piece.about() for piece in pieces],
         "tokens": sum(piece.tokens for piece in pieces),
         "budget": budget,
         "ms": round(ms, 1),
-        "sources": {
-            name: {"ms": round(report.ms, 1), "error": report.error}
-            for name, report in reports.items()
-        },
-        "left_out": left_out[:TOLD],
-        "left_out_more": max(len(left_out) - TOLD, 0),
+        "sources": {name: report.facts() for name, report in reports.items()},
+        "left_out": [each.facts() for each in context.omitted[:MAX_OMITTED]],
+        "left_out_more": max(len(context.omitted) - MAX_OMITTED, 0),
     }
-    said = dict.fromkeys(
-        _written(f"{left.path or left.type}: {left.why}") for left in look.left_out if left.said
-    )
-    said |= dict.fromkeys(
-        f"{name}: {report.error}" for name, report in reports.items() if report.error
-    )
-    if said:
-        data["say"] = "\n  ".join(["Not all of the context could be gathered:", *list(said)[:10]])
+    problems = list(dict.fromkeys(_find_problems(context, reports)))
+    if problems:
+        lines = ["Not all of the context could be gathered:", *problems[:10]]
+        data["say"] = "\n  ".join(lines)
     whole = {piece.path: piece.hash for piece in pieces if piece.hash}
-    return Gathered([piece.block() for piece in pieces], data, whole)
+    return GatheringResult([piece.block() for piece in pieces], data, whole)
+
+
+def _find_problems(context: GatheredContext, reports: dict[str, SourceReport]) -> Iterator[str]:
+    """Yield messages to the user: omitted files that the face named, and failed sources."""
+    for each in context.omitted:
+        if each.said:  # the user named it and would wonder why the model has not seen it
+            yield make_loggable(f"{each.path or each.type}: {each.why}")
+    for name, report in reports.items():
+        if report.error:
+            yield f"{name}: {report.error}"

@@ -1,7 +1,4 @@
-"""A piece of context: what it is, where it is from, what it costs.
-
-And how a text is cut to what it may cost.
-"""
+"""Pieces of context, and a function that cuts a text to a number of tokens."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import re
 import msgspec
 from hilum import Block, estimate
 
+# The types of pieces, the most important first.
 TYPES = (
     "environment",
     "open_file",
@@ -19,7 +17,6 @@ TYPES = (
     "recent_edit",
     "search_result",
 )
-"""What there is, best first."""
 TAGS = {
     "environment": "environment",
     "open_file": "open_file",
@@ -29,24 +26,25 @@ TAGS = {
     "recent_edit": "recently_edited",
     "search_result": "search_result",
 }
-# Where the kernel must leave something out: what other plugins say of the session stands between
-# the user's own view and what was merely found.
+# The kernel omits blocks of low priority first. Other plugins' blocks about the session have
+# priorities between those for the user's own view (6 to 10) and those for search results (0 and
+# -1).
 _PRIORITY = dict(zip(TYPES, (10, 9, 8, 7, 6, 0, -1), strict=True))
+NOTICE_TOKENS = 30
 _CLOSING = re.compile(rf"<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)", re.IGNORECASE)
 
 
-class Piece(msgspec.Struct, frozen=True):
-    """A block before it is one.
+class ContextPiece(msgspec.Struct, frozen=True):
+    """A piece of context, which becomes a block.
 
     Args:
         type: One of ``TYPES``.
         text: The text.
-        path: The file, as it is shown.
-        line: The line it is about; 0 for none.
-        source: Where it is from, in words: ``editor``, ``disk``, ``journal``, ``git`` …
-        lines: How many lines of the file it has, from the first one on; 0 if it is no beginning of
-            a file.
-        hash: Names the content of the file, where the text is all of it.
+        path: The displayed path of the file.
+        line: The line that it is about; 0 for none.
+        source: The origin of the text: ``editor``, ``disk``, ``journal``, ``git`` …
+        lines: Number of lines from the beginning of the file; 0 if the text begins elsewhere.
+        hash: The hash of the file if the text is the whole file.
     """
 
     type: str
@@ -59,24 +57,19 @@ class Piece(msgspec.Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """What it costs, its tag included."""
-        return estimate(
-            f"<{TAGS[self.type]} path='{self.path}'"
-            f" line='{self.line}'>{self.text}</{TAGS[self.type]}>"
-        )
+        """Its size in tokens, including its tag."""
+        tag = TAGS[self.type]
+        return estimate(f"<{tag} path='{self.path}' line='{self.line}'>{self.text}</{tag}>")
 
     def block(self) -> Block:
-        """Return what the kernel takes. Nothing in it can end its tag, or that of another piece."""
-        return Block(
-            TAGS[self.type],
-            _CLOSING.sub(r"<\\", self.text),
-            self.path,
-            self.line,
-            _PRIORITY[self.type],
-        )
+        """Return the block for the kernel."""
+        # A file may contain a block's closing tag, followed by text that imitates the user's.
+        text = _CLOSING.sub(r"<\\", self.text)
+        tag = TAGS[self.type]
+        return Block(tag, text, self.path, self.line, _PRIORITY[self.type])
 
     def about(self) -> dict[str, object]:
-        """Return what the event tells of it."""
+        """Return the event's data about the piece."""
         facts = {
             "type": self.type,
             "path": self.path,
@@ -87,30 +80,44 @@ class Piece(msgspec.Struct, frozen=True):
         return {name: value for name, value in facts.items() if value}
 
 
-def cut(text: str, tokens: int, total: int | None = None) -> tuple[str, int]:
-    """Cut a text to what it may cost, at the end of a line where there is one.
+def cut_text(text: str, tokens: int, total: int | None = None) -> tuple[str, int]:
+    """Cut a text to a number of tokens, at the end of a line if possible.
 
     Args:
-        text: The text, from the file's first line on.
-        tokens: Most tokens, the notice that it is cut included.
-        total: Lines of the whole file, if the text is not all of it already.
+        text: The text, from the first line of the file.
+        tokens: Maximum number of tokens, including the notice about the cut.
+        total: Number of lines in the whole file, if the text is only a part of it.
 
     Returns:
-        The text, with a notice if it is cut, and how many lines of it are whole.
+        The text, with a notice if it was cut, and the number of complete lines in it.
     """
-    lines = text.count("\n") + (not text.endswith("\n")) if text else 0
+    lines = _count_lines(text)
     if total is None and estimate(text) <= tokens:
         return text, lines
-    room = max(tokens - 30, 0)  # 30 for the notice
-    kept = text[: 8 * room]
-    while kept and (size := estimate(kept)) > room:
-        kept = kept[: min(len(kept) * room // size, len(kept) - 1)]
+    room = max(tokens - NOTICE_TOKENS, 0)
+    kept = _cut_to_size(text, room)
     if len(kept) < len(text) or total is not None:
-        head = kept[: kept.rfind("\n") + 1]
-        kept = head or kept
+        kept = kept[: kept.rfind("\n") + 1] or kept
     whole = kept.count("\n")
     shown = f"lines 1-{whole}" if whole else "the beginning of line 1"
-    return (
-        f"{kept.rstrip(chr(10))}\n[Cut: {shown} of {total or lines:,}; read_file shows the rest.]",
-        whole,
-    )
+    notice = f"[Cut: {shown} of {total or lines:,}; read_file shows the rest.]"
+    text = kept.rstrip("\n")
+    return f"{text}\n{notice}", whole
+
+
+def _cut_to_size(text: str, tokens: int) -> str:
+    # No token has more than about eight characters, so cutting first limits the cost of the
+    # estimates.
+    kept = text[: 8 * tokens]
+    size = estimate(kept)
+    while kept and size > tokens:
+        fitting = len(kept) * tokens // size
+        kept = kept[: min(fitting, len(kept) - 1)]  # remove at least one character each time
+        size = estimate(kept)
+    return kept
+
+
+def _count_lines(text: str) -> int:
+    if not text:
+        return 0
+    return text.count("\n") + (not text.endswith("\n"))

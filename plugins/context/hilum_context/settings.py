@@ -7,44 +7,56 @@ from hilum import section, setting
 
 @section("context")
 class ContextSettings:
-    """What comes with a prompt, and how much of it."""
+    """Which context is sent with a prompt, and how much."""
 
     environment: bool = setting(
         default=True,
         project="lower",
-        help="Send the date, the Git branch and how many files are changed.",
+        help="Send the date, the Git branch and the number of changed files.",
     )
     open_files: bool = setting(
-        default=True, project="lower", help="Send files that are open in the user's editor."
+        default=True,
+        project="lower",
+        help="Send files that are open in the user's editor.",
     )
     cursor: bool = setting(default=True, project="lower", help="Send the lines around the cursor.")
-    linter_errors: bool = setting(default=True, project="lower", help="Send errors of linters.")
+    linter_errors: bool = setting(default=True, project="lower", help="Send linter errors.")
     terminal: bool = setting(
-        default=True, project="lower", help="Send the end of the terminal's output."
+        default=True,
+        project="lower",
+        help="Send the end of the terminal's output.",
     )
     recent_edits: bool = setting(
-        default=True, project="lower", help="Send the beginning of recently edited files."
+        default=True,
+        project="lower",
+        help="Send the beginning of recently edited files.",
     )
     search: bool = setting(
         default=True,
         project="lower",
-        help="Send lines in which identifiers and files of the prompt are found.",
+        help="Send lines that contain identifiers from the prompt, and the files that it names.",
     )
     tokens: int = setting(
         default=0,
         minimum=0,
         project="user",
-        help="Tokens that all of it may take; 0 for a quarter of the model's window.",
+        help="Maximum number of tokens in total; 0 for a quarter of the model's window.",
     )
     open_file_tokens: int = setting(
-        default=8_000, minimum=100, project="lower", help="Tokens that one open file may take."
+        default=8_000,
+        minimum=100,
+        project="lower",
+        help="Maximum number of tokens for one open file.",
     )
     search_tokens: int = setting(
-        default=2_000, minimum=100, project="lower", help="Tokens that all search results may take."
+        default=2_000,
+        minimum=100,
+        project="lower",
+        help="Maximum number of tokens for all search results.",
     )
-    timeout: float = setting(default=1.0, minimum=0.01, help="Seconds that a source may take.")
+    timeout: float = setting(default=1.0, minimum=0.01, help="Time limit of a source, in seconds.")
     search_timeout: float = setting(
         default=0.25,
         minimum=0.01,
-        help="Seconds that the search may take; what was found by then is sent.",
+        help="Time limit of the search, in seconds; results found by then are sent.",
     )

@@ -1,6 +1,4 @@
-"""What a face knows of the user's workspace: one typed value, read strictly from JSON or plain
-data.
-"""
+"""The state of the user's workspace, sent by a face as one strictly checked value."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ import msgspec
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
 
-LARGEST = 64_000_000
-"""Bytes of a file with a state."""
+# Maximum size, in bytes, of a state file; a larger one is rejected.
+MAX_BYTES = 64_000_000
 
 Line = Annotated[int, msgspec.Meta(ge=1, description="Counts from 1.")]
 Name = Annotated[
@@ -22,31 +20,31 @@ Name = Annotated[
 ]
 
 
-class Part(
+class StatePart(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """Base of the parts of a state."""
 
 
-class OpenFile(Part, frozen=True):
+class OpenFile(StatePart, frozen=True):
     """A file that is open in the editor.
 
     Args:
         path: The file, relative to the workspace or absolute.
-        text: Its text in the editor, where that is not saved; without it the file is read.
+        text: Its text in the editor if unsaved; otherwise the file is read.
     """
 
     path: Name
     text: str | None = None
 
 
-class Cursor(Part, frozen=True):
-    """Where the cursor is.
+class Cursor(StatePart, frozen=True):
+    """The position of the cursor.
 
     Args:
         line: Line, from 1.
         column: Column, from 1.
-        path: The file; without it the active one.
+        path: The file; the active one by default.
     """
 
     line: Line
@@ -54,14 +52,14 @@ class Cursor(Part, frozen=True):
     path: str = ""
 
 
-class Selection(Part, frozen=True):
-    """What is selected in the file that the cursor is in.
+class Selection(StatePart, frozen=True):
+    """The selection in the file that contains the cursor.
 
     Args:
         start_line: First line, from 1.
         end_line: Last line.
-        start_column: Column of the first line at which it begins.
-        end_column: Column of the last line at which it ends; 0 for the line's end.
+        start_column: The column where the selection begins in the first line.
+        end_column: The column where the selection ends in the last line; 0 for the end of the line.
     """
 
     start_line: Line
@@ -70,17 +68,17 @@ class Selection(Part, frozen=True):
     end_column: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-class Diagnostic(Part, frozen=True):
-    """What a linter, a compiler or a language server says of a line.
+class EditorDiagnostic(StatePart, frozen=True):
+    """A diagnostic of a linter, a compiler or a language server.
 
     Args:
         path: The file, relative to the workspace or absolute.
-        message: What it says.
+        message: The message.
         line: Line, from 1; 0 for the whole file.
         column: Column, from 1; 0 for none.
-        severity: How bad it is; errors and warnings are sent.
-        code: The tool's name for this kind of thing.
-        source: The tool.
+        severity: The severity; only errors and warnings are sent.
+        code: The tool's code for this kind of diagnostic.
+        source: Name of the tool.
     """
 
     path: Name
@@ -92,44 +90,46 @@ class Diagnostic(Part, frozen=True):
     source: str = ""
 
 
-class RecentEdit(Part, frozen=True):
+class RecentEdit(StatePart, frozen=True):
     """A file that was edited.
 
     Args:
         path: The file, relative to the workspace or absolute.
-        at: When, as Unix time in seconds; without it, the order in the list is from new to old.
+        at: Time of the edit, as Unix time in seconds; if omitted, the list must be sorted newest
+            first.
     """
 
     path: Name
     at: float = 0.0
 
 
-class WorkspaceState(Part, frozen=True):
-    """What a face knows. ``dict(state)`` gives it as the plain data that ``Session.prompt`` takes.
+class WorkspaceState(StatePart, frozen=True):
+    """The state of the user's workspace, as reported by a face.
+
+    ``dict(state)`` returns the plain data that ``Session.prompt`` accepts.
 
     Args:
-        open_files: Files that are open, the most important ones first; three are sent.
-        active_file: The file that the user looks at; it comes first, whether it stands in
-            ``open_files`` or not.
-        cursor: Where the cursor is.
-        selection: What is selected there.
-        diagnostics: What linters say; without it hilum asks the project's own.
-        terminal_output: What the user's terminal shows, or the end of it; without it what hilum's
-            commands have printed.
-        recent_edits: Files edited last; without it they are found by hilum's journal, Git and times
-            of change.
+        open_files: Open files, the most important ones first; three are sent.
+        active_file: The file that the user sees; it comes first, even if ``open_files`` lacks it.
+        cursor: The position of the cursor.
+        selection: The selection.
+        diagnostics: The editor's diagnostics; if omitted, hilum runs the project's linters.
+        terminal_output: The output in the user's terminal, or the end of it; if omitted, the output
+            of hilum's own commands is sent.
+        recent_edits: Recently edited files; if omitted, hilum uses its journal, Git and
+            modification times.
     """
 
     open_files: tuple[OpenFile, ...] = ()
     active_file: str = ""
     cursor: Cursor | None = None
     selection: Selection | None = None
-    diagnostics: tuple[Diagnostic, ...] | None = None
+    diagnostics: tuple[EditorDiagnostic, ...] | None = None
     terminal_output: str | None = None
     recent_edits: tuple[RecentEdit, ...] | None = None
 
     def keys(self) -> Iterator[str]:
-        """Return the names of what is said."""
+        """Return the names of the fields that are set."""
         defaults = zip(self.__struct_fields__, self.__struct_defaults__, strict=True)
         return (name for name, default in defaults if getattr(self, name) != default)
 
@@ -143,20 +143,21 @@ def read_state(data: bytes, name: str) -> WorkspaceState:
 
     Args:
         data: The JSON.
-        name: Where it is from, to tell.
+        name: Origin of the JSON, for messages.
 
     Raises:
-        UsageError: It is no JSON, or not a state: the message names the place, what stands there
-            and what is expected.
+        UsageError: The data is not JSON or not a state. The message contains the position, the
+            value found and the expected value.
     """
     try:
         return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=WorkspaceState)
     except msgspec.ValidationError as error:
         raise _wrong(error, name) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        hint = "Write UTF-8 JSON with one object."
         raise UsageError(
-            f"{name} is no JSON: {_place(str(error), data)}.", code=E_BAD_ARGS, hint=hint
+            f"{name} is not JSON: {_describe_place(str(error), data)}.",
+            code=E_BAD_ARGS,
+            hint="Write UTF-8 JSON with one object.",
         ) from None
 
 
@@ -167,53 +168,65 @@ def load_state(path: str) -> WorkspaceState:
         UsageError: The file cannot be read, or is not a state.
     """
     if path == "-":
-        hint = (
-            "Standard input is the prompt's. Name a file; a shell can make one: --state <(command)."
-        )
         raise UsageError(
-            "The state cannot be read from standard input.", code=E_BAD_ARGS, hint=hint
+            "The state cannot be read from standard input.",
+            code=E_BAD_ARGS,
+            hint=(
+                "Standard input is for the prompt. Pass a file; a shell can create one: --state"
+                " <(command)."
+            ),
         )
     try:
         with Path(path).expanduser().open("rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(
-            f"The state {path} cannot be read: {reason}.", code=E_BAD_ARGS, hint="Name a file."
+            f"The state {path} cannot be read: {reason}.",
+            code=E_BAD_ARGS,
+            hint="Name a file.",
         ) from None
-    if len(data) > LARGEST:
-        hint = "Leave out the text of files that are saved, and old output of the terminal."
+    if len(data) > MAX_BYTES:
         raise UsageError(
-            f"The state {path} has more than {LARGEST:,} bytes.", code=E_BAD_ARGS, hint=hint
+            f"The state {path} has more than {MAX_BYTES:,} bytes.",
+            code=E_BAD_ARGS,
+            hint="Leave out the text of saved files, and old terminal output.",
         )
     return read_state(data, path)
 
 
 def to_state(data: object, name: str = "The state") -> WorkspaceState:
-    """Create a state of plain data, as strictly as ``read_state`` does.
+    """Create a state from plain data, as strictly as ``read_state``.
 
-    Takes and raises what that does.
+    Args:
+        data: The data.
+        name: Origin of the data, for messages.
+
+    Raises:
+        UsageError: The data is not a state.
     """
     try:
         state = msgspec.convert(data, WorkspaceState)
-        msgspec.json.encode(state)
+        msgspec.json.encode(state)  # raises for a lone surrogate, which convert accepts
         return state
     except UnicodeEncodeError as error:
-        what = f"{error.object[error.start : error.end]!a} is no character"
-        raise UsageError(f"{name}: {what}.", code=E_BAD_ARGS, hint="Give Unicode text.") from None
+        what = f"{error.object[error.start : error.end]!a} is not a valid character"
+        raise UsageError(f"{name}: {what}.", code=E_BAD_ARGS, hint="Pass Unicode text.") from None
     except msgspec.ValidationError as error:
         raise _wrong(error, name) from None
 
 
 def _wrong(error: msgspec.ValidationError, name: str) -> UsageError:
-    """Return where a value is that does not fit, and what is expected there."""
+    """Return the error for a value of the wrong type, with its position and the expected type."""
     what, _, place = str(error).partition(" - at ")
     key = place.strip("`").removeprefix("$").lstrip(".")
+    # msgspec reports the path of the object; the key itself is only in the message.
     unknown = re.search(r"unknown field `([^`]*)`", what)
+    missing = re.search(r"missing required field `([^`]*)`", what)
     if unknown:
         key = f"{key}.{unknown[1]}".lstrip(".")
         what = "There is no such key"
-    elif missing := re.search(r"missing required field `([^`]*)`", what):
+    elif missing:
         key = f"{key}.{missing[1]}".lstrip(".")
         what = "This key is required"
     known = ", ".join(WorkspaceState.__struct_fields__)
@@ -224,13 +237,14 @@ def _wrong(error: msgspec.ValidationError, name: str) -> UsageError:
     return UsageError(f"{name}: {key or 'the whole'}: {what}.", code=E_BAD_ARGS, hint=hint)
 
 
-def _place(said: str, data: bytes) -> str:
-    """Write a decoder's message with line and column in place of a byte."""
+def _describe_place(said: str, data: bytes) -> str:
+    """Return a decoder's message, with line and column instead of the byte offset."""
     what, _, byte = said.partition(" (byte ")
     what = what.removeprefix("JSON is malformed: ").rstrip(".") or "it is malformed"
     if not byte.rstrip(")").isdigit():
         return what
     at = int(byte.rstrip(")"))
     line = data.count(b"\n", 0, at) + 1
-    column = at - (data.rfind(b"\n", 0, at) + 1) + 1
+    line_start = data.rfind(b"\n", 0, at) + 1
+    column = at - line_start + 1
     return f"{what} at line {line}, column {column}"

@@ -1,5 +1,6 @@
-"""Texts of files, as a model may see them: inside the workspace, allowed to be read unasked, and
-without secrets.
+"""Reads the texts of files as a model may see them.
+
+A file must be in the workspace and readable without approval; secrets in its text are replaced.
 """
 
 from __future__ import annotations
@@ -12,37 +13,42 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 import trio
-from hilum import Agent, HilumError, ToolCall, Verdict
+from hilum import Agent, ContentPolicy, FileChanges, HilumError, ToolCall, Verdict
 
 if TYPE_CHECKING:
     from hilum import Workspace
 
-HEAD = 128_000
-"""Bytes of a file that are read for its head: more than any budget takes."""
-REGION = 200
-"""Lines read before and after those that are wanted of a long text: a secret that begins there is
-known as one.
-"""
+# Number of bytes to read from the beginning of a file, which is more than any budget allows.
+HEAD_BYTES = 128_000
+# Number of extra lines to read before and after the requested ones, to recognize secrets that begin
+# there.
+REGION_LINES = 200
 REGION_BYTES = 256_000
-COUNTED = 100_000_000
-"""Bytes of a file whose lines are counted."""
+# Maximum number of bytes of a file in which lines are counted.
+MAX_COUNTED_BYTES = 100_000_000
 _CHUNK = 1 << 18
 
 
-class LeftOut(Exception):
-    """Something is not sent. The message says why, as the end of a sentence."""
+_REASONS = {
+    "E_PATH_TRAVERSAL": "it is outside the workspace",
+    "E_FILE_NOT_FOUND": "there is no such file",
+}
 
 
-class Text(msgspec.Struct, frozen=True):
+class OmittedError(Exception):
+    """Raised if something is not sent; the message is the reason, as the end of a sentence."""
+
+
+class FileText(msgspec.Struct, frozen=True):
     """Lines of a file.
 
     Args:
         path: The file, as it is shown.
-        lines: The lines, without their ends.
-        first: Number of the first one.
-        total: Lines of the whole file.
-        hash: Names the content of the file on disk; empty where these are not all its lines, or the
-            text is not from there.
+        lines: The lines, without trailing newlines.
+        first: Number of the first line.
+        total: Number of lines in the whole file.
+        hash: The hash of the file on disk; empty if these are not all of its lines or the text is
+            not from the disk.
     """
 
     path: str
@@ -57,50 +63,45 @@ class Text(msgspec.Struct, frozen=True):
         return self.first == 1 and len(self.lines) >= self.total
 
 
-class Texts(msgspec.Struct, eq=False):
-    """The files of a workspace for one prompt: each is judged once.
+class FileTexts(msgspec.Struct, eq=False):
+    """The files of a workspace for one prompt. Whether a file may be sent is decided once.
 
     Args:
-        agent: Who gets to see them.
+        agent: The agent that receives the texts.
+        policy: Decides which files are sent, and removes secrets from all texts.
     """
 
     agent: Agent
+    policy: ContentPolicy
     _known: dict[Path, str] = msgspec.field(default_factory=dict)
-    _redactor: object = None
 
     @property
     def workspace(self) -> Workspace:
-        """Where the files are."""
+        """The workspace that contains the files."""
         return self.agent.session.workspace
 
     async def find(self, path: str) -> tuple[Path, str]:
-        """Return a file that may be sent: resolved, and as it is shown.
+        """Return the resolved path and the displayed path of a file that may be sent.
 
         Raises:
-            LeftOut: It is not there, outside, or nothing that is read without the user's yes.
+            OmittedError: The file does not exist, is outside the workspace, or may not be read
+                without approval.
         """
+        # A lone surrogate cannot be sent, and its replacement would name another file.
         if path.encode(errors="ignore").decode() != path:
-            raise LeftOut("its name is not Unicode")
+            raise OmittedError("its name is not Unicode")
         try:
             real, plain = await trio.to_thread.run_sync(self._resolve, path, abandon_on_cancel=True)
         except HilumError as error:
-            outside = error.code == "E_PATH_TRAVERSAL"
-            missing = error.code == "E_FILE_NOT_FOUND"
-            why = (
-                "it is outside of the workspace"
-                if outside
-                else "there is no such file"
-                if missing
-                else error.message
-            )
-            raise LeftOut(why) from None
+            raise OmittedError(_REASONS.get(error.code, error.message)) from None
         shown = self.workspace.relative(real)
+        # Check both a link's own name and its target's, because either may be protected.
         for place in dict.fromkeys((real, plain)):
             if place not in self._known:
                 self._known[place] = await self._refusal(place)
             why = self._known[place]
             if why:
-                raise LeftOut(why)
+                raise OmittedError(why)
         return real, shown
 
     def _resolve(self, path: str) -> tuple[Path, Path]:
@@ -108,12 +109,15 @@ class Texts(msgspec.Struct, eq=False):
         return real, self.workspace.resolve(path, follow=False)
 
     async def _refusal(self, place: Path) -> str:
-        """Return why a file may not be sent: what its name says, and what all gates would say if a
-        tool were to read it now.
+        """Return why a file may not be sent; empty if it may be.
+
+        The decision depends on the file's path and on all gates' verdicts on a tool that would read
+        it now.
         """
         session = self.agent.session
         shown = self.workspace.relative(place)
-        why = await trio.to_thread.run_sync(_hidden, place, shown)
+        explain = self.policy.explain_withheld_file
+        why = await trio.to_thread.run_sync(explain, place, shown)
         if why:
             return why
         tool = session.tools.get("read_file")
@@ -122,61 +126,73 @@ class Texts(msgspec.Struct, eq=False):
         why = session.hooks.refusal()
         if why:
             return why
-        call = ToolCall("context", tool.name, msgspec.json.encode({"path": shown}).decode())
-        for plugin, said in await session.hooks.gather(
-            "on_tool_call", agent=self.agent, call=call, tool=tool
-        ):
-            if not isinstance(said, Verdict):
+        arguments = msgspec.json.encode({"path": shown}).decode()
+        call = ToolCall("context", tool.name, arguments)
+        verdicts = await session.hooks.gather(
+            "on_tool_call",
+            agent=self.agent,
+            call=call,
+            tool=tool,
+        )
+        for plugin, verdict in verdicts:
+            if not isinstance(verdict, Verdict):  # gates fail closed
                 return f"the plugin {plugin}, which guards it, failed"
-            if said.kind != "allow":
-                return f"a tool may not read it{' unasked' * (said.kind == 'ask')}: {said.reason}"
+            if verdict.kind == "ask":
+                return f"a tool may not read it without approval: {verdict.reason}"
+            if verdict.kind != "allow":
+                return f"a tool may not read it: {verdict.reason}"
         return ""
 
-    async def head(self, path: str, unsaved: str | None = None, lines: int | None = None) -> Text:
+    async def head(
+        self,
+        path: str,
+        unsaved: str | None = None,
+        lines: int | None = None,
+    ) -> FileText:
         """Return the beginning of a file, without secrets.
 
         Args:
             path: The file.
-            unsaved: Its text, where that is not the one on disk.
-            lines: Most lines; as many as any budget takes without.
+            unsaved: The text in the editor if it differs from the file on disk.
+            lines: Maximum number of lines; by default more than any budget allows.
 
         Raises:
-            LeftOut: See ``find``; it is no text.
+            OmittedError: The file may not be sent (see ``find``), or is not a text file.
         """
         real, shown = await self.find(path)
 
-        def read() -> Text:
+        def read() -> FileText:
             if unsaved is not None:
-                part = unsaved[:HEAD]
+                part = unsaved[:HEAD_BYTES]
                 total = _count(unsaved)
                 hashed = ""
             else:
                 part, total, hashed = self._head_of(real)
-            found = self.redact(_plain(part), shown).removesuffix("\n").split("\n")
-            text = Text(shown, found if lines is None else found[:lines], 1, max(total, 1), hashed)
-            if text.whole:
-                return text
-            return msgspec.structs.replace(text, hash="")
+            clean = self.redact(_plain(part), shown)
+            found = clean.removesuffix("\n").split("\n")[:lines]
+            text = FileText(shown, found, 1, max(total, 1), hashed)
+            # A hash marks a file as read, so a partial text has none.
+            return text if text.whole else msgspec.structs.replace(text, hash="")
 
         return await _in_thread(read)
 
-    async def around(self, path: str, line: int, span: int, unsaved: str | None = None) -> Text:
-        """Return the lines around one of a file, without secrets.
+    async def around(self, path: str, line: int, span: int, unsaved: str | None = None) -> FileText:
+        """Return the lines around a given line of a file, without secrets.
 
-        Beyond the end it is those around the last one.
+        For a line beyond the end, the lines around the last line are returned.
 
         Args:
             path: The file.
             line: The line, from 1.
-            span: Lines before and after it.
-            unsaved: Its text, where that is not the one on disk.
+            span: Number of lines before and after it.
+            unsaved: The text in the editor if it differs from the file on disk.
 
         Raises:
-            LeftOut: See ``find``; it is no text.
+            OmittedError: The file may not be sent (see ``find``), or is not a text file.
         """
         real, shown = await self.find(path)
 
-        def read() -> Text:
+        def read() -> FileText:
             if unsaved is not None:
                 region, first, total = _region(BytesIO(unsaved.encode()), line, span)
             else:
@@ -185,82 +201,73 @@ class Texts(msgspec.Struct, eq=False):
             middle = min(line, total)
             begin = max(middle - span, 1)
             end = min(middle + span, total)
-            clean = _aligned(region, self.redact("\n".join(region), shown).split("\n"))
-            return Text(shown, clean[begin - first : end - first + 1], begin, total)
+            redacted = self.redact("\n".join(region), shown)
+            clean = _align(region, redacted.split("\n"))
+            return FileText(shown, clean[begin - first : end - first + 1], begin, total)
 
         return await _in_thread(read)
 
     def redact(self, text: str, path: str = "") -> str:
-        """Replace secrets, as in the results of tools.
+        """Return a text with secrets replaced, as in tool results. Blocks.
 
-        Also where the guard is left out of this session. Blocks.
+        Secrets are replaced even if the guard is not loaded in this session.
         """
-        from hilum_guard import Guard, Redactor
-
-        guard = self.agent.session.half(Guard)
-        if guard:
-            return guard.redact(text, path)
-        if self._redactor is None:
-            self._redactor = Redactor()
-        assert isinstance(self._redactor, Redactor)
-        return self._redactor(text)
+        return self.policy.redact(text, path)
 
     # --- reading, in a thread ---------------------------------------------------------------------
 
     def _head_of(self, path: Path) -> tuple[str, int, str]:
-        from hilum_files import content_hash
-
         with self.workspace.at(path) as place, place.open() as file:
-            data = file.read(HEAD)
-            text = _decoded(data, whole=len(data) < HEAD)
-            if len(data) == HEAD:
-                return text, _lines_in(file), ""
-            return text, _count(text), content_hash(data)
+            data = file.read(HEAD_BYTES)
+            is_whole = len(data) < HEAD_BYTES
+            text = _decode(data, whole=is_whole)
+            if is_whole:
+                journal = self.agent.session.plugin(FileChanges)
+                hashed = journal.content_hash(data) if journal is not None else ""
+                return text, _count(text), hashed
+            return text, _lines_in(file), ""
 
 
-def _hidden(place: Path, shown: str) -> str:
-    from hilum_guard import hidden  # here, as the first time it is loaded
-
-    return hidden(place, shown)
-
-
-async def _in_thread(read: Callable[[], Text]) -> Text:
+async def _in_thread(read: Callable[[], FileText]) -> FileText:
     try:
         return await trio.to_thread.run_sync(read, abandon_on_cancel=True)
     except HilumError as error:
-        raise LeftOut(error.message.rstrip(".")) from None
+        raise OmittedError(error.message.rstrip(".")) from None
 
 
-def _decoded(data: bytes, *, whole: bool) -> str:
+def _decode(data: bytes, *, whole: bool) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in data[:8192]:
-        raise LeftOut("it is binary, or no UTF-8 text")
+        raise OmittedError("it is binary, or not UTF-8 text")
     try:
         return codecs.getincrementaldecoder("utf-8-sig")().decode(data, final=whole)
     except UnicodeDecodeError as error:
-        raise LeftOut(f"it is not UTF-8 text (byte {error.start:,})") from None
+        raise OmittedError(f"it is not UTF-8 text (byte {error.start:,})") from None
 
 
 def _region(file: BinaryIO, line: int, span: int) -> tuple[list[str], int, int]:
-    """Read the lines around one, with some more: the lines, the number of the first one, and how
-    many the file has.
+    """Read the lines around a given line, with extra lines before and after them.
+
+    Returns:
+        The lines, the number of the first one, and the number of lines in the file.
     """
-    _decoded(file.read(8192), whole=False)
+    _decode(file.read(8192), whole=False)  # raises for a binary file before all of it is read
     total = max(_lines_in(file), 1)
     middle = min(line, total)
-    first = max(middle - span - REGION, 1)
+    first = max(middle - span - REGION_LINES, 1)
     _seek_line(file, first)
     begin = file.tell()
     _seek_line(file, max(middle - span, 1))
-    if file.tell() - begin > REGION_BYTES:  # long lines: the wanted ones come first
+    if file.tell() - begin > REGION_BYTES:  # if lines are long, read only the requested ones
         first = max(middle - span, 1)
         begin = file.tell()
     file.seek(begin)
-    text = _plain(_decoded(file.read(2 * REGION_BYTES), whole=False))
-    return text.split("\n")[: middle + span + REGION - first + 1], first, total
+    text = _plain(_decode(file.read(2 * REGION_BYTES), whole=False))
+    count = middle + span + REGION_LINES - first + 1
+    return text.split("\n")[:count], first, total
 
 
 def _plain(text: str) -> str:
-    """Return a text with ``\\n`` as line ends, that can be encoded."""
+    """Return a text with ``\\n`` newlines and only valid Unicode."""
     return text.replace("\r\n", "\n").encode(errors="replace").decode()
 
 
@@ -271,51 +278,55 @@ def _count(text: str) -> int:
 
 
 def _lines_in(file: BinaryIO) -> int:
-    """Count the lines of a file; of a very large one, those of its beginning."""
+    """Count the lines of a file, or of the beginning of a very large one."""
     file.seek(0)
     ends = 0
     last = b"\n"
-    while file.tell() < COUNTED and (chunk := file.read(_CHUNK)):
-        ends = ends + chunk.count(b"\n")
+    while file.tell() < MAX_COUNTED_BYTES and (chunk := file.read(_CHUNK)):
+        ends += chunk.count(b"\n")
         last = chunk
     return ends + (not last.endswith(b"\n"))
 
 
 def _seek_line(file: BinaryIO, line: int) -> None:
-    """Go to the beginning of a line."""
+    """Move to the beginning of a line."""
     file.seek(0)
     left = line - 1
     at = 0
     while left and (chunk := file.read(_CHUNK)):
         ends = chunk.count(b"\n")
         if ends < left:
-            left = left - ends
-            at = at + len(chunk)
+            left -= ends
+            at += len(chunk)
             continue
         position = -1
         for _ in range(left):
             position = chunk.index(b"\n", position + 1)
         left = 0
-        at = at + position + 1
+        at += position + 1
     file.seek(at)
 
 
-def _aligned(before: list[str], after: list[str]) -> list[str]:
-    """Return redacted lines the places they had: what stands for several lines is followed by empty
-    ones.
+def _align(before: list[str], after: list[str]) -> list[str]:
+    """Return redacted lines, keeping the original line numbers.
+
+    A placeholder for a multi-line secret is followed by empty lines, so that the lines after it
+    keep their numbers.
     """
     if len(before) == len(after):
         return after
-    head = next(
-        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
-        min(len(before), len(after)),
-    )
-    tails = zip(reversed(before[head:]), reversed(after[head:]), strict=False)
-    tail = next(
-        (n for n, (a, b) in enumerate(tails) if a != b), min(len(before), len(after)) - head
-    )
-    return [
-        *after[: len(after) - tail],
-        *[""] * (len(before) - len(after)),
-        *after[len(after) - tail :],
-    ]
+    head = _count_equal(before, after)
+    tail = _count_equal(before[head:][::-1], after[head:][::-1])
+    end = len(after) - tail
+    missing = len(before) - len(after)
+    return [*after[:end], *[""] * missing, *after[end:]]
+
+
+def _count_equal(some: list[str], others: list[str]) -> int:
+    """Return the number of equal leading lines in two lists."""
+    count = 0
+    for one, other in zip(some, others, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count

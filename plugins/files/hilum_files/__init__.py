@@ -1,4 +1,4 @@
-"""Tools that read, write, edit, list and delete files, inside the workspace only.
+"""Tools that read, write, edit, list and delete files in the workspace.
 
 Every change can be shown and undone.
 """
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from hilum import Tool, hookimpl
 
-from hilum_files.changing import delete_file, edit_file, multi_edit, write_file
-from hilum_files.journal.half import Changes, live
-from hilum_files.journal.objects import hash_of as content_hash
-from hilum_files.reading import FilesSettings, list_directory, read_file
-from hilum_files.saving import check_save, save_file
+from hilum_files.journal.changes import Changes, open_changes
+from hilum_files.journal.content_store import hash_content as content_hash
+from hilum_files.read_tools import list_directory, read_file
+from hilum_files.save import check_save, save_file
+from hilum_files.settings import FilesSettings
+from hilum_files.write_tools import delete_file, edit_file, multi_edit, write_file
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -41,14 +42,14 @@ __all__ = [
     "write_file",
 ]
 
-# What the instance of a session implements: without it no call runs.
+# The hooks of the session plugin, without which no call runs.
 gates = ("check_result", "on_tool_call", "wrap_process")
 
 
 def __getattr__(name: str) -> Any:
-    """Return what is public in ``hilum_files.edits``, which is loaded with the first edit."""
+    """Return a public name of ``hilum_files.edits``, which is imported at the first edit."""
     if name in ("Edit", "EditError", "apply_edit", "apply_edits"):
-        from hilum_files import edits
+        from hilum_files import edits  # 15 ms
 
         return getattr(edits, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -56,15 +57,12 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 def provide_tools() -> Sequence[Tool]:
-    """Return the six tools.
-
-    They keep no state: what they must know of the session its half ``Changes`` knows.
-    """
+    """Return the six tools, whose state is in the session plugin ``Changes``."""
     return (read_file, write_file, edit_file, multi_edit, list_directory, delete_file)
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Changes]:
-    """Yield the half that knows what agents have read, and keeps the journal of changes."""
-    async with live(session) as changes:
+    """Open the session plugin, which tracks what agents read and journals all changes."""
+    async with open_changes(session) as changes:
         yield changes

@@ -1,14 +1,11 @@
-"""What the tools know of text: decoding, line ends, near lines, diffs.
-
-Nothing here touches a file.
-"""
+"""Decoding, line endings, similar lines and diffs of file text, without opening files."""
 
 from __future__ import annotations
 
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from heapq import nlargest
 from itertools import islice
 from operator import itemgetter
@@ -16,28 +13,39 @@ from operator import itemgetter
 from hilum import ToolError
 
 BOM = "\ufeff"
+MAX_DIFF_LINES = 2000
+"""Maximum number of changed lines that a diff compares one by one."""
+MAX_SEARCHED_LINES = 1000
+MAX_COMPARED_LINES = 20_000
+MAX_OCCURRENCES = 200
+MAX_CHARACTERS = 500
+"""Maximum number of characters of a line to compare."""
+MIN_LIKENESS = 0.6
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _WORD = re.compile(r"\w+")
 _NUMBERED = re.compile(r"\s*\d+ \| ")
 
 
 def show(name: str) -> str:
-    """Write a file name so that it stays on one line and can be encoded: odd characters become
-    escapes.
-    """
+    """Return a file name as one encodable line, with unusual characters escaped."""
     return name if name.isprintable() else repr(name)
 
 
+def quote(name: str) -> str:
+    """Return a quoted file name as one line, with unusual characters escaped."""
+    return f"'{name}'" if name.isprintable() else repr(name)
+
+
 def check_text(data: bytes, path: str, size: int) -> None:
-    """Refuse what is plainly not UTF-8 text.
+    """Check that a file is not obviously something other than UTF-8 text.
 
     Args:
         data: The beginning of the file.
-        path: Its name, to show.
-        size: Its size in bytes, to tell.
+        path: The file's name, for the message.
+        size: The file's size in bytes, for the message.
 
     Raises:
-        ToolError: It is UTF-16, or binary.
+        ToolError: The file is UTF-16 text, or binary.
     """
     if data.startswith(_UTF16):
         raise ToolError(
@@ -46,12 +54,12 @@ def check_text(data: bytes, path: str, size: int) -> None:
     if b"\0" in data:
         raise ToolError(
             f"{show(path)} is a binary file of {size:,} bytes.",
-            hint="It has no text to read or edit.",
+            hint="It contains no text to read or edit.",
         )
 
 
-def not_utf8(path: str, line: int, byte: int) -> ToolError:
-    """Build the error for text in another encoding; ``line`` counts from 1."""
+def encoding_error(path: str, line: int, byte: int) -> ToolError:
+    """Create the error for text in another encoding; ``line`` starts at 1."""
     return ToolError(
         f"{show(path)} is not UTF-8 text: line {line} has the byte 0x{byte:02x}.",
         hint=(
@@ -62,159 +70,229 @@ def not_utf8(path: str, line: int, byte: int) -> ToolError:
 
 
 def decode(data: bytes, path: str) -> str:
-    """Decode a whole file; a byte order mark stays as its first character.
+    """Decode a whole file; a byte order mark is kept as the first character.
 
     Raises:
-        ToolError: It is binary, or in another encoding.
+        ToolError: The file is binary, or in another encoding.
     """
     check_text(data[:8192], path, len(data))
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise not_utf8(path, data.count(b"\n", 0, error.start) + 1, data[error.start]) from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise encoding_error(path, line, data[error.start]) from None
 
 
 def encode(text: str, parameter: str) -> bytes:
-    """Encode text that a model wrote.
+    """Encode text that a model wrote as UTF-8.
 
-    ``parameter`` is named when it holds half of a surrogate pair.
+    Args:
+        text: The text.
+        parameter: The parameter that contained the text, for the message.
+
+    Raises:
+        ToolError: The text contains half of a surrogate pair.
     """
     try:
         return text.encode()
     except UnicodeEncodeError as error:
         raise ToolError(
-            f"{parameter} has an invalid character at {error.start}: {error.object[error.start]!r}."
+            f"{parameter} contains an invalid character at {error.start}:"
+            f" {error.object[error.start]!r}."
         ) from None
 
 
 def with_newlines(text: str, newline: str) -> str:
-    """Return a text with other line ends."""
+    """Return the text with the given line endings."""
     text = text.replace("\r\n", "\n")
     if newline == "\n":
         return text
     return text.replace("\n", newline)
 
 
-def nearest(text: str, wanted: str, most: int = 12) -> tuple[list[str], bool]:
-    """Find the lines of a text that look most like some wanted lines.
+# --- similar lines --------------------------------------------------------------------------------
+
+
+def find_nearest(text: str, wanted: str, limit: int = 12) -> tuple[list[str], bool]:
+    """Find the lines of a text that are most similar to the wanted lines.
 
     Args:
-        text: Where to look.
-        wanted: What was not found.
-        most: Most lines to give.
+        text: The text.
+        wanted: The lines that were not found.
+        limit: Maximum number of lines to return.
 
     Returns:
-        The lines, numbered, and whether they differ from what was wanted in white space only.
+        The numbered lines, and whether they differ from the wanted ones only in whitespace.
     """
     lines = text.split("\n")
-    bare = [line.strip() for line in lines]
-    looked_for = [line.strip() for line in wanted.strip("\n").split("\n")]
-    where: dict[str, list[int]] = {}
-    for number, line in enumerate(bare):
-        where.setdefault(line, []).append(number)
-    votes: Counter[int] = Counter()  # for the line at which the wanted text would begin
-    for index, line in enumerate(looked_for[:1000]):
-        for number in where.get(line, ())[:200] if line else ():
-            votes[number - index] += len(line)
-    anchor = max(looked_for, key=lambda line: 0 if line in where else len(line))
-    for near, weight in _alike_lines(anchor, islice(where, 20_000)) if anchor not in where else ():
-        for number in where[near][:200]:
-            votes[number - looked_for.index(anchor)] += weight
-    if not votes:
+    stripped = [line.strip() for line in lines]
+    wanted_lines = [line.strip() for line in wanted.strip("\n").split("\n")]
+    begin = _find_begin(stripped, wanted_lines)
+    if begin is None:
         return [], False
-    begin = max(votes.most_common(1)[0][0], 0)
-    end = min(begin + len(looked_for), len(lines))
-    # With the white space at their ends: it may be all that differs.
-    shown = [
-        f"{n + 1} | {lines[n].removesuffix(chr(13))[:200]}"
-        for n in range(begin, min(end, begin + most))
-    ]
-    return shown, bare[begin:end] == looked_for
+    end = min(begin + len(wanted_lines), len(lines))
+    shown: list[str] = []
+    for index in range(begin, min(end, begin + limit)):
+        # Trailing whitespace is kept, because it may be the only difference.
+        line = lines[index].removesuffix("\r")
+        shown.append(f"{index + 1} | {line[:200]}")
+    return shown, stripped[begin:end] == wanted_lines
 
 
-def _alike_lines(wanted: str, lines: Iterable[str]) -> list[tuple[str, int]]:
-    """Return the lines most like a wanted one, best first, and what each counts: words that it
-    shares, then its letters.
+def _find_begin(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
+    """Return the index of the line at which the wanted lines most likely begin.
+
+    Each shared line votes for a start index, weighted by its number of characters.
     """
-    from difflib import SequenceMatcher  # 2 ms, only where something is missing
+    indexes: dict[str, list[int]] = {}
+    for index, line in enumerate(lines):
+        indexes.setdefault(line, []).append(index)
+    votes: Counter[int] = Counter()
+    # Long lines are rarer than short ones, so they count more.
+    for offset, line in enumerate(wanted[:MAX_SEARCHED_LINES]):
+        if line:
+            for index in indexes.get(line, ())[:MAX_OCCURRENCES]:
+                votes[index - offset] += len(line)
+    # The longest missing line votes through the lines similar to it.
+    anchor = max(wanted, key=lambda line: 0 if line in indexes else len(line))
+    if anchor not in indexes:
+        offset = wanted.index(anchor)
+        for line, weight in _find_similar_lines(anchor, islice(indexes, MAX_COMPARED_LINES)):
+            for index in indexes[line][:MAX_OCCURRENCES]:
+                votes[index - offset] += weight
+    if not votes:
+        return None
+    return max(votes.most_common(1)[0][0], 0)
 
-    words = set(_WORD.findall(wanted[:500]))
-    shared = [(len(words.intersection(_WORD.findall(line[:500]))), line) for line in lines]
-    matcher = SequenceMatcher(None, "", wanted[:500])
+
+def _find_similar_lines(wanted: str, lines: Iterable[str]) -> list[tuple[str, int]]:
+    """Return the lines most similar to a wanted one and their weights, best first.
+
+    Only lines that share words are compared letter by letter, which takes much longer.
+    """
+    from difflib import SequenceMatcher  # 2 ms, needed only when a text is missing
+
+    words = _words_of(wanted)
+    candidates: list[tuple[int, str]] = []
+    for line in lines:
+        common = len(words & _words_of(line))
+        if common:
+            candidates.append((common, line))
+    matcher = SequenceMatcher(None, "", wanted[:MAX_CHARACTERS])
     found: list[tuple[float, str]] = []
-    for count, line in nlargest(8, (pair for pair in shared if pair[0]), key=itemgetter(0)):
-        matcher.set_seq1(line[:500])
+    for common, line in nlargest(8, candidates, key=itemgetter(0)):
+        matcher.set_seq1(line[:MAX_CHARACTERS])
         ratio = matcher.ratio()
-        if ratio >= 0.6:
-            found.append((ratio + count / len(words), line))
+        if ratio >= MIN_LIKENESS:
+            found.append((ratio + common / len(words), line))
     found.sort(key=itemgetter(0), reverse=True)
     return [(line, round(len(wanted) * likeness)) for likeness, line in found[:3]]
 
 
+def _words_of(line: str) -> set[str]:
+    return set(_WORD.findall(line[:MAX_CHARACTERS]))
+
+
 def is_numbered(text: str) -> bool:
-    """Return whether every line begins like ``12 | ``, as ``read_file`` shows it."""
+    """Return whether every line begins like ``12 | ``, as in the output of ``read_file``."""
     return all(_NUMBERED.match(line) for line in text.strip("\n").split("\n"))
 
 
+# --- diffs ----------------------------------------------------------------------------------------
+
+_Group = Sequence[tuple[str, int, int, int, int]]
+
+
 def unified_diff(path: str, before: str, after: str, context: int = 3) -> str:
-    """Write a unified diff of one file; ``before`` is empty for a new one.
+    """Return a unified diff of one file; ``before`` is empty for a new one.
 
-    What begins and ends alike is cut off first, so that the cost is that of the change and not of
-    the file. A change of more than two thousand lines is shown as one block.
+    A change of more than two thousand lines is shown as one block.
     """
-    from difflib import SequenceMatcher  # 2 ms, with the first file that is changed
-
-    old = _lines(before)
-    new = _lines(after)
-    head = _alike(old, new)
-    tail = _alike(old[head:][::-1], new[head:][::-1])
+    old = _diff_lines(before)
+    new = _diff_lines(after)
+    # Equal leading and trailing lines are removed first, so the cost depends on the size of the
+    # change and not of the file.
+    head = count_equal(old, new)
+    tail = count_equal(old[head:][::-1], new[head:][::-1])
     skip = max(head - context, 0)
     keep = max(tail - context, 0)
-    a = old[skip : len(old) - keep]
-    b = new[skip : len(new) - keep]
-    if len(a) + len(b) > 2000:
-        begin = head - skip
-        left = tail - keep
-        same = [("equal", 0, begin, 0, begin)] if begin else []
-        last = [("equal", len(a) - left, len(a), len(b) - left, len(b))] if left else []
-        groups = [[*same, ("replace", begin, len(a) - left, begin, len(b) - left), *last]]
-    else:
-        groups = list(SequenceMatcher(None, a, b).get_grouped_opcodes(context))
-    body = "".join(line for group in groups for line in _hunk(a, b, group, skip))
-    if body:
-        return f"--- {'a/' + path if before else '/dev/null'}\n+++ b/{path}\n{body}"
-    return ""
+    old = old[skip : len(old) - keep]
+    new = new[skip : len(new) - keep]
+    hunks: list[str] = []
+    for group in _group_changes(old, new, head - skip, tail - keep, context):
+        hunks += _format_hunk(old, new, group, skip)
+    if not hunks:
+        return ""
+    source = f"a/{path}" if before else "/dev/null"
+    return f"--- {source}\n+++ b/{path}\n{''.join(hunks)}"
 
 
-def _lines(text: str) -> list[str]:
-    lines = [line + "\n" for line in text.split("\n")]
-    last = lines.pop()[:-1]
+def _group_changes(
+    old: list[str], new: list[str], head: int, tail: int, context: int
+) -> Iterable[_Group]:
+    """Return the opcodes of each hunk.
+
+    Args:
+        old: The old lines around the change.
+        new: The new lines around the change.
+        head: Number of equal leading lines.
+        tail: Number of equal trailing lines.
+        context: Number of lines around each change.
+    """
+    from difflib import SequenceMatcher  # 2 ms, at the first change of a file
+
+    if len(old) + len(new) <= MAX_DIFF_LINES:
+        return SequenceMatcher(None, old, new).get_grouped_opcodes(context)
+    old_stop = len(old) - tail
+    new_stop = len(new) - tail
+    group = [("replace", head, old_stop, head, new_stop)]
+    if head:
+        group.insert(0, ("equal", 0, head, 0, head))
+    if tail:
+        group.append(("equal", old_stop, len(old), new_stop, len(new)))
+    return [group]
+
+
+def _diff_lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    last = lines.pop()
+    ended = [f"{line}\n" for line in lines]
     if last:
-        return [*lines, last + "\n\\ No newline at end of file\n"]
-    return lines
+        ended.append(f"{last}\n\\ No newline at end of file\n")
+    return ended
 
 
-def _alike(a: Sequence[str], b: Sequence[str]) -> int:
-    return next(
-        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
-    )
+def count_equal(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    """Return the number of equal items at the start of two sequences."""
+    count = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        count += 1
+    return count
 
 
-def _hunk(
-    a: list[str], b: list[str], group: Sequence[tuple[str, int, int, int, int]], skip: int
-) -> Iterator[str]:
-    a1 = group[0][1]
-    a2 = group[-1][2]
-    b1 = group[0][3]
-    b2 = group[-1][4]
-    yield f"@@ -{_range(a1 + skip, a2 - a1)} +{_range(b1 + skip, b2 - b1)} @@\n"
+def _format_hunk(old: list[str], new: list[str], group: _Group, skip: int) -> Iterator[str]:
+    """Yield the lines of a hunk.
+
+    Args:
+        old: The old lines.
+        new: The new lines.
+        group: The opcodes of the hunk.
+        skip: Number of the file's lines before ``old`` and ``new``.
+    """
+    _, old_start, _, new_start, _ = group[0]
+    _, _, old_stop, _, new_stop = group[-1]
+    old_range = _format_range(old_start + skip, old_stop - old_start)
+    new_range = _format_range(new_start + skip, new_stop - new_start)
+    yield f"@@ -{old_range} +{new_range} @@\n"
     for kind, i1, i2, j1, j2 in group:
         if kind == "equal":
-            yield from (" " + line for line in a[i1:i2])
+            yield from (f" {line}" for line in old[i1:i2])
         else:
-            yield from ("-" + line for line in a[i1:i2])
-            yield from ("+" + line for line in b[j1:j2])
+            yield from (f"-{line}" for line in old[i1:i2])
+            yield from (f"+{line}" for line in new[j1:j2])
 
 
-def _range(start: int, length: int) -> str:
+def _format_range(start: int, length: int) -> str:
     return f"{start + 1 if length else start},{length}"

@@ -1,7 +1,7 @@
-"""Judges what an agent wants to do before it is done, and keeps its child processes in a sandbox.
+"""Judges an agent's calls before they run, and confines its child processes to a sandbox.
 
-What stands here loads at first use: importing the package loads neither the grammar of the shell
-nor what makes sandboxes.
+Public names load on first use: importing the package loads neither the shell grammar nor the
+sandboxes.
 """
 
 from __future__ import annotations
@@ -18,111 +18,131 @@ if TYPE_CHECKING:
     from hilum import Session
 
     from hilum_guard.addresses import host_of
-    from hilum_guard.commands import CommandVerdict, SimpleCommand, judge_command
-    from hilum_guard.half import Explained, Guard
+    from hilum_guard.checks import report_sandbox
+    from hilum_guard.command_effects import read_effects
+    from hilum_guard.commands import CommandVerdict, SimpleCommand
+    from hilum_guard.enforcement import Enforcement
+    from hilum_guard.file_access import UNKNOWN, CommandEffects, FileAccess
+    from hilum_guard.file_search import Findings, search
+    from hilum_guard.git_effects import git_words
     from hilum_guard.harmless_git import repository_doubt
-    from hilum_guard.leftovers import make_folder
-    from hilum_guard.printed import python_prints
-    from hilum_guard.protected import hidden
-    from hilum_guard.protected import secret as secret_file
+    from hilum_guard.judge import judge_command
+    from hilum_guard.options import operands
+    from hilum_guard.patterns import fit_path, fit_words, pattern_words
+    from hilum_guard.predicted_output import python_prints
+    from hilum_guard.previews import describe_call, describe_scope
+    from hilum_guard.protected import hidden as explain_hidden_file
+    from hilum_guard.protected import secret as explain_secret_file
     from hilum_guard.redaction import Redactor
     from hilum_guard.rule_files import add as add_rule
     from hilum_guard.rule_files import load as load_rules
     from hilum_guard.rule_files import remove as remove_rule
     from hilum_guard.rules import explain as explain_rule
-    from hilum_guard.rules import fit_path, fit_words, pattern_words
     from hilum_guard.rules import parse as parse_rule
-    from hilum_guard.sandbox import Enforced, Held, Wider, probe, report
-    from hilum_guard.tool_names import server_tools
-    from hilum_guard.tool_names import unknown as unknown_tool
-    from hilum_guard.trust import Trust, distrust, trusted
+    from hilum_guard.sandbox import ExtraAccess, ProtectedPaths
+    from hilum_guard.sandbox_probe import probe
+    from hilum_guard.session_guard import CallExplanation, Guard
+    from hilum_guard.tool_names import explain_unknown_tool, server_tools
 
 __all__ = [
+    "UNKNOWN",
+    "CallExplanation",
+    "CommandEffects",
     "CommandVerdict",
-    "Enforced",
-    "Explained",
+    "Enforcement",
+    "ExtraAccess",
+    "FileAccess",
+    "Findings",
     "Guard",
     "GuardSettings",
-    "Held",
+    "ProtectedPaths",
     "Redactor",
     "SimpleCommand",
-    "Trust",
-    "Wider",
     "add_rule",
-    "distrust",
+    "describe_call",
+    "describe_scope",
+    "explain_hidden_file",
     "explain_rule",
+    "explain_secret_file",
+    "explain_unknown_tool",
     "fit_path",
     "fit_words",
-    "hidden",
+    "git_words",
     "host_of",
     "judge_command",
     "load_rules",
     "looks_secret",
-    "make_folder",
     "open_session",
+    "operands",
     "parse_rule",
     "pattern_words",
     "probe",
     "python_prints",
+    "read_effects",
     "remove_rule",
-    "report",
+    "report_sandbox",
     "repository_doubt",
-    "secret_file",
+    "search",
     "server_tools",
-    "trusted",
-    "unknown_tool",
 ]
 
-# What the instance of a session implements: without it no call runs.
+# The hooks that a session's guard implements. Without them no call runs.
 gates = ("check_result", "on_tool_call", "redact_texts", "wrap_process")
-# Where what is public stands: module and name there.
-_HOMES = {
+# The module of each public name, and the name in that module if it differs.
+_MODULES = {
     "CommandVerdict": "commands",
     "SimpleCommand": "commands",
-    "judge_command": "commands",
-    "Explained": "half",
-    "Guard": "half",
+    "judge_command": "judge",
+    "UNKNOWN": "file_access",
+    "CommandEffects": "file_access",
+    "FileAccess": "file_access",
+    "Findings": "file_search",
+    "git_words": "git_effects",
+    "operands": "options",
+    "read_effects": "command_effects",
+    "search": "file_search",
+    "CallExplanation": "session_guard",
+    "Guard": "session_guard",
     "Redactor": "redaction",
-    "hidden": "protected",
+    "describe_call": "previews",
+    "describe_scope": "previews",
+    "explain_hidden_file": "protected.hidden",
     "host_of": "addresses",
     "repository_doubt": "harmless_git",
-    "make_folder": "leftovers",
     "looks_secret": "environment",
-    "python_prints": "printed",
-    "secret_file": "protected.secret",
+    "python_prints": "predicted_output",
+    "explain_secret_file": "protected.secret",
     "add_rule": "rule_files.add",
     "load_rules": "rule_files.load",
     "remove_rule": "rule_files.remove",
     "explain_rule": "rules.explain",
     "parse_rule": "rules.parse",
-    "pattern_words": "rules.pattern_words",
-    "fit_path": "rules.fit_path",
-    "fit_words": "rules.fit_words",
+    "pattern_words": "patterns",
+    "fit_path": "patterns",
+    "fit_words": "patterns",
     "server_tools": "tool_names",
-    "unknown_tool": "tool_names.unknown",
-    "Enforced": "sandbox",
-    "Held": "sandbox",
-    "Wider": "sandbox",
-    "probe": "sandbox",
-    "report": "sandbox",
-    "Trust": "trust",
-    "distrust": "trust",
-    "trusted": "trust",
+    "explain_unknown_tool": "tool_names",
+    "Enforcement": "enforcement",
+    "ProtectedPaths": "sandbox",
+    "ExtraAccess": "sandbox",
+    "probe": "sandbox_probe",
+    "report_sandbox": "checks",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, inner = _HOMES[name].partition(".")
-    value = globals()[name] = getattr(import_module(f"hilum_guard.{module}"), inner or name)
+    module, _, inner = _MODULES[name].partition(".")
+    value = getattr(import_module(f"hilum_guard.{module}"), inner or name)
+    globals()[name] = value  # this function then runs only once for each name
     return value
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Guard]:
     """Judge the session's calls, and wrap its child processes, until it closes."""
-    from hilum_guard.half import open_guard
+    from hilum_guard.session_guard import open_guard  # loaded with the first session
 
     async with open_guard(session) as guard:
         yield guard

@@ -1,6 +1,4 @@
-"""Which hosts a session knows, and what an address carries: for calls that fetch pages without a
-question.
-"""
+"""Checks addresses: their hosts, and data that they may leak."""
 
 from __future__ import annotations
 
@@ -12,34 +10,38 @@ from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
 MAX_TOKEN = 32
-"""Characters of a random looking word in an address, above which it may carry data."""
+"""Minimum length, in characters, of a random-looking word that may contain encoded data."""
 MAX_ADDRESS = 600
 MAX_QUERY = 300
-# Bits a character: English words have 2.5 to 3.2, base64 and hex of random bytes 3.5 and more
-_RANDOM_BITS = 3.4
+# Bits of entropy per character: English words have 2.5 to 3.2, base64 and hexadecimal digits of
+# random bytes 3.5 and more. A token of mixed words and numbers needs more entropy than a plain one
+# to count as encoded.
+_MIXED_BITS = 3.9
+_HAS_HOST = re.compile(r"https?://[^/?#]", re.I)
+# URL parsers handle whitespace, control characters and backslashes differently.
+_AMBIGUOUS = re.compile(r"[\s\\\x00-\x20\x7f]")
+_TOKEN = re.compile(rf"[A-Za-z0-9+_=~-]{{{MAX_TOKEN},}}")
+_KINDS_OF_CHARACTERS = (re.compile(r"\d"), re.compile(r"[A-Z]"), re.compile(r"[a-z]"))
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _BARE_HOST = re.compile(
     r"(?<![\w@./-])((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,24})(?![\w-]|\.\w)", re.I
 )
 _PIPED = re.compile(r"<stdin>\n.*\Z", re.S)
-# A bracket belongs to an address only around the host, where IPv6 is written so.
+# Brackets are part of an address only around an IPv6 host.
 _LINK = re.compile(r"\bhttps?://(?:\[[0-9a-f:.]+\])?[^\s<>\"'`)\]]*", re.I)
 # File names that look like hosts.
 _FILE_ENDINGS = frozenset(
-    "py md rs sh js ts go txt json toml yml yaml cfg ini html css lock log c h cpp java rb php pl".split()
+    "py md rs sh js ts go txt json toml yml yaml cfg ini html css lock log c h cpp java rb php"
+    " pl".split()
 )
 
 
 def host_of(url: object) -> str:
-    """Return the host of an address as it is connected to: lower case, names in Punycode.
+    """Return the host that an address connects to, in lower case and Punycode.
 
-    Empty where it has none, or is written so that readers of addresses differ about it.
+    Empty if the address has no host, or if URL parsers may disagree about it.
     """
-    if (
-        not isinstance(url, str)
-        or not re.match(r"https?://[^/?#]", url, re.I)
-        or re.search(r"[\s\\\x00-\x20\x7f]", url)
-    ):
+    if not isinstance(url, str) or not _HAS_HOST.match(url) or _AMBIGUOUS.search(url):
         return ""
     try:
         host = urlsplit(url.strip()).hostname or ""
@@ -49,18 +51,15 @@ def host_of(url: object) -> str:
 
 
 def is_web_address(url: object) -> bool:
-    """Return whether a value is meant as an address of the web.
-
-    ``host_of`` may find no host in it.
-    """
+    """Return whether a value is meant to be a web address, even if ``host_of`` finds no host."""
     return isinstance(url, str) and re.match(r"\s*https?:", url, re.I) is not None
 
 
 def ascii_host(host: str) -> str:
-    """Return a host in ASCII; empty where it is no name of a host."""
+    """Return a host in ASCII; empty if it is not a valid host name."""
     if host.isascii():
         return host.lower().rstrip(".")
-    import idna
+    import idna  # large tables, which few sessions need
 
     try:
         return idna.encode(host, uts46=True, std3_rules=True).decode().rstrip(".")
@@ -68,19 +67,13 @@ def ascii_host(host: str) -> str:
         return ""
 
 
-def typed(text: str) -> str:
-    """Return a prompt without what was piped in beside it: that is data, which somebody else may
-    have written.
-
-    ``hilum run`` puts it between ``<stdin>`` and ``</stdin>``, and escapes the end mark within it.
-    """
+def remove_piped_text(text: str) -> str:
+    """Return a prompt without its ``<stdin>`` block, which another program may have written."""
     return _PIPED.sub(" ", text)
 
 
-def named_hosts(text: str) -> Iterator[str]:
-    """Yield the hosts that a text of the user names: in addresses, and alone
-    (``docs.python.org``).
-    """
+def find_named_hosts(text: str) -> Iterator[str]:
+    """Yield the hosts that a text mentions, in addresses or alone (``docs.python.org``)."""
     for link in _LINK.findall(text):
         yield host_of(link)
     for host in _BARE_HOST.findall(text):
@@ -89,16 +82,14 @@ def named_hosts(text: str) -> Iterator[str]:
 
 
 def is_known(host: str, known: Iterable[str]) -> bool:
-    """Return whether a host is known: it, or the same with or without ``www.``.
-
-    A host below a known one is not: below ``github.io`` anybody can have one.
-    """
+    """Return whether a host is known, with or without ``www.``."""
+    # Subdomains of a known host are not known: anybody can get a subdomain of `github.io`.
     bare = host.removeprefix("www.")
     return bool(bare) and any(bare == each.removeprefix("www.") for each in known)
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine by its name or address."""
+    """Return whether a host's name or address refers to this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -108,18 +99,20 @@ def is_loopback(host: str) -> bool:
 
 
 def hosts_within(url: str) -> list[str]:
-    """Return the hosts of addresses that an address carries in its query or path: a page may
-    redirect to them.
+    """Return the hosts of addresses that are embedded in another address's query or path.
+
+    The page may redirect to these hosts.
     """
     text = unquote(unquote(url))
-    return [host for link in _LINK.findall(text[8:]) if (host := host_of(link))]
+    inner = text[len("https://") :]
+    return [host for host in map(host_of, _LINK.findall(inner)) if host]
 
 
 def carried_data(url: str) -> str:
-    """Return why an address may carry data out; empty if it does not look like that.
+    """Return why an address may leak data; empty if nothing suggests it.
 
-    Long words that look random in its path, query, fragment or host are encoded data, as far as
-    anybody can tell. Commit hashes are none.
+    Long, random-looking words in the path, query, fragment or host may be encoded data. Commit
+    hashes do not count.
     """
     if len(url) > MAX_ADDRESS:
         return f"the address has {len(url):,} characters"
@@ -127,36 +120,36 @@ def carried_data(url: str) -> str:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
-        return "the address cannot be read"
+        return "the address cannot be parsed"
     if parts.username or parts.password:
-        return "the address carries a user name or a password"
+        return "the address contains a user name or a password"
     if len(parts.query) > MAX_QUERY:
         return f"its query has {len(parts.query):,} characters"
     label = max(host.split("."), key=len)
     if len(label) > MAX_TOKEN and not host.startswith("["):
         return f"its host has a label of {len(label)} characters"
     text = unquote(f"{parts.path} {parts.query} {parts.fragment}")
-    if any(ord(char) < 32 or not char.isprintable() for char in text):
-        return "it carries encoded bytes"
-    # Numbers and hyphens part words; base64 for addresses uses hyphens, too, so what they join is
-    # looked at as well.
-    for token in re.findall(r"[A-Za-z0-9+_=~-]{%d,}" % MAX_TOKEN, text):  # noqa: UP031 - braces are the pattern's
-        if _COMMIT.fullmatch(token):
-            continue
-        words = max((len(word) for word in re.split(r"[-_+=~]", token)), default=0)
-        mixed = (
-            bool(re.search(r"\d", token))
-            + bool(re.search(r"[A-Z]", token))
-            + bool(re.search(r"[a-z]", token))
-        )
-        if words >= MAX_TOKEN or (
-            mixed == 3 and words >= MAX_TOKEN // 3 and _bits(token) > _RANDOM_BITS + 0.5
-        ):
-            return f"it carries {len(token)} characters that look like encoded data"
+    if not text.isprintable():
+        return "it contains encoded bytes"
+    for token in _TOKEN.findall(text):
+        if _looks_encoded(token):
+            return f"it contains {len(token)} characters that look like encoded data"
     return ""
 
 
-def _bits(text: str) -> float:
-    """Return the entropy of a text in bits a character."""
-    counts = Counter(text)
-    return -sum(count / len(text) * math.log2(count / len(text)) for count in counts.values())
+def _looks_encoded(token: str) -> bool:
+    """Return whether a long token of an address looks like encoded data."""
+    if _COMMIT.fullmatch(token):
+        return False
+    # Hyphens and underscores separate words, but URL-safe base64 uses them too.
+    longest = max(map(len, re.split(r"[-_+=~]", token)))
+    if longest >= MAX_TOKEN:
+        return True
+    is_mixed = all(kind.search(token) for kind in _KINDS_OF_CHARACTERS)
+    return is_mixed and longest >= MAX_TOKEN // 3 and _entropy(token) > _MIXED_BITS
+
+
+def _entropy(text: str) -> float:
+    """Return the entropy of a text in bits per character."""
+    shares = [count / len(text) for count in Counter(text).values()]
+    return -sum(share * math.log2(share) for share in shares)

@@ -1,8 +1,8 @@
-"""The environment of child processes: what hilum got, without anything that looks like a secret.
+"""The environment of child processes: hilum's own, without anything that looks like a secret.
 
-A variable is left out when its name speaks of a secret, when its value looks like one, or when it
-holds the value of one that is left out. What a plugin sets for its command itself is passed: the
-user configured it there.
+A variable is omitted if its name or its value looks like a secret, or if it contains the value of
+an omitted variable. A variable that a plugin sets for its command is passed on, because the user
+configured it for that plugin.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from hilum_guard.secret_names import is_secret_name
 
 _VALUE = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY"
-    r"|(?:^|\W)(?:sk|pk|rk)[-_][\w-]{16}|(?:^|\W)gh[a-z]_\w{20}|github_pat_|glpat-|xox[a-z]-|(?:^|\W)(?:AKIA|ASIA)[A-Z0-9]{12}"
-    r"|(?:^|\W)AIza[\w-]{30}|(?:^|\W)hf_\w{20}|(?:^|\W)npm_\w{30}|(?:^|\W)pypi-\w{20}|(?:^|\W)eyJ[\w-]{10,}\.[\w-]{10,}\."
+    r"|(?:^|\W)(?:sk|pk|rk)[-_][\w-]{16}|(?:^|\W)gh[a-z]_\w{20}|github_pat_|glpat-|xox[a-z]-|(?:^"
+    r"|\W)(?:AKIA|ASIA)[A-Z0-9]{12}"
+    r"|(?:^|\W)AIza[\w-]{30}|(?:^|\W)hf_\w{20}|(?:^|\W)npm_\w{30}|(?:^|\W)pypi-\w{20}|(?:^"
+    r"|\W)eyJ[\w-]{10,}\.[\w-]{10,}\."
     r"|\w://[^/\s:@]*:[^/\s@]+@"
 )
 _PLAIN = re.compile(r"|[-+.\d]{1,8}|true|false|yes|no|on|off|none|auto|always|never", re.IGNORECASE)
-# Ways to what acts for the user: agents that hold keys, and the desktop.
+# Variables that give access to programs that act for the user: key agents and the desktop.
 _AGENTS = frozenset(
     "SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS DBUS_SYSTEM_BUS_ADDRESS"
-    " DOCKER_HOST CONTAINER_HOST WSL_INTEROP VSCODE_IPC_HOOK_CLI VSCODE_GIT_IPC_HANDLE KUBECONFIG".split()
+    " DOCKER_HOST CONTAINER_HOST WSL_INTEROP VSCODE_IPC_HOOK_CLI VSCODE_GIT_IPC_HANDLE"
+    " KUBECONFIG".split()
 )
-# What could make programs of the system run code from the workspace; shell, bubblewrap, Perl and
-# Python outside a sandbox.
+# Variables that make a shell, bubblewrap or the dynamic linker run code. They could come from the
+# workspace, so no process outside the sandbox receives them. (hilum starts Python with -I.)
 _LOADED = (
-    "PERL",
     "LD_",
     "DYLD_",
     "GCONV_",
@@ -48,54 +50,60 @@ CACHES = {
     "GOCACHE": "go-build",
     "CCACHE_DIR": "ccache",
 }
-"""Tools that do not work, or slowly, where they cannot write their cache: the variable that moves
-it, and a folder's name.
+"""The caches of tools that are slow, or fail, if they cannot write to them.
+
+Maps the variable that sets the location of the cache to the name of its folder.
 """
+MIN_KNOWN = 8
+"""Minimum length of a secret to search for in other variables; shorter ones are common words."""
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Return whether a variable holds a secret, or leads to what holds one, by its name or its
-    value.
-    """
+    """Return whether a variable contains a secret, or gives access to a program that has secrets."""
     if name in _AGENTS or _VALUE.search(value):
         return True
     return is_secret_name(name) and not _PLAIN.fullmatch(value)
 
 
-def clean(
+def clean_environment(
     env: Mapping[str, str], inherited: Mapping[str, str], passed: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Return a child's environment.
+    """Return the environment of a child process without secrets.
 
     Args:
-        env: What it would get.
-        inherited: hilum's own environment. What differs from it was set for the command, and stays.
-        passed: Names to keep all the same; ``*`` stands for any text.
+        env: The environment that the child process would receive.
+        inherited: hilum's own environment. A variable with a different value was set for the
+            command, and is kept.
+        passed: Names of variables to keep anyway; ``*`` stands for any text.
     """
-    kept = tuple(passed)
-    left_out = {
-        name
-        for name, value in env.items()
-        if inherited.get(name) == value
-        and looks_secret(name, value)
-        and not any(fnmatchcase(name, p) for p in kept)
-    }
-    known = [env[name] for name in left_out if len(env[name]) >= 8 and env[name][0] != "/"]
+    kept = _find_kept(env, inherited, tuple(passed))
+    secret = {name for name in env.keys() - kept if looks_secret(name, env[name])}
+    # A path is not a secret, though a variable with the path of a key file looks like one.
+    values = [env[name] for name in secret if not env[name].startswith("/")]
+    known = [value for value in values if len(value) >= MIN_KNOWN]
     return {
         name: value
         for name, value in env.items()
-        if name not in left_out
-        and (
-            inherited.get(name) != value
-            or any(fnmatchcase(name, p) for p in kept)
-            or not any(k in value for k in known)
-        )
+        if name in kept or not (name in secret or _contains(value, known))
     }
 
 
-def split(env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Part an environment: what may be set while the sandbox is being built, and what only in
-    it.
-    """
+def _find_kept(
+    env: Mapping[str, str], inherited: Mapping[str, str], patterns: Iterable[str]
+) -> set[str]:
+    """Return the variables that were set for the command, and those that the user passes on."""
+    kept = {name for name, value in env.items() if inherited.get(name) != value}
+    for pattern in patterns:
+        kept.update(name for name in env if fnmatchcase(name, pattern))
+    return kept
+
+
+def _contains(text: str, parts: Iterable[str]) -> bool:
+    return any(part in text for part in parts)
+
+
+def split_environment(env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the variables to set while the sandbox is created, and those to set only inside it."""
     inner = {name: value for name, value in env.items() if name.startswith(_LOADED)}
-    return {name: value for name, value in env.items() if name not in inner}, inner
+    outer = {name: value for name, value in env.items() if name not in inner}
+    return outer, inner

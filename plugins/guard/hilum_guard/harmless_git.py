@@ -1,26 +1,35 @@
-"""Git commands that only look: their options, and the repository settings with which even looking
-runs programs.
-"""
+"""Git commands that only read, and repository settings that run programs even during these."""
 
 from __future__ import annotations
 
 import os
 import re
+import struct
 from typing import TYPE_CHECKING
 
 import attrs
 
-from hilum_guard.harmless import Program, words_doubt
-from hilum_guard.places import is_secret, within
-from hilum_guard.words import Word
+from hilum_guard.file_names import resolve_links
+from hilum_guard.git_aliases import is_bare_repository
+from hilum_guard.git_index import may_have_nested_repositories
+from hilum_guard.harmless_arguments import Program, find_argument_doubt
+from hilum_guard.path_checks import is_secret
+from hilum_guard.shell_words import Word
 
 if TYPE_CHECKING:
-    from hilum_guard.simple import Simple
+    from hilum_guard.shell_commands import ParsedCommand
 
-# Settings of a repository that name programs, or take further settings from elsewhere.
+# Repository settings that name programs, or include settings from elsewhere.
 _RUNS = re.compile(
-    r"fsmonitor|pager|sshcommand|editor|external|textconv|command|program|driver|hookspath|askpass|helper|proxy|"
-    r"include|smudge|clean|process|showsignature|worktree\s*=|attributesfile",
+    r"fsmonitor|pager|sshcommand|editor|external|textconv|command|program|driver|hookspath|askpass"
+    r"|helper|proxy|include|smudge|clean|process|showsignature|worktree\s*=|attributesfile"
+    # Git fetches missing objects from a promisor remote, for which it runs `uploadpack`, or the
+    # program `git-remote-NAME` of `vcs`.
+    r"|promisor|partialclone|uploadpack|receivepack|packobjects|vcs"
+    # These make Git enter nested repositories, which have settings of their own.
+    r"|submodule\s*=|submodulesummary|recurse"
+    # Hashes of another size change the format of the index, which is read here.
+    r"|objectformat",
     re.IGNORECASE,
 )
 
@@ -113,7 +122,12 @@ COMMANDS: dict[str, Program] = {
     "version": Program(longs="build-options", operands="none"),
     "help": Program("ag", operands="none"),
 }
-# Commands that look only with these words after them.
+# Commands that never compare the working tree, for which Git enters nested repositories.
+_HISTORY_ONLY = frozenset(
+    "log show shortlog rev-list branch rev-parse ls-tree merge-base name-rev cat-file blame"
+    " check-ignore count-objects version help reflog remote tag config notes".split()
+)
+# Commands that only read if this word follows; an empty one stands for no word.
 PAIRS: dict[tuple[str, str], Program] = {
     ("stash", "list"): _LOG,
     ("stash", "show"): _LOG,
@@ -133,123 +147,211 @@ PAIRS: dict[tuple[str, str], Program] = {
 }
 
 
-def doubt(simple: Simple) -> str:
+def find_doubt(command: ParsedCommand) -> str:
     """Return why a Git command is not harmless; empty if it is."""
-    words = list(simple.words[1:])
-    cwds = list(simple.cwds)
-    while words and words[0].value.startswith("-"):
-        option = words.pop(0).value
-        if option == "--version" and not words:
-            return ""
-        if option == "-C" and words:
-            goal = words.pop(0)
-            why = simple.places.read_doubt(goal, cwds)
-            if why:
-                return why
-            cwds = [simple.places.absolute(goal.value, cwd) for cwd in cwds]
-        elif option not in {"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"}:
-            return f"`git` with {option} is not on the list of harmless commands."
+    words = command.words[1:]
+    begin, cwds, why = _read_front_options(command)
+    if why:
+        return why
+    words = words[begin:]
     if not words:
         return ""
     name = words[0].value
     second = words[1].value if len(words) > 1 else ""
-    known = COMMANDS.get(name)
     rest = words[1:]
+    known = COMMANDS.get(name)
     if known is None:
         known = PAIRS.get((name, second))
         rest = words[2:]
     if known is None:
-        return (
-            f"`git {name}{' ' + second if second else ''}` is not on the list of harmless commands."
-        )
-    moved = attrs.evolve(simple, cwds=tuple(cwds), words=(Word(f"git {name}"), *rest))
-    why = words_doubt(known, moved, rest) or _operands_doubt(moved)
+        shown = f"{name} {second}".rstrip()
+        return f"`git {shown}` is not on the list of harmless commands."
+    # Paths after `-C` are relative to that folder.
+    git_words = (Word(f"git {name}"), *rest)
+    moved = attrs.evolve(command, cwds=tuple(cwds), words=git_words)
+    why = find_argument_doubt(known, moved, rest) or _find_operand_doubt(moved)
     if why:
         return why
-    if any(cwd is None for cwd in cwds):
-        return "It runs in a folder that only the run would tell."
-    return next((why for cwd in cwds if cwd and (why := repository_doubt(cwd))), "")
+    for cwd in cwds:
+        enters_nested = name not in _HISTORY_ONLY
+        why = _UNKNOWN_FOLDER
+        if cwd is not None:
+            why = repository_doubt(cwd, enters_nested=enters_nested)
+        if why:
+            return why
+    return ""
 
 
-def _operands_doubt(simple: Simple) -> str:
-    """Operands may be revisions or files; a file outside, or one with secrets, is a doubt."""
-    for word in simple.words[1:]:
+def _read_front_options(command: ParsedCommand) -> tuple[int, list[str | None], str]:
+    """Read the options before the sub-command.
+
+    Returns:
+        The position of the sub-command, the folders that Git runs in, and why the options are not
+        harmless; the reason is empty if they are.
+    """
+    values = command.arguments
+    cwds = list(command.cwds)
+    at = 0
+    while at < len(values) and values[at].startswith("-"):
+        option = values[at]
+        at += 1
+        if option == "-C" and at < len(values):
+            goal = command.words[at + 1]
+            at += 1
+            why = command.checker.read_doubt(goal, cwds)
+            if why:
+                return at, cwds, why
+            cwds = [command.checker.absolute(goal.value, cwd) for cwd in cwds]
+        elif option not in _HARMLESS_OPTIONS and values[at - 1 :] != ["--version"]:
+            why = f"`git` with {option} is not on the list of harmless commands."
+            return at, cwds, why
+    return at, cwds, ""
+
+
+MAX_SETTINGS = 100_000
+"""The most characters of a file of settings that are checked."""
+_HARMLESS_OPTIONS = frozenset(("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"))
+_UNKNOWN_FOLDER = "The folder that it runs in is known only at run time."
+
+
+def _find_operand_doubt(command: ParsedCommand) -> str:
+    """Return why an operand, which may be a revision or a file, is not harmless.
+
+    Files outside the workspace and files with secrets are not harmless.
+    """
+    for word in command.words[1:]:
         text = word.value
         if is_secret(text.rpartition(":")[2]):
-            return f"It shows {text}, which may hold secrets."
+            return f"It shows {text}, which may contain secrets."
         if text.startswith(("-", ":")):
             continue
-        for cwd in simple.cwds:
-            path = simple.places.absolute(text, cwd)
-            if path and ("/" in text or os.path.lexists(path)):
-                outside = os.path.isabs(text) or ".." in text.split("/") or os.path.lexists(path)
-                if outside and (why := simple.places.read_doubt(word, [cwd])):
+        for cwd in command.cwds:
+            path = command.checker.absolute(text, cwd)
+            if path and _may_be_file(text, path):
+                why = command.checker.read_doubt(word, [cwd])
+                if why:
                     return why
     return ""
 
 
-def repository_doubt(folder: str) -> str:
-    """Find the repository a folder is in, and say why its own settings may run programs even if Git
-    only looks. Blocks.
+def _may_be_file(text: str, path: str) -> bool:
+    """Return whether a word is an existing file, or would be a file outside the folder."""
+    return os.path.isabs(text) or ".." in text.split("/") or os.path.lexists(path)
+
+
+def repository_doubt(folder: str, *, enters_nested: bool = False) -> str:
+    """Return why the settings of a repository may run programs even if Git only reads.
 
     Args:
-        folder: The folder.
+        folder: A folder in the repository.
+        enters_nested: Whether the command enters nested repositories, as those do that compare the
+            working tree without ``--ignore-submodules=all``.
 
     Returns:
-        A sentence; empty if they cannot, or if the folder is in no repository.
+        A sentence; empty if they cannot run programs, or if the folder is in no repository.
     """
-    folder = os.path.realpath(folder)
+    folder = resolve_links(folder)
     while True:
+        # Git also takes settings from such a folder, which an attacker may have added as data.
+        if is_bare_repository(folder):
+            return f"{folder} is a bare repository, whose settings may run programs."
         git = os.path.join(folder, ".git")
-        if os.path.isfile(os.path.join(folder, "HEAD")) and os.path.isdir(
-            os.path.join(folder, "objects")
-        ):
-            return f"{folder} is a repository without files, whose settings may run programs."
         if os.path.lexists(git):
-            return _settings_doubt(git)
-        if folder == "/" or not within(os.path.dirname(folder), "/"):
+            why = _find_settings_doubt(git, enters_nested)
+            if why or _ends_search(git):
+                return why
+        if folder == "/":
             return ""
         folder = os.path.dirname(folder)
 
 
-def _settings_doubt(git: str) -> str:
+def _ends_search(git: str) -> bool:
+    """Return whether Git surely looks in no folder above that of a `.git`.
+
+    It ignores a folder `.git` that is no repository, and goes on in the folder above.
+    """
+    if os.path.isfile(git):
+        return True
+    head = os.path.join(git, "HEAD")
+    if os.path.lexists(os.path.join(git, "commondir")) or os.path.islink(head):
+        return False
+    parts = [os.path.join(git, name) for name in ("objects", "refs")]
+    if not all(os.access(part, os.X_OK) for part in parts):
+        return False
     try:
-        if os.path.isfile(git):
-            with open(git, encoding="utf-8") as file:
-                git = os.path.join(
-                    os.path.dirname(git), file.read(4096).partition("gitdir:")[2].strip()
-                )
-        common = os.path.join(git, "commondir")
-        folders = [git]
-        if os.path.isfile(common):
-            with open(common, encoding="utf-8") as file:
-                folders.append(os.path.join(git, file.read(4096).strip()))
-        for folder in folders:
-            # Git writes the index even when it only looks, and runs this.
+        return _PLAIN_HEAD.match(_read_small(head)) is not None
+    except (OSError, ValueError):
+        return False
+
+
+_PLAIN_HEAD = re.compile(r"ref: refs/|[0-9a-f]{40}\n")
+
+
+def _find_settings_doubt(git: str, enters_nested: bool) -> str:
+    try:
+        for folder in _find_git_folders(git):
+            if enters_nested and may_have_nested_repositories(folder):
+                return "Git enters nested repositories, whose settings may run programs."
+            # Git updates the index even when it only reads, and then runs this hook.
             if os.path.lexists(os.path.join(folder, "hooks", "post-index-change")):
-                return "A hook of the repository runs a program."
+                return "A repository hook runs a program."
             for name in ("config", "config.worktree"):
                 path = os.path.join(folder, name)
-                if os.path.lexists(path):
-                    with open(path, encoding="utf-8") as file:
-                        found = _RUNS.search(_sections(file.read(100_000)))
-                        if found:
-                            return (
-                                f"The settings of the repository may run a program ({found[0]} in"
-                                f" {path})."
-                            )
-    except (OSError, ValueError) as error:
+                setting = _find_program_setting(path)
+                if setting:
+                    return (
+                        f"The settings of the repository may run a program ({setting} in {path})."
+                    )
+    except (OSError, ValueError, IndexError, struct.error) as error:
         return f"The settings of the repository could not be read ({type(error).__name__})."
     return ""
 
 
-def _sections(text: str) -> str:
-    """Leave out values of harmless keys whose text could be anything: addresses, names,
-    branches.
+def _find_git_folders(git: str) -> list[str]:
+    """Return the Git folder that a `.git` refers to, and the one that it shares settings with."""
+    if os.path.isfile(git):
+        prefix, _, pointer = _read_small(git).partition(" ")
+        if prefix != "gitdir:":
+            raise ValueError("the file does not point to a folder")
+        # Git removes only the ends of lines: a space at the end belongs to the name.
+        git = os.path.join(os.path.dirname(git), pointer.rstrip("\r\n"))
+    common = os.path.join(git, "commondir")
+    if not os.path.lexists(common):
+        return [git]
+    return [git, os.path.join(git, _read_small(common).rstrip("\r\n"))]
+
+
+def _find_program_setting(path: str) -> str:
+    """Return a setting in a file that may run a program; empty if there is none."""
+    if not os.path.lexists(path):
+        return ""
+    match = _RUNS.search(_remove_harmless_values(_read_small(path)))
+    return match[0] if match else ""
+
+
+def _read_small(path: str) -> str:
+    """Return the text of a file.
+
+    Raises:
+        ValueError: If it is not a regular file, too long, or not plain text. A text that is read in
+            part would hide the rest.
     """
-    return re.sub(
-        r"(?m)^\s*(url|pushurl|name|email|merge|remote|fetch|description)\s*=[^\\\n]*$|^\s*\[(branch|remote)"
-        r" \"[^\"\\\n]*\"\]$",
-        "",
-        text,
-    )
+    if not os.path.isfile(path):
+        raise ValueError("not a regular file")
+    # Git ends lines only at `\n`.
+    with open(path, encoding="utf-8", newline="") as file:
+        text = file.read(MAX_SETTINGS + 1)
+    if len(text) > MAX_SETTINGS or "\0" in text:
+        raise ValueError("too long, or not plain text")
+    return text
+
+
+def _remove_harmless_values(text: str) -> str:
+    """Return settings without values that may be any text: addresses, names, branches."""
+    return _HARMLESS_VALUES.sub("", text)
+
+
+_HARMLESS_VALUES = re.compile(
+    r"(?m)^\s*(url|pushurl|name|email|merge|remote|fetch|description)\s*=[^\\\n]*$"
+    r"|^\s*\[(branch|remote) \"[^\"\\\n]*\"\]$"
+)

@@ -1,13 +1,13 @@
-"""The sandbox of Landlock, for where bubblewrap is not: the command's own process gives up its
-rights, then becomes it.
+"""The Landlock sandbox, for systems without bubblewrap.
 
-Landlock allows and cannot except: what is in a writable folder is writable, and to hide a folder,
-everything beside it is allowed one by one. It does not know modes, owners and times, nor sockets
-but TCP ones. For the network there is a namespace where the system lets users make one, and a
-filter of system calls (``seccomp``).
+The process gives up its rights and then executes the command. Landlock can allow paths but cannot
+make exceptions: everything in a writable folder is writable, and to hide a folder, everything
+beside it is allowed path by path. Landlock does not cover modes, owners and times, nor sockets
+other than TCP. The network is confined by a namespace, where the system lets users create one, and
+by a system call filter (``seccomp``).
 
-This module is what hilum imports, and what runs before the command: ``main``, outside the package,
-on few modules.
+hilum imports this module, and it also runs before the command (``main``). There it runs outside the
+package and imports few modules, because its startup time adds to that of every command.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
+# System calls landlock_create_ruleset, landlock_add_rule and landlock_restrict_self. Their numbers
+# are the same on every architecture.
 _CREATE = 444
 _ADD = 445
-_RESTRICT = 446  # the same on every architecture
+_RESTRICT = 446
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAPBSET_DROP = 24
 _PR_SET_SECCOMP = 22
 _NEWUSER = 0x10000000
 _NEWNET = 0x40000000
 _NEWIPC = 0x08000000
-# Rights: 0 execute, 1 write, 2 read, 3 list, 4 to 12 remove and make, 13 refer, 14 truncate, 15
-# device ioctl.
+# Bits of the rights (linux/landlock.h): 0 execute, 1 write, 2 read, 3 list, 4 to 12 remove and
+# make, 13 refer, 14 truncate, 15 ioctl of devices.
 _EXECUTE = 1
 _WRITE = 2
 _READ = 4
@@ -40,19 +43,24 @@ _LIST = 8
 _TRUNCATE = 1 << 14
 _IOCTL = 1 << 15
 _OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
-_OF_SYSTEM = {
-    1: (1 << 13) - 1,
-    2: (1 << 14) - 1,
-    3: (1 << 15) - 1,
-    4: (1 << 15) - 1,
-}  # by ABI; all from 5 on
+# All rights that each ABI version supports; version 5 and later support all of the above.
+_OF_SYSTEM = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
+_ALL_RIGHTS = (1 << 16) - 1
+# Size of struct landlock_ruleset_attr in bytes, by ABI version; 24 from version 6 on.
+_ATTRIBUTE_SIZES = {1: 8, 2: 8, 3: 8, 4: 16, 5: 16}
 _SCOPED = 3  # abstract Unix sockets and signals, from ABI 6 on
+_TYPE_MASK = 0o170000
+_LINK = 0o120000
+_FOLDER = 0o040000
+_CAPABILITIES = 64
+_FAILED = 125  # the exit code that bubblewrap uses
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 
 
-def libc() -> Callable[..., int]:
-    """Return a function that calls one of the C library's by name, and raises ``OSError`` when it
-    fails.
+def load_libc() -> Callable[..., int]:
+    """Return a function that calls a C library function by its name.
+
+    It raises ``OSError`` if the called function fails.
     """
     library = ctypes.CDLL(None, use_errno=True)
 
@@ -66,10 +74,10 @@ def libc() -> Callable[..., int]:
     return call
 
 
-def abi() -> int:
-    """Return the version of Landlock that this kernel has, 0 for none."""
+def read_abi_version() -> int:
+    """Return the version of this kernel's Landlock ABI; 0 if Landlock is unavailable."""
     try:
-        return libc()("syscall", _CREATE, None, 0, 1)
+        return load_libc()("syscall", _CREATE, None, 0, 1)
     except OSError:
         return 0
 
@@ -77,56 +85,61 @@ def abi() -> int:
 def restrict(
     call: Callable[..., int], version: int, writable: Iterable[str], hidden: Iterable[str]
 ) -> None:
-    """Give up the rights to all files but these, for this process and all that come of it.
-
-    Nothing brings them back.
+    """Permanently give up all rights to other files, for this process and its descendants.
 
     Args:
         call: The C library.
-        version: Landlock's version.
-        writable: Files and folders to write to.
-        hidden: Files and folders not to read.
+        version: The version of Landlock's ABI.
+        writable: Files and folders that may be written.
+        hidden: Files and folders that may not be read.
     """
-    handled = _OF_SYSTEM.get(version, (1 << 16) - 1)
+    handled = _OF_SYSTEM.get(version, _ALL_RIGHTS)
     scoped = _SCOPED if version >= 6 else 0
     attributes = b"".join(value.to_bytes(8, sys.byteorder) for value in (handled, 0, scoped))
-    ruleset = call(
-        "syscall", _CREATE, attributes, {1: 8, 2: 8, 3: 8, 4: 16, 5: 16}.get(version, 24), 0
-    )
+    size = _ATTRIBUTE_SIZES.get(version, 24)
+    ruleset = call("syscall", _CREATE, attributes, size, 0)
 
     def allow(path: str, rights: int) -> None:
-        try:
-            # What a link leads to has a place of its own, which may be hidden.
-            fd = posix.open(path, posix.O_PATH | posix.O_CLOEXEC | posix.O_NOFOLLOW)
-        except OSError:  # not there, or not for this user
-            return
-        kind = posix.fstat(fd).st_mode & 0o170000
-        if kind == 0o120000:
-            return posix.close(fd)
-        if kind != 0o040000:
-            rights &= _OF_FILES
-        rule = (rights & handled).to_bytes(8, sys.byteorder) + fd.to_bytes(4, sys.byteorder)
-        call("syscall", _ADD, ruleset, 1, rule, 0)
-        posix.close(fd)
+        _add_rule(call, ruleset, path, rights & handled)
 
+    excepted = tuple(hidden)
     allow("/", _LIST)
-    for path in readable(tuple(hidden)):
+    for path in find_readable_paths(excepted):
         allow(path, _EXECUTE | _READ | _LIST)
     for folder in writable:
-        for path in readable(
-            tuple(hidden), folder
-        ):  # one with a hidden path in it loses the right to new names
+        # The command cannot create new files directly in a folder that contains a hidden path.
+        for path in find_readable_paths(excepted, folder):
             allow(path, handled)
     for name in _DEVICES:
-        allow(f"/dev/{name}", handled if name in ("pts", "shm") else _OF_FILES & ~_EXECUTE)
+        is_folder = name in ("pts", "shm")
+        allow(f"/dev/{name}", handled if is_folder else _OF_FILES & ~_EXECUTE)
+    # The kernel requires this of processes without CAP_SYS_ADMIN.
     call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     call("syscall", _RESTRICT, ruleset, 0)
 
 
-def readable(hidden: tuple[str, ...], folder: str = "/") -> Iterator[str]:
-    """Yield what to allow reading so that all but the hidden paths can be read: folders, and what
-    is beside hidden ones.
-    """
+def _add_rule(call: Callable[..., int], ruleset: int, path: str, rights: int) -> None:
+    """Allow rights to a path if it exists and is not a link."""
+    try:
+        # A link's target is not allowed through the link, only by its own path, because the target
+        # may be hidden.
+        fd = posix.open(path, posix.O_PATH | posix.O_CLOEXEC | posix.O_NOFOLLOW)
+    except OSError:  # it does not exist, or this user cannot open it
+        return
+    try:
+        kind = posix.fstat(fd).st_mode & _TYPE_MASK
+        if kind == _LINK:
+            return
+        if kind != _FOLDER:
+            rights &= _OF_FILES
+        rule = rights.to_bytes(8, sys.byteorder) + fd.to_bytes(4, sys.byteorder)
+        call("syscall", _ADD, ruleset, 1, rule, 0)
+    finally:
+        posix.close(fd)
+
+
+def find_readable_paths(hidden: tuple[str, ...], folder: str = "/") -> Iterator[str]:
+    """Yield the paths to allow so that everything in a folder except hidden paths is readable."""
     prefix = folder.rstrip("/") + "/"
     if folder in hidden:
         return
@@ -140,56 +153,59 @@ def readable(hidden: tuple[str, ...], folder: str = "/") -> Iterator[str]:
     for name in names:
         path = prefix + name
         if any(each == path or each.startswith(path + "/") for each in hidden):
-            yield from readable(hidden, path)
+            yield from find_readable_paths(hidden, path)
         else:
             yield path
 
 
-def separate(call: Callable[..., int], network: bool) -> bool:
-    """Enter a user namespace of one's own, and with it a network of one's own with a loopback only.
+def enter_namespaces(call: Callable[..., int], network: bool) -> bool:
+    """Enter a new user namespace, and with it a new network namespace that has only a loopback.
 
     Args:
         call: The C library.
-        network: Whether to make the network.
+        network: Whether to create the network.
 
     Returns:
-        Whether the system let this be done.
+        Whether the system allowed it.
     """
     user = posix.geteuid()
     group = posix.getegid()
+    # A group can be mapped only after setgroups is denied (user_namespaces(7)).
+    mappings = {
+        "setgroups": "deny",
+        "uid_map": f"{user} {user} 1",
+        "gid_map": f"{group} {group} 1",
+    }
     try:
         call("unshare", _NEWUSER | _NEWIPC | (_NEWNET if network else 0))
-        for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{user} {user} 1"),
-            ("gid_map", f"{group} {group} 1"),
-        ):
-            fd = posix.open(f"/proc/self/{name}", posix.O_WRONLY)
-            try:
-                posix.write(fd, text.encode())
-            finally:
-                posix.close(fd)
+        for name, text in mappings.items():
+            _write(f"/proc/self/{name}", text)
         if network:
-            _loopback(call)
+            _start_loopback(call)
     except OSError:
         return False
     return True
 
 
-def join(call: Callable[..., int], namespaces: tuple[str, ...]) -> None:
-    """Enter a user namespace and the network namespace that it owns, given by their paths (see
-    ``loopback``).
-    """
-    fds = [
-        posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC) for path in namespaces
-    ]  # from the inside they are not seen
+def _write(path: str, text: str) -> None:
+    fd = posix.open(path, posix.O_WRONLY)
+    try:
+        posix.write(fd, text.encode())
+    finally:
+        posix.close(fd)
+
+
+def join_namespaces(call: Callable[..., int], paths: tuple[str, ...]) -> None:
+    """Enter a user namespace and the network namespace owned by it (see ``loopback``)."""
+    # Open both first, because the paths are not visible inside the user namespace.
+    fds = [posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC) for path in paths]
     for fd, kind in zip(fds, (_NEWUSER, _NEWNET), strict=False):
         call("setns", fd, kind)
         posix.close(fd)
 
 
-def _loopback(call: Callable[..., int]) -> None:
-    """Switch the loopback device of a new network on."""
+def _start_loopback(call: Callable[..., int]) -> None:
+    """Enable the loopback device of a new network namespace."""
     fd = call("socket", 2, 2, 0)
     request = b"lo".ljust(16, b"\0") + (1).to_bytes(2, sys.byteorder).ljust(24, b"\0")  # IFF_UP
     call("ioctl", fd, 0x8914, request)  # SIOCSIFFLAGS
@@ -197,67 +213,96 @@ def _loopback(call: Callable[..., int]) -> None:
 
 
 def drop_capabilities(call: Callable[..., int]) -> None:
-    """See to it that the command has no capability, even where it runs as root."""
-    for number in range(64):
+    """Remove all capabilities from the command, even if it runs as root."""
+    for number in range(_CAPABILITIES):
         try:
             call("prctl", _PR_CAPBSET_DROP, number, 0, 0, 0)
-        except OSError:  # beyond the last one, or not root
+        except OSError:  # past the last capability, or not root
             return
 
 
 def install_filter(call: Callable[..., int], program: bytes) -> None:
-    """Have the system refuse calls by a BPF program."""
+    """Install a BPF program that rejects system calls."""
     kept = ctypes.create_string_buffer(program, len(program))
+    # struct sock_fprog: the number of instructions, padding, and a pointer to them.
     head = (len(program) // 8).to_bytes(2, sys.byteorder).ljust(8, b"\0")
     address = ctypes.addressof(kept).to_bytes(ctypes.sizeof(ctypes.c_void_p), sys.byteorder)
-    call(
-        "prctl",
-        _PR_SET_SECCOMP,
-        2,
-        ctypes.create_string_buffer(head + address, len(head + address)),
-        0,
-        0,
-    )
+    fprog = ctypes.create_string_buffer(head + address, len(head + address))
+    call("prctl", _PR_SET_SECCOMP, 2, fprog, 0, 0)
 
 
-def make(script: str) -> None:
-    """Make a loopback to share, and run a shell script in it."""
-    if not separate(libc(), True):
-        posix._exit(125)
+def hold_loopback(script: str) -> None:
+    """Create a loopback that can be shared, and run a shell script in it."""
+    if not enter_namespaces(load_libc(), True):
+        posix._exit(_FAILED)
     os.execv("/bin/sh", ("sh", "-c", script))
 
 
 def main(spec: str, *argv: str) -> None:
-    """Give up rights as the specification says, and become the command.
+    """Give up rights according to the specification, and execute the command.
 
     Args:
-        spec: A marshalled tuple in hexadecimal, made by ``sandbox.confine``.
+        spec: A marshalled tuple in hexadecimal, made by ``backends.confine``.
         argv: The command.
     """
-    inside = __import__("inside")  # beside this one
-    version, writable, hidden, apart, network, shared, *rest = marshal.loads(bytes.fromhex(spec))
-    filters, processes, file_size, env = rest
+    init = __import__("sandbox_init")  # a module beside this one, outside the package
+    *options, env = marshal.loads(bytes.fromhex(spec))
     try:
-        call = libc()
-        join(call, shared)
-        separated = separate(call, network and not shared) if apart else False
-        if apart and not separated:
-            raise OSError(0, "the namespaces cannot be made")
-        drop_capabilities(call)
-        restrict(call, version, writable, hidden)
-        if filters:
-            install_filter(call, filters)
-        if not separated:  # all of the user's processes count
-            with open("/proc/loadavg") as file:
-                processes += int(file.read().split()[3].partition("/")[2])
-        inside.limit(processes, file_size)
+        _give_up_rights(init, *options)
     except OSError as error:
+        # If any part of the sandbox fails, the command does not start.
         sys.stderr.write(f"hilum: the sandbox could not be built: {error}\n")
         sys.stderr.flush()
-        posix._exit(125)
-    inside.default_signals()
+        posix._exit(_FAILED)
+    init.restore_signals()
     os.environ.update(env)
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
-        posix._exit(inside.refused(argv[0], error))
+        posix._exit(init.report_start_failure(argv[0], error))
+
+
+def _give_up_rights(
+    init: Any,
+    version: int,
+    writable: tuple[str, ...],
+    hidden: tuple[str, ...],
+    apart: bool,
+    network: bool,
+    shared: tuple[str, ...],
+    filters: bytes,
+    processes: int,
+    file_size: int,
+) -> None:
+    """Build the sandbox around this process.
+
+    Args:
+        init: The module ``sandbox_init``.
+        version: The version of Landlock's ABI.
+        writable: Files and folders that may be written.
+        hidden: Files and folders that may not be read.
+        apart: Whether to create and enter new namespaces.
+        network: Whether to block network access.
+        shared: The namespaces of the session's loopback, if there is one.
+        filters: The system call filter; empty for none.
+        processes: Maximum number of processes and threads.
+        file_size: Maximum size of a file, in megabytes.
+
+    Raises:
+        OSError: A part of the sandbox cannot be built.
+    """
+    call = load_libc()
+    # The order matters: namespaces need rights that the later steps give up.
+    join_namespaces(call, shared)
+    if apart and not enter_namespaces(call, network and not shared):
+        raise OSError(0, "the namespaces cannot be made")
+    drop_capabilities(call)
+    restrict(call, version, writable, hidden)
+    if filters:
+        # This is the last restriction, because it would reject system calls that the others need.
+        install_filter(call, filters)
+    if not apart:
+        # Outside a user namespace, all of the user's processes count towards the limit.
+        with open("/proc/loadavg") as file:
+            processes += int(file.read().split()[3].partition("/")[2])
+    init.set_limits(processes, file_size)

@@ -1,11 +1,12 @@
-"""The loopback that the commands of a session share: a network namespace, and the user namespace
-that owns it.
+"""The loopback network that a session's commands share.
 
-A process that lives for some milliseconds makes both, and hilum opens them. From then on hilum's
-descriptors and the commands keep them, so they end with the session, with hilum however it ends,
-and with the last command. There is no process that could be killed, and no process id that could
-come to mean another. Commands join by the names of hilum's descriptors in ``/proc``, and make a
-user namespace of their own inside: nothing that runs has any rights in the shared one.
+It is a network namespace with the user namespace that owns it. A short-lived process creates both,
+and hilum opens them. Afterwards only hilum's descriptors and the running commands keep the
+namespaces alive, so they end with the session and the last command, even if hilum is killed. No
+helper process has to stay alive, which could be killed or whose process id could be reused.
+
+Commands join by the paths of hilum's descriptors in ``/proc``, and create a user namespace of their
+own inside. So no command has any rights in the shared user namespace.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ import threading
 from collections.abc import Callable, Sequence
 
 HOLD = "echo $$; read -r _; echo here; read -r _"
-"""What a maker's shell runs in the new namespaces: it tells its process id, and when asked, that it
-is still there.
+"""Shell script that runs in the new namespaces.
+
+It writes its process id. For each line that it reads, it confirms that it is still running.
 """
-_PATIENCE = 4000  # milliseconds
+_TIMEOUT = 4000  # milliseconds
 
 
 class Loopback:
     """The loopback of one session.
 
-    It is made when it is first asked for; both methods may block and be called in threads.
+    It is created on first use. Both methods may block, and threads may call them.
     """
 
     def __init__(self) -> None:
@@ -34,32 +36,32 @@ class Loopback:
         self._fds = list[int]()
 
     def paths(self, maker: Sequence[str]) -> tuple[str, ...]:
-        """Return what to join: the paths of the user namespace and of the network namespace.
+        """Return the paths of the user namespace and the network namespace.
 
         Args:
-            maker: A command that runs ``HOLD`` in new ones, with the loopback up.
+            maker: A command that runs ``HOLD`` in new namespaces, with the loopback up.
 
         Raises:
-            OSError: They cannot be made.
+            OSError: The namespaces cannot be created.
         """
         with self._lock:
             if not self._fds:
-                self._fds = _make(maker)
+                self._fds = _create(maker)
             return tuple(f"/proc/{os.getpid()}/fd/{fd}" for fd in self._fds)
 
     def close(self) -> None:
-        """Let go of it; it ends when no command is in it any more."""
+        """Close the descriptors. The loopback ends with the last command that uses it."""
         with self._lock:
             while self._fds:
                 os.close(self._fds.pop())
 
 
 def works(maker: Sequence[str], starts: Callable[[tuple[str, ...]], bool]) -> bool:
-    """Return whether a loopback can be made and joined. Blocks for some milliseconds.
+    """Return whether a loopback can be created and joined. Blocks for a few milliseconds.
 
     Args:
         maker: As for ``Loopback.paths``.
-        starts: Tries a command in the loopback with these paths.
+        starts: Returns whether a command starts in the loopback with these paths.
     """
     loopback = Loopback()
     try:
@@ -70,7 +72,8 @@ def works(maker: Sequence[str], starts: Callable[[tuple[str, ...]], bool]) -> bo
         loopback.close()
 
 
-def _make(maker: Sequence[str]) -> list[int]:
+def _create(maker: Sequence[str]) -> list[int]:
+    """Create the namespaces, and return descriptors for them."""
     fds: list[int] = []
     with subprocess.Popen(
         maker,
@@ -81,28 +84,32 @@ def _make(maker: Sequence[str]) -> list[int]:
         start_new_session=True,
     ) as process:
         try:
-            pid = int(_line(process) or 0)
+            pid = int(_read_line(process) or 0)
             for name in ("user", "net"):
                 fds.append(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY))
+                # If the maker had no namespace of its own, commands would share the machine's
+                # network.
                 if os.path.samestat(os.fstat(fds[-1]), os.stat(f"/proc/self/ns/{name}")):
                     raise OSError(f"the maker has no {name} namespace of its own")
             assert process.stdin is not None
             process.stdin.write(b"\n")
-            if _line(process) != b"here\n":  # its id could be another's by now
+            # If the maker had ended, its process id could belong to another process by now.
+            if _read_line(process) != b"here\n":
                 raise OSError("the maker of the namespaces has ended")
         except (OSError, ValueError) as error:
             for fd in fds:
                 os.close(fd)
             process.kill()
             raise OSError(str(error)) from error
-    return fds  # the maker ends as its standard input is closed
+    # Leaving the block closed the maker's standard input, which makes it exit.
+    return fds
 
 
-def _line(process: subprocess.Popen[bytes]) -> bytes:
-    """Read a line, if one comes in time."""
+def _read_line(process: subprocess.Popen[bytes]) -> bytes:
+    """Read a line; return an empty one if none arrives in time."""
     assert process.stdout is not None
     poll = select.poll()
     poll.register(process.stdout, select.POLLIN)
-    if poll.poll(_PATIENCE):
+    if poll.poll(_TIMEOUT):
         return process.stdout.readline()
     return b""

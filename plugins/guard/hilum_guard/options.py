@@ -1,9 +1,8 @@
-"""Reads the options of programs: clusters, attached values, `--name=value`, abbreviations, `--`,
-and what is not known.
+"""Parse the options of programs: clusters, attached values, `--name=value`, abbreviations, `--`.
 
-One parser for all readers of commands. A program whose row is complete reports each option that the
-row does not have: nobody can tell then which words are files, so a rule that denies has to treat
-the command as one that cannot be read.
+All command readers use this parser. For a program with a complete row, it reports every option that
+is missing from the row. Such an option may take the next word as its value, so it is not known
+which words are files, and a deny rule has to treat the command as unreadable.
 
 Sources of the rows: the manuals of GNU coreutils 9.4, grep 3.11, sed 4.9, diffutils 3.10,
 util-linux 2.39, file 5.45, xxd 2023-10-25 and ripgrep 14.
@@ -20,19 +19,20 @@ import attrs
 
 @attrs.frozen
 class Syntax:
-    """The options that a program has.
+    """The options of a program.
 
     Attributes:
-        flags: Short options without a value, or with one that can only be attached.
+        flags: Short options without a value, or whose value can only be attached.
         valued: Short options that take the rest of their word, or the next word, as their value.
-        attached: The short options in ``flags`` whose value may be attached: the rest of a cluster
-            is that value.
-        longs: Long options without a value, or with one that can only follow `=`.
-        long_valued: Long options that take the next word as their value where there is no `=`.
+        attached: The short options in ``flags`` whose value may be attached: the value is the rest
+            of the cluster.
+        longs: Long options without a value, or whose value can only follow `=`.
+        long_valued: Long options that take the next word as their value unless there is a `=`.
         numbers: Whether a number may be an option (`head -20`).
         whole: Whether an option is the whole word after a single dash (`-out FILE`).
         stops: Whether options end with the first operand.
         complete: Whether an option that is not listed is reported.
+        exact: Whether long options must be written in full: an abbreviation counts as unlisted.
     """
 
     flags: frozenset[str] = frozenset()
@@ -44,17 +44,18 @@ class Syntax:
     whole: bool = False
     stops: bool = False
     complete: bool = False
+    exact: bool = False
 
 
 @attrs.frozen
 class Parsed:
-    """The words of a command in their parts.
+    """The parsed words of a command.
 
     Attributes:
-        options: Options with their values, in order; abbreviated names are written out.
-        operands: What is no option and no value of one.
-        unknown: Options that the program's row does not have.
-        positions: For each operand, which of the words it is.
+        options: Options with their values, in order; abbreviated names are completed.
+        operands: The words that are neither options nor their values.
+        unknown: Options that are missing from the program's row.
+        positions: The position of each operand in the words.
     """
 
     options: tuple[tuple[str, str], ...] = ()
@@ -63,11 +64,11 @@ class Parsed:
     positions: tuple[int, ...] = ()
 
     def values(self, *names: str) -> list[str]:
-        """Return the values of some options, in order."""
+        """Return the values of the given options, in order."""
         return [value for name, value in self.options if name in names]
 
     def has(self, *names: str) -> bool:
-        """Return whether one of some options is given."""
+        """Return whether any of the given options is present."""
         return any(name in names for name, _ in self.options)
 
 
@@ -84,30 +85,18 @@ def parse(words: Sequence[str], syntax: Syntax) -> Parsed:
     at = 0
     while at < len(words):
         word = words[at]
-        here = at
-        at += 1
-        following = words[at] if at < len(words) else ""
         if word == "--":
-            positions += range(at, len(words))
+            positions += range(at + 1, len(words))
             break
         if not word.startswith("-") or word == "-":
             if syntax.stops:
-                positions += range(here, len(words))
+                positions += range(at, len(words))
                 break
-            positions.append(here)
-        elif syntax.numbers and re.fullmatch(r"-\d+[A-Za-z]*", word):
-            options.append(("-#", word[1:]))
-        elif word.startswith("--") or syntax.whole:
-            name, equals, value = word.partition("=")
-            full = _written_out(name, syntax)
-            if full not in syntax.longs and full not in syntax.long_valued:
-                unknown.append(name)
-            if not equals and full in syntax.long_valued:
-                value = following
-                at += 1
-            options.append((full, value))
-        else:
-            at += _cluster(word, following, syntax, options, unknown)
+            positions.append(at)
+            at += 1
+            continue
+        following = words[at + 1] if at + 1 < len(words) else ""
+        at += 1 + _option(word, following, syntax, options, unknown)
     return Parsed(
         options=tuple(options),
         operands=tuple(words[number] for number in positions),
@@ -116,13 +105,28 @@ def parse(words: Sequence[str], syntax: Syntax) -> Parsed:
     )
 
 
+def _option(
+    word: str, following: str, syntax: Syntax, options: list[tuple[str, str]], unknown: list[str]
+) -> int:
+    """Add the options of one word; return the number of following words that are values."""
+    if syntax.numbers and re.fullmatch(r"-\d+[A-Za-z]*", word):
+        options.append(("-#", word[1:]))
+        return 0
+    if not word.startswith("--") and not syntax.whole:
+        return _cluster(word, following, syntax, options, unknown)
+    name, equals, value = word.partition("=")
+    full = _complete_name(name, syntax)
+    if full not in syntax.longs and full not in syntax.long_valued:
+        unknown.append(name)
+    takes_next = not equals and full in syntax.long_valued
+    options.append((full, following if takes_next else value))
+    return 1 if takes_next else 0
+
+
 def _cluster(
     word: str, following: str, syntax: Syntax, options: list[tuple[str, str]], unknown: list[str]
 ) -> int:
-    """Add the options of a cluster such as `-xvfFILE`.
-
-    Return how many of the next words are values.
-    """
+    """Add the options of a cluster (`-xvfFILE`); return the number of following values."""
     for number, letter in enumerate(word[1:], 1):
         name = f"-{letter}"
         rest = word[number + 1 :]
@@ -138,55 +142,53 @@ def _cluster(
     return 0
 
 
-# Flags whose names are the beginning of another option's name; rows that list only options with
-# values lack them.
+# Flags whose names are prefixes of other option names. Rows that list only options with values do
+# not contain them, so they would be mistaken for abbreviations.
 _FLAGS_THAT_BEGIN_OTHERS = frozenset(
     "--list --partial --backup --netrc --head --temp --save-headers --verify".split()
 )
 
 
-def _written_out(name: str, syntax: Syntax) -> str:
-    """Return the long option that a name is the only beginning of.
-
-    The name itself where there is none, or several.
-    """
-    if (
-        name in syntax.longs
-        or name in syntax.long_valued
-        or syntax.whole
-        or name in _FLAGS_THAT_BEGIN_OTHERS
-    ):
+def _complete_name(name: str, syntax: Syntax) -> str:
+    """Return the only long option that a name abbreviates, or else the name itself."""
+    known = syntax.longs | syntax.long_valued
+    is_complete = name in known or name in _FLAGS_THAT_BEGIN_OTHERS
+    if is_complete or syntax.whole or syntax.exact or len(name) < 4:
         return name
-    found = [each for each in syntax.longs | syntax.long_valued if each.startswith(name)]
-    return found[0] if len(found) == 1 and len(name) > 3 else name
+    found = [each for each in known if each.startswith(name)]
+    return found[0] if len(found) == 1 else name
 
 
 @cache
 def valued_only(valued: frozenset[str], *, whole: bool = False, stops: bool = False) -> Syntax:
-    """Return the syntax of a program of which only the options with values are known.
+    """Return the syntax of a program for which only the options with values are known.
 
     Args:
-        valued: The options as they are written: `-o`, `--output`.
+        valued: The options with their dashes: `-o`, `--output`.
         whole: As in `Syntax`.
         stops: As in `Syntax`.
     """
+    if whole:
+        return Syntax(long_valued=valued, whole=True, stops=stops)
     shorts = frozenset(name[1] for name in valued if len(name) == 2)
-    return Syntax(
-        valued=frozenset() if whole else shorts,
-        long_valued=(
-            valued if whole else frozenset(name for name in valued if name.startswith("--"))
-        ),
-        whole=whole,
-        stops=stops,
-    )
+    longs = frozenset(name for name in valued if name.startswith("--"))
+    return Syntax(valued=shorts, long_valued=longs, stops=stops)
+
+
+def operands(words: Sequence[str], valued: str = "") -> list[str]:
+    """Return the words that are neither options nor their values.
+
+    Args:
+        words: The words after the program.
+        valued: The letters of the short options that take a value.
+    """
+    return list(parse(words, valued_only(frozenset(f"-{letter}" for letter in valued))).operands)
 
 
 def _row(
     flags: str = "", valued: str = "", longs: str = "", *, attached: str = "", numbers: bool = False
 ) -> Syntax:
-    """Return a complete row: in ``longs``, an option that takes the next word as its value ends
-    with `=`.
-    """
+    """Return a complete row; an option in ``longs`` that takes the next word ends with `=`."""
     names = [f"--{name}" for name in longs.split()] + ["--help", "--version"]
     return Syntax(
         flags=frozenset(flags + attached),
@@ -449,7 +451,7 @@ SYNTAX: dict[str, Syntax] = {
         "cfvRhHLP", "urtl", _MODES + "dereference no-dereference user= role= type= range="
     ),
 }
-"""The programs of which all options are known."""
+"""The programs whose options are all known."""
 
 READS: dict[str, frozenset[str]] = {
     program: frozenset(names.split())
@@ -473,4 +475,4 @@ READS: dict[str, frozenset[str]] = {
 """Options whose value is a file that is read."""
 
 LISTS = frozenset("--files0-from --files-from --restore".split())
-"""Options whose value is a file with the names of further files."""
+"""Options whose value is a file that lists further file names."""

@@ -1,8 +1,8 @@
-"""Which files programs read, write and delete: a table of their options and operands, and functions
-for a few odd ones.
+"""Find the files that programs read, write and delete, from a table of options and operands.
 
-A row need not be complete to be useful: what it does not name is read by ``effects`` as something
-that may do anything.
+Functions handle what a table cannot express. A row need not be complete to be useful:
+``command_effects`` assumes that a program may do anything with words that its row does not
+describe.
 """
 
 from __future__ import annotations
@@ -11,48 +11,32 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from hilum_guard.options import parse, valued_only
-
-Kind = Literal["read", "write", "delete"]
-
-
-class FileUse(NamedTuple):
-    """One thing that a program does to a path that its words name.
-
-    Attributes:
-        kind: What it does.
-        path: The path as it is written.
-        deep: Whether it does the same to everything below.
-        certain: Whether it does so for sure.
-    """
-
-    kind: Kind
-    path: str
-    deep: bool = False
-    certain: bool = True
+from hilum_guard.file_access import FileAccess
+from hilum_guard.options import Parsed, Syntax, parse, valued_only
 
 
 class Row(NamedTuple):
-    """How a program names files.
+    """The ways in which a program names files.
 
     Attributes:
-        valued: Short options that take a value, but for those of the other columns.
-        longs: Long options that take the next word as their value, the same.
+        valued: Short options that take a value, besides those of the other columns.
+        longs: Long options that take the next word as their value, besides those of the other
+            columns.
         writes: Options whose value is a file that is written.
-        folders: Options whose value is a folder in which anything may be written.
-        prefixes: Options whose value begins the names of files that are written.
+        folders: Options whose value is a folder in which any file may be written.
+        prefixes: Options whose value is a prefix of the names of files that are written.
         reads: Options whose value is a file that is read.
         operands: What happens to the operands, in order: ``r`` is read, ``w`` is written, ``f`` is
-            a folder that is written, ``p`` begins names of files that are written, ``-`` is
-            nothing; a ``*`` after one is for any number of them.
+            a folder that is written to, ``p`` is a prefix of names of files that are written, ``-``
+            is not a file; a code followed by ``*`` applies to any number of operands.
         whole: Whether options of several letters follow a single dash (`-out FILE`).
-        stops: Whether options end with the first operand: what follows is another command.
-        known: Whether the program does nothing else, so that rules need not fear what it may do
-            besides.
-        default: What is written where neither an option nor an operand says so.
+        stops: Whether options end with the first operand, because another command follows.
+        known: Whether the program does nothing else to files, so that rules need not assume more.
+        default: The file that is written if neither an option nor an operand names one.
     """
 
     valued: str = ""
@@ -68,6 +52,24 @@ class Row(NamedTuple):
     default: str = ""
 
 
+_CURL_LONGS = (
+    "--output --output-dir --cookie --data --data-binary --data-raw --data-ascii"
+    " --data-urlencode --form --header --user-agent --referer --url --user --request --proxy"
+    " --cacert --max-time --connect-timeout --retry --range --write-out --resolve --interface"
+    " --limit-rate --form-string --json --url-query --proxy-header --retry-delay --max-redirs"
+    " --tls-max --ciphers --aws-sigv4 --oauth2-bearer --capath --cert-type --key-type --pass"
+)
+_WGET_LONGS = (
+    "--output-document --directory-prefix --post-data --header --user-agent --tries --timeout"
+    " --wait --quota --level --accept --reject --domains --user --password --referer"
+    " --certificate --private-key --ca-certificate --limit-rate --save-headers-file --execute"
+)
+_TAR_LONGS = (
+    "--file --directory --exclude --transform --use-compress-program --to-command"
+    " --checkpoint-action --owner --group --mode --mtime --newer --strip-components"
+    " --blocking-factor --format --info-script --new-volume-script --rsh-command --xform"
+    " --suffix"
+)
 _CC = Row(writes="-o -MF", valued="IDLlxTuU", operands="r*")
 _TIME = Row(valued="f", longs="--format", writes="-o --output", stops=True)
 _TRACER = Row(valued="abeEIOpPsSuXFln", writes="-o --output", stops=True)
@@ -103,7 +105,7 @@ TABLE: dict[str, Row] = {
         whole=True,
     ),
     "gpg": Row(
-        "aru",
+        "ru",
         "--recipient --local-user --homedir --keyring",
         writes="-o --output --status-file --log-file",
     ),
@@ -133,7 +135,7 @@ TABLE: dict[str, Row] = {
         operands="w",
         default="typescript",
     ),
-    "install": Row("gmoS", "--group --mode --owner --suffix"),
+    "install": Row("gmoSt", "--group --mode --owner --suffix --target-directory"),
     "rsync": Row(
         "efMBT@",
         "--rsh --exclude --include --filter --rsync-path --chmod --bwlimit --timeout --port"
@@ -163,11 +165,29 @@ TABLE: dict[str, Row] = {
         writes="--export-json --export-csv --export-markdown --export-asciidoc --output",
         operands="-*",
     ),
-    "gzip": Row(operands="-*", known=True),
-    "bzip2": Row(operands="-*", known=True),
-    "xz": Row(operands="-*", known=True),
-    "zstd": Row(writes="-o", operands="-*"),
-    "lz4": Row(operands="-*"),
+    **dict.fromkeys(("gzip", "bzip2", "xz"), Row("STMDo", "--suffix --threads", known=True)),
+    "zstd": Row("STMD", "--suffix --threads", writes="-o"),
+    "lz4": Row("STMDo", "--suffix --threads"),
+    "curl": Row(
+        "AbBCdeFhHmoPQrtuUwxXyYz",
+        _CURL_LONGS,
+        writes="-D --dump-header -c --cookie-jar --trace --trace-ascii --stderr --etag-save --hsts"
+        " --alt-svc --libcurl",
+        reads="-T --upload-file -K --config -E --cert --key --netrc-file --etag-compare",
+    ),
+    "wget": Row(
+        "ADeIlOPQRtTUwB",
+        _WGET_LONGS,
+        writes="-o --output-file -a --append-output --save-cookies --warc-file --rejected-log",
+        reads="-i --input-file --post-file --body-file --load-cookies --config",
+    ),
+    "zip": Row("binPstx", "", writes="-O --out --output-file"),
+    "tar": Row(
+        "fCbIFHKLNV",
+        _TAR_LONGS,
+        writes="-g --listed-incremental --index-file --volno-file",
+        reads="-T --files-from -X --exclude-from",
+    ),
     "unzip": Row("xP", folders="-d", operands="r -*", default="./"),
     "mktemp": Row(longs="--suffix", folders="-p --tmpdir", operands="p"),
     "cpio": Row("HEF", folders="-D --directory"),
@@ -176,6 +196,8 @@ TABLE: dict[str, Row] = {
     "objcopy": Row("OIjR", operands="r w"),
     "pdftotext": Row("flr", operands="r w", whole=True),
     "gs": Row(writes="-o"),
+    "mount": Row("tLUoO", "--types --options", operands="w*"),
+    "umount": Row("tO", operands="w*"),
     "wkhtmltopdf": Row(operands="r w"),
     "aria2c": Row(writes="-o --out -l --log", folders="-d --dir"),
     "yt-dlp": Row(writes="-o --output", folders="-P --paths"),
@@ -191,6 +213,9 @@ TABLE: dict[str, Row] = {
     ),
 }
 ALIASES = {
+    "ginstall": "install",
+    "gtar": "tar",
+    "bsdtar": "tar",
     "gsort": "sort",
     "gsplit": "split",
     "gcsplit": "csplit",
@@ -207,514 +232,440 @@ ALIASES = {
 }
 
 
-def parse_options(
-    words: Sequence[str], valued: frozenset[str], *, whole: bool = False, stops: bool = False
-) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the options of a command with their values, and its operands.
-
-    Args:
-        words: The words after the program.
-        valued: Options that take a value: `-o`, `--output`.
-        whole: Whether an option is the whole word after a single dash; otherwise `-abo FILE` is
-            three options.
-        stops: Whether the first operand ends the options.
-    """
-    parsed = parse(words, valued_only(valued, whole=whole, stops=stops))
-    return list(parsed.options), list(parsed.operands)
+@cache
+def _get_syntax(row: Row) -> Syntax:
+    """Return a row's options that take a value, in the form that the option parser needs."""
+    shorts = [f"-{letter}" for letter in row.valued]
+    valued = frozenset((*shorts, *row.longs.split(), *_get_option_codes(row)))
+    return valued_only(valued, whole=row.whole, stops=row.stops)
 
 
-def uses(name: str, words: Sequence[str], stdin: str | None = None) -> Iterator[FileUse]:
-    """Yield what a program does to files that its words name.
+@cache
+def _get_option_codes(row: Row) -> dict[str, str]:
+    """Return the codes of the options that name files."""
+    codes: dict[str, str] = {}
+    columns = (("r", row.reads), ("p", row.prefixes), ("f", row.folders), ("w", row.writes))
+    for code, options in columns:
+        codes |= dict.fromkeys(options.split(), code)
+    return codes
+
+
+def get_download_syntax(name: str) -> Syntax:
+    """Return the options of `curl` or `wget` that take a value."""
+    return _get_syntax(TABLE[name])
+
+
+class _Call(NamedTuple):
+    """A program with its words."""
+
+    name: str
+    words: Sequence[str]
+    stdin: str | None
+    parsed: Parsed
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        return self.parsed.operands
+
+
+def find_file_uses(
+    name: str, words: Sequence[str], stdin: str | None = None
+) -> Iterator[FileAccess]:
+    """Yield what a program does to the files named in its arguments.
 
     Args:
         name: The program, in lower case.
         words: The words after it.
-        stdin: The text that is fed into it, if that is known.
+        stdin: The text that is piped into it, if known.
     """
     row_name = ALIASES.get(name, name)
-    row = TABLE.get(row_name)
-    if row is not None:
-        yield from _by_row(row, words)
     special = _SPECIAL.get(row_name)
+    row = TABLE.get(row_name)
+    if row is None and special is None:
+        return
+    row = row or Row()
+    # Old-style words have no dashes, so the parser would mistake them for operands.
+    if row_name == "tar":
+        words = _add_tar_dashes(words)
+    parsed = parse(words, _get_syntax(row))
+    yield from _read_row(row, parsed)
     if special is not None:
-        yield from special(name, words, stdin)
+        yield from special(_Call(name, words, stdin, parsed))
 
 
 def is_known(name: str) -> bool:
-    """Return whether a program does nothing to files but what ``uses`` yields."""
+    """Return whether ``find_file_uses`` yields everything that a program does to files."""
     row = TABLE.get(ALIASES.get(name, name))
     return row is not None and row.known
 
 
-def _by_row(row: Row, words: Sequence[str]) -> Iterator[FileUse]:
-    columns = " ".join((row.longs, row.writes, row.folders, row.prefixes, row.reads)).split()
-    valued = frozenset((*(f"-{letter}" for letter in row.valued), *columns))
-    options, operands = parse_options(words, valued, whole=row.whole, stops=row.stops)
-    written = False
-    for name, value in options:
-        if not value:
-            continue
-        for column, code in (
-            (row.writes, "w"),
-            (row.folders, "f"),
-            (row.prefixes, "p"),
-            (row.reads, "r"),
-        ):
-            if name in column.split():
-                written |= code != "r"
-                yield from _use(code, value)
+def _read_row(row: Row, parsed: Parsed) -> Iterator[FileAccess]:
+    by_option = _get_option_codes(row)
+    uses = [(by_option.get(option, "-"), value) for option, value in parsed.options if value]
+    uses += zip(_get_operand_codes(row, len(parsed.operands)), parsed.operands, strict=False)
+    if row.default and not any(code in "wfp" for code, _ in uses):
+        code = "f" if row.default.endswith("/") else "p"
+        uses.append(("w" if row.default == "typescript" else code, row.default))
+    for code, path in uses:
+        yield from _use(code, path)
+
+
+def _get_operand_codes(row: Row, count: int) -> list[str]:
+    """Return the codes of the operands described by a row."""
     codes = row.operands.split()
-    for number, operand in enumerate(operands):
-        code = codes[min(number, len(codes) - 1)] if codes else "-"
-        if number >= len(codes) and not code.endswith("*"):
-            break
-        written |= code[0] in "wfp"
-        yield from _use(code[0], operand)
-    if row.default and not written:
-        yield from _use(
-            "w" if row.default == "typescript" else "f" if row.default.endswith("/") else "p",
-            row.default,
-        )
+    if codes and codes[-1].endswith("*"):
+        codes += codes[-1:] * (count - len(codes))
+    return [code[0] for code in codes]
 
 
-def _use(code: str, path: str) -> Iterator[FileUse]:
+def _use(code: str, path: str) -> Iterator[FileAccess]:
     if code == "r":
-        yield FileUse("read", path)
+        yield FileAccess("read", path)
     elif code == "w":
-        yield FileUse("write", path)
+        yield FileAccess("write", path)
     elif code == "f":
-        yield FileUse("write", path, deep=True)
+        yield FileAccess("write", path, deep="some")
     elif code == "p":
-        yield FileUse("write", path)
-        yield FileUse("write", os.path.dirname(path) or ".", deep=True, certain=False)
+        # The program adds its own suffixes to the name.
+        yield FileAccess("write", path)
+        yield FileAccess("write", os.path.dirname(path) or ".", deep="some", certain=False)
 
 
-# --- programs with rules of their own -------------------------------------------------------------
-
-_CURL_SHORT = "AbBCdDeEFhHKmoPQrtTuUwxXyYzc"
-_CURL_LONG = frozenset(
-    """--output --output-dir --dump-header --cookie-jar --cookie --data --data-binary --data-raw --data-ascii --data-urlencode
-    --form --upload-file --trace --trace-ascii --stderr --etag-save --etag-compare --hsts --alt-svc --libcurl --config --header
-    --user-agent --referer --url --user --request --proxy --cacert --cert --key --max-time --connect-timeout --retry --range
-    --write-out --netrc-file --resolve --interface --limit-rate --form-string --json --url-query --proxy-header
-    --retry-delay --max-redirs --tls-max --ciphers --aws-sigv4 --oauth2-bearer --capath --cert-type --key-type --pass""".split()
-)
+def _read(paths: Sequence[str]) -> Iterator[FileAccess]:
+    return (FileAccess("read", path) for path in paths)
 
 
-def _last_part(address: str) -> str:
-    """Return the name that a download of an address gets; ``…`` where only the server tells."""
-    path = re.sub(r"^\w+://", "", re.split(r"[?#]", address)[0])
-    if "/" in path.rstrip("/"):
-        return path.rpartition("/")[2]
-    return ""
+def _write(paths: Sequence[str]) -> Iterator[FileAccess]:
+    return (FileAccess("write", path) for path in paths)
 
 
-def _curl(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    options, operands = parse_options(words, VALUED_OPTIONS["curl"])
-    named = {option for option, _ in options}
-    folder = next((value for option, value in options if option == "--output-dir"), "")
-    addresses = operands + [value for option, value in options if option == "--url"]
-    for option, value in options:
-        if option in ("-o", "--output") and value != "-":
-            yield FileUse("write", os.path.join(folder, value))
-        elif option in (
-            "-D",
-            "--dump-header",
-            "-c",
-            "--cookie-jar",
-            "--trace",
-            "--trace-ascii",
-            "--stderr",
-            "--etag-save",
-            "--hsts",
-            "--alt-svc",
-            "--libcurl",
-        ):
-            yield FileUse("write", value)
-        elif option in (
-            "-T",
-            "--upload-file",
-            "-K",
-            "--config",
-            "-E",
-            "--cert",
-            "--key",
-            "--netrc-file",
-            "--etag-compare",
-        ) or (option in ("-b", "--cookie") and "=" not in value):
-            yield FileUse("read", value)
-        elif option in (
-            "-d",
-            "--data",
-            "--data-binary",
-            "--data-ascii",
-            "--json",
-            "--data-urlencode",
-        ):
-            yield from (
-                FileUse("read", path)
-                for path in [value.partition("@")[2]]
-                if path and "=" not in value.split("@")[0]
-            )
-        elif option in ("-F", "--form"):
-            yield from (FileUse("read", path) for path in re.findall(r"=[@<]([^;,]+)", value))
-    if named & {"-O", "--remote-name", "--remote-name-all"}:
-        for address in addresses:
-            part = _last_part(address)
-            if part:
-                yield FileUse("write", os.path.join(folder, part))
-        if named & {"-J", "--remote-header-name"}:
-            yield FileUse("write", folder or ".", deep=True, certain=False)
+def _take_contents(paths: Sequence[str], *, moves: bool) -> Iterator[FileAccess]:
+    """Yield the reading of files for an archive, and their deletion if they are moved into it."""
+    for path in paths:
+        yield FileAccess("read", path, deep="some")
+        if moves:
+            yield FileAccess("delete", path, deep="all")
+
+
+# --- downloads ------------------------------------------------------------------------------------
+
+
+def _name_downloads(addresses: Sequence[str], folder: str) -> list[str]:
+    """Return the files in which downloads are saved, if the URLs determine them."""
+    paths = []
+    for address in addresses:
+        path = re.sub(r"^\w+://", "", re.split(r"[?#]", address)[0])
+        name = path.rpartition("/")[2] if "/" in path.rstrip("/") else ""
+        if name:
+            paths.append(os.path.join(folder, name))
+    return paths
+
+
+def _read_curl(call: _Call) -> Iterator[FileAccess]:
+    parsed = call.parsed
+    folder = "".join(parsed.values("--output-dir")[:1])
+    outputs = [path for path in parsed.values("-o", "--output") if path != "-"]
+    addresses = [*call.operands, *parsed.values("--url")]
+    if parsed.has("-O", "--remote-name", "--remote-name-all"):
+        yield from _write(_name_downloads(addresses, folder))
+        if parsed.has("-J", "--remote-header-name"):
+            yield FileAccess("write", folder or ".", deep="some", certain=False)
+    yield from _write([os.path.join(folder, path) for path in outputs])
+    yield from _read(_find_uploads(parsed))
     for address in addresses:
         if address.lower().startswith("file://"):
-            yield FileUse("read", re.sub(r"(?i)^file://[^/]*", "", address))
+            yield FileAccess("read", re.sub(r"(?i)^file://[^/]*", "", address))
 
 
-_WGET_LONG = frozenset(
-    """--output-document --output-file --append-output --directory-prefix --input-file --save-cookies --load-cookies --post-file
-    --body-file --post-data --header --user-agent --tries --timeout --wait --quota --level --accept --reject --domains
-    --warc-file --user --password --config --referer --certificate --private-key --ca-certificate --limit-rate
-    --save-headers-file --rejected-log --execute""".split()
-)
+def _find_uploads(parsed: Parsed) -> list[str]:
+    """Return the files whose contents `curl` sends: cookies, data and forms."""
+    paths = [value for value in parsed.values("-b", "--cookie") if "=" not in value]
+    for value in parsed.values(*_CURL_DATA):
+        name, _, path = value.partition("@")
+        if path and "=" not in name:
+            paths.append(path)
+    for value in parsed.values("-F", "--form"):
+        paths += re.findall(r"=[@<]([^;,]+)", value)
+    return paths
 
 
-VALUED_OPTIONS = {
-    "curl": frozenset(f"-{letter}" for letter in _CURL_SHORT) | _CURL_LONG,
-    "wget": frozenset(f"-{letter}" for letter in "aADeiIloOPQRtTUwB") | _WGET_LONG,
-}
-"""Options with a value, of programs that download."""
+_CURL_DATA = ("-d", "--data", "--data-binary", "--data-ascii", "--json", "--data-urlencode")
 
 
-def _wget(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    options, operands = parse_options(words, VALUED_OPTIONS["wget"])
-    folder = ""
-    named = False
-    for option, value in options:
-        if option in ("-P", "--directory-prefix"):
-            folder = value
-        elif option in ("-O", "--output-document"):
-            named = True
-            yield from (FileUse("write", path) for path in [value] if path != "-")
-        elif option in (
-            "-o",
-            "--output-file",
-            "-a",
-            "--append-output",
-            "--save-cookies",
-            "--warc-file",
-            "--rejected-log",
-        ):
-            yield FileUse("write", value)
-        elif option in (
-            "-i",
-            "--input-file",
-            "--post-file",
-            "--body-file",
-            "--load-cookies",
-            "--config",
-        ):
-            yield FileUse("read", value)
-    if not named:
-        yield FileUse("write", folder or ".", deep=True, certain=False)
-        for address in operands:
-            yield from (
-                FileUse("write", os.path.join(folder, part))
-                for part in [_last_part(address)]
-                if part
-            )
-
-
-def _zip(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    valued = frozenset(
-        ("-b", "-i", "-n", "-O", "-P", "-s", "-t", "-x", "--out", "--output-file", "-tt")
-    )
-    options, operands = parse_options(words, valued)
-    moves = any(option in ("-m", "--move") for option, _ in options)
-    for option, value in options:
-        if option in ("-O", "--out", "--output-file"):
-            yield FileUse("write", value)
-    if not operands or operands[0] == "-":
+def _read_wget(call: _Call) -> Iterator[FileAccess]:
+    outputs = call.parsed.values("-O", "--output-document")
+    if outputs:
+        yield from _write(outputs)
         return
-    yield FileUse("write", operands[0])
-    if "." not in os.path.basename(operands[0]):
-        yield FileUse("write", f"{operands[0]}.zip")
-    for path in operands[1:]:
-        yield FileUse("read", path, deep=True)
-        if moves:
-            yield FileUse("delete", path, deep=True)
+    folder = "".join(call.parsed.values("-P", "--directory-prefix")[-1:])
+    # The server may choose the name, and `-r` creates folders.
+    yield FileAccess("write", folder or ".", deep="some", certain=False)
+    yield from _write(_name_downloads(call.operands, folder))
 
 
-def _seven_zip(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    plain = [word for word in words if not word.startswith("-")]
-    verb = plain[0] if plain else ""
+# --- archives -------------------------------------------------------------------------------------
+
+
+def _read_zip(call: _Call) -> Iterator[FileAccess]:
+    if not call.operands or call.operands[0] == "-":
+        return
+    archive, *paths = call.operands
+    yield FileAccess("write", archive)
+    if "." not in os.path.basename(archive):
+        yield FileAccess("write", f"{archive}.zip")
+    yield from _take_contents(paths, moves=call.parsed.has("-m", "--move"))
+
+
+def _read_seven_zip(call: _Call) -> Iterator[FileAccess]:
+    plain = [word for word in call.words if not word.startswith("-")]
+    verb = "".join(plain[:1])
     archive = plain[1:2]
-    rest = plain[2:]
-    folder = next((word[2:] for word in words if re.match(r"-o.", word)), ".")
     if verb in ("x", "e"):
-        yield FileUse("write", folder, deep=True)
-        yield from (FileUse("read", path) for path in archive)
+        folders = [word[2:] for word in call.words if re.match(r"-o.", word)]
+        yield FileAccess("write", folders[0] if folders else ".", deep="some")
+        yield from _read(archive)
     elif verb in ("a", "d", "u", "rn"):
-        yield from (FileUse("write", path) for path in archive)
-        for path in rest if verb in ("a", "u") else []:
-            yield FileUse("read", path, deep=True)
-            if "-sdel" in words:
-                yield FileUse("delete", path, deep=True)
+        yield from _write(archive)
+        if verb in ("a", "u"):
+            yield from _take_contents(plain[2:], moves="-sdel" in call.words)
 
 
-_TAR_LONG = frozenset(
-    """--file --directory --exclude --exclude-from --files-from --listed-incremental --index-file --transform
-    --use-compress-program
-    --to-command --checkpoint-action --owner --group --mode --mtime --newer --strip-components --blocking-factor --format
-    --info-script --new-volume-script --rsh-command --xform --suffix --volno-file""".split()
-)
-_TAR_VALUED = frozenset("-f -C -X -T -g -b -I -F -H -K -L -N -V".split())
+_TAR_ADDS = frozenset("-c -r -u -A --create --append --update --concatenate --delete".split())
 
 
-def _tar(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    if words and not words[0].startswith("-"):
-        words = _dashed(words)
-    options, operands = parse_options(words, _TAR_VALUED | _TAR_LONG)
-    named = {option for option, _ in options}
-    folder = next(
-        (value for option, value in reversed(options) if option in ("-C", "--directory")), ""
-    )
-    archives = [value for option, value in options if option in ("-f", "--file") and value != "-"]
-    adds = named & {
-        "-c",
-        "-r",
-        "-u",
-        "-A",
-        "--create",
-        "--append",
-        "--update",
-        "--concatenate",
-        "--delete",
-    }
-    for path in archives:
-        yield FileUse("write" if adds else "read", path)
-    for option, value in options:
-        if option in ("-g", "--listed-incremental", "--index-file", "--volno-file"):
-            yield FileUse("write", value)
-        elif option in ("-T", "--files-from", "-X", "--exclude-from"):
-            yield FileUse("read", value)
-    if adds:
-        for path in operands:
-            yield FileUse("read", os.path.join(folder, path), deep=True)
-            if "--remove-files" in named:
-                yield FileUse("delete", os.path.join(folder, path), deep=True)
-    elif named & {"-x", "--extract", "--get"}:
-        yield FileUse("write", folder or ".", deep=True)
+def _read_tar(call: _Call) -> Iterator[FileAccess]:
+    parsed = call.parsed
+    folder = "".join(parsed.values("-C", "--directory")[-1:])
+    archives = parsed.values("-f", "--file")
+    if parsed.has(*_TAR_ADDS):
+        yield from _write(archives)
+        paths = [os.path.join(folder, path) for path in call.operands]
+        yield from _take_contents(paths, moves=parsed.has("--remove-files"))
+        return
+    yield from _read(archives)
+    if parsed.has("-x", "--extract", "--get"):
+        yield FileAccess("write", folder or ".", deep="some")
 
 
-def _dashed(words: Sequence[str]) -> list[str]:
-    """Return old-style words of `tar` (`cfz FILE`) as options: values come in the order of their
-    letters.
+def _add_tar_dashes(words: Sequence[str]) -> Sequence[str]:
+    """Return the words of `tar` with old-style ones (`cfz FILE`) as options.
+
+    The values of old-style options follow in the order of their letters.
     """
-    letters = words[0]
-    rest = list(words[1:])
-    found: list[str] = []
+    if not words or words[0].startswith("-"):
+        return words
+    letters, *rest = words
+    dashed: list[str] = []
     for letter in letters:
-        found.append(f"-{letter}")
-        if f"-{letter}" in _TAR_VALUED and rest:
-            found.append(rest.pop(0))
-    return found + rest
+        dashed.append(f"-{letter}")
+        if letter in _get_syntax(TABLE["tar"]).valued and rest:
+            dashed.append(rest.pop(0))
+    return [*dashed, *rest]
 
+
+_ENDINGS = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz", "zstd": ".zst", "lz4": ".lz4"}
+_NO_COMPRESSED_FILE = ("-c", "--stdout", "--to-stdout", "-t", "--test", "-l", "--list", "-o")
+
+
+def _read_compressor(call: _Call) -> Iterator[FileAccess]:
+    parsed = call.parsed
+    ending = _ENDINGS[ALIASES.get(call.name, call.name)]
+    unpacks = parsed.has("-d", "--decompress", "--uncompress") or "un" in call.name
+    is_deep = parsed.has("-r", "--recursive")
+    keeps = parsed.has("-k", "--keep") or ending in (".zst", ".lz4")
+    for path in call.operands:
+        yield FileAccess("read", path, deep="some" if is_deep else "")
+        if parsed.has(*_NO_COMPRESSED_FILE):
+            continue
+        if is_deep:
+            yield FileAccess("write", path, deep="some")
+            continue
+        yield FileAccess("write", os.path.splitext(path)[0] if unpacks else f"{path}{ending}")
+        if not keeps:
+            yield FileAccess("delete", path)
+
+
+_GPG_MAKES = ("-c", "-e", "-s", "-b", "--symmetric", "--encrypt", "--sign", "--clearsign")
+
+
+def _read_gpg(call: _Call) -> Iterator[FileAccess]:
+    parsed = call.parsed
+    yield from _read(call.operands)
+    if parsed.has("-o", "--output"):
+        return
+    for path in call.operands:
+        if parsed.has(*_GPG_MAKES, "--detach-sign"):
+            yield from _write((f"{path}.gpg", f"{path}.asc"))
+        elif not parsed.has("-d", "--decrypt"):
+            yield FileAccess("write", re.sub(r"\.(gpg|asc|pgp)$", "", path))
+
+
+# --- editors --------------------------------------------------------------------------------------
 
 _EDITOR_WRITE = re.compile(
-    r"(?:^|[\n|:;]|\s)\s*(?:[\d,.$%]*\s*)(?:w|wr|wri|write|wq|x|xit|sav|saveas|up|update|W)!?\s+(?:>>\s*)?([^\s|!]\S*?)(?=[\s|]|$)"
+    r"(?:^|[\n|:;]|\s)\s*(?:[\d,.$%]*\s*)(?:w|wr|wri|write|wq|x|xit|sav|saveas|up|update|W)!?\s+"
+    r"(?:>>\s*)?([^\s|!]\S*?)(?=[\s|]|$)"
 )
 
 
-def _editor(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    valued = frozenset("-c -S -T -u -U -i -s -w -W --cmd --servername -p".split()) - (
-        {"-s", "-p"} if name in _ED else set()
-    )
-    ex = name in ("ex", "exim", "vi", "vim", "nvim", "view", "vimdiff")
-    options, operands = parse_options(words, valued - ({"-s"} if ex else set()))
-    texts = [value for option, value in options if option in ("-c", "--cmd")]
-    texts += [word[1:] for word in operands if word.startswith("+")]
-    texts += [stdin] if stdin else []
-    for path in operands:
-        if not path.startswith("+"):
-            yield FileUse("write", path)
-    for option, value in options:
-        if option in ("-w", "-W"):
-            yield FileUse("write", value)
-    for text in texts:
-        yield from (FileUse("write", path) for path in _EDITOR_WRITE.findall(text))
+def _read_editor(call: _Call) -> Iterator[FileAccess]:
+    valued = _EDITOR_VALUED
+    if call.name in _LINE_EDITORS:
+        valued -= {"-s", "-p"}
+    elif call.name in _VI_EDITORS:
+        valued -= {"-s"}
+    parsed = parse(call.words, valued_only(valued))
+    texts = parsed.values("-c", "--cmd")
+    for path in parsed.operands:
+        if path.startswith("+"):
+            texts.append(path[1:])
+        else:
+            yield FileAccess("write", path)
+    yield from _write(parsed.values("-w", "-W"))
+    for text in (*texts, call.stdin or ""):
+        yield from _write(_EDITOR_WRITE.findall(text))
 
 
-_ED = frozenset({"ed", "red", "ex"})
-_FFMPEG_FLAGS = frozenset(
-    """-y -n -an -vn -sn -dn -hide_banner -shortest -nostdin -nostats -stats -re -copyts -ignore_unknown -bitexact -report
-    -accurate_seek -autorotate -noautorotate -version -formats -codecs -benchmark""".split()
-)
+_EDITOR_VALUED = frozenset("-c -S -T -u -U -i -s -w -W --cmd --servername -p".split())
+_LINE_EDITORS = frozenset(("ed", "red", "ex"))
+_VI_EDITORS = frozenset("exim vi vim nvim view vimdiff".split())
 
 
-def _ffmpeg(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    option = ""
+def _read_sed(call: _Call) -> Iterator[FileAccess]:
+    """Read `sed -i`, `perl -pi.bak` and `ruby -i`: the files, and their backup copies."""
+    words, suffix = _split_in_place(call.words)
+    if suffix is None:
+        return
+    is_sed = call.name in ("sed", "gsed")
+    parsed = parse(words, valued_only(_SED_VALUED if is_sed else _PERL_VALUED))
+    scripts = ("-e", "-f", "--expression", "--file") if is_sed else ("-e", "-E")
+    paths = parsed.operands if parsed.has(*scripts) else parsed.operands[1:]
+    for path in paths:
+        yield FileAccess("write", path)
+        if suffix and not suffix.startswith("/"):
+            yield FileAccess("write", _name_copy(path, suffix))
+
+
+_SED_VALUED = frozenset("-e -f -l --expression --file --line-length".split())
+_PERL_VALUED = frozenset("-e -E -I -M -m -x -r".split())
+_IN_PLACE = re.compile(r"(-[nErsuzpalwW0]*)i(.*)|--in-place(?:=(.*))?")
+
+
+def _split_in_place(words: Sequence[str]) -> tuple[list[str], str | None]:
+    """Return the words without the option `-i`, and its suffix; None if it is not given."""
+    suffix: str | None = None
+    rest: list[str] = []
     for word in words:
+        match = _IN_PLACE.fullmatch(word) if suffix is None else None
+        if match is None:
+            rest.append(word)
+            continue
+        suffix = match[2] or match[3] or ""
+        if match[1] and match[1] != "-":
+            rest.append(match[1])
+    return rest, suffix
+
+
+def _name_copy(path: str, suffix: str) -> str:
+    """Return the name of the backup that `sed -iSUFFIX` keeps; a `*` in it means the file name."""
+    name = os.path.basename(path)
+    copy = suffix.replace("*", name) if "*" in suffix else f"{name}{suffix}"
+    return copy if "/" in suffix else os.path.join(os.path.dirname(path), copy)
+
+
+# --- other programs -------------------------------------------------------------------------------
+
+
+def _read_history(call: _Call) -> Iterator[FileAccess]:
+    if call.parsed.has("-w", "-a"):
+        yield from _write(call.operands[:1])
+
+
+def _read_install(call: _Call) -> Iterator[FileAccess]:
+    if call.parsed.has("-d", "--directory"):
+        yield from _write(call.operands)
+
+
+def _read_rsync(call: _Call) -> Iterator[FileAccess]:
+    sources = call.operands[:-1] if call.parsed.has("--remove-source-files") else ()
+    has_deletion = any(option.startswith("--del") for option, _ in call.parsed.options)
+    targets = call.operands[-1:] if has_deletion else ()
+    for path in (*sources, *targets):
+        if ":" not in path:  # a path on this machine
+            yield FileAccess("delete", path.rstrip("/"), deep="all")
+
+
+_FFMPEG_FLAGS = frozenset(
+    """-y -n -an -vn -sn -dn -hide_banner -shortest -nostdin -nostats -stats -re -copyts
+    -ignore_unknown -bitexact -report -accurate_seek -autorotate -noautorotate -version -formats
+    -codecs -benchmark""".split()
+)
+
+
+def _read_ffmpeg(call: _Call) -> Iterator[FileAccess]:
+    option = ""
+    for word in call.words:
         if option:
-            if option == "-i":
-                yield FileUse("read", word)
-            elif option in ("-passlogfile", "-progress", "-vstats_file"):
-                yield FileUse("write", word)
+            yield from _use(_FFMPEG_FILES.get(option, "-"), word)
             option = ""
         elif word.startswith("-") and word != "-":
             option = "" if word in _FFMPEG_FLAGS else word
         elif word != "-":
-            yield FileUse("write", word)
+            yield FileAccess("write", word)
 
 
-def _converter(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    """ImageMagick: the last word is the output."""
-    plain = [word for word in words if not word.startswith(("-", "+"))]
+_FFMPEG_FILES = {"-i": "r", "-passlogfile": "w", "-progress": "w", "-vstats_file": "w"}
+
+
+def _read_converter(call: _Call) -> Iterator[FileAccess]:
+    """Read the programs of ImageMagick, whose last word is the output."""
+    plain = [word for word in call.words if not word.startswith(("-", "+"))]
     for path in plain[:-1]:
         if os.path.splitext(path)[1]:
-            yield FileUse("read", re.sub(r"^\w+:(?!//)|\[.*\]$", "", path))
+            yield FileAccess("read", re.sub(r"^\w+:(?!//)|\[.*\]$", "", path))
     if len(plain) > 1:
-        yield FileUse("write", re.sub(r"^\w+:(?!//)", "", plain[-1]))
-    for before, word in pairwise(words):
-        if before == "-write":
-            yield FileUse("write", word)
+        yield FileAccess("write", re.sub(r"^\w+:(?!//)", "", plain[-1]))
+    yield from _write([word for before, word in pairwise(call.words) if before == "-write"])
 
 
-def _gpg(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    options, operands = parse_options(
-        words, frozenset("-o --output -r --recipient -u --local-user --homedir --keyring".split())
-    )
-    named = {option for option, _ in options}
-    for path in operands:
-        yield FileUse("read", path)
-    if named & {"-o", "--output"}:
+# Programs that rewrite their files if one of these options or words is given; always if none are
+# listed.
+_FORMATTERS: dict[str, tuple[str, ...]] = {
+    "ruff": ("--fix", "format"),
+    **dict.fromkeys("prettier eslint biome".split(), ("--write", "-w", "--fix")),
+    **dict.fromkeys("black yapf isort autopep8 autoflake pyupgrade gofmt rustfmt".split(), ()),
+    **dict.fromkeys("dos2unix unix2dos".split(), ()),
+}
+_ONLY_CHECKS = frozenset("--check --diff --check-only".split())
+
+
+def _read_formatter(call: _Call) -> Iterator[FileAccess]:
+    wanted = _FORMATTERS[call.name]
+    if not _ONLY_CHECKS.isdisjoint(call.words):
         return
-    for path in operands:
-        if named & {
-            "-c",
-            "-e",
-            "-s",
-            "--symmetric",
-            "--encrypt",
-            "--sign",
-            "--clearsign",
-            "--detach-sign",
-            "-b",
-        }:
-            yield FileUse("write", f"{path}.gpg")
-            yield FileUse("write", f"{path}.asc")
-        elif not named & {"-d", "--decrypt"}:
-            yield FileUse("write", re.sub(r"\.(gpg|asc|pgp)$", "", path))
-
-
-def _compressor(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    ending = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz", "zstd": ".zst", "lz4": ".lz4"}[
-        ALIASES.get(name, name)
-    ]
-    options, operands = parse_options(
-        words, frozenset(("-S", "--suffix", "-o", "-T", "--threads", "-M", "-D"))
-    )
-    named = {option for option, _ in options}
-    unpacks = bool(named & {"-d", "--decompress", "--uncompress"}) or "un" in name
-    for path in operands:
-        yield FileUse("read", path, deep=bool(named & {"-r", "--recursive"}))
-        if named & {"-c", "--stdout", "--to-stdout", "-t", "--test", "-l", "--list", "-o"}:
-            continue
-        if "-r" in named or "--recursive" in named:
-            yield FileUse("write", path, deep=True)
-            continue
-        yield FileUse("write", os.path.splitext(path)[0] if unpacks else f"{path}{ending}")
-        if not named & {"-k", "--keep"} and ending not in (".zst", ".lz4"):
-            yield FileUse("delete", path)
-
-
-def _sed(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    """`sed -i`, `perl -pi.bak`, `ruby -i`: the files, and the copies that are kept of them."""
-    sed = name in ("sed", "gsed")
-    if sed:
-        valued = frozenset("-e -f -l --expression --file --line-length".split())
-    else:
-        valued = frozenset("-e -E -I -M -m -x -r".split())
-    suffix: str | None = None
-    rewritten: list[str] = []
-    for word in words:
-        found = re.fullmatch(r"(-[nErsuzpalwW0]*)i(.*)", word) or re.fullmatch(
-            r"(--in-place)(?:=(.*))?", word
-        )
-        if found and suffix is None:
-            suffix = found[2] or ""
-            rewritten += [found[1]] if re.fullmatch(r"-\w+", found[1]) else []
-        else:
-            rewritten.append(word)
-    if suffix is None:
+    if wanted and set(wanted).isdisjoint(call.words):
         return
-    options, operands = parse_options(rewritten, valued)
-    scripts = ("-e", "-f", "--expression", "--file") if sed else ("-e", "-E")
-    has_script = any(option in scripts for option, _ in options)
-    for path in operands if has_script else operands[1:]:
-        yield FileUse("write", path)
-        if suffix and not suffix.startswith("/"):
-            if "*" in suffix:
-                copy = suffix.replace("*", os.path.basename(path))
-            else:
-                copy = f"{os.path.basename(path)}{suffix}"
-            yield FileUse(
-                "write", copy if "/" in suffix else os.path.join(os.path.dirname(path), copy)
-            )
+    has_verb = call.name in ("ruff", "biome")
+    for path in call.operands[1:] if has_verb else call.operands:
+        yield FileAccess("write", path, existing=True, generated=True)
 
 
-def _history(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    options, operands = parse_options(words, frozenset())
-    if {"-w", "-a"} & {option for option, _ in options}:
-        yield from (FileUse("write", path) for path in operands[:1])
-
-
-def _install(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    options, operands = parse_options(
-        words,
-        frozenset("-g -m -o -S -t --group --mode --owner --suffix --target-directory".split()),
-    )
-    if {"-d", "--directory"} & {option for option, _ in options}:
-        yield from (FileUse("write", path) for path in operands)
-
-
-def _rsync(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    row = TABLE["rsync"]
-    columns = " ".join((row.longs, row.writes, row.folders, row.reads)).split()
-    options, operands = parse_options(
-        words, frozenset((*(f"-{letter}" for letter in row.valued), *columns))
-    )
-    named = {option for option, _ in options}
-    if "--remove-source-files" in named:
-        yield from (
-            FileUse("delete", path.rstrip("/"), deep=True)
-            for path in operands[:-1]
-            if ":" not in path
-        )
-    if any(option.startswith("--del") for option in named) and operands and ":" not in operands[-1]:
-        yield FileUse("delete", operands[-1].rstrip("/"), deep=True)
-
-
-_SPECIAL: dict[str, Callable[[str, Sequence[str], str | None], Iterator[FileUse]]] = {
-    "curl": _curl,
-    "wget": _wget,
-    "zip": _zip,
-    "7z": _seven_zip,
-    "7za": _seven_zip,
-    "7zz": _seven_zip,
-    "7zr": _seven_zip,
-    "tar": _tar,
-    "gtar": _tar,
-    "bsdtar": _tar,
-    **dict.fromkeys("ed red ex vi vim nvim view vimdiff".split(), _editor),
-    "ffmpeg": _ffmpeg,
-    **dict.fromkeys("convert magick montage composite import".split(), _converter),
-    "gpg": _gpg,
-    **dict.fromkeys("gzip bzip2 xz zstd lz4".split(), _compressor),
-    **dict.fromkeys("sed gsed perl ruby".split(), _sed),
-    "history": _history,
-    "install": _install,
-    "ginstall": _install,
-    "rsync": _rsync,
+_SPECIAL: dict[str, Callable[[_Call], Iterator[FileAccess]]] = {
+    "curl": _read_curl,
+    "wget": _read_wget,
+    "zip": _read_zip,
+    **dict.fromkeys(("7z", "7za", "7zz", "7zr"), _read_seven_zip),
+    "tar": _read_tar,
+    **dict.fromkeys("ed red ex vi vim nvim view vimdiff".split(), _read_editor),
+    "ffmpeg": _read_ffmpeg,
+    **dict.fromkeys("convert magick montage composite import".split(), _read_converter),
+    "gpg": _read_gpg,
+    **dict.fromkeys(_ENDINGS, _read_compressor),
+    **dict.fromkeys("sed gsed perl ruby".split(), _read_sed),
+    "history": _read_history,
+    **dict.fromkeys(_FORMATTERS, _read_formatter),
+    "install": _read_install,
+    "rsync": _read_rsync,
 }
 
 
@@ -723,27 +674,31 @@ _SPECIAL: dict[str, Callable[[str, Sequence[str], str | None], Iterator[FileUse]
 _PATCHED = re.compile(r"^(?:\+\+\+|---|rename (?:from|to)|copy to|diff --git) (.*)$", re.MULTILINE)
 
 
-def patched_paths(text: str, strip: int | None) -> list[str]:
+def find_patched_paths(text: str, strip: int | None) -> list[str]:
     """Return the files that a patch changes.
 
     Args:
         text: The patch.
-        strip: How many leading folders are cut off each name; None where `patch` guesses.
+        strip: How many leading folders are removed from each name; None if `patch` guesses the
+            number.
     """
     found: dict[str, None] = {}
     for line in _PATCHED.findall(text):
+        names = line.split("\t")[0]
         try:
-            names = shlex.split(line.split("\t")[0])
+            parsed = shlex.split(names)
         except ValueError:
-            names = [line.split("\t")[0]]
-        for name in names:
-            parts = name.split("/")
-            if name == "/dev/null":
-                continue
-            if strip is None:
-                found[name] = None
-                strip_one = parts[1:]
-                found["/".join(strip_one) or name] = None
-            elif len(parts) > strip:
-                found["/".join(parts[strip:])] = None
+            parsed = [names]
+        for name in parsed:
+            if name != "/dev/null":
+                found |= dict.fromkeys(_strip_name(name, strip))
     return list(found)
+
+
+def _strip_name(name: str, strip: int | None) -> list[str]:
+    """Return the files that a name in a patch may refer to."""
+    parts = name.split("/")
+    # `patch` tries the name with and without its first folder.
+    if strip is None:
+        return [name, "/".join(parts[1:]) or name]
+    return ["/".join(parts[strip:])] if len(parts) > strip else []

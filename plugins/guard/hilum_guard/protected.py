@@ -1,6 +1,4 @@
-"""Files that file tools may not touch by the way: what governs an agent or is run later, what holds
-secrets, hilum's own.
-"""
+"""Files that tools may touch only with approval or never: executed files, secrets, hilum's."""
 
 from __future__ import annotations
 
@@ -10,14 +8,17 @@ from pathlib import Path
 
 from hilum import config_folder, data_folder
 
-from hilum_guard import executed, repositories
-from hilum_guard.names import folded
-from hilum_guard.places import NOT_SECRET, SECRET_NAMES, matches
+from hilum_guard import executed_files, repositories
+from hilum_guard.file_names import folded, resolve_links
+from hilum_guard.path_checks import NOT_SECRET, SECRET_NAMES, matches
 from hilum_guard.secret_names import original_names
 from hilum_guard.secret_paths import SecretFiles
 
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"})
-_FILES = SecretFiles()  # it remembers folders that did not change
+# Shared by the whole process, because it caches folders that have not changed.
+_FILES = SecretFiles()
+_USER_COMMANDS = ("permissions", "trust", "plugins")
+_READING_SKILLS = ("list", "show", "validate")
 _SOURCE = tuple(
     ".py .pyi .js .mjs .ts .tsx .jsx .go .rs .java .kt .c .h .cpp .cs .rb .php .swift .md .rst"
     " .html .css".split()
@@ -25,23 +26,18 @@ _SOURCE = tuple(
 
 
 def own(path: Path) -> bool:
-    """Return whether a resolved path is in hilum's own folders, where rules, trust, keys and
-    sessions are kept.
-    """
-    return any(
-        path.is_relative_to(os.path.realpath(folder)) for folder in (config_folder(), data_folder())
-    )
+    """Return whether a resolved path is in hilum's folders for rules, trust, keys or sessions."""
+    own_folders = map(resolve_links, (config_folder(), data_folder()))
+    return any(path.is_relative_to(folder) for folder in own_folders)
 
 
 def governing(path: str) -> str:
-    """Return why a file may be written with the user's yes only.
-
-    Empty if it need not be asked for that.
+    """Return which program executes a file or takes commands from it; empty if none does.
 
     Args:
         path: Relative to the workspace, existing or not.
     """
-    found = executed.find_path(path)
+    found = executed_files.find_path(path)
     if found is None:
         return ""
     part, row = found
@@ -49,9 +45,7 @@ def governing(path: str) -> str:
 
 
 def metadata(place: str) -> str:
-    """Return why a file is Git's metadata by what is beside it, whatever its folder is called.
-
-    Empty if it is not.
+    """Return why the files beside a file make it Git metadata; empty if they do not.
 
     Args:
         place: The file, resolved, existing or not.
@@ -60,20 +54,20 @@ def metadata(place: str) -> str:
     if not folder:
         return ""
     return (
-        f"with what is beside it {os.path.basename(folder)} is a Git folder, from which git takes"
+        f"with its neighbours, {os.path.basename(folder)} is a Git folder, from which git takes"
         " commands"
     )
 
 
 def secret(path: str) -> str:
-    """Return why a file is read with the user's yes only; empty if it does not look like a secret.
+    """Return why a file looks like a secret; empty if it does not.
 
     Args:
         path: Relative to the workspace.
     """
     *folders, name = path.split("/")
     if any(folded(part) in _SECRET_FOLDERS for part in folders):
-        return "files there hold keys and passwords"
+        return "files there contain keys and passwords"
     if any(map(_is_secret_name, original_names(name))):
         return f"{name} is a name for files with keys and passwords"
     return ""
@@ -87,15 +81,15 @@ def _is_secret_name(name: str) -> bool:
 
 
 def linked_secret(place: Path, path: str) -> str:
-    """Return why a file is read only after the user's approval: it is a hard link to a file of
-    secrets. Blocks.
+    """Return why a file is a secret if it is a hard link to one; otherwise empty. Blocks.
 
     Args:
         place: The file, resolved.
-        path: The same relative to the workspace.
+        path: The same path, relative to the workspace.
     """
     root = str(place).removesuffix(f"/{path}")
     try:
+        # Most files have only one name; for them the search for links is skipped.
         status = place.stat()
     except (OSError, ValueError):
         return ""
@@ -107,13 +101,11 @@ def linked_secret(place: Path, path: str) -> str:
 
 
 def hidden(place: Path, path: str) -> str:
-    """Return why the text of a file gets to no model unasked.
-
-    Empty if nothing in its path speaks against it.
+    """Return why a file is not sent to a model without approval; empty if it may be sent.
 
     Args:
         place: The file, resolved.
-        path: The same as it is shown: relative to the workspace.
+        path: The displayed path, relative to the workspace.
     """
     if own(place):
         return "it is in hilum's own folders"
@@ -121,26 +113,30 @@ def hidden(place: Path, path: str) -> str:
 
 
 def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
-    """Return why a simple command changes what governs hilum.
-
-    Empty if it does not by what can be read.
+    """Return why a simple command seems to change files that govern hilum; empty if it does not.
 
     Args:
         words: Program and arguments.
-        cwd: Folder it runs in, if known.
+        cwd: The folder that the command runs in, if known.
     """
-    program = os.path.basename(words[0]) if words else ""
-    inner = [word for word in words[1:] if not word.startswith("-")]
-    if program == "hilum" and inner[:1] and inner[0] in ("permissions", "trust", "plugins"):
-        return f"hilum {inner[0]} is the user's"
-    if (
-        program == "hilum"
-        and inner[:1] == ["skills"]
-        and not {*inner[1:2]} <= {"list", "show", "validate"}
-    ):
-        return "what skills there are is the user's choice"
+    if words and os.path.basename(words[0]) == "hilum":
+        why = _explain_own_command([word for word in words[1:] if not word.startswith("-")])
+        if why:
+            return why
     for word in words:
+        # The path may be the value of an option: `--output=path`.
         path = os.path.join(cwd or "/", os.path.expanduser(word.rpartition("=")[2]))
-        if ("/" in word or os.path.lexists(path)) and own(Path(os.path.realpath(path))):
+        is_path = "/" in word or os.path.lexists(path)
+        if is_path and own(Path(resolve_links(path))):
             return f"{word} is in hilum's own folders"
+    return ""
+
+
+def _explain_own_command(words: list[str]) -> str:
+    """Return why only the user may run a hilum sub-command; empty if others may run it too."""
+    if words[:1] == ["skills"]:
+        if words[1:2] and words[1] not in _READING_SKILLS:
+            return "only the user chooses which skills are installed"
+    elif words and words[0] in _USER_COMMANDS:
+        return f"only the user may run hilum {words[0]}"
     return ""

@@ -1,13 +1,17 @@
-"""Does the last look for sessions that were killed while their commands ran. See ``marks``."""
+"""Performs the final check for sessions that were killed while their commands ran.
+
+See ``run_markers``.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from hilum_guard import marks
-from hilum_guard.names import printable
-from hilum_guard.watching import MAX_FOLDERS, Watch
+from hilum_guard import run_markers
+from hilum_guard.file_names import printable
+from hilum_guard.folder_scan import MAX_FOLDERS
+from hilum_guard.workspace_watcher import WorkspaceWatcher
 
 _ADVICE = (
     "Look at Git's configuration and hooks, and at the settings of editors, before you use this"
@@ -16,50 +20,53 @@ _ADVICE = (
 
 
 def recover(workspace: str) -> list[str]:
-    """Make inert what commands of killed sessions left in a workspace. Blocks.
+    """Make inert the files that commands of killed sessions left in a workspace. Blocks.
 
-    What the user changed after the kill cannot be told from what a command changed. It is treated
-    as a command's: renamed or taken out, never deleted, and named.
+    A change that the user made after the kill looks like one that a command made, and is treated
+    the same way: it is renamed or removed from its file, never deleted, and reported.
 
     Args:
         workspace: Root of the workspace, resolved.
 
     Returns:
-        A sentence for each thing that was made inert or could not be looked at.
+        A sentence for each entry that was made inert or could not be checked.
     """
-    folder = marks.folder_of(workspace)
+    folder = run_markers.folder_of(workspace)
     try:
-        names = [name for name in os.listdir(folder) if name.endswith(marks.OWNER)]
-    except OSError:  # there is none: nothing was killed in this workspace
+        names = [name for name in os.listdir(folder) if name.endswith(run_markers.OWNER)]
+    except OSError:  # no session was killed in this workspace
         return []
     said: list[str] = []
     for name in sorted(names):
         try:
-            with marks.abandoned(folder, name.removesuffix(marks.OWNER)) as dead:
+            with run_markers.abandoned(folder, name.removesuffix(run_markers.OWNER)) as dead:
                 if dead:
-                    said += _look(folder, name.removesuffix(marks.OWNER))
-        except Exception as error:  # the mark stays, so that the next session tries again
-            said.append(f"It could not be looked at ({type(error).__name__}: {error}). {_ADVICE}")
-    # What another version of hilum has written in a mark may not be text that an event can hold.
+                    said += _look(folder, name.removesuffix(run_markers.OWNER))
+        except Exception as error:  # the marker stays, and the next session tries again
+            said.append(f"It could not be checked ({type(error).__name__}: {error}). {_ADVICE}")
+    # A marker written by another version of hilum may contain text that cannot be stored in an
+    # event.
     return [printable(line) for line in said]
 
 
 def _look(folder: Path, name: str) -> list[str]:
-    """Look at what the commands of one killed session left."""
+    """Check the files that the commands of one killed session left."""
     try:
-        remembered = marks.read(folder, name)
+        remembered = run_markers.read(folder, name)
     except (OSError, ValueError) as error:
-        return [f"What was there before its commands ran is not known ({error}). {_ADVICE}"]
+        return [f"It is not known what existed before its commands ran ({error}). {_ADVICE}"]
     if remembered is None:
         return []
     said = list(remembered.untold)
     if remembered.running:
-        watch = Watch(remembered.roots)
+        # This runs without a new marker: if this session is killed here, the old marker remains for
+        # the next.
+        watch = WorkspaceWatcher(remembered.roots)
         watch.resume(remembered)
         said += watch.check(everywhere=True)
         if watch.truncated:
             said.append(
-                f"More than {MAX_FOLDERS} folders are here; those deepest were not all looked at."
+                f"There are more than {MAX_FOLDERS} folders; some of the deepest were not checked."
                 f" {_ADVICE}"
             )
     return said

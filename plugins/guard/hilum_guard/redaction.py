@@ -1,16 +1,15 @@
-"""The one redactor of the house: what looks like a secret becomes ``[REDACTED:NAME]``, in results,
-logs and cassettes.
+"""Replaces secrets in results, logs and cassettes with ``[REDACTED:NAME]``.
 
-Two nets: known values (of this process's environment variables whose names speak of secrets, and of
-the user's settings), wherever they turn up, and shapes that keys are known to have. Both work
-inside JSON text without breaking it.
+It finds known values (from environment variables that are named like secrets, and from the user's
+settings) and text that looks like a key. Both kinds are replaced inside JSON text without breaking
+it.
 
 Texts come from files, commands and models, so a pattern must take linear time for every text:
-``re`` keeps the interpreter's lock while it matches, and a thread would not help. Two rules see to
-that. What a pattern repeats without a limit ends the pattern, or cannot begin anew within what was
-repeated. Where neither holds, a match that fails at its end consumes what it read all the same (the
-group ``skip``) and is left as it is, so that nothing is read once for each place where it could
-begin.
+``re`` holds the interpreter lock while it matches, and a thread would not help. Two rules ensure
+this. Either an unlimited repetition is the end of the pattern, or no match can begin inside the
+text that it repeats over. Otherwise, a match that fails at its end still consumes the text (the
+group ``skip``) and leaves it unchanged, so that no text is scanned once for each possible
+beginning.
 """
 
 from __future__ import annotations
@@ -25,18 +24,17 @@ from urllib.parse import quote
 from hilum_guard.secret_names import is_secret_name
 
 _SHORTEST = 8
+# Values of switches and numbers, which are not secrets, whatever their names are.
+_PLAIN = re.compile(r"\d+|true|false|yes|no|on|off|none", re.IGNORECASE)
 
-# Where a word begins; an escape of JSON or of a terminal may stand before it, whose last letter is
-# none of the word's.
+# The beginning of a word. The last letter of a JSON or terminal escape may precede it.
 _B = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4})|(?<=[0-9]m))"
 
 
 def _at_word(pattern: str) -> str:
-    r"""Return a pattern that matches only where a word begins.
-
-    What it begins with stands first and the check behind it: the engine finds letters ten times as
-    fast as it tries ``_B`` at every character.
-    """
+    r"""Return a pattern that matches only at the beginning of a word."""
+    # The letters come first and the lookbehind check follows, because the engine finds letters ten
+    # times as fast as it tries `_B` at every character.
     start = re.match(r"(?:\[[A-Z]+\])?[A-Za-z0-9_-]*(?![*+?{])", pattern)
     first = start.group() if start else ""
     if not first:
@@ -50,8 +48,7 @@ def _at_word(pattern: str) -> str:
     return rf"{first}(?:{'|'.join(behind)}){pattern[len(first) :]}"
 
 
-# Keys that their beginning gives away, by the vendors' own documentation and the patterns of
-# published secret scanners.
+# Keys with a known prefix, from the vendors' documentation and from published secret scanners.
 _VENDORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("TELEGRAM_TOKEN", (":AA",), r"\d{8,10}:AA[A-Za-z0-9_-]{32,35}(?![A-Za-z0-9_-])"),
     ("TWILIO_KEY", ("SK", "AC"), r"(?:SK|AC)[0-9a-f]{32}(?![0-9a-zA-Z])"),
@@ -107,17 +104,20 @@ _VENDORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
             "phc_",
             "phx_",
         ),
-        r"(?:lin_api_[A-Za-z0-9]{32,}|ntn_[A-Za-z0-9]{40,}|figd_[\w-]{36,}|PMAK-[0-9a-f]{24}-[0-9a-f]{34}"
-        r"|pscale_(?:tkn|pw|oauth)_[\w.-]{32,}|sbp_[0-9a-f]{40}|nfp_[A-Za-z0-9]{36,}|pplx-[A-Za-z0-9]{40,}|tvly-[\w-]{24,}"
-        r"|HRKU-[\w-]{36,}|dp\.(?:pt|st|sa|ct)\.[A-Za-z0-9._-]{40,}|e2b_[0-9a-f]{40}|lsv2_(?:pt|sk)_[0-9a-f_]{40,}"
+        r"(?:lin_api_[A-Za-z0-9]{32,}|ntn_[A-Za-z0-9]{40,}|figd_[\w-]{36,}"
+        r"|PMAK-[0-9a-f]{24}-[0-9a-f]{34}"
+        r"|pscale_(?:tkn|pw|oauth)_[\w.-]{32,}|sbp_[0-9a-f]{40}|nfp_[A-Za-z0-9]{36,}"
+        r"|pplx-[A-Za-z0-9]{40,}|tvly-[\w-]{24,}"
+        r"|HRKU-[\w-]{36,}|dp\.(?:pt|st|sa|ct)\.[A-Za-z0-9._-]{40,}|e2b_[0-9a-f]{40}|lsv2_(?:pt"
+        r"|sk)_[0-9a-f_]{40,}"
         r"|nvapi-[\w-]{60,}|ph[cx]_[A-Za-z0-9]{40,})",
     ),
 )
-# Name, words of which one must be there (a quick look: most texts hold none), pattern. Order
-# matters: the whole block before its parts. A group named `keep` stays in the text, and a match
-# with a group named `skip` is left as it is.
+# Name, words, pattern. A text without any of the words is not searched, which saves time for most
+# texts. The order matters: a whole block comes before its parts. A group named `keep` stays in the
+# text, and a match with a group named `skip` is left unchanged.
 _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    # A block that was cut off is as secret as a whole one; its lines may be numbered.
+    # A truncated block is as secret as a whole one; its lines may be numbered.
     (
         "PRIVATE_KEY",
         ("PRIVATE KEY",),
@@ -130,7 +130,8 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "AUTHORIZATION",
         ("uthorization", "UTHORIZATION"),
-        r"(?i)(?P<keep>authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest)\s+)?)"
+        r"(?i)(?P<keep>authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token"
+        r"|digest)\s+)?)"
         r"(?!\[REDACTED|(?:bearer|basic|token)\b)[^\s\"'\\,;()\[]{6,}+(?:(?![(\[])|(?P<skip>))",
     ),
     (
@@ -162,7 +163,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("PACKAGE_TOKEN", ("npm_", "pypi-"), r"npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}"),
     ("STRIPE_KEY", ("k_live_", "k_test_"), r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
     *((name, words, _at_word(pattern)) for name, words, pattern in _VENDORS),
-    # Forty characters are also a hash in base64, so the name has to be near.
+    # Forty characters may also be a base64 hash, so the name has to precede them.
     (
         "AWS_SECRET",
         ("ecret", "ECRET"),
@@ -179,74 +180,84 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "ASSIGNMENT",
         ("KEY", "TOKEN", "SECRET", "PASS"),
-        rf"(?P<keep>{_B}(?:[A-Z][A-Z0-9_]*(?:KEY|_PASS)|(?:[A-Z][A-Z0-9_]*)?(?:TOKEN|SECRET|PASSWORD|PASSWD))"
-        r"\s?=\s?\\?[\"']?)(?![\[{$(])(?!(?i:<[a-z][a-z_-]{0,80}>|your[-_][a-z_-]{0,60}|change[-_]?(?:me|this)|placeholder|x{8,}"
-        r"|example(?:[-_][a-z_-]{0,60})?|replace[-_](?:me|this|with)[a-z_-]{0,60})\\?[\"']?(?![^\s\"'\\,;]))[^\s\"'\\,;()]{8,}",
+        rf"(?P<keep>{_B}(?:[A-Z][A-Z0-9_]*(?:KEY|_PASS)|(?:[A-Z][A-Z0-9_]*)?(?:TOKEN|SECRET"
+        rf"|PASSWORD|PASSWD))"
+        r"\s?=\s?\\?[\"']?)(?![\[{$(])(?!(?i:<[a-z][a-z_-]{0,80}>|your[-_][a-z_-]{0,60}"
+        r"|change[-_]?(?:me|this)|placeholder|x{8,}"
+        r"|example(?:[-_][a-z_-]{0,60})?|replace[-_](?:me|this"
+        r"|with)[a-z_-]{0,60})\\?[\"']?(?![^\s\"'\\,;]))[^\s\"'\\,;()]{8,}",
     ),
-    # As settings files and headers write it. A digit must be in the value: what has none is rather
-    # a word or code.
+    # The form used in settings files and headers. The value must contain a digit: without one it is
+    # more likely to be a word or code.
     (
         "CREDENTIAL",
         ("ey", "oken", "ecret", "assw", "ookie"),
         rf"(?P<keep>{_B}(?:[A-Za-z][A-Za-z0-9]{{0,30}}[_-]){{0,6}}"
-        r"(?i:api_?key|api-key|access_?key|account_?key|secret(?:_?key)?(?:_base)?|token|password|passwd|cookie)"
+        r"(?i:api_?key|api-key|access_?key|account_?key|secret(?:_?key)?(?:_base)?|token|password"
+        r"|passwd|cookie)"
         r"\\?[\"']?\s?[:=]\s?)(?:(?P<quote>\\?[\"'])(?=[^\s\"'\\]{0,200}\d)[^\s\"'\\{}()$<>]{8,4000}+(?=\\?[\"'])"
         r"|(?!\[REDACTED)(?=[A-Za-z0-9+/_=-]{0,200}\d)(?=\d{0,200}[A-Za-z])[A-Za-z0-9+/_=-]{12,}+(?:(?![.(\[\w])|(?P<skip>)))",
     ),
-    # In files of settings a word is a password where a password stands.
+    # In settings files, a password may be a word.
     (
         "PASSWORD",
         ("assw", "ASSW", "assphrase", "pwd", "PWD", "ecret", "ECRET"),
-        r"(?i)(?P<keep>(?:^|[\s,{;\"'.]|\\n|\\\"|\\t)(?:[A-Za-z][A-Za-z0-9]{0,30}[_.-]){0,6}(?:password|passwd|passphrase|pwd|secret)"
+        r"(?i)(?P<keep>(?:^|[\s,{;\"'.]|\\n|\\\""
+        r"|\\t)(?:[A-Za-z][A-Za-z0-9]{0,30}[_.-]){0,6}(?:password|passwd|passphrase|pwd|secret)"
         r"\\?[\"']?[ \t]*[:=][ \t]*)(?P<quote>\\?[\"'])?"
-        r"(?!\[REDACTED|[<{$%(\[*!&|>]|(?:null|none|nil|true|false|yes|no|on|off|string|str|required|optional|changeme|change_me|example"
-        r"|placeholder|your|my-?password|password|passwd|secret|x{3,}|env|vault|file|ref|test|todo|undefined|type)(?![A-Za-z0-9]))"
+        r"(?!\[REDACTED|[<{$%(\[*!&|>]|(?:null|none|nil|true|false|yes|no|on|off|string|str"
+        r"|required|optional|changeme|change_me|example"
+        r"|placeholder|your|my-?password|password|passwd|secret|x{3,}|env|vault|file|ref|test|todo"
+        r"|undefined|type)(?![A-Za-z0-9]))"
         r"[^\s\"'\\,;{}]{6,200}+(?![(.\[])",
     ),
 )
 
 
-# What is a secret by the look of what stands around it; in a program's source that is mostly none.
+# Patterns that are secrets only because of the surrounding text; in source code they rarely are.
 _GUESSED = frozenset({"ASSIGNMENT", "CREDENTIAL"})
-# What is one in files of settings only.
+# Patterns that are secrets only in settings files.
 _OF_SETTINGS = frozenset({"PASSWORD"})
 _SOURCE = re.compile(
-    r"\.(py[iwx]?|ipynb|[cm]?[jt]sx?|go|rs|java|kts?|scala|c|cc|cpp|cxx|h|hh|hpp|cs|fs|rb|php|pl|pm|swift|m|mm|lua|r|jl|ex|exs|erl"
-    r"|hs|ml|clj|dart|vue|svelte|html?|css|scss|sql|proto|graphql|md|rst|adoc|tex|patch|diff|lock|sum)$",
+    r"\.(py[iwx]?|ipynb|[cm]?[jt]sx?|go|rs|java|kts?|scala|c|cc|cpp|cxx|h|hh|hpp|cs|fs|rb|php|pl"
+    r"|pm|swift|m|mm|lua|r|jl|ex|exs|erl"
+    r"|hs|ml|clj|dart|vue|svelte|html?|css|scss|sql|proto|graphql|md|rst|adoc|tex|patch|diff|lock"
+    r"|sum)$",
     re.I,
 )
 _SETTINGS = re.compile(
     r"(^|/)(\.?env(\.[\w.-]+)?|\.?[\w-]*rc|config|credentials|settings|secrets?)$"
-    r"|\.(ya?ml|json5?|jsonc|toml|ini|cfg|conf|config|properties|env|xml|plist|tfvars|hcl|netrc|pgpass|reg|txt|log)$",
+    r"|\.(ya?ml|json5?|jsonc|toml|ini|cfg|conf|config|properties|env|xml|plist|tfvars|hcl|netrc"
+    r"|pgpass|reg|txt|log)$",
     re.I,
 )
 
 
 def is_source(path: str) -> bool:
-    """Return whether a file is a program or prose, in which a value that is only called a secret is
-    mostly none.
-    """
+    """Return whether a file is source code or prose, where such values are rarely secrets."""
     return _SOURCE.search(path) is not None
 
 
 def is_settings(path: str) -> bool:
-    """Return whether a file holds settings, in which a value that is called a password is one."""
+    """Return whether a file contains settings, where values named like passwords are secret."""
     return _SETTINGS.search(path) is not None
 
 
 PLACEHOLDER = re.compile(r"\[REDACTED:[^\]\s]{1,200}\]")
-_compiled = cache(re.compile)  # when a text first has the words: all of them cost 8 ms at start
+# A pattern is compiled when a text first contains its words: compiling all of them at startup would
+# take 8 ms.
+_compiled = cache(re.compile)
 
 
 class Redactor:
     """Replaces secrets in texts.
 
     Args:
-        environ: Environment whose secrets are known; this process's by default.
-        secrets: More secrets, name to value.
+        environ: Environment whose secrets are replaced; by default, that of this process.
+        secrets: Additional secrets, by name.
 
     Attributes:
-        too_short: Names of secrets that are too short to be looked for in texts.
+        too_short: Names of secrets that are too short to search for in texts.
     """
 
     def __init__(
@@ -254,6 +265,7 @@ class Redactor:
     ) -> None:
         self._names: dict[str, str] = {}
         self.too_short: list[str] = []
+        # The path of a key file is not a secret, and also occurs in ordinary text.
         for name, value in (os.environ if environ is None else environ).items():
             if is_secret_name(name) and not (os.path.isabs(value) and os.path.exists(value)):
                 self._add(name, value)
@@ -263,43 +275,42 @@ class Redactor:
         self._values = re.compile("|".join(map(re.escape, values))) if values else None
 
     def _add(self, name: str, value: str) -> None:
-        """Know a value in the spellings it has in texts, JSON and URLs."""
-        if len(value) < _SHORTEST:  # it would be found in ordinary words
-            if value.strip() and not re.fullmatch(
-                r"(?i)\d+|true|false|yes|no|on|off|none", value.strip()
-            ):
+        """Add a value in the spellings that it has in text, JSON and URLs."""
+        if len(value) < _SHORTEST:  # it would be found inside ordinary words
+            bare = value.strip()
+            if bare and not _PLAIN.fullmatch(bare):
                 self.too_short.append(name)
             return
-        for form in (
-            value,
-            json.dumps(value)[1:-1],
-            json.dumps(value, ensure_ascii=False)[1:-1],
-            quote(value, safe=""),
-        ):
+        escaped = json.dumps(value)[1:-1]
+        unescaped = json.dumps(value, ensure_ascii=False)[1:-1]
+        for form in (value, escaped, unescaped, quote(value, safe="")):
             self._names.setdefault(form, name)
 
     def known(self, text: str) -> str:
-        """Replace the known values in a text: those of the environment and of the user's
-        settings.
-        """
+        """Return a text without the values of the environment and of the user's settings."""
         if self._values is None:
             return text
-        return _replace(
-            self._values, lambda match: f"[REDACTED:{self._names[match.group()]}]", text
-        )
+
+        def mask(match: re.Match[str]) -> str:
+            return f"[REDACTED:{self._names[match.group()]}]"
+
+        return _replace(self._values, mask, text)
 
     def __call__(self, text: str, *, guess: bool = True, settings: bool = False) -> str:
-        """Replace the secrets in a text.
+        """Return a text without secrets.
 
         Args:
             text: The text.
-            guess: Whether a value counts that is only called a secret, as in ``password = "…"``.
-            settings: Whether it is of a file of settings, where words are passwords, too.
+            guess: Whether to include values that are only named like a secret, as in ``password =
+                "…"``.
+            settings: Whether the text is from a settings file, where words can also be passwords.
         """
-        text = _without_headless_keys(self.known(text))
-        left_out = (frozenset() if guess else _GUESSED) | (
-            frozenset() if settings else _OF_SETTINGS
-        )
+        text = _redact_key_ends(self.known(text))
+        left_out: frozenset[str] = frozenset()
+        if not guess:
+            left_out |= _GUESSED
+        if not settings:
+            left_out |= _OF_SETTINGS
         for name, words, pattern in _SHAPES:
             if name not in left_out and any(word in text for word in words):
                 text = _replace(_compiled(pattern), partial(_mask, name), text)
@@ -307,20 +318,15 @@ class Redactor:
 
 
 PIECE = 100_000
-"""Characters that one call of ``re`` searches: it keeps the interpreter's lock, so that nothing
-else runs meanwhile.
-"""
+"""Maximum number of characters to search in one ``re`` call, which holds the interpreter lock."""
 OVERLAP = 20_000
-"""Characters at the end of a piece that the next one searches again, so that a secret up to this
-length is found.
-"""
-
+"""Trailing characters of a piece to search again with the next; longer secrets are missed."""
 MARGIN = 64
-"""A match that ends so near to the end of its piece may be longer, or none, by what follows."""
+"""Trailing characters of a piece in which a match may depend on the text that follows."""
 
 
 def _replace(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str) -> str:
-    """Return a text with all matches replaced, searched in pieces where it is long."""
+    """Return a text with all matches replaced; search a long text in pieces."""
     if len(text) <= PIECE:
         return pattern.sub(replace, text)
     parts: list[str] = []
@@ -353,44 +359,66 @@ _KEY_LINE = re.compile(
 )
 _KEY_NUMBER = re.compile(r"(?:\A|\n|\\n)[^\S\n]*(?:\d{1,6}\s?[|:]\s?)?\Z")
 MAX_KEY = 20_000
-"""Characters before the end of a private key that are looked at; the longest keys have 13,000."""
+"""Maximum number of characters to search before a key's end; the longest keys have 13,000."""
 MAX_KEY_LINE = 400
-"""Characters of one line of a key, with its number and what it is indented by."""
+"""Maximum length of one line of a key, in characters, including its number and indentation."""
+MAX_NUMBER = 20
+"""Maximum width of a line number with its indentation and separator, in characters."""
 
 
-def _without_headless_keys(text: str) -> str:
-    """Replace the lines of private keys whose first line is not there, as in a page of a file or
-    the end of one.
+def _redact_key_ends(text: str) -> str:
+    """Return a text without the lines of private keys whose first line is missing.
 
-    They are found from their last line backwards: a pattern would try every line of a long text as
-    the first one.
+    A page of a file, or the end of one, contains such lines.
     """
     if "PRIVATE KEY-----" not in text or "-----END" not in text:
         return text
-    found: list[tuple[int, int]] = []
-    for end in _KEY_END.finditer(text):
-        start = end.start()
-        floor = max(found[-1][1] if found else 0, start - MAX_KEY)
-        numbered = _KEY_NUMBER.search(text, max(floor, start - 20), start)
-        at = numbered.start() if numbered else start
-        while at > floor:
-            lowest = max(floor, at - MAX_KEY_LINE)
-            real = text.rfind("\n", lowest, at)
-            escaped = text.rfind("\\n", lowest, at)
-            begin = max(real + 1 if real >= 0 else lowest, escaped + 2 if escaped >= 0 else lowest)
-            if not _KEY_LINE.fullmatch(text, begin, at):
-                break
-            start = begin
-            at = begin - (2 if begin >= 2 and escaped == begin - 2 else 1)
-        if start < end.start():
-            found.append((start, end.end()))
     parts: list[str] = []
     copied = 0
-    for start, stop in found:
-        parts += [text[copied:start], "[REDACTED:PRIVATE_KEY]"]
-        copied = stop
+    for end in _KEY_END.finditer(text):
+        floor = max(copied, end.start() - MAX_KEY)
+        start = _find_key_start(text, end.start(), floor)
+        if start < end.start():
+            parts += [text[copied:start], "[REDACTED:PRIVATE_KEY]"]
+            copied = end.end()
     parts.append(text[copied:])
     return "".join(parts)
+
+
+def _find_key_start(text: str, end: int, floor: int) -> int:
+    """Return the position of a key's first line, searching backwards from its last line.
+
+    A pattern would try every line of a long text as the first one.
+
+    Args:
+        text: The text.
+        end: The position of the line that ends the key.
+        floor: The lowest position to search.
+    """
+    start = end
+    numbered = _KEY_NUMBER.search(text, max(floor, end - MAX_NUMBER), end)
+    at = numbered.start() if numbered else end
+    while at > floor:
+        begin, separator = _find_line_start(text, at, max(floor, at - MAX_KEY_LINE))
+        if not _KEY_LINE.fullmatch(text, begin, at):
+            break
+        start = begin
+        at = begin - separator
+    return start
+
+
+def _find_line_start(text: str, at: int, floor: int) -> tuple[int, int]:
+    """Return the position at which a line begins, and the length of the line break before it.
+
+    Line breaks may be escaped, as in JSON.
+    """
+    real = text.rfind("\n", floor, at)
+    escaped = text.rfind("\\n", floor, at)
+    after_real = real + 1 if real >= 0 else floor
+    after_escaped = escaped + 2 if escaped >= 0 else floor
+    begin = max(after_real, after_escaped)
+    is_escaped = begin >= 2 and escaped == begin - 2
+    return begin, 2 if is_escaped else 1
 
 
 def _mask(name: str, match: re.Match[str]) -> str:
@@ -400,22 +428,20 @@ def _mask(name: str, match: re.Match[str]) -> str:
     return f"{groups.get('keep') or ''}{groups.get('quote') or ''}[REDACTED:{name}]"
 
 
-def settings_secrets(data: Mapping[str, object], path: str = "settings") -> dict[str, str]:
-    """Return what settings hold that should stay secret: values whose names say so, and all headers
-    of requests.
+def find_settings_secrets(data: Mapping[str, object], path: str = "settings") -> dict[str, str]:
+    """Return the secrets in settings: values that are named like secrets, and all request headers.
 
     Args:
         data: The settings as plain data.
-        path: What the names of the values begin with.
+        path: The prefix for the names of the values.
     """
     found: dict[str, str] = {}
+    is_headers = path.endswith(".headers")
     for name, value in data.items():
         if isinstance(value, Mapping):
-            found |= settings_secrets(value, f"{path}.{name}")
-        elif (
-            isinstance(value, str)
-            and (is_secret_name(name) or path.endswith(".headers"))
-            and name != "key_env"
-        ):
+            found |= find_settings_secrets(value, f"{path}.{name}")
+        elif not isinstance(value, str) or name == "key_env":  # the name of a variable
+            continue
+        elif is_headers or is_secret_name(name):
             found[f"{path}.{name}"] = value.removeprefix("Bearer ").strip()
     return found

@@ -1,14 +1,13 @@
-"""What Git executes because of a repository's metadata, and the pointers by which it finds that
-metadata.
+"""Find what Git executes because of a repository's metadata, and what leads to that metadata.
 
-A program in the sandbox may make repositories, and may write most of the metadata of those that
-exist. Git runs programs that this metadata names: at the user's next `git status`, outside of any
-sandbox. So each thing that makes Git execute something is an ``Entry``, and entries that appear
-while a command runs are made inert (see ``watching``).
+A program in the sandbox may create repositories, and may write most of the metadata of existing
+ones. At the user's next `git status`, Git runs the programs named in this metadata outside any
+sandbox. Therefore everything that makes Git execute something is an ``Entry``, and entries that
+appear while a command runs are made inert (see ``workspace_watcher``).
 
-Configuration is compared with a list of settings that execute nothing; every other setting is an
-entry, also one that this list does not know. A line that is not written plainly is one, too: this
-reader and Git's must not differ on what a file means.
+Settings are compared with a list of those that execute nothing. Every other setting is an entry,
+and so is a line with unusual syntax, because this parser and Git must not disagree on what a file
+means.
 """
 
 from __future__ import annotations
@@ -21,52 +20,49 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from hilum_guard.names import QUARANTINED
+from hilum_guard.file_names import QUARANTINED, resolve_links
 
 Kind = Literal["setting", "hook", "pointer", "link", "todo", "name", "folder"]
 
 MAX_BYTES = 1_048_576
-"""Bytes of a metadata file that are read, as many as Git reads of a pointer.
+"""Maximum number of bytes to read from a metadata file; Git's own limit for pointer files.
 
 A larger file counts as one entry.
 """
 UNREADABLE = "(too large to be read)"
-"""Stands for the text of a file that is larger: no setting, pointer or step of a rebase."""
+"""Replaces the text of a larger file; it cannot be a setting, a pointer or a rebase step."""
 MAX_FOLLOWED = 40
-"""Files of configuration that are followed from one repository through `include.path`."""
+"""Maximum number of configuration files to follow from one repository through `include.path`."""
 MAX_GIT_FOLDERS = 20_000
-"""Folders in one Git folder that are looked at for links, those near its root first."""
+"""Maximum number of folders in a Git folder to search for links, those nearest its root first."""
 _GITLINK = b"\x00\x00\xe0\x00"  # mode 160000, of a nested repository, as the index writes it
 _HASHES = (20, 32)  # bytes of SHA-1 and SHA-256
-_EXTENDED = 0x40  # in the first byte of an entry's flags: there are two bytes more
+_EXTENDED = 0x40  # in the first byte of an entry's flags: two more bytes follow
 HEADS = frozenset({"HEAD", "commondir", "config.worktree"})
-"""Files without which a Git folder is none, or has no configuration of its own.
-
-Other files are hardly called so.
-"""
+"""Files that make a folder a Git folder, or provide its settings. Other uses are rare."""
 _PARTS = HEADS | {"objects", "refs", "config", "hooks"}
-# What Git reads in a Git folder. Other names in it are of its working trees, where they are kept in
-# there.
+# The names that Git reads in a Git folder. Other names belong to working trees inside it.
 _METADATA = frozenset(
-    """HEAD config config.worktree commondir gitdir hooks objects refs packed-refs info logs modules worktrees index shallow
-    branches rebase-merge rebase-apply sequencer rr-cache bisect lfs annex description ORIG_HEAD FETCH_HEAD MERGE_HEAD
-    COMMIT_EDITMSG MERGE_MSG reftable""".split()
+    """HEAD config config.worktree commondir gitdir hooks objects refs packed-refs info logs
+    modules worktrees index shallow branches rebase-merge rebase-apply sequencer rr-cache bisect
+    lfs annex description ORIG_HEAD FETCH_HEAD MERGE_HEAD COMMIT_EDITMSG MERGE_MSG
+    reftable""".split()
 )
-# Folders of a Git folder without links that Git writes through: objects are written under another
-# name and renamed.
+# Folders in which Git never writes through links: it writes objects under a temporary name and then
+# renames them.
 _OBJECTS = ("objects", "lfs/objects", "annex/objects")
 
 
 class Entry(NamedTuple):
-    """A thing that makes Git, or a program that follows names, execute something.
+    """A file or setting that makes Git, or a program that follows names, execute something.
 
     Attributes:
         kind: ``setting`` (of a configuration), ``hook``, ``pointer`` (a file that leads to
-            metadata), ``link`` (a symbolic link in the place of one), ``todo`` (a step of a
-            rebase), ``name`` (a file or folder of ``executed.TABLE``), ``folder`` (one that cannot
-            be listed, so that nobody knows what is in it).
+            metadata), ``link`` (a symbolic link in place of one), ``todo`` (a step of a rebase),
+            ``name`` (a file or folder of ``executed_files.TABLE``), ``folder`` (one that cannot be
+            listed, so its contents are unknown).
         path: The file.
-        detail: What is executed, or a digest of what would be.
+        detail: The text that is executed, or a digest of it.
     """
 
     kind: Kind
@@ -77,7 +73,12 @@ class Entry(NamedTuple):
 class Setting(NamedTuple):
     """A setting of a configuration file.
 
-    ``name`` is ``section.key`` in lower case, ``line`` where it is written.
+    Attributes:
+        name: Section and key in lower case (``section.key``); empty for a section header.
+        subsection: The subsection.
+        value: The value.
+        line: The number of its line.
+        plain: Whether Git and this parser are certain to read it the same way.
     """
 
     name: str
@@ -87,13 +88,17 @@ class Setting(NamedTuple):
     plain: bool = True
 
 
-# Settings that execute nothing. A pattern in the second column restricts the value.
+# Settings that execute nothing. The pattern in the second column restricts the value.
 SETTINGS: tuple[tuple[str, str], ...] = (
     (
-        r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
-        r"|safecrlf|quotepath|abbrev|sharedrepository|sparsecheckout|sparsecheckoutcone|longpaths|untrackedcache|compression"
-        r"|loosecompression|commentchar|preloadindex|splitindex|fscache|hidedotfiles|protectntfs|protecthfs|trustctime|checkstat"
-        r"|bigfilethreshold|whitespace|packedgitlimit|packedgitwindowsize|deltabasecachelimit|multipackindex|commitgraph)",
+        r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase"
+        r"|precomposeunicode|symlinks|autocrlf|eol"
+        r"|safecrlf|quotepath|abbrev|sharedrepository|sparsecheckout|sparsecheckoutcone"
+        r"|longpaths|untrackedcache|compression"
+        r"|loosecompression|commentchar|preloadindex|splitindex|fscache|hidedotfiles"
+        r"|protectntfs|protecthfs|trustctime|checkstat"
+        r"|bigfilethreshold|whitespace|packedgitlimit|packedgitwindowsize|deltabasecachelimit"
+        r"|multipackindex|commitgraph)",
         ".*",
     ),
     (r"core\.fsmonitor", r"true|false|yes|no|on|off|0|1|"),
@@ -101,12 +106,14 @@ SETTINGS: tuple[tuple[str, str], ...] = (
     (r"user\.(name|email|signingkey|useconfigonly)", ".*"),
     (r"(author|committer)\.(name|email)", ".*"),
     (
-        r"remote\.(url|pushurl|fetch|push|tagopt|mirror|prune|prunetags|promisor|partialclonefilter|skipdefaultupdate"
+        r"remote\.(url|pushurl|fetch|push|tagopt|mirror|prune|prunetags|promisor"
+        r"|partialclonefilter|skipdefaultupdate"
         r"|skipfetchall|gh-resolved|followremotehead)",
         r"(?!.*::)(?!-).*|[+^]?refs/.*",
     ),
     (
-        r"branch\.(remote|merge|rebase|description|pushremote|autosetuprebase|autosetupmerge|sort|gh-merge-base"
+        r"branch\.(remote|merge|rebase|description|pushremote|autosetuprebase|autosetupmerge"
+        r"|sort|gh-merge-base"
         r"|vscode-merge-base|github-pr-owner-number)",
         r"(?!.*::)(?!-).*",
     ),
@@ -119,21 +126,26 @@ SETTINGS: tuple[tuple[str, str], ...] = (
         r"checkout|rebase|merge|none|true|false|on-demand",
     ),
     (
-        r"(pack|fetch|push|pull|color|column|advice|rerere|status|index|feature|i18n|maintenance|repack|commitgraph|checkout"
-        r"|clone|stash|worktree|grep|tag|versionsort)\.[\w-]+|gc\.(?!recentobjectshook)[\w-]+|init\.defaultbranch",
+        r"(pack|fetch|push|pull|color|column|advice|rerere|status|index|feature|i18n"
+        r"|maintenance|repack|commitgraph|checkout"
+        r"|clone|stash|worktree|grep|tag|versionsort)\.[\w-]+|gc\.(?!recentobjectshook)[\w-]+"
+        r"|init\.defaultbranch",
         r"(?!.*(/|!|`|\$\()).*",
     ),
     (
-        r"merge\.(conflictstyle|ff|renames|renamelimit|directoryrenames|stat|autostash|log|verbosity|defaulttoupstream)",
+        r"merge\.(conflictstyle|ff|renames|renamelimit|directoryrenames|stat|autostash|log"
+        r"|verbosity|defaulttoupstream)",
         ".*",
     ),
     (
-        r"diff\.(algorithm|renames|renamelimit|mnemonicprefix|noprefix|context|interhunkcontext|colormoved|colormovedws"
+        r"diff\.(algorithm|renames|renamelimit|mnemonicprefix|noprefix|context"
+        r"|interhunkcontext|colormoved|colormovedws"
         r"|ignoresubmodules|submodule|statgraphwidth|indentheuristic|relative|wserrorhighlight)",
         ".*",
     ),
     (
-        r"rebase\.(stat|autosquash|autostash|updaterefs|missingcommitscheck|abbreviatecommands|backend)",
+        r"rebase\.(stat|autosquash|autostash|updaterefs|missingcommitscheck"
+        r"|abbreviatecommands|backend)",
         ".*",
     ),
     (r"commit\.(cleanup|status|verbose)", ".*"),
@@ -146,12 +158,11 @@ _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?")
 _PLAIN_VALUE = re.compile(r'[^"\\#;\x00-\x08\x0b-\x1f\x7f]*|"[^"\\#;\x00-\x1f\x7f]*"')
 _PLAIN_TARGET = re.compile(r"(?! )[^\x00-\x1f\x7f]+(?<! )")
 _EXEC = re.compile(r"\s*(exec|x)\s")
-# Settings whose values name files that Git then executes, or reads further settings from.
-_PATHS = re.compile(r"core\.hookspath|include\.path|includeif\.path")
+_INCLUDES = re.compile(r"include\.path|includeif\.path")
 
 
 def parse_config(text: str) -> list[Setting]:
-    """Parse a Git configuration. A line that is not plain becomes a setting that is marked so."""
+    """Parse a Git configuration; a line with unusual syntax becomes a setting that is not plain."""
     found: list[Setting] = []
     section = ""
     subsection = ""
@@ -178,14 +189,14 @@ def parse_config(text: str) -> list[Setting]:
 
 
 def _unquote(value: str) -> str:
-    """Return what a value means, as far as that is needed to find the files that it names."""
+    """Return a value without quotes and comments, so that the files it names can be found."""
     if '"' not in value and "\\" not in value:
         return re.split(r"\s[#;]", value)[0].strip()
     return re.sub(r'\\(.)|"', lambda match: match[1] or "", value)
 
 
 def is_harmless(setting: Setting) -> bool:
-    """Return whether a setting executes nothing, whatever it is set to."""
+    """Return whether a setting executes nothing."""
     if not setting.name:
         return True
     return setting.plain and any(
@@ -194,7 +205,7 @@ def is_harmless(setting: Setting) -> bool:
 
 
 def without(text: str, details: Iterable[str]) -> str:
-    """Return a configuration without some settings, named as ``Entry.detail`` names them."""
+    """Return a configuration without some settings, which are given as in ``Entry.detail``."""
     unwanted = set(details)
     lines = text.split("\n")
     for setting in parse_config(text):
@@ -211,10 +222,7 @@ def describe(setting: Setting) -> str:
 
 
 def read(path: str) -> str | None:
-    """Read a metadata file.
-
-    Returns None where there is no readable one; a text that is no setting where it is too large.
-    """
+    """Return the text of a metadata file; None if not readable, `UNREADABLE` if too large."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -229,10 +237,10 @@ def read(path: str) -> str | None:
 
 
 def resolve(folder: str, path: str, *, home: bool = False) -> str:
-    """Return where a path in a metadata file leads, links followed; empty where it is no path.
+    """Return the path in a metadata file, with links followed; empty if it is invalid.
 
-    Git ends a name at its first NUL byte, and Python refuses such a name: whoever gets an empty
-    path has an entry.
+    Git ends a name at its first NUL byte, and Python rejects such a name. Callers treat an empty
+    path as an entry.
 
     Args:
         folder: The folder that a relative path is relative to.
@@ -240,13 +248,13 @@ def resolve(folder: str, path: str, *, home: bool = False) -> str:
         home: Whether `~` stands for a home folder.
     """
     try:
-        return os.path.realpath(os.path.join(folder, os.path.expanduser(path) if home else path))
+        return resolve_links(os.path.join(folder, os.path.expanduser(path) if home else path))
     except ValueError:
         return ""
 
 
 def digest(path: str) -> str:
-    """Return a digest of a file's content and of whether it may be executed, for comparison."""
+    """Return a digest of the contents of a file, for comparison."""
     text = read(path)
     if text is None:
         try:
@@ -260,22 +268,19 @@ def digest(path: str) -> str:
 
 
 def is_repository(names: Iterable[str]) -> bool:
-    """Return whether a folder with these names in it is a Git folder, of a bare repository for
-    example.
+    """Return whether a folder that contains these names is a Git folder, such as a bare repository.
 
-    With a file `commondir` objects, references and configuration may be in another folder.
+    With a file `commondir`, its objects, references and settings may be in another folder.
     """
     found = set(names)
     return "HEAD" in found and ("commondir" in found or {"objects", "refs"} <= found)
 
 
 def completed(path: str) -> str:
-    """Return the Git folder that a file would be part of once it is written.
+    """Return the Git folder that a file would belong to once written; empty if there is none.
 
-    Empty where it would be in none.
-
-    A folder with objects, references and configuration counts too: a `commondir` elsewhere may lead
-    to it.
+    A folder with objects, references and settings counts too, because a `commondir` elsewhere may
+    lead to it.
 
     Args:
         path: The file, absolute, existing or not.
@@ -285,8 +290,8 @@ def completed(path: str) -> str:
         if name in _METADATA:
             found = {each for each in _PARTS if os.path.lexists(f"{folder}/{each}")} | {name}
             is_common = {"config", "objects", "refs"} <= found
-            # The first of the other parts is asked for as well: which tool or command writes the
-            # last one, nobody knows.
+            # Two parts are enough, because it is not known which tool or command will write the
+            # last one.
             if is_repository(found) or is_common or (found & HEADS and len(found & _PARTS) > 1):
                 return folder
         folder, name = os.path.split(folder)
@@ -294,20 +299,16 @@ def completed(path: str) -> str:
 
 
 def common_folder(folder: str) -> str:
-    """Return the folder that has the configuration of a Git folder in two parts, resolved.
-
-    Empty where it is in one.
-    """
+    """Return the folder that contains a Git folder's shared settings; empty if it has its own."""
     target = (read(f"{folder}/commondir") or "").rstrip("\r\n")
     return resolve(folder, target) if target else ""
 
 
 def gitlinks(folder: str) -> set[str]:
-    """Return the paths of the nested repositories in the index of a Git folder, relative to its
-    working tree.
+    """Return the nested repositories in the index of a Git folder, relative to its working tree.
 
-    Git enters them whenever it compares the working tree. The set may have paths that are in no
-    index; none is left out.
+    Git enters nested repositories whenever it compares the working tree. The result may include
+    paths that are not in the index, but it omits none.
     """
     found: set[str] = set()
     try:
@@ -335,8 +336,8 @@ def gitlinks(folder: str) -> set[str]:
 def _plain_paths(data: bytes) -> Iterator[bytes]:
     """Yield the paths of nested repositories in an index of version 2 or 3.
 
-    After the mode an entry has 12 bytes, the hash, 2 or 4 bytes of flags, and the path with a NUL
-    byte at its end. What the hash is does not stand in the index, so paths are taken for each.
+    After the mode, an entry has 12 bytes, the hash, 2 or 4 bytes of flags, and the NUL-terminated
+    path. The index does not name its hash algorithm, so paths are yielded for each algorithm.
     """
     start = data.find(_GITLINK)
     while start >= 0:
@@ -352,8 +353,9 @@ def _plain_paths(data: bytes) -> Iterator[bytes]:
 
 
 def _prefixed_paths(data: bytes) -> Iterator[bytes]:
-    """Yield the paths of nested repositories in an index of version 4, where a path says only how
-    it differs from the last.
+    """Yield the paths of nested repositories in an index of version 4.
+
+    In this version, each path is stored as a difference from the previous one.
     """
     for size in _HASHES:
         last = b""
@@ -371,12 +373,12 @@ def _prefixed_paths(data: bytes) -> Iterator[bytes]:
                 at = end + 1
                 if mode == _GITLINK:
                     yield last
-        except (IndexError, ValueError):  # it is an index with hashes of the other size
+        except (IndexError, ValueError):  # the index uses hashes of the other size
             continue
 
 
 def _read_number(data: bytes, at: int) -> tuple[int, int]:
-    """Read a number of variable length, as Git writes offsets. Returns it and where it ends."""
+    """Return a variable-length number, as Git encodes offsets, and the position after it."""
     byte = data[at]
     number = byte & 127
     while byte & 128:
@@ -387,8 +389,9 @@ def _read_number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def metadata_files(folder: str) -> Iterator[str]:
-    """Yield the files of a Git folder from which Git takes what it executes, and the folder of
-    hooks, existing or not.
+    """Yield the files that determine what Git executes, and the hooks folder.
+
+    They need not exist.
     """
     for name in ("config", "config.worktree", "commondir", "hooks"):
         yield f"{folder}/{name}"
@@ -397,12 +400,11 @@ def metadata_files(folder: str) -> Iterator[str]:
 
 
 def inner_folders(folder: str, unlisted: list[str]) -> Iterator[str]:
-    """Yield the Git folders inside of a Git folder: those of its submodules, and of its linked
-    worktrees.
+    """Yield the Git folders inside a Git folder: those of submodules and linked worktrees.
 
     Args:
         folder: The Git folder.
-        unlisted: Gets the folders that cannot be listed, the folder of hooks among them.
+        unlisted: Receives the folders that cannot be listed, including the hooks folder.
     """
     if not os.path.islink(f"{folder}/hooks"):
         _entries(f"{folder}/hooks", unlisted)
@@ -418,10 +420,7 @@ def inner_folders(folder: str, unlisted: list[str]) -> Iterator[str]:
 
 
 def _entries(folder: str, unlisted: list[str]) -> list[str]:
-    """Return the folders in a folder, links left out.
-
-    Add the folder to ``unlisted`` where it cannot be listed.
-    """
+    """Return the folders in a folder, without links; add it to ``unlisted`` on failure."""
     try:
         with os.scandir(folder) as found:
             return [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
@@ -433,7 +432,7 @@ def _entries(folder: str, unlisted: list[str]) -> list[str]:
 
 
 def stamp(folder: str) -> tuple[object, ...]:
-    """Return what changes when what Git executes because of a Git folder may have changed."""
+    """Return a value that changes when what Git executes for a Git folder may have changed."""
     files = [
         *metadata_files(folder),
         folder,
@@ -451,11 +450,9 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 
 def _written_folders(folder: str) -> Iterator[str]:
-    """Yield the folders in a Git folder, at any depth, in which Git writes files by names that can
-    be foreseen.
+    """Yield the folders in a Git folder in which Git writes files with predictable names.
 
-    Left out are objects, the hooks, and the Git folders inside of it, which are looked at for
-    themselves.
+    Objects, hooks and inner Git folders are skipped; inner Git folders are examined separately.
     """
     left_out = {f"{folder}/{name}" for name in (*_OBJECTS, "hooks")}
     waiting = deque([folder])
@@ -474,53 +471,41 @@ def _written_folders(folder: str) -> Iterator[str]:
 
 
 def _links_out(folder: str) -> Iterator[Entry]:
-    """Yield the symbolic links in a Git folder that lead out of it.
+    """Yield the symbolic links in a Git folder that point outside it.
 
-    Git writes through them: the user's next commit would write its message, its log or its index to
-    a file anywhere.
+    Git writes through such links: the user's next commit could write its message, log or index to
+    any file.
     """
-    inside = os.path.realpath(folder)
+    inside = resolve_links(folder)
     for parent in (folder, *_written_folders(folder)):
         try:
             with os.scandir(parent) as found:
                 links = [entry.path for entry in found if entry.is_symlink()]
         except OSError:
             continue
-        # In these two the model may choose names that Git writes to; elsewhere Git writes to none
-        # that was made inert.
+        # In these two folders the model may choose the names that Git writes to. In other folders,
+        # Git does not write to files that were made inert.
         is_chosen = f"{parent}/".startswith((f"{folder}/refs/", f"{folder}/logs/"))
         for path in links:
             if path.endswith(QUARANTINED) and not is_chosen:
                 continue
-            if not os.path.realpath(path).startswith(f"{inside}/"):
+            if not resolve_links(path).startswith(f"{inside}/"):
                 yield Entry("link", path, os.readlink(path))
 
 
 def entries(folder: str) -> Iterator[Entry]:
-    """Yield what makes Git execute something because of a Git folder.
+    """Yield the entries of a Git folder that make Git execute something.
 
-    Those in it are not looked at.
+    The Git folders inside it are not examined.
     """
-    # The configuration and the hooks are looked at below, whatever a link in their place leads to.
-    looked_at = {f"{folder}/{name}" for name in ("config", "config.worktree", "commondir", "hooks")}
+    # The settings and the hooks are examined below, even if they are links.
+    examined = {f"{folder}/{name}" for name in ("config", "config.worktree", "commondir", "hooks")}
     for link in _links_out(folder):
-        if link.path not in looked_at:
+        if link.path not in examined:
             yield link
     for name in ("config", "config.worktree"):
-        path = f"{folder}/{name}"
-        if os.path.islink(path):
-            yield Entry("link", path, os.readlink(path))
-        elif (text := read(path)) is not None:
-            for setting in parse_config(text):
-                if not (is_harmless(setting) or _is_own_worktree(setting, folder)):
-                    yield Entry("setting", path, describe(setting))
-    commondir = f"{folder}/commondir"
-    if os.path.lexists(commondir):
-        target = (read(commondir) or "").rstrip("\r\n")
-        is_worktree = os.path.basename(os.path.dirname(folder)) == "worktrees"
-        own = os.path.realpath(os.path.dirname(os.path.dirname(folder)))
-        if not (is_worktree and resolve(folder, target) == own):
-            yield Entry("pointer", commondir, target or "unreadable")
+        yield from _find_settings(f"{folder}/{name}", folder)
+    yield from _find_pointer(folder)
     yield from _hooks(f"{folder}/hooks")
     for name in ("rebase-merge", "rebase-apply"):
         path = f"{folder}/{name}/git-rebase-todo"
@@ -529,11 +514,32 @@ def entries(folder: str) -> Iterator[Entry]:
                 yield Entry("todo", path, line.strip())
 
 
-def _is_own_worktree(setting: Setting, folder: str) -> bool:
-    """Return whether a setting says where the files of a submodule are, and they are in the
-    repository that has the submodule.
+def _find_settings(path: str, folder: str) -> Iterator[Entry]:
+    """Yield a file's settings that may execute something."""
+    if os.path.islink(path):
+        yield Entry("link", path, os.readlink(path))
+        return
+    for setting in parse_config(read(path) or ""):
+        if not (is_harmless(setting) or _is_own_worktree(setting, folder)):
+            yield Entry("setting", path, describe(setting))
 
-    Anywhere else it would have the user's next checkout write to files outside of the workspace.
+
+def _find_pointer(folder: str) -> Iterator[Entry]:
+    """Yield the file `commondir`, unless it points a linked worktree to its own repository."""
+    path = f"{folder}/commondir"
+    if not os.path.lexists(path):
+        return
+    target = (read(path) or "").rstrip("\r\n")
+    above = os.path.dirname(folder)
+    own = resolve_links(os.path.dirname(above))
+    if os.path.basename(above) != "worktrees" or resolve(folder, target) != own:
+        yield Entry("pointer", path, target or "unreadable")
+
+
+def _is_own_worktree(setting: Setting, folder: str) -> bool:
+    """Return whether a setting places a submodule's files in the repository that contains it.
+
+    Anywhere else, the user's next checkout could write to files outside the workspace.
     """
     root, modules, _ = folder.partition("/.git/modules/")
     target = resolve(folder, setting.value)
@@ -559,10 +565,7 @@ def _hooks(folder: str) -> Iterator[Entry]:
 
 
 def pointed(path: str) -> str:
-    """Return the Git folder that a file `.git` points to, resolved.
-
-    Empty where it points to none, or cannot be told.
-    """
+    """Return the resolved Git folder that a `.git` file points to; empty if unknown."""
     word, _, target = (read(path) or "").rstrip("\r\n").partition(" ")
     if word != "gitdir:" or not _PLAIN_TARGET.fullmatch(target):
         return ""
@@ -570,8 +573,9 @@ def pointed(path: str) -> str:
 
 
 def is_untold(path: str) -> bool:
-    """Return whether a file `.git` may point to a Git folder that ``pointed`` does not find: it is
-    not plain, or too large.
+    """Return whether a `.git` file may point to a Git folder that ``pointed`` does not find.
+
+    Such a file has unusual syntax or is too large.
     """
     text = (read(path) or "").rstrip("\r\n")
     if text == UNREADABLE:
@@ -588,14 +592,13 @@ def is_untold(path: str) -> bool:
 
 
 def named_files(configs: Iterable[str], worktree: str) -> list[str]:
-    """Return the files and folders that configurations have Git execute, or read further settings
-    from: absolute, resolved.
+    """Return the resolved files and folders that Git executes or reads because of its settings.
 
-    Hooks and included files are returned whether they exist or not, other paths only where they
-    exist: words of a command are names of files only then.
+    Hooks and included files are returned even if they do not exist. Words of a command are returned
+    only if they name existing files.
 
     Args:
-        configs: Files of configuration, the user's own among them.
+        configs: Configuration files, including the user's own.
         worktree: The folder that relative paths in commands are relative to.
     """
     found: dict[str, None] = {}
@@ -603,29 +606,32 @@ def named_files(configs: Iterable[str], worktree: str) -> list[str]:
     seen: set[str] = set()
     while waiting and len(seen) < MAX_FOLLOWED:
         config = resolve("/", waiting.pop())
-        if not config or config in seen or (text := read(config)) is None:
+        text = read(config) if config and config not in seen else None
+        if text is None:
             continue
         seen.add(config)
         for setting in parse_config(text):
             if is_harmless(setting):
                 continue
-            if _PATHS.fullmatch(setting.name):
-                base = worktree if setting.name == "core.hookspath" else os.path.dirname(config)
-                path = resolve(base, setting.value, home=True)
-                if not path:
-                    continue
-                found[path] = None
-                if setting.name != "core.hookspath":
-                    waiting.append(path)
-                continue
-            for word in _words(setting.value):
-                path = resolve(worktree, word, home=True)
-                if "/" in word and path and os.path.isfile(path):
-                    found[path] = None
+            paths = _find_setting_paths(setting, os.path.dirname(config), worktree)
+            found |= dict.fromkeys(paths)
+            if _INCLUDES.fullmatch(setting.name):
+                waiting += paths
     return list(found)
 
 
-def _words(command: str) -> list[str]:
+def _find_setting_paths(setting: Setting, folder: str, worktree: str) -> list[str]:
+    """Return the files and folders that a setting names."""
+    if setting.name == "core.hookspath" or _INCLUDES.fullmatch(setting.name):
+        base = worktree if setting.name == "core.hookspath" else folder
+        path = resolve(base, setting.value, home=True)
+        return [path] if path else []
+    words = [word for word in _split_command(setting.value) if "/" in word]
+    paths = [resolve(worktree, word, home=True) for word in words]
+    return [path for path in paths if path and os.path.isfile(path)]
+
+
+def _split_command(command: str) -> list[str]:
     try:
         return shlex.split(command.removeprefix("!"))
     except ValueError:
@@ -633,7 +639,7 @@ def _words(command: str) -> list[str]:
 
 
 def user_configs() -> list[str]:
-    """Return the configuration files of the user and the system that Git reads, existing or not."""
+    """Return the user's and the system's configuration files; they need not exist."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     xdg = base if os.path.isabs(base) else os.path.expanduser("~/.config")
     own = os.environ.get("GIT_CONFIG_GLOBAL") or os.path.expanduser("~/.gitconfig")

@@ -1,41 +1,43 @@
-"""Where rules stand: the user's ``permissions.toml``, and a project's, which can only ask and deny.
+"""Reads and changes rule files: the user's ``permissions.toml``, and a project's.
 
-Lists of all sources are united. Every mistake is reported with its file and place, and until they
-are mended nothing that changes something runs.
+A project's file can only ask and deny. The lists of all files are combined. Every mistake is
+reported with its file and position, and until all are corrected, no call that makes changes runs.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import attrs
 from hilum import UsageError
+from hilum.settings import explain_invalid_toml
 
-from hilum_guard.tool_names import unknown
+from hilum_guard.tool_names import explain_unknown_tool
 
-if TYPE_CHECKING:  # loaded with the first rule, or the first call that is judged
+if TYPE_CHECKING:  # imported with the first rule file
+    from hilum_guard.rule_schema import ProjectRuleLists, RuleLists
     from hilum_guard.rules import Effect, Rule
 
 FILE = "permissions.toml"
 WORKSPACE = "workspace"
 SESSION = "session"
-KINDS = ("main", "shared", "headless")
 EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
 MAX_BYTES = 2_000_000
-"""Bytes of a file of rules."""
+"""Maximum size of a rule file, in bytes."""
 Stamp = tuple[object, ...]
 
 
 class Rules(NamedTuple):
-    """All rules that hold in a workspace.
+    """All rules that apply in a workspace.
 
     Attributes:
         rules: The rules.
-        mistakes: What is wrong in the files, a line each.
-        stamp: What the files looked like when they were read.
+        mistakes: The mistakes in the files, one line each.
+        stamp: The state of the files when the rules were read.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -43,22 +45,22 @@ class Rules(NamedTuple):
     stamp: Stamp = ()
 
     def of(self, effect: Effect) -> Iterator[Rule]:
-        """Return the rules with an effect."""
+        """Return the rules that have the given effect."""
         return (rule for rule in self.rules if rule.effect == effect)
 
 
 def user_file(config: Path) -> Path:
-    """Return the user's file in a folder of configuration."""
+    """Return the path of the user's rule file in a configuration folder."""
     return config / FILE
 
 
 def project_file(workspace: Path) -> Path:
-    """Return a project's file."""
+    """Return the path of a project's rule file."""
     return workspace / ".hilum" / FILE
 
 
 def stamp(config: Path, workspace: Path) -> Stamp:
-    """Return what the files look like now; it changes whenever one of them does."""
+    """Return the state of the files, which changes whenever one of the files changes."""
     return (_look(user_file(config)), _look(project_file(workspace)))
 
 
@@ -67,6 +69,7 @@ def _look(path: Path) -> tuple[int, ...]:
         status = os.stat(path)
     except OSError:
         return (int(os.path.lexists(path)),)
+    # An editor that replaces the file may preserve its time and size, but not its inode.
     return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
@@ -78,58 +81,66 @@ def load(
     Args:
         config: The user's folder of configuration.
         workspace: Root of the workspace, resolved.
-        tools: The names of the session's tools; a rule that names no tool is a mistake. Unchecked
-            without them.
-        kind: Kind of the session: rules for another kind are checked, and do not hold. Without it
-            those of all kinds are returned, for a list of them.
+        tools: The names of the session's tools. If given, a rule that matches no tool is a mistake.
+        kind: Kind of session: rules for other kinds are checked but do not apply. Without it, the
+            rules of all kinds are returned, for listing.
     """
     looked = stamp(config, workspace)
-    rules: list[Rule] = []
-    mistakes: list[str] = []
-    user = _File(user_file(config), mistakes, rules, tools, [])
-    project = _File(project_file(workspace), mistakes, rules, tools, [])
+    user = _RuleFile(user_file(config), tools)
     data = user.read()
-    user.lists(
-        {key: value for key, value in data.items() if key not in (WORKSPACE, SESSION)},
-        "",
-        everywhere=True,
-    )
-    user.kinds(data, kind)
-    tables = data.get(WORKSPACE, {})
-    if not isinstance(tables, Mapping):
-        user.wrong(
-            WORKSPACE,
-            f'is no table; write [{WORKSPACE}."/path/of/the/folder"] and the lists below it',
-        )
-        tables = {}
-    for path, table in tables.items():
-        user.table(path, table, workspace)
+    if data:
+        _take_user_rules(user, data, workspace, kind)
+    project = _RuleFile(project_file(workspace), tools)
     data = project.read()
-    project.lists(
-        {key: value for key, value in data.items() if key != SESSION},
-        "",
-        everywhere=False,
-        project=True,
-    )
-    project.kinds(data, kind, project=True)
-    return Rules(tuple(rules), tuple(mistakes), looked)
+    if data:
+        _take_project_rules(project, data, kind)
+    rules = (*user.rules, *project.rules)
+    return Rules(rules, (*user.mistakes, *project.mistakes), looked)
+
+
+def _take_user_rules(
+    file: _RuleFile, data: dict[str, Any], workspace: Path, kind: str | None
+) -> None:
+    """Add the rules of the user's file that apply to a workspace and a kind of session."""
+    from hilum_guard.rule_schema import UserRules, structure_rules
+
+    found, mistakes = structure_rules(data, UserRules)
+    for mistake in mistakes:
+        file.note_mistake(mistake.path, mistake.message)
+    file.take(found, ())
+    for name, lists in found.session.items():
+        file.take(lists, (SESSION, name), applies=kind in (None, name), kind=name)
+    for path, lists in found.workspace.items():
+        is_here = os.path.realpath(os.path.expanduser(path)) == str(workspace)
+        file.take(lists, (WORKSPACE, path), applies=is_here, everywhere=False)
+
+
+def _take_project_rules(file: _RuleFile, data: dict[str, Any], kind: str | None) -> None:
+    """Add the rules of a project's file that apply to a kind of session."""
+    from hilum_guard.rule_schema import ProjectRules, structure_rules
+
+    found, mistakes = structure_rules(data, ProjectRules)
+    for mistake in mistakes:
+        file.note_mistake(mistake.path, mistake.message)
+    file.take(found, (), everywhere=False)
+    for name, lists in found.session.items():
+        applies = kind in (None, name)
+        file.take(lists, (SESSION, name), applies=applies, everywhere=False, kind=name)
 
 
 def _read_regular(path: Path) -> bytes:
     """Return the content of a regular file.
 
-    A pipe in its place is opened without waiting, and refused.
-
     Raises:
-        OSError: There is none, it is no regular file, or it is too large.
+        OSError: It does not exist, is not a regular file, or is too large.
     """
-    descriptor = os.open(
-        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    )
+    # Without O_NONBLOCK, opening a pipe at this path would wait for a writer.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "it is no regular file")
+            raise OSError(0, "it is not a regular file")
         if status.st_size > MAX_BYTES:
             raise OSError(0, f"it has more than {MAX_BYTES:,} bytes")
         with open(descriptor, "rb", closefd=False) as file:
@@ -138,164 +149,165 @@ def _read_regular(path: Path) -> bytes:
         os.close(descriptor)
 
 
-class _File(NamedTuple):
-    path: Path
-    mistakes: list[str]
-    rules: list[Rule]
-    tools: Collection[str] | None
-    texts: list[str]
-    table_name: str = ""
+class _RuleFile:
+    """Reads one rule file.
 
-    def wrong(self, place: str, what: str, found: str = "") -> None:
-        """Note a mistake."""
-        line = f"line {self._line(found)}: " if found and self._line(found) else ""
-        self.mistakes.append(
-            f"{self.path}: {line}{place}: {what}" if place else f"{self.path}: {what}"
-        )
+    Args:
+        path: The file.
+        tools: The names of the session's tools; None if they are not known.
+    """
 
-    def _line(self, found: str) -> int:
-        lines = self.texts[0].splitlines() if self.texts else []
-        return next((number for number, line in enumerate(lines, 1) if found in line), 0)
+    def __init__(self, path: Path, tools: Collection[str] | None) -> None:
+        self.rules: list[Rule] = []
+        self.mistakes: list[str] = []
+        self._path = path
+        self._tools = tools
+        self._text = ""
+        self._data: dict[str, Any] = {}
 
     def read(self) -> dict[str, Any]:
-        """Return the file as plain data; nothing of one that is not there or cannot be read."""
-        if not os.path.lexists(self.path):
+        """Return the file as plain data; empty if it does not exist or cannot be read."""
+        if not os.path.lexists(self._path):
             return {}
-        import tomllib
+        import tomllib  # this import takes milliseconds, which a session without rules saves
 
         try:
-            text = _read_regular(self.path).decode().removeprefix("\ufeff")
-            self.texts.append(text)
-            return tomllib.loads(text)
+            # Some editors write a byte order mark, which TOML does not allow.
+            self._text = _read_regular(self._path).decode().removeprefix("\ufeff")
+            self._data = tomllib.loads(self._text)
         except OSError as error:
-            self.wrong("", f"cannot be read: {error.strerror}; mend or remove it")
+            self._note(f"cannot be read: {error.strerror}; correct or remove it")
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1
-            self.wrong("", f"line {line} is not UTF-8 text; save the file as UTF-8")
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            self.wrong(
-                "",
-                f'not valid TOML: {error}; write lists, as deny = ["run_terminal_cmd(git push *)"]',
-            )
-        return {}
+            self._note(f"line {line} is not UTF-8 text; save the file as UTF-8")
+        except (ValueError, RecursionError) as error:
+            example = 'deny = ["run_terminal_cmd(git push *)"]'
+            reason = explain_invalid_toml(error)
+            self._note(f"not valid TOML: {reason}; write lists, for example {example}")
+        return self._data
 
-    def table(self, path: str, table: object, workspace: Path) -> None:
-        """Take the user's lists for one workspace."""
-        place = f'{WORKSPACE}."{path}"'
-        if not os.path.isabs(os.path.expanduser(path)):
-            self.wrong(place, "is no absolute path; write the whole path of the folder", path)
-        elif not isinstance(table, Mapping):
-            self.wrong(place, "is no table; write the lists allow, ask, deny below it", path)
-        else:
-            here = os.path.realpath(os.path.expanduser(path)) == str(workspace)
-            kept = self if here else self._replace(rules=[])
-            kept.lists(table, f"{place}.", everywhere=False)
-
-    def kinds(self, data: Mapping[str, object], kind: str | None, *, project: bool = False) -> None:
-        """Take the lists for kinds of sessions: ``[session.shared]``."""
-        tables = data.get(SESSION, {})
-        if not isinstance(tables, Mapping):
-            self.wrong(SESSION, f"is no table; write [{SESSION}.shared] and the lists below it")
-            return
-        for name, table in tables.items():
-            place = f"{SESSION}.{name}"
-            if name not in KINDS:
-                self.wrong(place, f"is no kind of session; kinds are {', '.join(KINDS)}", name)
-            elif not isinstance(table, Mapping):
-                self.wrong(place, "is no table; write the lists allow, ask, deny below it", name)
-            else:
-                kept = self._replace(
-                    table_name=place, rules=self.rules if kind in (None, name) else []
-                )
-                kept.lists(table, f"{place}.", everywhere=not project, project=project)
-
-    def lists(
-        self, data: Mapping[str, object], place: str, *, everywhere: bool, project: bool = False
+    def take(
+        self,
+        lists: RuleLists | ProjectRuleLists,
+        table: tuple[str, ...],
+        *,
+        applies: bool = True,
+        everywhere: bool = True,
+        kind: str = "",
     ) -> None:
-        """Take the lists of a table."""
-        for key, value in data.items():
-            if key not in EFFECTS:
-                from difflib import get_close_matches
+        """Add the rules of one table, and record those that match no tool.
 
-                near = get_close_matches(key, [*EFFECTS, WORKSPACE, SESSION], n=1)
-                self.wrong(
-                    f"{place}{key}",
-                    f"is unknown; {f'did you mean {near[0]}?' if near else 'known: '}"
-                    + ("" if near else ", ".join(EFFECTS)),
-                    key,
-                )
-            elif project and key == "allow":
-                hint = (
-                    "only the user may allow: take it out, or put it into a file of your own (hilum"
-                    " permissions allow)"
-                )
-                self.wrong(f"{place}{key}", hint, key)
-            elif not isinstance(value, list):
-                self.wrong(
-                    f"{place}{key}", f'is no list; write {key} = ["write_file(docs/**)"]', key
-                )
-            else:
-                for number, text in enumerate(value, 1):
-                    self._rule(f"{place}{key}[{number}]", text, key, everywhere)
+        Args:
+            lists: The lists of the table.
+            table: The keys of the table.
+            applies: Whether the rules apply in this session; otherwise they are only checked.
+            everywhere: Whether the rules apply in every workspace.
+            kind: The kind of sessions that the rules apply to; empty for all.
+        """
+        source = f"{self._path} [{SESSION}.{kind}]" if kind else str(self._path)
+        for effect in EFFECTS:
+            for number, rule in enumerate(getattr(lists, effect)):
+                # The placeholder for an invalid rule, which has already been reported.
+                if rule is None:  # a mistake
+                    continue
+                why = "" if self._tools is None else explain_unknown_tool(rule.tool, self._tools)
+                if why:
+                    self.note_mistake((*table, effect, number), why)
+                if applies:
+                    changes = {"source": source, "everywhere": everywhere, "kind": kind}
+                    self.rules.append(attrs.evolve(rule, effect=effect, **changes))
 
-    def _rule(self, place: str, text: object, effect: Any, everywhere: bool) -> None:
-        if not isinstance(text, str):
-            self.wrong(
-                place, f'found {text!r}, expected a rule in quotes, as "write_file(docs/**)"'
-            )
-            return
-        from hilum_guard.rules import parse
+    def note_mistake(self, path: Sequence[str | int], message: str) -> None:
+        """Record a mistake.
 
-        source = f"{self.path} [{self.table_name}]" if self.table_name else str(self.path)
-        try:
-            rule = parse(text, effect, source, everywhere=everywhere)
-        except ValueError as error:
-            self.wrong(place, str(error), text.strip())
-            return
-        if self.tools is not None and (why := unknown(rule.tool, self.tools)):
-            self.wrong(place, why, text.strip())
-        self.rules.append(rule)
+        Args:
+            path: The keys and indexes that lead to it.
+            message: What was found and what was expected.
+        """
+        number = self._find_line(path)
+        line = f"line {number}: " if number else ""
+        self._note(f"{line}{_name_place(path)}: {message}")
+
+    def _note(self, message: str) -> None:
+        self.mistakes.append(f"{self._path}: {message}")
+
+    def _find_line(self, path: Sequence[str | int]) -> int:
+        """Return the number of the first line that contains a key or the text of a rule."""
+        wanted: Any = path[-1]
+        if isinstance(wanted, int):
+            value: Any = self._data
+            for key in path:
+                value = value[key]
+            wanted = value.strip() if isinstance(value, str) else ""
+        if not wanted:
+            return 0
+        for number, line in enumerate(self._text.splitlines(), 1):
+            if wanted in line:
+                return number
+        return 0
 
 
-def add(config: Path, workspace: Path | None, effect: Effect, rule: str) -> bool:
-    """Put a rule into the user's file; gives whether it was not there yet. Blocks.
+def _name_place(path: Sequence[str | int]) -> str:
+    """Return a readable form of a position: ``workspace."/home/me".deny[1]``."""
+    place = ""
+    for number, key in enumerate(path):
+        if isinstance(key, int):
+            place += f"[{key + 1}]"
+        elif number == 1 and path[0] == WORKSPACE:
+            place += f'."{key}"'
+        else:
+            place += f".{key}" if place else key
+    return place
+
+
+def add(config: Path, workspace: Path | None, effect: Effect, rule: str, *, kind: str = "") -> bool:
+    """Add a rule to the user's file, and return whether it is new. Blocks.
 
     Args:
         config: The user's folder of configuration.
-        workspace: The folder it holds for; ``None`` for all.
-        effect: What it does.
+        workspace: The folder that the rule applies to; ``None`` for all.
+        effect: The rule's effect.
         rule: The rule.
+        kind: The kind of sessions that the rule applies to; empty for all. It cannot be combined
+            with a folder.
 
     Raises:
-        UsageError: It is no rule, or the file cannot be changed safely.
+        UsageError: The text is not a rule, or the file cannot be changed safely.
     """
-    from hilum_guard.rules import parse
+    from hilum_guard.rules import parse  # with the first rule
 
     try:
         rule = parse(rule, effect).text
     except ValueError as error:
         raise UsageError(f"{error}.".capitalize(), code="E_BAD_ARGS") from None
-    return _change(config, workspace, effect, lambda old: old if rule in old else [*old, rule])
+    keys = _keys(workspace, kind, effect)
+    return _change(config, keys, lambda old: old if rule in old else [*old, rule])
 
 
-def remove(config: Path, workspace: Path | None, effect: Effect, rule: str) -> bool:
-    """Take a rule out of the user's file; gives whether it was there.
-
-    Blocks. Takes and raises what ``add`` does.
-    """
-    return _change(
-        config, workspace, effect, lambda old: [each for each in old if each != rule] or None
-    )
-
-
-def _change(
-    config: Path,
-    workspace: Path | None,
-    effect: str,
-    change: Callable[[list[str]], list[str] | None],
+def remove(
+    config: Path, workspace: Path | None, effect: Effect, rule: str, *, kind: str = ""
 ) -> bool:
-    from hilum_settings import ChangeError
-    from hilum_settings import change as change_file
+    """Remove a rule from the user's file, and return whether it existed. Blocks.
+
+    It takes the same arguments and raises the same errors as ``add``.
+    """
+    keys = _keys(workspace, kind, effect)
+    return _change(config, keys, lambda old: [each for each in old if each != rule] or None)
+
+
+def _keys(workspace: Path | None, kind: str, effect: str) -> list[str]:
+    """Return the keys of a list of rules in the user's file."""
+    if kind:
+        return [SESSION, kind, effect]
+    if workspace is not None:
+        return [WORKSPACE, str(workspace), effect]
+    return [effect]
+
+
+def _change(config: Path, keys: list[str], change: Callable[[list[str]], list[str] | None]) -> bool:
+    # These modules load with the first change: a session that only reads rules does not need them.
+    from hilum.settings import ChangeError
+    from hilum.settings import change as change_file
 
     changed = False
 
@@ -305,9 +317,8 @@ def _change(
         changed = (made or None) != (old or None)
         return made if changed else old
 
-    keys = [effect] if workspace is None else [WORKSPACE, str(workspace), effect]
     try:
         change_file(user_file(config), keys, new)
     except ChangeError as error:
-        raise UsageError(str(error), hint="Mend the file, or change it by hand.") from None
+        raise UsageError(str(error), hint="Correct the file, or edit it by hand.") from None
     return changed

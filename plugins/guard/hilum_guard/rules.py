@@ -1,75 +1,66 @@
-"""Rules that allow, ask or deny tool calls: ``tool`` or ``tool(pattern)``, and whether one fits a
-call.
+"""Rules that allow, ask or deny tool calls: ``tool`` or ``tool(pattern)``, and their matching.
 
-What the pattern is compared with depends on the tool: for a command every simple command that the
-reader finds in it, never its text; for a tool with paths the resolved path; otherwise the arguments
-by name. A rule that allows must fit exactly what is called. A rule that asks or denies also fits in
-doubt, and it fits every call that has the same effect: a rule about writing a path fits each tool
-and command that writes it.
+The tool determines what the pattern is compared with: for a command, every simple command that the
+reader finds in it, never its text; for a tool with paths, the resolved path; otherwise the
+arguments by name. A rule that allows must match the call exactly. A rule that asks or denies also
+matches in doubtful cases, and it matches every call with the same effect: a rule about writing a
+path matches each tool and command that writes to it.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
-from functools import cache, lru_cache
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from hilum_guard.effects import Effect as PathEffect
-from hilum_guard.effects import Reach, hosts_of, values
-from hilum_guard.tool_names import CATEGORIES, STANDARD, names, server_tools
+from hilum_guard.file_names import folded
+from hilum_guard.network_use import hosts_of
+from hilum_guard.patterns import (
+    NAMED,
+    fit_arguments,
+    fit_host,
+    fit_path,
+    fit_words,
+    fits_word,
+    is_within,
+    literal_folder,
+    pattern_words,
+)
+from hilum_guard.resolved_effects import Effect as PathEffect
+from hilum_guard.resolved_effects import Reach, values
+from hilum_guard.tool_names import CATEGORIES, STANDARD, names
 
 if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
     from hilum_guard.commands import CommandVerdict, SimpleCommand
 
 Effect = Literal["allow", "ask", "deny"]
 Fit = Literal["", "unread", "maybe", "yes"]
 _FITS: tuple[Fit, ...] = ("", "unread", "maybe", "yes")
-__all__ = [
-    "DOMAIN",
-    "EXACT",
-    "UNKNOWN",
-    "Case",
-    "Effect",
-    "Fit",
-    "Rule",
-    "allowed",
-    "exact",
-    "exact_path",
-    "explain",
-    "fit",
-    "fit_host",
-    "fit_path",
-    "fit_words",
-    "folded",
-    "harmless_wrapper",
-    "literal_folder",
-    "names",
-    "parse",
-    "path_kinds",
-    "pattern_words",
-    "server_tools",
-    "unresolved_reason",
-]
-UNKNOWN = "…"
 DOMAIN = "domain:"
+"""Prefix of a pattern for hosts."""
 EXACT = "="
+"""Prefix of a pattern that consists of a command's exact text."""
 
 _RULE = re.compile(r"([A-Za-z0-9_.*?-]+)(\(.*\))?", re.DOTALL)
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _HOST = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)+")
-_NAMED = re.compile(r"[A-Za-z_]\w*=")
-# They only run what follows, in the same way: a rule that allows `pytest` allows `timeout 60
+# These programs only run the words that follow: a rule that allows `pytest` also allows `timeout 60
 # pytest`.
 _HARMLESS_WRAPPERS = frozenset("timeout nice ionice nohup stdbuf time command builtin".split())
+_KINDS_OF_CATEGORY = {"write": ("write", "delete"), "read": ("read",)}
+_MEANINGS = {
+    "allow": "runs without approval",
+    "ask": "needs approval each time",
+    "deny": "is refused",
+}
+_ALSO = {
+    "network": "; this includes commands that use the network, as far as their text shows",
+    "write": "; this includes commands that change files, as far as their text shows",
+    "read": "; this includes commands that read files, as far as their text shows",
+}
 
 
 @attrs.frozen
@@ -77,11 +68,12 @@ class Rule:
     """A rule.
 
     Attributes:
-        effect: What it does with calls that it fits.
-        tool: Name of the tool; ``*`` and ``?`` stand for any text and any character.
-        pattern: What the call must be like; ``None`` takes every call of the tool.
-        source: The file it stands in.
-        everywhere: Whether it holds in every workspace.
+        effect: What happens to calls that the rule matches.
+        tool: Name of the tool; ``*`` and ``?`` match any text and any character.
+        pattern: The calls of the tool that the rule matches; ``None`` for all.
+        source: The file that contains it.
+        everywhere: Whether it applies in every workspace.
+        kind: The kind of sessions that the rule applies to; empty for all.
     """
 
     effect: Effect
@@ -89,22 +81,23 @@ class Rule:
     pattern: str | None
     source: str = ""
     everywhere: bool = True
+    kind: str = ""
 
     @property
     def text(self) -> str:
-        """The rule as it is written."""
+        """The rule in its written form."""
         if self.pattern is None:
             return self.tool
         return f"{self.tool}({self.pattern})"
 
     @property
     def strict(self) -> bool:
-        """Whether it has to fit exactly."""
+        """Whether the rule has to match exactly."""
         return self.effect == "allow"
 
     @property
     def about_all(self) -> bool:
-        """Whether it takes every call of its tools."""
+        """Whether the rule matches every call of its tools."""
         return self.pattern in (None, "*", "**")
 
     @property
@@ -114,29 +107,26 @@ class Rule:
 
     @property
     def about_paths(self) -> bool:
-        """Whether its pattern can be one for paths."""
-        return not (
-            self.about_all
-            or self.about_hosts
-            or self.pattern is None
-            or _NAMED.match(self.pattern)
-            or self.pattern.startswith(EXACT)
-        )
+        """Whether its pattern can be for paths."""
+        pattern = self.pattern
+        if pattern is None or self.about_all:
+            return False
+        return not (pattern.startswith((DOMAIN, EXACT)) or NAMED.match(pattern))
 
 
 @attrs.frozen
-class Case:
+class CallFacts:
     """A call as rules see it.
 
     Attributes:
         tool: Name of the tool.
         arguments: The checked arguments as plain data.
-        paths: Of a tool with paths: those it reaches, relative to the workspace or absolute, links
-            followed.
-        command: Of a tool that runs a command line: what reading it gave.
-        host: Of a tool with an address: the host that it names, in lower case and ASCII.
-        category: Its permission category: ``read``, ``write``, ``execute`` or ``network``.
-        reach: What it does to which paths and hosts.
+        paths: For a tool with paths: the paths that it accesses, relative to the workspace or
+            absolute, with links followed.
+        command: For a tool that runs a command line: the verdict on that command line.
+        host: For a tool with a URL: its host, in lower case and ASCII.
+        category: The permission category: ``read``, ``write``, ``execute`` or ``network``.
+        reach: The effects of the call on paths and hosts.
     """
 
     tool: str
@@ -148,83 +138,83 @@ class Case:
     reach: Reach = Reach()
 
 
+# --- texts ----------------------------------------------------------------------------------------
+
+
 def parse(text: str, effect: Effect, source: str = "", *, everywhere: bool = True) -> Rule:
-    """Read a rule.
+    """Parse a rule.
 
     Raises:
-        ValueError: It is none; says what would be right.
+        ValueError: The text is not a rule; the message describes the correct form.
     """
     text = text.strip()
     found = _RULE.fullmatch(text)
     if found is None:
-        if "(" in text and not text.endswith(")"):
-            raise ValueError(
-                f"{text!r} has no closing parenthesis; write tool(pattern), as run_terminal_cmd(git"
-                " push *)"
-            )
-        raise ValueError(
-            f"{text!r} is no rule; write tool or tool(pattern), as write_file(docs/**)"
-        )
+        raise ValueError(_explain_syntax(text))
     name = found[1]
-    pattern = found[2]
-    if pattern is None:
+    if found[2] is None:
         return Rule(effect, name, None, source, everywhere)
-    pattern = pattern[1:-1].strip()
+    pattern = found[2][1:-1].strip()
     if not pattern:
         raise ValueError(f"{text!r} has an empty pattern; write {name} for every call of the tool")
     if name == "network" or STANDARD.get(name) == "network":
-        if _ADDRESS.match(pattern):
-            host = _ADDRESS.sub("", pattern).partition("/")[0]
-            raise ValueError(
-                f"{text!r} names an address; rules name hosts: write {name}({DOMAIN}{host})"
-            )
-        if _HOST.fullmatch(pattern):
-            pattern = f"{DOMAIN}{pattern}"
+        pattern = _parse_host(text, name, pattern)
     if pattern[0] in "!#":
         raise ValueError(
-            f"{text!r} begins with {pattern[0]!r}, which no pattern does; say it with a rule that"
+            f"{text!r} begins with {pattern[0]!r}, which no pattern does; instead, use a rule that"
             " denies"
         )
     return Rule(effect, name, pattern, source, everywhere)
 
 
+def _explain_syntax(text: str) -> str:
+    if "(" in text and not text.endswith(")"):
+        return (
+            f"{text!r} has no closing parenthesis; write tool(pattern), as run_terminal_cmd(git"
+            " push *)"
+        )
+    return f"{text!r} is not a rule; write tool or tool(pattern), for example write_file(docs/**)"
+
+
+def _parse_host(text: str, name: str, pattern: str) -> str:
+    """Return the pattern of a network tool, with the prefix for hosts if it is a host."""
+    if _ADDRESS.match(pattern):
+        host = _ADDRESS.sub("", pattern).partition("/")[0]
+        raise ValueError(
+            f"{text!r} is about a URL; rules are about hosts: write {name}({DOMAIN}{host})"
+        )
+    return f"{DOMAIN}{pattern}" if _HOST.fullmatch(pattern) else pattern
+
+
+def exact(text: str) -> str:
+    """Return the pattern that matches only the given command line."""
+    return EXACT + text
+
+
 def explain(rule: Rule) -> str:
-    """Return what a rule means, in words."""
-    does = {"allow": "runs without a question", "ask": "is asked each time", "deny": "is refused"}[
-        rule.effect
-    ]
-    calls = _calls(rule.tool)
+    """Return a description of what a rule means."""
+    meaning = _MEANINGS[rule.effect]
+    calls = _describe_calls(rule.tool)
     pattern = rule.pattern
-    if rule.about_all:
-        more = _ALSO.get(rule.tool, "") if rule.effect != "allow" else ""
-        return f"{calls} {does}{more}"
-    assert pattern is not None
+    if pattern is None or rule.about_all:
+        also = "" if rule.strict else _ALSO.get(rule.tool, "")
+        return f"{calls} {meaning}{also}"
     if rule.about_hosts:
-        also = "" if rule.strict else ", by whatever tool or command"
-        return f"{calls} to the host {pattern.removeprefix(DOMAIN)} {does}{also}"
+        also = "" if rule.strict else ", by any tool or command"
+        return f"{calls} to the host {pattern.removeprefix(DOMAIN)} {meaning}{also}"
     if pattern.startswith(EXACT):
-        return f"{calls} with exactly this command {does}"
-    if _NAMED.match(pattern):
-        return f"{calls} with these arguments {does}"
+        return f"{calls} with exactly this command {meaning}"
+    if NAMED.match(pattern):
+        return f"{calls} with these arguments {meaning}"
     kinds = path_kinds(rule.tool, STANDARD)
     if kinds and rule.tool != "*" and not rule.strict:
-        doing = (
-            "reading" if kinds == {"read"} else "deleting" if kinds == {"delete"} else "changing"
-        )
-        return f"{doing} {pattern}, by whatever tool or command, {does}"
+        return f"{_describe_kinds(kinds)} {pattern}, by any tool or command, {meaning}"
     if pattern.endswith(" *"):
-        return f"{calls} with a command that begins with {pattern[:-2]!r} {does}"
-    return f"{calls} with the path or command {pattern!r} {does}"
+        return f"{calls} with a command that begins with {pattern[:-2]!r} {meaning}"
+    return f"{calls} with the path or command {pattern!r} {meaning}"
 
 
-_ALSO = {
-    "network": "; so is a command that uses the network, as far as reading it tells",
-    "write": "; so is a command that changes files, as far as reading it tells",
-    "read": "; so is a command that reads files, as far as reading it tells",
-}
-
-
-def _calls(tool: str) -> str:
+def _describe_calls(tool: str) -> str:
     if tool == "*":
         return "every call"
     if tool in CATEGORIES:
@@ -232,21 +222,29 @@ def _calls(tool: str) -> str:
     return f"every call of {tool}"
 
 
-def path_kinds(tool: str, catalog: Mapping[str, str]) -> frozenset[str]:
-    """Return what a rule about a path is about: ``read``, ``write``, ``delete``.
+def _describe_kinds(kinds: frozenset[str]) -> str:
+    if kinds == {"read"}:
+        return "reading"
+    if kinds == {"delete"}:
+        return "deleting"
+    return "changing"
 
-    Who may not write a path may not delete it either, by whatever tool; who may not delete it may
-    still write it.
+
+def path_kinds(tool: str, catalog: Mapping[str, str]) -> frozenset[str]:
+    """Return the effects that a rule about a path covers: ``read``, ``write``, ``delete``.
+
+    A rule about writing a path also covers deleting it, by any tool. A rule about deleting it does
+    not cover writing it.
 
     Args:
         tool: The first part of the rule.
         catalog: The permission categories of the tools, by name.
     """
+    tools = list(catalog.items())
+    if tool in CATEGORIES:
+        tools.append((tool, tool))
     found: set[str] = set()
-    for name, category in (
-        *catalog.items(),
-        *((tool, tool) for _ in (tool,) if tool in CATEGORIES),
-    ):
+    for name, category in tools:
         if not names(tool, name, category):
             continue
         if name in ("delete_file", "forget"):
@@ -258,436 +256,225 @@ def path_kinds(tool: str, catalog: Mapping[str, str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def fit(rule: Rule, case: Case, catalog: Mapping[str, str] = STANDARD) -> Fit:
-    """Return whether a rule fits a call.
+# --- fitting --------------------------------------------------------------------------------------
+
+
+def fit(rule: Rule, facts: CallFacts, catalog: Mapping[str, str] = STANDARD) -> Fit:
+    """Return whether a rule matches a call.
 
     Args:
         rule: The rule.
-        case: The call.
+        facts: The call.
         catalog: The permission categories of the tools, by name.
 
     Returns:
-        ``yes``; empty for no; of a rule that asks or denies also ``maybe``, where the call may turn
-        out to be what it says, and ``unread``, where a part of a command may do anything.
+        ``yes``; empty for no. For a rule that asks or denies also ``maybe``, if the call may turn
+        out to match, and ``unread``, if a part of a command may do anything.
     """
-    direct = _fit_direct(rule, case)
+    direct = _fit_direct(rule, facts)
     if rule.strict:
         return direct
-    return max(direct, _fit_effects(rule, case, catalog), key=_FITS.index)
+    return max((direct, *_fit_effects(rule, facts, catalog)), key=_FITS.index)
 
 
-def _fit_direct(rule: Rule, case: Case) -> Fit:
-    """Return whether a rule fits a call of the tools that it names."""
-    shell = (
-        case.command is not None
-        and names(rule.tool, "run_terminal_cmd", "execute")
-        and not rule.strict
-    )
-    if not names(rule.tool, case.tool, case.category) and not (shell and not rule.about_all):
+def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
+    """Return whether a rule matches a call of the tools that it names."""
+    is_named = names(rule.tool, facts.tool, facts.category)
+    if not is_named and not _is_about_commands(rule, facts):
         return ""
-    if rule.about_all:
+    if rule.pattern is None or rule.about_all:
         return "yes"
-    assert rule.pattern is not None
-    if case.command is not None:
-        return _fit_command(rule, case, case.command)
-    if _NAMED.match(rule.pattern):
-        return "yes" if _fit_named(rule, case) else ""
+    if facts.command is not None:
+        return _fit_command(rule, facts, facts.command)
+    if NAMED.match(rule.pattern):
+        return _YES[fit_arguments(rule.pattern, facts.arguments, rule.strict)]
     if rule.about_hosts:
-        if not case.host:
-            if case.arguments.get("url") and not rule.strict:
-                return "maybe"
-            return ""
-        if fit_host(rule.pattern.removeprefix(DOMAIN), case.host, strict=rule.strict):
-            return "yes"
-        return ""
-    if case.paths:
-        fits = [fit_path(rule.pattern, path, strict=rule.strict) for path in case.paths]
-        if all(fits) if rule.strict else any(fits):
-            return "yes"
-        return ""
-    # A pattern that says nothing about such a tool: who allows has allowed nothing, who denies has
-    # denied it.
-    if rule.strict or rule.tool in CATEGORIES:
-        return ""
-    return "yes"
+        return _fit_named_host(rule, facts)
+    if facts.paths:
+        fits = [fit_path(rule.pattern, path, strict=rule.strict) for path in facts.paths]
+        return _YES[all(fits) if rule.strict else any(fits)]
+    # The pattern has no meaning for this tool. In this case a rule that allows does not allow the
+    # call, and a rule that denies denies it.
+    return _YES[not rule.strict and rule.tool not in CATEGORIES]
 
 
-def _fit_effects(rule: Rule, case: Case, catalog: Mapping[str, str]) -> Fit:
-    """Return whether a call does what a rule about a path, a host or a category is about, by
-    another way.
-    """
-    return max((fit for fit in _fits_by_effect(rule, case, catalog)), key=_FITS.index, default="")
+_YES: dict[bool, Fit] = {True: "yes", False: ""}
 
 
-def _fits_by_effect(rule: Rule, case: Case, catalog: Mapping[str, str]) -> Iterator[Fit]:
-    if rule.about_hosts:
-        if any(
-            names(rule.tool, name, category) and category == "network"
-            for name, category in catalog.items()
-        ):
-            yield from _fits_host((rule.pattern or "").removeprefix(DOMAIN), case)
-        return
-    if rule.about_all:
-        if rule.tool in CATEGORIES:
-            yield from _fits_category(rule.tool, case)
-        return
-    if rule.about_paths and (kinds := path_kinds(rule.tool, catalog)):
-        yield from (_fit_effect(rule.pattern or "", effect, kinds) for effect in case.reach.effects)
-        if case.reach.unread:
-            yield "unread"
+def _is_about_commands(rule: Rule, facts: CallFacts) -> bool:
+    """Return whether a rule about commands also covers a call of another shell tool."""
+    if facts.command is None or rule.strict or rule.about_all:
+        return False
+    return names(rule.tool, "run_terminal_cmd", "execute")
 
 
-def _fits_host(pattern: str, case: Case) -> Iterator[Fit]:
-    named = (*case.reach.hosts, *([case.host] if case.host else []))
-    if any(fit_host(pattern, host, strict=False) for host in named):
-        yield "yes"
-    elif case.command is not None:
-        yield (
-            "maybe"
-            if case.reach.network and not case.reach.hosts
-            else "unread"
-            if case.reach.unread
-            else ""
-        )
-    elif case.category == "network":
-        found = (host for text in values(case.arguments) for host in hosts_of(text))
-        yield "yes" if any(fit_host(pattern, host, strict=False) for host in found) else ""
-
-
-def _fits_category(category: str, case: Case) -> Iterator[Fit]:
-    if case.command is None:
-        return
-    if category == "network":
-        yield "yes" if case.reach.network or case.reach.hosts else ""
-    for effect in case.reach.effects:
-        kinds = {"write": ("write", "delete"), "read": ("read",)}.get(category, ())
-        if effect.kind in kinds:
-            yield "yes"
-    if case.reach.unread:
-        yield "unread"
-
-
-def _fit_effect(pattern: str, effect: PathEffect, kinds: frozenset[str]) -> Fit:
-    if effect.kind != "any" and effect.kind not in kinds:
-        return ""
-    if not fit_path(pattern, effect.path, strict=False):
-        if not effect.deep:
-            return ""
-        prefix = literal_folder(pattern)
-        if prefix is None:  # something below may have such a name
-            return "maybe" if effect.stored else "unread"
-        if not within(prefix, effect.path):
-            return ""
-        if effect.stored and folded(prefix) != folded(effect.path):
-            # A folder with other files in it, and nobody knows which of them a revision changes
-            return "maybe"
-    return "yes" if effect.certain else "maybe"
-
-
-def literal_folder(pattern: str) -> str | None:
-    """Return the path that all paths which fit a pattern are at or below.
-
-    ``None`` where they can be anywhere.
-
-    ``docs/**`` gives ``docs``, ``/src/*.py`` gives ``src``, ``*.lock`` gives ``None``.
-    """
-    if pattern.startswith("~/"):
-        pattern = f"/{Path.home()}{pattern[1:]}"
-    absolute = pattern.startswith("//")
-    body = pattern.strip("/")
-    if "/" not in pattern.rstrip("/"):
-        return None
-    parts: list[str] = []
-    for part in body.split("/"):
-        if re.search(r"[*?\[\\]", part):
-            break
-        parts.append(part)
-    if not parts:
-        return None
-    return ("/" if absolute else "") + "/".join(parts)
-
-
-def within(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or in it, in the most forgiving spelling.
-
-    ``.`` is the workspace.
-    """
-    path = folded(path)
-    folder = folded(folder)
-    if folder == ".":
-        return not path.startswith("/")
-    return (
-        path == folder
-        or path.startswith(folder.rstrip("/") + "/")
-        or (folder == "/" and path.startswith("/"))
-    )
-
-
-# --- commands -------------------------------------------------------------------------------------
-
-
-def exact(text: str) -> str:
-    """Return the pattern that fits a command line as it stands, and no other."""
-    return EXACT + text
-
-
-@lru_cache(maxsize=1024)
-def pattern_words(pattern: str) -> tuple[str, ...]:
-    """Split the pattern for a command into words.
-
-    Each may have ``*`` in it, and ``*`` alone is any number of words.
-    """
-    try:
-        return tuple(shlex.split(pattern))
-    except ValueError:
-        return tuple(pattern.split())
-
-
-def fit_words(
-    pattern: Sequence[str], words: Sequence[str], *, strict: bool
-) -> Literal["", "maybe", "yes"]:
-    """Return whether words fit a pattern.
-
-    Args:
-        pattern: Words of the pattern.
-        words: Program and arguments; ``…`` is in those that only the run would tell.
-        strict: Whether they must fit exactly. If not, options may stand anywhere between, more
-            words may follow, the program may be named by its path, and unknown words may be any.
-    """
-    if _walk(pattern, words, strict, doubtful=False):
-        return "yes"
-    if not strict and _walk(pattern, words, strict, doubtful=True):
+def _fit_named_host(rule: Rule, facts: CallFacts) -> Fit:
+    """Return whether a rule about a host matches the host that a call names."""
+    if facts.host:
+        pattern = (rule.pattern or "").removeprefix(DOMAIN)
+        return _YES[fit_host(pattern, facts.host, strict=rule.strict)]
+    # A URL without a plain host may lead to any host.
+    if facts.arguments.get("url") and not rule.strict:
         return "maybe"
     return ""
 
 
-def _walk(pattern: Sequence[str], words: Sequence[str], strict: bool, doubtful: bool) -> bool:
-    """Follow all ways to lay the words over the pattern at once.
-
-    A place is an index, and whether an option came last.
-    """
-    end = len(pattern)
-    places = {(0, False)}
-    for number, word in enumerate(words):
-        after: set[tuple[int, bool]] = set()
-        for at, option in _past_stars(places, pattern):
-            if at == end:
-                after |= set() if strict else {(end, False)}
-            elif UNKNOWN in word and doubtful:
-                after |= {(later, False) for later in range(at, end + 1)}
-            elif pattern[at] == "*":
-                after.add((at, False))
-            elif _word_fits(pattern[at], word, strict, program=number == 0):
-                after.add((at + 1, False))
-            if not strict and at and (option or word.startswith("-")):
-                after.add((at, word.startswith("-")))
-        places = after
-    return any(at == end for at, _ in _past_stars(places, pattern))
+def _fit_effects(rule: Rule, facts: CallFacts, catalog: Mapping[str, str]) -> Iterator[Fit]:
+    """Yield whether a call has the effects that a rule covers, by another tool or command."""
+    if rule.about_hosts:
+        if _is_about_network(rule, catalog):
+            yield _fit_reached_host((rule.pattern or "").removeprefix(DOMAIN), facts)
+        return
+    if rule.about_all:
+        if rule.tool in CATEGORIES:
+            yield from _fit_category(rule.tool, facts)
+        return
+    if rule.about_paths:
+        yield from _fit_paths(rule, facts.reach, path_kinds(rule.tool, catalog))
 
 
-def _past_stars(places: set[tuple[int, bool]], pattern: Sequence[str]) -> set[tuple[int, bool]]:
-    found = set(places)
-    for at, option in places:
-        while at < len(pattern) and pattern[at] == "*":
-            at += 1
-            found.add((at, option))
-    return found
+def _fit_paths(rule: Rule, reach: Reach, kinds: frozenset[str]) -> Iterator[Fit]:
+    """Yield whether a call has effects of the given kinds on the paths of a rule."""
+    if not kinds:
+        return
+    for effect in reach.effects:
+        yield _fit_path_effect(rule.pattern or "", effect, kinds)
+    if reach.unread:
+        yield "unread"
 
 
-def _word_fits(pattern: str, word: str, strict: bool, program: bool) -> bool:
-    if UNKNOWN in word:
-        return False
-    if strict:
-        return fnmatchcase(word, pattern)
-    word = folded(word)
-    pattern = folded(pattern)
-    return fnmatchcase(word, pattern) or (
-        program
-        and "/" not in pattern
-        and fnmatchcase(word.replace("\\", "/").rpartition("/")[2], pattern)
-    )
+def _is_about_network(rule: Rule, catalog: Mapping[str, str]) -> bool:
+    """Return whether a rule names a network tool or the network category."""
+    tools = [name for name, category in catalog.items() if category == "network"]
+    return any(names(rule.tool, tool, "network") for tool in tools)
 
 
-def _fit_command(rule: Rule, case: Case, read: CommandVerdict) -> Fit:
-    pattern = rule.pattern or ""
-    if pattern.startswith(EXACT):
-        if case.arguments.get("command") == pattern[len(EXACT) :]:
-            return "yes"
-        return ""
-    wanted = pattern_words(pattern)
-    if rule.strict:
-        return "yes" if allowed([wanted], read.commands) else ""
-    fits = [fit_words(wanted, command.words, strict=False) for command in read.all_commands]
-    if "yes" in fits or unresolved_reason(rule, case):
+def _fit_reached_host(pattern: str, facts: CallFacts) -> Fit:
+    """Return whether a call contacts a host."""
+    reach = facts.reach
+    if _fits_any_host(pattern, [*reach.hosts, facts.host]):
         return "yes"
-    in_doubt = (
-        "maybe" in fits
-        or not read.complete
-        or any(_names_in_code(wanted, c) for c in read.commands)
-    )
-    return "maybe" if in_doubt else ""
+    if facts.command is None:
+        if facts.category != "network":
+            return ""
+        hosts = chain.from_iterable(map(hosts_of, values(facts.arguments)))
+        return _YES[_fits_any_host(pattern, hosts)]
+    if reach.network and not reach.hosts:
+        return "maybe"
+    return "unread" if reach.unread else ""
 
 
-def unresolved_reason(rule: Rule, case: Case) -> str:
-    """Return why a command may be what a rule about its program is about.
+def _fits_any_host(pattern: str, hosts: Iterable[str]) -> bool:
+    return any(fit_host(pattern, host, strict=False) for host in hosts)
 
-    Empty if that can be told.
 
-    An unknown sub-command of a program may be any of its sub-commands: who denies one of them has
-    denied it.
-    """
-    if rule.strict or case.command is None or not case.command.unresolved:
+def _fit_category(category: str, facts: CallFacts) -> Iterator[Fit]:
+    """Yield whether a command does what a permission category covers."""
+    if facts.command is None:
+        return
+    reach = facts.reach
+    if category == "network" and (reach.network or reach.hosts):
+        yield "yes"
+    kinds = _KINDS_OF_CATEGORY.get(category, ())
+    if any(effect.kind in kinds for effect in reach.effects):
+        yield "yes"
+    if reach.unread:
+        yield "unread"
+
+
+def _fit_path_effect(pattern: str, effect: PathEffect, kinds: frozenset[str]) -> Fit:
+    """Return whether an effect concerns the paths and kinds of a rule."""
+    if effect.kind != "any" and effect.kind not in kinds:
         return ""
-    if rule.pattern is None or rule.pattern.startswith(EXACT):
+    certain: Fit = "yes" if effect.certain else "maybe"
+    if fit_path(pattern, effect.path, strict=False):
+        return certain
+    if not effect.deep:
         return ""
-    wanted = pattern_words(rule.pattern)
-    if len(wanted) < 2 or wanted[0] == "*":
+    folder = literal_folder(pattern)
+    if folder is None:  # a path below the folder may have such a name
+        return "maybe" if effect.stored else "unread"
+    if not is_within(folder, effect.path):
         return ""
-    for command in case.command.unresolved:
-        if _word_fits(wanted[0], command.words[0], strict=False, program=True):
-            return command.reason
-    return ""
+    if effect.stored and folded(folder) != folded(effect.path):
+        # The folder contains other files too, and the revision may change any of them.
+        return "maybe"
+    return certain
 
 
-# They run a program that is one of their words, or their input.
+# --- commands -------------------------------------------------------------------------------------
+
+# These run a program that is one of their words, or their input.
 _INTERPRETERS = re.compile(
-    r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|wish|expect|osascript|awk|gawk|mawk|nawk|irb|julia|Rscript"
-    r"|groovy|scala|jshell|guile|sbcl|emacs|vim|vi|ex|nvim|ed|gdb|sqlite3|psql|mysql|tmux|screen|make|find|tar|rsync)[\d.]*",
+    r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|wish|expect|osascript|awk"
+    r"|gawk|mawk|nawk|irb|julia|Rscript|groovy|scala|jshell|guile|sbcl|emacs|vim|vi|ex|nvim|ed|gdb"
+    r"|sqlite3|psql|mysql|tmux|screen|make|find|tar|rsync)[\d.]*",
     re.IGNORECASE,
 )
 
 
-def _names_in_code(wanted: Sequence[str], command: SimpleCommand) -> bool:
-    """Return whether code that an interpreter is given has all plain words of a pattern in it, in
-    their order.
+def _fit_command(rule: Rule, facts: CallFacts, read: CommandVerdict) -> Fit:
+    """Return whether a rule matches a command line."""
+    pattern = rule.pattern or ""
+    if pattern.startswith(EXACT):
+        return _YES[facts.arguments.get("command") == pattern[len(EXACT) :]]
+    wanted = pattern_words(pattern)
+    if rule.strict:
+        return _YES[allowed([wanted], read.commands)]
+    fits = [fit_words(wanted, command.words, strict=False) for command in read.all_commands]
+    if "yes" in fits or unresolved_reason(rule, facts):
+        return "yes"
+    if "maybe" in fits or not read.complete:
+        return "maybe"
+    return "maybe" if any(_is_in_code(wanted, each) for each in read.commands) else ""
+
+
+def unresolved_reason(rule: Rule, facts: CallFacts) -> str:
+    """Return why a command may be one that a rule about its program covers.
+
+    An unknown sub-command may be any of the program's sub-commands, so a rule that denies one of
+    them also denies the unknown one.
     """
+    pattern = rule.pattern
+    if rule.strict or facts.command is None or pattern is None or pattern.startswith(EXACT):
+        return ""
+    wanted = pattern_words(pattern)
+    if len(wanted) < 2 or wanted[0] == "*":
+        return ""
+    for command in facts.command.unresolved:
+        if fits_word(wanted[0], command.words[0], strict=False, is_program=True):
+            return command.reason
+    return ""
+
+
+def _is_in_code(wanted: Sequence[str], command: SimpleCommand) -> bool:
+    """Return whether interpreter code contains the literal words of a pattern, in order."""
     plain = [re.escape(folded(word)) for word in wanted if not re.search(r"[*?\[]", word)]
-    if (
-        not plain
-        or not command.words
-        or not _INTERPRETERS.fullmatch(command.words[0].rpartition("/")[2])
-    ):
+    if not plain or not command.words:
+        return False
+    if not _INTERPRETERS.fullmatch(command.words[0].rpartition("/")[2]):
         return False
     texts = [word for word in command.words[1:] if len(word) > 1]
-    texts += [command.stdin] if command.stdin else []
+    if command.stdin:
+        texts.append(command.stdin)
     code = re.compile(r"\b" + r"\b\W.{0,200}?\b".join(plain) + r"\b", re.DOTALL)
     return any(code.search(folded(text)) for text in texts)
 
 
 def allowed(patterns: Sequence[Sequence[str]], commands: Sequence[SimpleCommand]) -> bool:
-    """Return whether every simple command fits one of the patterns, word by word, as it stands in
-    the text.
-    """
+    """Return whether every simple command is written literally and matches one of the patterns."""
     rest = [command for command in commands if not harmless_wrapper(command)]
-    return bool(rest) and all(
-        command.literal
-        and not command.assigned
-        and any(fit_words(pattern, command.words, strict=True) for pattern in patterns)
-        for command in rest
-    )
+    return bool(rest) and all(_is_allowed(patterns, command) for command in rest)
+
+
+def _is_allowed(patterns: Sequence[Sequence[str]], command: SimpleCommand) -> bool:
+    if not command.literal or command.assigned:
+        return False
+    return any(fit_words(pattern, command.words, strict=True) for pattern in patterns)
 
 
 def harmless_wrapper(command: SimpleCommand) -> bool:
     """Return whether a command only runs the one that follows it in the list."""
-    return (
-        command.wrapper
-        and command.literal
-        and not command.assigned
-        and command.words[0] in _HARMLESS_WRAPPERS
-    )
-
-
-# --- paths and arguments --------------------------------------------------------------------------
-
-
-def folded(text: str) -> str:
-    """Fold a name the way the most forgiving file system would."""
-    return unicodedata.normalize("NFKC", text).casefold()
-
-
-def exact_path(path: str) -> str:
-    """Return the pattern that fits one path and no other."""
-    text = re.sub(r"([\\*?\[\]!#])", r"\\\1", path)
-    if path.startswith("/"):
-        return f"/{text}"
-    return f"/{text.removesuffix(' ')}" + ("\\ " if path.endswith(" ") else "")
-
-
-def fit_path(pattern: str, path: str, *, strict: bool) -> bool:
-    """Return whether a path fits a pattern, which is written as in ``.gitignore``: ``docs/**``,
-    ``*.lock``, ``/setup.py``.
-
-    Args:
-        pattern: The pattern; one with two slashes in front, or with ``~/``, is for absolute paths.
-        path: Relative to the workspace; absolute where it is outside.
-        strict: Whether letters must be the same, too.
-    """
-    if pattern.startswith("~/"):
-        pattern = f"/{Path.home()}{pattern[1:]}"
-    if path.startswith("/") != pattern.startswith("//") and (strict or "/" in pattern.strip("/")):
+    if not command.wrapper or not command.literal or command.assigned:
         return False
-    pattern = "/" + pattern.lstrip("/") if pattern.startswith("//") else pattern
-    if not strict:
-        pattern = folded(pattern)
-        path = folded(path)
-    return _spec(pattern).match_file(path.lstrip("/"))
-
-
-@cache
-def _spec(pattern: str) -> GitIgnoreSpec:
-    from pathspec import GitIgnoreSpec
-
-    return GitIgnoreSpec.from_lines([pattern])
-
-
-def fit_host(pattern: str, host: str, *, strict: bool) -> bool:
-    """Return whether a host fits a pattern: ``example.com``, or ``*.example.com`` for what is below
-    it. Whole labels count.
-
-    Args:
-        pattern: The pattern.
-        host: The host; empty for none.
-        strict: Whether it must fit exactly; a rule that denies a host denies what is below it, too.
-    """
-    pattern = pattern.strip().lower().rstrip(".")
-    host = host.rstrip(".")
-    if pattern.startswith("*."):
-        return bool(host) and host.endswith(pattern[1:])
-    return bool(host) and (host == pattern or (not strict and host.endswith(f".{pattern}")))
-
-
-def _fit_named(rule: Rule, case: Case) -> bool:
-    """``url=https://docs.python.org/**, method=GET``: every named argument there is and fits."""
-    parts = re.split(r",\s*(?=[A-Za-z_]\w*=)", rule.pattern or "")
-    return all(_fit_argument(part, case, rule.strict) for part in parts)
-
-
-def _fit_argument(part: str, case: Case, strict: bool) -> bool:
-    name, _, pattern = part.partition("=")
-    value = case.arguments.get(name)
-    if value is None:
-        return False
-    text = (
-        value
-        if isinstance(value, str)
-        else repr(value).lower()
-        if isinstance(value, bool)
-        else str(value)
-    )
-    if not strict:
-        text = folded(text)
-        pattern = folded(pattern)
-    return re.fullmatch(_glob(pattern), text, re.DOTALL) is not None
-
-
-@cache
-def _glob(pattern: str) -> str:
-    """``**`` is any text.
-
-    ``*`` is text without what parts an address, so that no host can pass for another.
-    """
-    parts = re.split(r"(\*\*|\*|\?)", pattern)
-    return "".join(
-        {"**": ".*", "*": r"[^/?#@\\]*", "?": r"[^/?#@\\]"}.get(part, re.escape(part))
-        for part in parts
-    )
+    return command.words[0] in _HARMLESS_WRAPPERS

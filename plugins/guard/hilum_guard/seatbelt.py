@@ -1,8 +1,7 @@
-"""The sandbox of macOS: a profile for ``sandbox-exec``.
+"""The macOS sandbox: a profile for ``sandbox-exec``.
 
-Written from Apple's and others' descriptions; not tried on a Mac yet.
-
-Paths are parameters (``-D``), never part of the profile's text.
+It follows published descriptions of the profile language and has not been tried on a Mac.
+Paths are parameters (``-D``) and never part of the profile's text, so that no path can change it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import sys
 
 from hilum import Command
 
-from hilum_guard.policy import Policy
+from hilum_guard.sandbox_policy import SandboxPolicy
 
 PROGRAM = "/usr/bin/sandbox-exec"
 _HEAD = """(version 1)
@@ -30,19 +29,20 @@ _NETWORK = """(deny network*)
 """
 
 
-def trial() -> str:
-    """Return why this sandbox cannot be used, empty if it can."""
+def check_seatbelt() -> str:
+    """Return why this sandbox cannot be used; empty if it can."""
     if sys.platform != "darwin":
-        return "sandbox-exec exists for macOS only"
+        return "sandbox-exec exists only on macOS"
     if os.access(PROGRAM, os.X_OK):
         return ""
-    return f"{PROGRAM} is not there"
+    return f"{PROGRAM} does not exist"
 
 
-def profile(policy: Policy) -> tuple[str, dict[str, str]]:
-    """Return the profile and its parameters. Of several rules that fit, the last one counts."""
+def make_profile(policy: SandboxPolicy) -> tuple[str, dict[str, str]]:
+    """Return the profile and its parameters."""
     parameters: dict[str, str] = {}
 
+    # The last rule that matches a path applies, so the stricter rules come last.
     def rule(decision: str, path: str) -> str:
         name = f"P{len(parameters)}"
         parameters[name] = path
@@ -55,9 +55,11 @@ def profile(policy: Policy) -> tuple[str, dict[str, str]]:
     return text, parameters
 
 
-def wrap(command: Command, policy: Policy) -> Command:
+def wrap(command: Command, policy: SandboxPolicy) -> Command:
     """Return the command that runs a command in the sandbox."""
-    text, parameters = profile(policy)
+    text, parameters = make_profile(policy)
     defined = [word for name, path in parameters.items() for word in ("-D", f"{name}={path}")]
+    # The profile is passed as an argument, so there is no file that could be changed before it is
+    # read.
     argv = (PROGRAM, "-p", text, *defined, *command.argv)
     return Command(argv, command.cwd, command.env | {"TMPDIR": policy.temp})

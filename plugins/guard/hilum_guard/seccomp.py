@@ -1,17 +1,16 @@
-"""A system call filter that refuses sockets by family, for where no network namespace keeps them
-in.
+"""A system call filter that rejects sockets by address family.
 
-The programs are BPF, built here from a few instructions per architecture. They also refuse
-``io_uring``, which opens sockets without the system call, the keys of the kernel, and calls in the
-way of another architecture (32-bit, x32), whose numbers mean other things.
-``socketpair`` stays: it connects a process to nobody but itself.
+It confines commands if no network namespace does. The programs are BPF, built here from a few
+instructions per architecture. They also reject ``io_uring``, which opens sockets without the system
+call; the kernel's key management; and calls of another architecture (32-bit, x32), whose numbers
+mean other calls. ``socketpair`` is allowed, because it connects a process only to itself.
 """
 
 from __future__ import annotations
 
-# AUDIT_ARCH_…, the number of socket, the numbers of what is refused always, and whether x32 shares
-# the architecture. Refused are io_uring_setup, and add_key, request_key and keyctl: keys of the
-# kernel belong to the user, not to a namespace.
+# By architecture: AUDIT_ARCH_…, the number of socket(2), the numbers of calls that are always
+# rejected, and whether x32 shares the architecture. The rejected calls are io_uring_setup, and
+# add_key, request_key and keyctl, because kernel keys belong to the user and not to a namespace.
 ARCHITECTURES = {
     "x86_64": (0xC000003E, 41, (425, 248, 249, 250), True),
     "aarch64": (0xC00000B7, 198, (425, 217, 218, 219), False),
@@ -19,29 +18,32 @@ ARCHITECTURES = {
 UNIX = 1
 VSOCK = 40
 UNSPACED = (VSOCK,)
-"""Families that no network namespace keeps in: sockets between a virtual machine and its host."""
+"""Families that no network namespace confines: sockets between a virtual machine and its host."""
 LOCAL = (UNIX, VSOCK)
-"""These, and the ones whose names are files."""
+"""The unconfined families, and Unix sockets, whose names are files."""
 ALL = ()
-"""Every family."""
+"""All address families."""
 
+# BPF operations: LD|W|ABS, JMP|JEQ|K, JMP|JGE|K, RET|K.
 _LOAD = 0x20
 _EQUAL = 0x15
 _AT_LEAST = 0x35
-_RETURN = 0x06  # BPF: LD|W|ABS, JMP|JEQ|K, JMP|JGE|K, RET|K
+_RETURN = 0x06
+# SECCOMP_RET_ALLOW, and SECCOMP_RET_ERRNO with EACCES.
 _ALLOW = 0x7FFF0000
-_REFUSE = 0x00050000 | 13  # SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EACCES
+_REFUSE = 0x00050000 | 13
+# Offsets in struct seccomp_data.
 _NUMBER = 0
 _ARCHITECTURE = 4
-_FAMILY = 16  # offsets in struct seccomp_data
+_FAMILY = 16
 
 
 def program(machine: str, families: tuple[int, ...]) -> bytes:
-    """Build the filter.
+    """Return the system call filter as a BPF program.
 
     Args:
         machine: Architecture, as ``os.uname().machine`` names it.
-        families: Address families whose sockets are refused; empty for all.
+        families: Address families whose sockets are rejected; empty for all.
 
     Raises:
         KeyError: There is no filter for this architecture.

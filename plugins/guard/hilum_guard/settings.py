@@ -1,6 +1,6 @@
-"""The settings of the sandbox.
+"""The settings of the guard.
 
-None of them may stand in a project's file: they widen what an agent may do.
+A project's file cannot contain them, because they extend what an agent may do.
 """
 
 from __future__ import annotations
@@ -12,44 +12,44 @@ from hilum import section, setting
 
 @section("guard")
 class GuardSettings:
-    """What child processes may do."""
+    """The settings of the sandbox and of redaction."""
 
     sandbox: Literal["auto", "required", "off"] = setting(
         default="auto",
         project=False,
         help=(
-            "Sandbox for child processes: what the system offers, or no process without all of it,"
-            " or none."
+            "Sandbox for child processes: auto uses what the system offers, required starts no"
+            " process without the full sandbox, off disables it."
         ),
     )
     unsandboxed: Literal["ask", "run"] = setting(
         default="ask",
         project=False,
         help=(
-            "With approve = auto, commands that are not known to be harmless where no sandbox holds"
-            " files: ask, or run."
+            "With approve = auto and no sandbox to protect files, whether commands that are not"
+            " known to be harmless need approval (ask) or run automatically (run)."
         ),
     )
     network: Literal["none", "full"] = setting(
         default="none",
         project=False,
-        help="Network of sandboxed processes: the session's loopback only, or all.",
+        help="Network of sandboxed processes: only the session's loopback (none), or all (full).",
     )
     writable: list[str] = setting(
         factory=list,
         project=False,
-        help="Folders beside the workspace that sandboxed processes may write to.",
+        help="Folders outside the workspace that sandboxed processes may write to.",
     )
     readable: list[str] = setting(
         factory=list,
         project=False,
-        help="Paths that would be hidden from sandboxed processes and are not.",
+        help="Paths that sandboxed processes may read although they would be hidden by default.",
     )
     pass_environment: list[str] = setting(
         factory=list,
         project=False,
         help=(
-            "Environment variables that processes get though they look like secrets; * stands for"
+            "Environment variables that processes get although they look like secrets; * matches"
             " any text."
         ),
     )
@@ -57,7 +57,7 @@ class GuardSettings:
         default=True,
         project=False,
         help=(
-            "Replace secrets in prompts. Without it, prompts are sent to the model and stored as"
+            "Replace secrets in prompts. If false, prompts are sent to the model and stored as"
             " they are written."
         ),
     )
@@ -65,11 +65,11 @@ class GuardSettings:
         default=1024,
         minimum=16,
         project=False,
-        help="Processes and threads a sandboxed command may have at once.",
+        help="Maximum number of processes and threads that a sandboxed command may have at once.",
     )
     file_size: int = setting(
         default=20_000,
         minimum=1,
         project=False,
-        help="Megabytes that a file written by a sandboxed command may have.",
+        help="Maximum size, in megabytes, of a file written by a sandboxed command.",
     )

@@ -1,9 +1,8 @@
-"""The Unix sockets of the user's services that a sandbox with its own mounts still sees: Docker's,
-agents of keys, editors'.
+"""The Unix sockets of the user's services that a sandbox must hide, such as Docker's.
 
-A read-only mount does not keep anybody from connecting, and neither does a namespace of the network
-where the socket has a name in the file system. So each one is covered. Those in `/run` and in the
-folders of temporary files are not there at all.
+Neither a read-only mount nor a network namespace prevents a command from connecting to a socket
+that has a name in the file system. So another file is mounted over each such socket. The sockets in
+``/run`` and in temporary folders do not exist in the sandbox.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import os
 import stat
 
 _COVERED = ("/run/", "/var/run/", "/tmp/", "/var/tmp/", "/proc/", "/dev/")
-# Sockets whose services live in another network namespace (a container, a virtual machine) stand in
-# no list of this one.
+# The kernel's list does not include sockets of services in another network namespace, such as a
+# container or a virtual machine.
 _KNOWN = (
     "~/.docker/run/*.sock",
     "~/.docker/desktop/*.sock",
@@ -30,10 +29,7 @@ _KNOWN = (
 
 
 def find_sockets() -> list[str]:
-    """Return the paths of sockets that a command could connect to.
-
-    Blocks for some hundred microseconds.
-    """
+    """Return the paths of sockets that a command could connect to. Blocks for about 100 µs."""
     found: dict[str, None] = {}
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:

@@ -1,21 +1,21 @@
-"""The tools that rules can name: those of the standard plugins, of the session, and the permission
-categories.
-"""
+"""The names that rules can use: tools of the standard plugins, and permission categories."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 CATEGORIES = ("read", "write", "execute", "network")
 
-# A rule may name a tool of a standard plugin that is switched off at the moment.
+# A rule may name a tool of a standard plugin that is currently disabled.
 STANDARD: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(
-            """read_file list_directory search_files glob_search read_lints read_service list_services recall_result
-            remember todo_write ask_question task get_agent_result use_skill find_tools""".split(),
+            """read_file list_directory search_files glob_search read_lints read_service
+            list_services recall_result remember todo_write ask_question task
+            get_agent_result use_skill find_tools""".split(),
             "read",
         ),
         **dict.fromkeys("write_file edit_file multi_edit delete_file forget".split(), "write"),
@@ -28,7 +28,7 @@ STANDARD: Mapping[str, str] = MappingProxyType(
 
 
 def server_tools(pattern: str) -> str:
-    """Return a pattern as tools of MCP servers are called here, ``server__tool``.
+    """Return a pattern with MCP tool names in hilum's form, ``server__tool``.
 
     Other programs write ``mcp__server__tool``, and ``mcp__server`` for all tools of a server.
     """
@@ -41,26 +41,23 @@ def server_tools(pattern: str) -> str:
 
 
 def names(pattern: str, tool: str, category: str = "") -> bool:
-    """Return whether the first part of a rule names a tool, or its category."""
+    """Return whether the first part of a rule names a tool or its category."""
     if pattern in CATEGORIES:
         return pattern == category
     return fnmatchcase(tool, pattern) or fnmatchcase(tool, server_tools(pattern))
 
 
-def unknown(pattern: str, tools: Iterable[str]) -> str:
-    """Return what is wrong with the first part of a rule: it names neither tools nor a category.
-
-    Empty if it does.
+def explain_unknown_tool(pattern: str, tools: Iterable[str]) -> str:
+    """Return why the first part of a rule names neither a tool nor a category; empty if it does.
 
     Tools of MCP servers (``server__tool``) are not checked: a server may not have started yet.
     """
+    # The server of such a tool may not have started yet.
     if pattern in CATEGORIES or "__" in pattern:
         return ""
     known = {*STANDARD, *tools}
     if any(names(pattern, tool) for tool in known):
         return ""
-    from difflib import get_close_matches
-
     near = get_close_matches(pattern, [*known, *CATEGORIES], n=3, cutoff=0.6)
     if near:
         return f"there is no tool {pattern!r}; perhaps {' or '.join(near)} is meant"

@@ -1,4 +1,4 @@
-"""Images from a description, by OpenAI or a Stable Diffusion web API."""
+"""Generates images from descriptions with OpenAI or a Stable Diffusion web API."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import attrs
 from hilum import Session, Tool, hookimpl
 
-from hilum_image.making import generate_image
 from hilum_image.settings import ImageSettings
+from hilum_image.tool import generate_image
 
 __all__ = ["ImageSettings", "generate_image", "provide_tools"]
 
@@ -17,6 +17,7 @@ __all__ = ["ImageSettings", "generate_image", "provide_tools"]
 def provide_tools(session: Session) -> Sequence[Tool]:
     """Return the tool.
 
-    Where nothing is set up it is deferred, and says how to set it up when it is called.
+    It is deferred if image generation is disabled. A call then explains how to configure it.
     """
-    return (attrs.evolve(generate_image, deferred=not session.settings(ImageSettings).enabled),)
+    is_deferred = not session.settings(ImageSettings).enabled
+    return (attrs.evolve(generate_image, deferred=is_deferred),)

@@ -1,6 +1,4 @@
-"""What an image costs, by OpenAI's list of prices (developers' pages, November 2026), in
-dollars.
-"""
+"""Image prices in dollars from OpenAI's price list (developers' pages, November 2026)."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# By model, quality and whether the image is square; dall-e-2 goes by size.
+# Prices by quality and by whether the image is square. For dall-e-2, prices by size.
 _DALL_E_3 = {
     ("standard", True): 0.04,
     ("standard", False): 0.08,
@@ -16,7 +14,7 @@ _DALL_E_3 = {
     ("hd", False): 0.12,
 }
 _DALL_E_2 = {"256x256": 0.016, "512x512": 0.018, "1024x1024": 0.02}
-# A million tokens: text in, images in, images out.
+# Prices per million tokens: text input, image input, image output.
 _TOKENS = {
     "gpt-image-1": (5.0, 10.0, 40.0),
     "gpt-image-1-mini": (2.0, 2.5, 8.0),
@@ -29,14 +27,14 @@ _TOKENS = {
 _DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
 
-def price(model: str, size: str, quality: str, usage: object) -> float | None:
-    """Return what an image cost in dollars; ``None`` when that is not known.
+def compute_price(model: str, size: str, quality: str, usage: object) -> float | None:
+    """Return the price of an image in dollars, or ``None`` if it is unknown.
 
     Args:
         model: OpenAI's model.
-        size: Width and height, as ``1024x1024``.
-        quality: As it was asked for; empty for the usual.
-        usage: What the answer says was used, for models that are paid by tokens.
+        size: Width and height in the form ``1024x1024``.
+        quality: The requested quality; empty for the default.
+        usage: The field ``usage`` of the response, for models that are billed by tokens.
     """
     if model == "dall-e-3":
         width, _, height = size.partition("x")
@@ -46,12 +44,18 @@ def price(model: str, size: str, quality: str, usage: object) -> float | None:
     rates = _TOKENS.get(_DATE.sub("", model))
     if rates is None or not isinstance(usage, Mapping):
         return None
-    given: Any = usage.get("input_tokens_details")
-    inside = given if isinstance(given, Mapping) else {}
-    images = _count(inside.get("image_tokens"))
-    texts = _count(inside.get("text_tokens")) or _count(usage.get("input_tokens")) - images
-    text_in, image_in, out = rates
-    return (texts * text_in + images * image_in + _count(usage.get("output_tokens")) * out) / 1e6
+    details: Any = usage.get("input_tokens_details")
+    if not isinstance(details, Mapping):
+        details = {}
+    image_tokens = _count(details.get("image_tokens"))
+    # Also supports responses that do not distinguish between text and image tokens.
+    text_tokens = _count(details.get("text_tokens"))
+    if not text_tokens:
+        text_tokens = _count(usage.get("input_tokens")) - image_tokens
+    text_rate, image_rate, output_rate = rates
+    micro_dollars = text_tokens * text_rate + image_tokens * image_rate
+    micro_dollars += _count(usage.get("output_tokens")) * output_rate
+    return micro_dollars / 1e6
 
 
 def _count(value: object) -> int:

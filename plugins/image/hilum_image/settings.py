@@ -7,20 +7,22 @@ from hilum import section, setting
 
 @section("image")
 class ImageSettings:
-    """Who makes images, and how large they are."""
+    """Image providers, and defaults for images."""
 
     enabled: bool = setting(
-        default=False, project=False, help="Whether images may be made; they cost money or time."
+        default=False,
+        project=False,
+        help="Whether images may be generated; they cost money or time.",
     )
     openai_api_key: str = setting(
         default="",
         secret=True,
-        help="Key for OpenAI's images; without it that of the variable OPENAI_API_KEY.",
+        help="Key for OpenAI's images; by default the variable OPENAI_API_KEY.",
     )
     openai_url: str = setting(
         default="https://api.openai.com/v1",
         project=False,
-        help="Where OpenAI's images, or a compatible server, are reached.",
+        help="Base URL of OpenAI's API or of a compatible server.",
     )
     model: str = setting(
         default="dall-e-3",
@@ -30,20 +32,20 @@ class ImageSettings:
     size: str = setting(
         default="1024x1024",
         project="user",
-        help="Width and height in pixels, when the model names none.",
+        help="Width and height in pixels if the model specifies none.",
     )
     quality: str = setting(
         default="",
         project="user",
-        help="OpenAI's quality, for example hd, low, high; the provider's own when empty.",
+        help="OpenAI's quality, for example hd, low, high; empty for the provider's default.",
     )
     sd_url: str = setting(
         default="",
         project=False,
-        help="Where a Stable Diffusion web API is reached, for example http://127.0.0.1:7860.",
+        help="URL of a Stable Diffusion web API, for example http://127.0.0.1:7860.",
     )
     sd_auth: str = setting(
-        default="", secret=True, help="User and password of that server, as user:password."
+        default="", secret=True, help="User name and password for that server, as user:password."
     )
     steps: int = setting(
         default=20, minimum=1, project="lower", help="Sampling steps of Stable Diffusion."
@@ -52,5 +54,5 @@ class ImageSettings:
         default=60.0,
         minimum=1,
         project="lower",
-        help="Seconds that a provider may take for an image.",
+        help="Maximum number of seconds that a provider may take for an image.",
     )

@@ -1,6 +1,6 @@
 """The web API of Stable Diffusion web UIs (AUTOMATIC1111, Forge, SD.Next): ``/sdapi/v1``.
 
-Source: the schema that such a server gives at ``/docs``: txt2img, img2img, progress, interrupt.
+Source: the schema that such a server publishes at ``/docs``: txt2img, img2img, progress, interrupt.
 """
 
 from __future__ import annotations
@@ -9,30 +9,38 @@ import base64
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import trio
 from hilum import errors
 
-from hilum_image.http import Answer, ask, decode, open_client, said, shown
-from hilum_image.wish import Failed, Made, Wish
-
-if TYPE_CHECKING:
-    import httpx
+from hilum_image.image_file import ImageFile
+from hilum_image.provider import ImageRequest, ImageResult, ProviderError
+from hilum_image.provider_client import (
+    Answer,
+    Client,
+    decode_image,
+    format_origin,
+    format_reason,
+    get_first,
+    open_client,
+    request,
+)
 
 WHO = "Stable Diffusion"
-LEAST = 64
-MOST = 2_048
-EVERY = 1.0
+MIN_SIDE = 64
+MAX_SIDE = 2_048
+PROGRESS_INTERVAL = 1.0  # seconds
+INTERRUPT_TIMEOUT = 1.0
 
 
 class StableDiffusion(msgspec.Struct, frozen=True):
     """A Stable Diffusion web API.
 
     Args:
-        url: Where it is reached.
-        auth: User and password, as ``user:password``; empty for none.
+        url: Its URL.
+        auth: User name and password as ``user:password``; empty for none.
         steps: Sampling steps.
     """
 
@@ -40,132 +48,143 @@ class StableDiffusion(msgspec.Struct, frozen=True):
     auth: str = ""
     steps: int = 20
 
-    def lacks(self, wish: Wish) -> str:
-        """Return why it cannot do what is wanted; empty when it can."""
-        if _sides(wish.size):
+    @property
+    def name(self) -> str:
+        """The name to show to the user."""
+        return WHO
+
+    def explain_unsupported(self, wanted: ImageRequest) -> str:
+        """Return why the server cannot fulfil a request, or an empty string if it can."""
+        if _parse_size(wanted.size):
             return ""
         return (
-            f"Stable Diffusion makes images of {LEAST} to {MOST} pixels a side, in steps of 8, not"
-            f" {wish.size}."
+            f"Stable Diffusion makes images of {MIN_SIDE} to {MAX_SIDE} pixels per side, in steps "
+            f"of 8, not {wanted.size}."
         )
 
-    async def make(self, wish: Wish, tell: Callable[[str], None] = lambda _: None) -> Made:
-        """Create an image, telling how far it is. A cancelled call interrupts the server's work.
+    async def generate(
+        self, wanted: ImageRequest, show_progress: Callable[[str], None]
+    ) -> ImageResult:
+        """Generate an image. If this call is cancelled, the server is asked to stop.
+
+        Args:
+            wanted: The requested image.
+            show_progress: Called with each line of progress.
 
         Raises:
-            Failed: It could not.
+            ProviderError: The server could not generate the image.
         """
-        width, height = _sides(wish.size) or (0, 0)
+        width, height = _parse_size(wanted.size) or (0, 0)
         fields: dict[str, Any] = {
-            "prompt": wish.text,
+            "prompt": wanted.text,
             "steps": self.steps,
             "width": width,
             "height": height,
         }
-        name = "txt2img"
-        if wish.base is not None:
-            name, fields["init_images"] = "img2img", [base64.b64encode(wish.base.data).decode()]
-        if (
-            wish.mask is not None
-        ):  # it takes the alpha channel of a mask, and changes what is opaque, unless told otherwise
-            fields |= {
-                "mask": base64.b64encode(wish.mask.data).decode(),
-                "inpainting_mask_invert": 1,
-                "inpainting_fill": 1,
-            }
+        action = "txt2img"
+        if wanted.base is not None:
+            action = "img2img"
+            fields["init_images"] = [_encode(wanted.base)]
+        if wanted.mask is not None:
+            # By default, this API changes the opaque parts of a mask, whereas OpenAI changes the
+            # transparent parts.
+            fields["mask"] = _encode(wanted.mask)
+            fields["inpainting_mask_invert"] = 1
+            fields["inpainting_fill"] = 1  # start from the original
         user, _, password = self.auth.partition(":")
+        api = f"{self.url.rstrip('/')}/sdapi/v1"
         async with open_client(self.url, {}, (user, password) if self.auth else None) as client:
-            base = f"{self.url.rstrip('/')}/sdapi/v1"
-            answer = await self._answer(client, f"{base}/{name}", fields, base, tell)
+            answer = await self._send(client, api, action, fields, show_progress)
         if answer.status != 200:
-            raise self._failure(answer)
-        images = answer.data.get("images")
-        picture = decode(images[0] if isinstance(images, list) and images else None, WHO)
-        return Made(picture, f"{WHO} at {shown(self.url)}", 0.0)
+            raise self._to_error(answer)
+        image = decode_image(get_first(answer.data, "images"), WHO)
+        return ImageResult(image, f"{WHO} at {format_origin(self.url)}", 0.0)
 
-    async def _answer(
+    async def _send(
         self,
-        client: httpx.AsyncClient,
-        url: str,
+        client: Client,
+        api: str,
+        action: str,
         fields: dict[str, Any],
-        base: str,
-        tell: Callable[[str], None],
+        show_progress: Callable[[str], None],
     ) -> Answer:
-        """Ask for the image, telling how far it is."""
-        failed: Failed | None = None
+        """Request an image, and show the progress meanwhile."""
+        failed: ProviderError | None = None
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch, client, base, tell)
+            nursery.start_soon(self._watch, client, api, show_progress)
             try:
-                answer = await ask(client, WHO, "POST", url, json=fields)
-            except Failed as error:
+                answer = await request(client, WHO, "POST", f"{api}/{action}", json=fields)
+            except (
+                ProviderError
+            ) as error:  # raised below, because the nursery would wrap it in a group
                 failed = error
             except trio.Cancelled:
-                await self._interrupt(client, base)
+                # The server does not notice that the connection was closed and would continue.
+                await self._interrupt(client, api)
                 raise
             nursery.cancel_scope.cancel()
         if failed is not None:
             raise failed
         return answer
 
-    async def _watch(
-        self, client: httpx.AsyncClient, base: str, tell: Callable[[str], None]
-    ) -> None:
+    async def _watch(self, client: Client, api: str, show_progress: Callable[[str], None]) -> None:
+        url = f"{api}/progress?skip_current_image=true"
         last = -1
         while True:
-            await trio.sleep(EVERY)
+            await trio.sleep(PROGRESS_INTERVAL)
             try:
-                answer = await ask(client, WHO, "GET", f"{base}/progress?skip_current_image=true")
-            except Failed:
+                answer = await request(client, WHO, "GET", url)
+            except ProviderError:  # the request for the image reports it
                 return
+            # The server may send NaN or another type before the first step.
             share = answer.data.get("progress")
-            if (
-                answer.status != 200
-                or not isinstance(share, int | float)
-                or not math.isfinite(share)
-            ):
+            if not isinstance(share, int | float) or not math.isfinite(share):
                 return
             percent = int(min(max(share, 0), 1) * 100)
             if percent != last:
                 last = percent
-                tell(f"{percent} % of the image\n")
+                show_progress(f"{percent} % of the image\n")
 
-    async def _interrupt(self, client: httpx.AsyncClient, base: str) -> None:
-        with trio.move_on_after(1) as scope:
+    async def _interrupt(self, client: Client, api: str) -> None:
+        with trio.move_on_after(INTERRUPT_TIMEOUT) as scope:
             scope.shield = True
             try:
-                await ask(client, WHO, "POST", f"{base}/interrupt")
-            except Failed:
+                await request(client, WHO, "POST", f"{api}/interrupt")
+            except ProviderError:
                 pass
 
-    def _failure(self, answer: Answer) -> Failed:
-        where = f"{WHO} at {shown(self.url)}"
-        status = answer.status
-        data = answer.data
-        if status in (401, 403):
-            return Failed(
-                f"{where} wants another user or password.",
+    def _to_error(self, answer: Answer) -> ProviderError:
+        """Return the error for an unsuccessful response."""
+        where = f"{WHO} at {format_origin(self.url)}"
+        if answer.status in (401, 403):
+            return ProviderError(
+                f"{where} does not accept the user name or password.",
                 code=errors.E_NOT_CONFIGURED,
                 hint="The user must check image.sd_auth.",
             )
-        if status == 404:
-            return Failed(
+        if answer.status == 404:
+            return ProviderError(
                 f"{where} has no such API.", code=errors.E_HTTP, hint="Start its server with --api."
             )
-        text = str(
-            data.get("detail") or data.get("errors") or data.get("error") or "no reason was given"
-        )
-        return Failed(
-            f"{where} answered {status}: {said(text, status)}",
+        # FastAPI uses "detail", the web UI "errors" and "error".
+        reasons = [answer.data.get(key) for key in ("detail", "errors", "error")]
+        text = next((str(reason) for reason in reasons if reason), "no reason was given")
+        return ProviderError(
+            f"{where} answered {answer.status}: {format_reason(text, answer.status)}",
             code=errors.E_HTTP,
             hint=answer.advice,
         )
 
 
-def _sides(size: str) -> tuple[int, int] | None:
+def _encode(image: ImageFile) -> str:
+    return base64.b64encode(image.data).decode()
+
+
+def _parse_size(size: str) -> tuple[int, int] | None:
+    """Return width and height, or ``None`` if the API does not accept them."""
     found = re.fullmatch(r"(\d{2,4})x(\d{2,4})", size)
     if not found:
         return None
-    width = int(found[1])
-    height = int(found[2])
-    fits = all(LEAST <= side <= MOST and side % 8 == 0 for side in (width, height))
-    return (width, height) if fits else None
+    width, height = map(int, found.groups())
+    sides = range(MIN_SIDE, MAX_SIDE + 1, 8)
+    return (width, height) if width in sides and height in sides else None

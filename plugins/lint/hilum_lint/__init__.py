@@ -1,8 +1,7 @@
-"""Diagnostics of the linters and type checkers that a project uses and has installed: on request,
-and after an edit.
+"""Runs the linters and type checkers that a project uses and has installed.
 
-Nothing is installed, nothing is run that the project does not use, and nothing of the project's own
-code is run in a folder that is not trusted.
+They run on request and after edits. hilum installs no checker and runs none that the project does
+not use. In a folder that the user does not trust, no checker runs that executes the project's code.
 """
 
 from __future__ import annotations
@@ -19,14 +18,24 @@ from hilum_lint.settings import CheckerSettings, LintSettings
 if TYPE_CHECKING:
     from hilum import Session
 
-    from hilum_lint.diagnostics import Diagnostic, listed
+    from hilum_lint.diagnostics import Diagnostic, format_diagnostics
 
-__all__ = ["CheckerSettings", "Diagnostic", "Lint", "LintSettings", "listed", "open_session"]
+__all__ = [
+    "CheckerSettings",
+    "Diagnostic",
+    "Lint",
+    "LintSettings",
+    "format_diagnostics",
+    "open_session",
+]
+
+# The hook may wait for the checks of the last edits.
+gates = ("check_answer",)
 
 
 def __getattr__(name: str) -> Any:
-    """Return what is public in ``hilum_lint.diagnostics``, which is loaded with the first look."""
-    if name in ("Diagnostic", "listed"):
+    """Return a public name from ``hilum_lint.diagnostics``, which is imported at first use."""
+    if name in ("Diagnostic", "format_diagnostics"):
         from hilum_lint import diagnostics
 
         return getattr(diagnostics, name)
@@ -35,9 +44,7 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Lint]:
-    """Live as long as the session: what checks in the background is a task in here, and ends when
-    it is left.
-    """
+    """Yield the session plugin, whose background checks end with the session."""
     settings = session.settings(LintSettings)
     async with trio.open_nursery() as nursery:
         yield Lint(session, nursery, settings)

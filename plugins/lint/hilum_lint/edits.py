@@ -1,4 +1,4 @@
-"""What the tools of a round have written: which files, and how those were before."""
+"""The edits of a round: the files that its tools wrote, and their earlier content."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from hilum import HilumError, ToolResult
 
-from hilum_lint.before import changed, undone
+from hilum_lint.diffs import find_written_lines, revert_diff
 
 if TYPE_CHECKING:
     from hilum import Session, Workspace
 
-LARGEST = 2_000_000
-"""Bytes of a file that is checked after an edit."""
+# Maximum size of a file in bytes; a larger file is not checked after an edit.
+MAX_FILE_BYTES = 2_000_000
 
 
 @attrs.define
 class Edit:
-    """What a round did to one file.
+    """The changes that a round made to one file.
 
     Args:
         path: The file.
-        diffs: The diffs, in the order of the calls; empty where a tool gave none.
-        created: Whether the round made it.
+        diffs: The diffs in the order of the calls; empty if a tool reported none.
+        created: Whether the round created the file.
     """
 
     path: Path
@@ -33,62 +33,75 @@ class Edit:
     created: bool = False
 
     def before(self, text: str) -> str | None:
-        """Return the text before the round from the text after it.
+        """Return the text before the round, or ``None`` if it cannot be determined.
 
-        ``None`` if it cannot be known.
+        Args:
+            text: The text after the round.
         """
         if self.created:
             return ""
+        # Diffs always use "\n", whatever newlines the file uses.
         now = text.replace("\r\n", "\n")
         left = list(self.diffs)
-        while (
-            left
-        ):  # calls of one round may have run in another order: the last one is one that fits
-            fitting = (
-                (was, diff)
-                for diff in reversed(left)
-                if diff and (was := undone(now, diff)) is not None
-            )
-            was, diff = next(fitting, (None, ""))
-            if was is None:
+        # A round's calls may have run in another order, so any diff that matches is treated as the
+        # last one.
+        while left:
+            reverted = _revert_last(now, left)
+            if reverted is None:
                 return None
-            now = was
-            left.remove(diff)
+            now = reverted
         return now.replace("\n", "\r\n") if "\r\n" in text else now
+
+    def followed_by(self, later: Edit | None) -> Edit:
+        """Return this edit and a later one of the same file as one edit."""
+        if later is None:
+            return self
+        created = self.created or later.created
+        return Edit(self.path, [*self.diffs, *later.diffs], created)
 
     @property
     def lines(self) -> set[int]:
-        """Numbers of the lines that the round wrote, as they were after each edit."""
-        return {line for diff in self.diffs for line in changed(diff)}
+        """Numbers of the lines that the round wrote, as numbered after each edit."""
+        return {line for diff in self.diffs for line in find_written_lines(diff)}
 
 
-def of_round(session: Session, results: Sequence[ToolResult]) -> dict[Path, Edit]:
-    """Return the files that the calls of a round have written, as the results of writing tools tell
-    it.
-    """
+def _revert_last(text: str, diffs: list[str]) -> str | None:
+    """Revert the last diff that matches a text, and remove it from the list."""
+    for diff in reversed(diffs):
+        reverted = revert_diff(text, diff) if diff else None
+        if reverted is not None:
+            diffs.remove(diff)
+            return reverted
+    return None
+
+
+def find_edits(session: Session, results: Sequence[ToolResult]) -> dict[Path, Edit]:
+    """Return the files that a round's calls wrote, according to their results."""
     edits: dict[Path, Edit] = {}
     for result in results:
-        tool = session.tools.get(result.name)
+        if not _is_write(session, result):
+            continue
         data = result.data
-        if result.code or tool is None or not tool.writes or not isinstance(data.get("path"), str):
+        path = _resolve(session.workspace, data)
+        if path is None:
             continue
         if data.get("deleted"):
-            _forget(session, edits, data)
-        elif "diff" in data and (path := _real(session.workspace, data)) is not None:
+            edits.pop(path, None)
+        elif "diff" in data:
             edit = edits.setdefault(path, Edit(path))
             edit.created |= bool(data.get("created"))
             edit.diffs.append(str(data["diff"]))
     return edits
 
 
-def _real(workspace: Workspace, data: dict[str, Any]) -> Path | None:
+def _is_write(session: Session, result: ToolResult) -> bool:
+    tool = session.tools.get(result.name)
+    has_path = isinstance(result.data.get("path"), str)
+    return not result.code and tool is not None and bool(tool.writes) and has_path
+
+
+def _resolve(workspace: Workspace, data: dict[str, Any]) -> Path | None:
     try:
         return workspace.resolve(data["path"])
     except HilumError:
         return None
-
-
-def _forget(session: Session, edits: dict[Path, Edit], data: dict[str, Any]) -> None:
-    path = _real(session.workspace, data)
-    if path is not None:
-        edits.pop(path, None)

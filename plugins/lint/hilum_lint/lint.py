@@ -1,7 +1,4 @@
-"""The half of a session: the tool and the hooks.
-
-What they need is loaded when they have something to do.
-"""
+"""The tool and the hooks of a session. The modules that do the work are imported at first use."""
 
 from __future__ import annotations
 
@@ -14,7 +11,18 @@ from typing import TYPE_CHECKING
 
 import attrs
 import trio
-from hilum import Agent, Block, Call, ContextRequest, Output, Tool, ToolResult, hookimpl, tool
+from hilum import (
+    Agent,
+    AssistantMessage,
+    Block,
+    Call,
+    ContextRequest,
+    Output,
+    Tool,
+    ToolResult,
+    hookimpl,
+    tool,
+)
 
 from hilum_lint.settings import LintSettings
 
@@ -22,16 +30,18 @@ if TYPE_CHECKING:
     from hilum import Session
 
     from hilum_lint.diagnostics import Diagnostic
-    from hilum_lint.looks import Looks
+    from hilum_lint.lint_runner import LintRunner
 
+# Seconds added to the tool's deadline beyond the time for running two checkers in sequence.
 SLACK = 15.0
-"""Seconds the kernel waits longer than two checkers may take one after the other."""
-NAMES = 50
-"""Words of a prompt that are tried as names of files."""
+# Maximum number of words in a prompt to try as file names.
+MAX_NAMES = 50
+MAX_PROMPT_LENGTH = 20_000
+_FILE_NAME = re.compile(r"(?<![\w./~-])[\w./~-]*[\w-]\.\w{1,5}\b")
 
 
 class Lint:
-    """See the module.
+    """The linters of a session. This is the plugin's instance for the session.
 
     Args:
         session: The session.
@@ -39,29 +49,30 @@ class Lint:
         settings: The settings.
 
     Attributes:
-        told_by: Name of the plugin that tells the errors of files with a prompt, by ``errors``;
-            empty for this one itself.
+        reported_by: Name of the plugin that adds the errors of files to a prompt with ``errors``;
+            empty if this plugin does it.
 
     Raises:
-        SettingsError: A checker of the user's own is not right.
+        SettingsError: A checker that the user defines is invalid.
     """
 
     def __init__(self, session: Session, nursery: trio.Nursery, settings: LintSettings) -> None:
         self.session = session
         self.nursery = nursery
         self.settings = settings
-        self.told_by = ""
+        self.reported_by = ""
         if settings.checkers:
-            from hilum_lint.checkers import known
+            # Report a mistake in the user's settings now instead of after the first edit.
+            from hilum_lint.checkers import list_checkers
 
-            known(settings)
+            list_checkers(settings)
 
     @cached_property
-    def looks(self) -> Looks:
-        """What does the work."""
-        from hilum_lint.looks import Looks
+    def runner(self) -> LintRunner:
+        """The runner, which is created at first use."""
+        from hilum_lint.lint_runner import LintRunner
 
-        return Looks(self.session, self.nursery, self.settings)
+        return LintRunner(self.session, self.nursery, self.settings)
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
@@ -77,44 +88,56 @@ class Lint:
         Args:
             paths: Files or folders; the whole workspace by default, which may take long.
         """
-        return await self.looks.read(call, paths or ["."])
+        return await self.runner.read(call, paths or ["."])
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> Awaitable[str | None] | None:
-        """Tell of what is new since the files that this round has written were written, or what
-        slow checkers found.
-        """
-        has_work = "looks" in vars(self) or any("diff" in result.data for result in results)
+        """Start checking files edited in this round, and report the results of earlier checks."""
+        has_work = "runner" in vars(self) or any("diff" in result.data for result in results)
+        # The common case is synchronous, because a task for each round would cost more.
         if self.settings.after_edit and has_work:
-            return self.looks.remind(agent, results)
+            return self._remind(agent, results)
         return None
+
+    async def _remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
+        await self._import_runner()
+        return await self.runner.remind(agent, results)
+
+    @hookimpl
+    async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:
+        """Object once if the agent has not read new diagnostics about its last edits."""
+        if "runner" not in vars(self):
+            return None
+        return await self.runner.edit_checks.wait_for_note(agent.name)
 
     @hookimpl
     async def gather_context(self, agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
-        """Return what slow checkers found since the last run, and the errors of files that the
-        prompt names.
-        """
-        is_ours = self.settings.in_context and not self.told_by
-        if is_ours:
-            names = re.findall(r"(?<![\w./~-])[\w./~-]*[\w-]\.\w{1,5}\b", request.text[:20_000])
-        else:
-            names = []
-        has_work = "looks" in vars(self) or names
-        if has_work:
-            return await self.looks.context(agent, list(dict.fromkeys(names))[:NAMES])
-        return None
+        """Return new diagnostics of slow checkers, and errors in files that the prompt names."""
+        names: list[str] = []
+        if self.settings.in_context and not self.reported_by:
+            found = _FILE_NAME.findall(request.subject[:MAX_PROMPT_LENGTH])
+            names = list(dict.fromkeys(found))[:MAX_NAMES]
+        if "runner" not in vars(self) and not names:
+            return None
+        await self._import_runner()
+        return await self.runner.context(agent, names)
 
     async def errors(self, paths: Sequence[str | Path], seconds: float) -> list[Diagnostic]:
-        """Return the errors that quick checkers find in files, as these are on disk.
+        """Return the errors that quick checkers find in the files on disk.
 
-        None where ``lint.in_context`` is off.
+        The list is empty if ``lint.in_context`` is off.
 
         Args:
-            paths: The files; the first few that are there are looked at.
-            seconds: How long this may take; what was not found by then is left out.
+            paths: The files; the first few that exist are checked.
+            seconds: Time limit. Results of checkers that take longer are left out.
         """
         if not self.settings.in_context or not paths:
             return []
-        if "looks" not in vars(self):  # a prompt is on its way: not in the loop's way
-            await trio.to_thread.run_sync(import_module, "hilum_lint.looks")
-        return await self.looks.errors(paths, seconds)
+        await self._import_runner()
+        return await self.runner.errors(paths, seconds)
+
+    async def _import_runner(self) -> None:
+        # Imported here, in a thread: most sessions need no checker, and the import would block the
+        # event loop.
+        if "runner" not in vars(self):
+            await trio.to_thread.run_sync(import_module, "hilum_lint.lint_runner")

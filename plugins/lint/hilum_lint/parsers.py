@@ -1,6 +1,6 @@
-"""Readers of what checkers print: each gives what it found, with paths as the checker wrote them.
+"""Parsers for the output of checkers. Paths are kept as the checker printed them.
 
-A reader raises one of ``READ_ERRORS`` where the output is not what it should be.
+A parser raises one of ``READ_ERRORS`` if the output is invalid.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 
-class Found(NamedTuple):
-    """One finding as a checker gives it; see ``Diagnostic``."""
+class Finding(NamedTuple):
+    """A finding as a checker printed it; see ``Diagnostic``."""
 
     path: str
     line: int
@@ -23,12 +23,15 @@ class Found(NamedTuple):
     message: str
 
 
-Parser = Callable[[str, str], Iterable[Found]]
-"""Takes standard output and standard error."""
+# A function that takes standard output and standard error.
+Parser = Callable[[str, str], Iterable[Finding]]
 
+# Maximum length, in characters, of a line that is searched for a finding.
+MAX_LINE = 10_000
+# Exceptions to catch, because no checker output may make the run fail.
 READ_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OSError)
 
-# Of what ruff and flake8 find, this makes a program fail; the rest is advice.
+# The codes of ruff and flake8 for code that fails when it runs; the others are advice.
 _FATAL = ("invalid-syntax", "E9", "F63", "F7", "F82")
 
 
@@ -36,23 +39,28 @@ def _python_severity(code: str) -> str:
     return "error" if code.startswith(_FATAL) else "warning"
 
 
-def ruff(stdout: str, _: str) -> Iterator[Found]:
-    """Read ``ruff check --output-format json-lines``: one object a line."""
+def parse_ruff(stdout: str, _: str) -> Iterator[Finding]:
+    """Parse ``ruff check --output-format json-lines``, which has one object per line."""
     for line in stdout.splitlines():
         each = msgspec.json.decode(line)
-        code = each["code"] or "invalid-syntax"  # older ones give no code for what is no Python
+        code = each["code"] or "invalid-syntax"  # older versions have no code for syntax errors
         at = each["location"]
-        yield Found(
-            each["filename"], at["row"], at["column"], _python_severity(code), code, each["message"]
+        yield Finding(
+            each["filename"],
+            at["row"],
+            at["column"],
+            _python_severity(code),
+            code,
+            each["message"],
         )
 
 
-def pylint(stdout: str, _: str) -> Iterator[Found]:
-    """Read ``pylint --output-format json``."""
+def parse_pylint(stdout: str, _: str) -> Iterator[Finding]:
+    """Parse ``pylint --output-format json``."""
     severities = {"fatal": "error", "error": "error", "warning": "warning"}
     for each in msgspec.json.decode(stdout or "[]"):
         severity = severities.get(each["type"], "info")
-        yield Found(
+        yield Finding(
             each["path"],
             each["line"],
             each["column"] + 1,
@@ -62,12 +70,12 @@ def pylint(stdout: str, _: str) -> Iterator[Found]:
         )
 
 
-def pyright(stdout: str, _: str) -> Iterator[Found]:
-    """Read ``pyright --outputjson``, which counts from 0."""
+def parse_pyright(stdout: str, _: str) -> Iterator[Finding]:
+    """Parse ``pyright --outputjson``, which counts lines from 0."""
     for each in msgspec.json.decode(stdout)["generalDiagnostics"]:
         at = each.get("range", {}).get("start", {"line": -1, "character": -1})
         severity = {"information": "info"}.get(each["severity"], each["severity"])
-        yield Found(
+        yield Finding(
             each.get("file", ""),
             at["line"] + 1,
             at["character"] + 1,
@@ -77,25 +85,28 @@ def pyright(stdout: str, _: str) -> Iterator[Found]:
         )
 
 
-def eslint(stdout: str, _: str) -> Iterator[Found]:
-    """Read ``eslint --format json``.
-
-    That it was not asked to look at an ignored file is no finding.
-    """
+def parse_eslint(stdout: str, _: str) -> Iterator[Finding]:
+    """Parse ``eslint --format json``. A message about an ignored file is not a finding."""
     for file in msgspec.json.decode(stdout):
         for each in file["messages"]:
             if each["ruleId"] is None and each["message"].startswith("File ignored"):
                 continue
             severity = "error" if each["severity"] == 2 else "warning"
-            place = each.get("line") or 0, each.get("column") or 0
-            yield Found(file["filePath"], *place, severity, each["ruleId"] or "", each["message"])
+            yield Finding(
+                file["filePath"],
+                each.get("line") or 0,
+                each.get("column") or 0,
+                severity,
+                each["ruleId"] or "",
+                each["message"],
+            )
 
 
-def shellcheck(stdout: str, _: str) -> Iterator[Found]:
-    """Read ``shellcheck --format json``."""
+def parse_shellcheck(stdout: str, _: str) -> Iterator[Finding]:
+    """Parse ``shellcheck --format json``."""
     for each in msgspec.json.decode(stdout):
         severity = {"error": "error", "warning": "warning"}.get(each["level"], "info")
-        yield Found(
+        yield Finding(
             each["file"],
             each["line"],
             each["column"],
@@ -105,58 +116,69 @@ def shellcheck(stdout: str, _: str) -> Iterator[Found]:
         )
 
 
-def cargo(stdout: str, _: str) -> Iterator[Found]:
-    """Read ``cargo check --message-format json``: one object a line."""
+def parse_cargo(stdout: str, _: str) -> Iterator[Finding]:
+    """Parse ``cargo check --message-format json``, which has one object per line."""
     for line in stdout.splitlines():
-        told: dict[str, Any] = msgspec.json.decode(line)
-        message = told.get("message") if told.get("reason") == "compiler-message" else None
-        spans = [span for span in (message or {}).get("spans", ()) if span["is_primary"]]
-        if message and spans:
-            at = spans[-1]
-            code = (message["code"] or {}).get("code", "")
-            severity = {"error": "error", "warning": "warning"}.get(message["level"], "info")
-            yield Found(
-                at["file_name"],
-                at["line_start"],
-                at["column_start"],
-                severity,
-                code,
-                message["message"],
-            )
+        printed: dict[str, Any] = msgspec.json.decode(line)
+        if printed.get("reason") != "compiler-message":
+            continue
+        message = printed["message"]
+        spans = [span for span in message.get("spans", ()) if span["is_primary"]]
+        if not spans:  # a summary, such as "aborting due to 2 previous errors"
+            continue
+        at = spans[-1]
+        code = message["code"] or {}
+        severities = {"error": "error", "warning": "warning"}
+        yield Finding(
+            at["file_name"],
+            at["line_start"],
+            at["column_start"],
+            severities.get(message["level"], "info"),
+            code.get("code", ""),
+            message["message"],
+        )
 
 
-def syntax(stdout: str, _: str) -> Iterator[Found]:
-    """Read what ``compile_files`` prints: an array a line."""
+def parse_syntax(stdout: str, _: str) -> Iterator[Finding]:
+    """Parse the output of ``compile_files``, which has one array per line."""
     for line in stdout.splitlines():
-        yield Found(*msgspec.json.decode(line, type=tuple[str, int, int, str, str, str]))
+        yield Finding(*msgspec.json.decode(line, type=tuple[str, int, int, str, str, str]))
 
 
-def lines(pattern: str, severity: str | Callable[[str], str] = "error") -> Parser:
-    """Create a reader of lines.
+def make_line_parser(pattern: str, severity: str | Callable[[str], str] = "error") -> Parser:
+    """Create a parser for line-based output.
 
     Args:
-        pattern: Regular expression with the groups ``path``, ``line``, ``message``; also
+        pattern: Regular expression with the groups ``path``, ``line``, ``message``; optionally
             ``column``, ``severity``, ``code``.
-        severity: Where the line names none: the severity, or a function of the code.
+        severity: The severity of lines that contain none, or a function that derives it from the
+            code.
     """
 
-    def parse(stdout: str, stderr: str) -> Iterator[Found]:
-        compiled = re.compile(pattern)  # at first use: it costs time at start
+    def parse(stdout: str, stderr: str) -> Iterator[Finding]:
+        compiled = re.compile(pattern)  # here, because compiling at import slows the start
         for line in f"{stdout}\n{stderr}".splitlines():
-            if len(line) <= 10_000 and (match := compiled.match(line)):
-                given = match.groupdict(default="")
-                code = given.get("code", "")
-                otherwise = severity if isinstance(severity, str) else severity(code)
-                kind = _named(given.get("severity", ""), otherwise)
-                column = int(given.get("column") or 0)
-                yield Found(
-                    given["path"], int(given["line"] or 0), column, kind, code, given["message"]
-                )
+            # A user's pattern may take quadratic time, so longer lines, which contain no findings,
+            # are skipped.
+            match = compiled.match(line) if len(line) <= MAX_LINE else None
+            if match is None:
+                continue
+            given = match.groupdict(default="")
+            code = given.get("code", "")
+            default = severity if isinstance(severity, str) else severity(code)
+            yield Finding(
+                given["path"],
+                int(given["line"] or 0),
+                int(given.get("column") or 0),
+                _normalize_severity(given.get("severity", ""), default),
+                code,
+                given["message"],
+            )
 
     return parse
 
 
-def _named(word: str, otherwise: str) -> str:
+def _normalize_severity(word: str, default: str) -> str:
     word = word.lower()
     known = {
         "warn": "warning",
@@ -168,20 +190,20 @@ def _named(word: str, otherwise: str) -> str:
     word = known.get(word, word)
     if word in ("error", "warning", "info"):
         return word
-    return otherwise
+    return default
 
 
-mypy = lines(
+parse_mypy = make_line_parser(
     r"(?P<path>.+?):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<severity>error|note):"
     r" (?P<message>.*?)(?:  \[(?P<code>[\w-]+)\])?$"
 )
-flake8 = lines(
+parse_flake8 = make_line_parser(
     r"(?P<path>.+?):(?P<line>\d+):(?P<column>\d+): (?P<code>\w+) (?P<message>.+)$", _python_severity
 )
-tsc = lines(
+parse_tsc = make_line_parser(
     r"(?P<path>.+?)\((?P<line>\d+),(?P<column>\d+)\): (?P<severity>error|warning|message)"
     r" (?P<code>TS\d+): (?P<message>.+)$"
 )
-go_vet = lines(
+parse_go_vet = make_line_parser(
     r"(?:vet: )?(?P<path>[^\s:#][^:]*\.go):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<message>.+)$"
 )

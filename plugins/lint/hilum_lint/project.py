@@ -1,6 +1,6 @@
-"""What a project uses and where it is installed: found from its files, without running anything.
+"""Finds the checkers that a project uses and their programs, without running anything.
 
-All of it blocks a little.
+All functions here read a few files and therefore block.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from hilum import HilumError, Workspace
 
 from hilum_lint.checkers import Checker
 
-DEEP = 2
-"""How many folders below a folder are searched for configurations, where none stands in it or
-above.
-"""
-MOST_FOLDERS = 200
-_PASSED_OVER = {"node_modules", "target", "build", "dist", "__pycache__"}
+# Maximum depth of the downward search for a configuration if none is found upwards.
+MAX_DEPTH = 2
+# A monorepo has thousands of folders, and this runs before each check.
+MAX_FOLDERS = 200
+_SKIPPED = {"node_modules", "target", "build", "dist", "__pycache__"}
 _LOCKS = {
     "python": {
         "uv.lock": "uv sync",
@@ -49,16 +48,17 @@ _LOCKS = {
 
 
 @attrs.frozen
-class Use:
-    """A checker that a project uses, and the folder it is used in.
+class CheckerUse:
+    """A checker that a project uses, and the folder in which it is used.
 
     Args:
         checker: The checker.
-        folder: The folder that its configuration stands in; it runs there.
-        config: What shows the use, as it is told.
+        folder: The folder with its configuration; it runs there.
+        config: The configuration's displayed path.
         program: Path of the program; empty if it must not or cannot run.
-        problem: Why it does not run, one sentence.
-        whole: Arguments to check all that its configuration names; empty if that is not possible.
+        problem: Why it does not run, as a sentence.
+        whole: Arguments for checking everything named in its configuration; empty if the checker
+            cannot do so.
     """
 
     checker: Checker
@@ -70,14 +70,13 @@ class Use:
 
 
 @attrs.define(eq=False)
-class Project:
-    """The files of a workspace as they are now: what is read once is not read again, so make a new
-    one for each look.
+class LintProject:
+    """The configuration files of a workspace. Each is read once, so create one for each check.
 
     Args:
         workspace: The workspace.
-        checkers: The checkers to look for.
-        trusted: Whether code of the project may run.
+        checkers: The checkers to search for.
+        trusted: Whether the project's code may run.
     """
 
     workspace: Workspace
@@ -86,114 +85,139 @@ class Project:
     _names: dict[Path, frozenset[str]] = attrs.Factory(dict)
     _tables: dict[Path, Mapping[str, Any]] = attrs.Factory(dict)
 
-    def plan(self, targets: Iterable[Path], *, quick: bool | None = None) -> dict[Use, list[Path]]:
-        """Return which checkers look at what.
+    def plan(
+        self,
+        targets: Iterable[Path],
+        *,
+        quick: bool | None = None,
+    ) -> dict[CheckerUse, list[Path]]:
+        """Return the checkers for files and folders, each with its targets.
 
         Args:
-            targets: Files and folders, resolved; what is gone is left out.
-            quick: Only quick checkers, or only the others.
+            targets: Resolved paths of files and folders; deleted ones are skipped.
+            quick: True for quick checkers only, False for the others only.
         """
-        plan: dict[Use, list[Path]] = {}
+        plan: dict[CheckerUse, list[Path]] = {}
         for target in targets:
-            is_folder = target.is_dir()
-            fits = [
-                each
-                for each in self.checkers
-                if (each.folders if is_folder else target.name.endswith(each.suffixes))
-            ]
-            wanted = fits if target.exists() else []
-            used = [each for checker in wanted for each in self._uses(checker, target, is_folder)]
-            # Others that run say more of a file's syntax, for the version of Python that the
-            # project is for.
-            better = any(use.program and use.checker.name in ("ruff", "flake8") for use, _ in used)
-            for use, part in used:
-                if quick in (None, use.checker.quick) and not (
-                    use.checker.name == "syntax" and better
-                ):
+            for use, part in self._find_uses(target):
+                if quick in (None, use.checker.quick):
                     plan.setdefault(use, []).append(part)
         return plan
 
+    def _find_uses(self, target: Path) -> list[tuple[CheckerUse, Path]]:
+        """Return the checkers for a file or folder, each with its part of the target."""
+        if not target.exists():
+            return []
+        is_folder = target.is_dir()
+        uses = []
+        for checker in self.checkers:
+            if checker.folders if is_folder else target.name.endswith(checker.suffixes):
+                uses += self._find_checker_uses(checker, target, is_folder)
+        # ruff and flake8 report syntax errors, too, for the version of Python that the project
+        # supports.
+        if any(use.program and use.checker.name in ("ruff", "flake8") for use, _ in uses):
+            uses = [(use, part) for use, part in uses if use.checker.name != "syntax"]
+        return uses
+
     # --- use --------------------------------------------------------------------------------------
 
-    def _uses(self, checker: Checker, target: Path, is_folder: bool) -> list[tuple[Use, Path]]:
-        """Return where a checker is used for a target: in its folder or above, else below, each for
-        its part of the target.
+    def _find_checker_uses(
+        self,
+        checker: Checker,
+        target: Path,
+        is_folder: bool,
+    ) -> list[tuple[CheckerUse, Path]]:
+        """Return the uses of a checker for a target, each with its part of the target.
+
+        The nearest configuration upwards applies; if there is none, those in the folders below
+        apply.
         """
         above = list(self._upwards(target if is_folder else target.parent))
         for folder in above:
-            found = self._shown(checker, folder)
+            found = self._find_config(checker, folder)
             if found:
-                return [(self._use(checker, folder, found), target)]
+                return [(self._make_use(checker, folder, found), target)]
         if checker.always:
-            return [(self._use(checker, above[-1], ""), target)]
+            return [(self._make_use(checker, above[-1], ""), target)]
         below = self._downwards(target) if is_folder else ()
-        return [
-            (self._use(checker, folder, found), folder)
-            for folder in below
-            if (found := self._shown(checker, folder))
-        ]
+        uses = []
+        for folder in below:
+            found = self._find_config(checker, folder)
+            if found:
+                uses.append((self._make_use(checker, folder, found), folder))
+        return uses
 
     def _upwards(self, folder: Path) -> Iterator[Path]:
-        """Yield a folder and those above it, up to the root it is in."""
+        """Yield a folder and its parents, up to its root."""
         yield folder
         while folder not in self.workspace.roots and folder != folder.parent:
             folder = folder.parent
             yield folder
 
     def _downwards(self, folder: Path) -> Iterator[Path]:
+        """Yield the folders below a folder, breadth first and within limits."""
         level = [folder]
-        for _ in range(DEEP):
-            level = [
-                path
-                for above in level[:MOST_FOLDERS]
-                for name in sorted(self._listed(above))
-                if not name.startswith(".") and name not in _PASSED_OVER
-                for path in (above / name,)
-                if path.is_dir()
-                and not path.is_symlink()
-                and "pyvenv.cfg" not in self._listed(path)
-            ]
-            yield from level[:MOST_FOLDERS]
+        for _ in range(MAX_DEPTH):
+            level = [path for above in level[:MAX_FOLDERS] for path in self._subfolders(above)]
+            yield from level[:MAX_FOLDERS]
 
-    def _shown(self, checker: Checker, folder: Path) -> str:
-        """Return what in a folder shows that a checker is used; nothing if nothing does."""
-        names = self._listed(folder)
+    def _subfolders(self, folder: Path) -> Iterator[Path]:
+        for name in sorted(self._list_names(folder)):
+            path = folder / name
+            if name.startswith(".") or name in _SKIPPED or path.is_symlink():
+                continue
+            # A virtual environment contains the configurations of installed packages.
+            if path.is_dir() and "pyvenv.cfg" not in self._list_names(path):
+                yield path
+
+    def _find_config(self, checker: Checker, folder: Path) -> str:
+        """Return the file that proves that a folder uses a checker; empty if there is none."""
+        names = self._list_names(folder)
         for config in checker.configs:
             file, _, table = config.partition("[")
-            if file in names and (not table or self._entry(folder / file, table[:-1]) is not None):
+            if file not in names:
+                continue
+            if not table or self._entry(folder / file, table[:-1]) is not None:
                 return config
-        if checker.requirement:
-            for file in ("pyproject.toml", ".pre-commit-config.yaml"):
-                if file in names and self._requires(folder / file, checker.requirement):
-                    return file
+        for file in ("pyproject.toml", ".pre-commit-config.yaml"):
+            if file in names and self._requires(folder / file, checker.requirement):
+                return file
         return ""
 
-    def _use(self, checker: Checker, folder: Path, config: str) -> Use:
-        told = self.workspace.relative(folder / config).removeprefix("./") if config else ""
-        program, problem = self._program(checker, folder)
-        if checker.name == "syntax" and (needed := self._python(folder)) > sys.version_info[:2]:
-            version = ".".join(map(str, sys.version_info[:2]))
-            program = ""
-            problem = (
-                f"the project needs Python {needed[0]}.{needed[1]}, and hilum runs on {version}"
-            )
-        return Use(checker, folder, told, program, problem, self._whole(checker, folder, config))
+    def _make_use(self, checker: Checker, folder: Path, config: str) -> CheckerUse:
+        shown = self.workspace.relative(folder / config).removeprefix("./") if config else ""
+        program, problem = self._find_program(checker, folder)
+        if checker.name == "syntax":
+            too_old = self._explain_old_python(folder)
+            if too_old:
+                program = ""
+                problem = too_old
+        whole = self._find_whole_arguments(checker, folder, config)
+        return CheckerUse(checker, folder, shown, program, problem, whole)
 
-    def _whole(self, checker: Checker, folder: Path, config: str) -> tuple[str, ...]:
-        """Return the arguments to check all that a configuration names."""
+    def _explain_old_python(self, folder: Path) -> str:
+        """Return why this Python cannot check a project's syntax; empty if it can."""
+        needed = self._find_oldest_python(folder)
+        running = sys.version_info[:2]
+        if needed <= running:
+            return ""
+        version = ".".join(map(str, running))
+        return f"the project needs Python {needed[0]}.{needed[1]}, and hilum runs on {version}"
+
+    def _find_whole_arguments(self, checker: Checker, folder: Path, config: str) -> tuple[str, ...]:
+        """Return the arguments for checking everything named in a configuration."""
         file, _, table = config.partition("[")
-        if checker.parts and '"references"' in self._text(
-            folder / file
-        ):  # JSON with comments, which no parser here reads
+        # This is JSON with comments, which no available parser supports.
+        if checker.parts and '"references"' in self._text(folder / file):
             return checker.parts
         entry = self._entry(folder / file, table[:-1]) if table else None
         named = not checker.scope or any(key in (entry or {}) for key in checker.scope)
         return checker.whole if named else ()
 
-    def _python(self, folder: Path) -> tuple[int, int]:
-        """Return the oldest Python that a project says it runs on."""
+    def _find_oldest_python(self, folder: Path) -> tuple[int, int]:
+        """Return the oldest Python version that a project declares support for."""
         for above in self._upwards(folder):
-            if "pyproject.toml" in self._listed(above):
+            if "pyproject.toml" in self._list_names(above):
                 wanted = self._entry(above / "pyproject.toml", "project.requires-python")
                 found = re.search(r">=\s*(\d+)\.(\d+)", str(wanted))
                 return (int(found[1]), int(found[2])) if found else (3, 0)
@@ -201,40 +225,42 @@ class Project:
 
     # --- programs ---------------------------------------------------------------------------------
 
-    def _program(self, checker: Checker, folder: Path) -> tuple[str, str]:
-        """Return the path of a checker's program, or why there is none to run."""
+    def _find_program(self, checker: Checker, folder: Path) -> tuple[str, str]:
+        """Return the path of a checker's program, or why it cannot run."""
         if checker.code and not self.trusted:
-            return "", "it runs code of the project, and this folder is not trusted"
+            return "", "it runs the project's code, and this folder is not trusted"
         name = os.path.expanduser(checker.executable)
-        held_back = ""
+        found = self._find_executables(name, folder)
+        if not found:
+            return "", f"it is not installed{self._explain_installation(checker, folder)}"
+        for path in found:
+            # A program in the project could do anything.
+            if self.trusted or name == sys.executable or self._is_outside(path):
+                return path, ""
+        return "", "its program is part of the project, and this folder is not trusted"
+
+    def _find_executables(self, name: str, folder: Path) -> list[str]:
         if os.path.isabs(name):
             paths = [name]
         else:
-            paths = [os.path.join(place, name) for place in self._places(folder)]
-        for path in paths:
-            if os.path.isfile(path) and os.access(path, os.X_OK):
-                if self.trusted or name == sys.executable or self._is_outside(path):
-                    return path, ""
-                held_back = path
-        if held_back:
-            return "", "its program is part of the project, and this folder is not trusted"
-        return "", f"it is not installed{self._way(checker, folder)}"
+            paths = [os.path.join(place, name) for place in self._find_program_folders(folder)]
+        return [path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)]
 
-    def _places(self, folder: Path) -> Iterator[str]:
-        """Yield the folders of programs: the project's environments, the one that is active, then
-        the PATH.
-        """
+    def _find_program_folders(self, folder: Path) -> Iterator[str]:
+        """Yield the program folders: the project's environments, the active one, then PATH."""
         for above in self._upwards(folder):
-            yield from (str(above / name / "bin") for name in (".venv", "venv"))
-            yield str(above / "node_modules" / ".bin")
+            for inside in (".venv/bin", "venv/bin", "node_modules/.bin"):
+                yield str(above / inside)
         active = os.environ.get("VIRTUAL_ENV")
         if active:
             yield os.path.join(active, "bin")
+        # A relative PATH entry would refer to a project folder.
         yield from (place for place in os.get_exec_path() if os.path.isabs(place))
 
     def _is_outside(self, path: str) -> bool:
-        """Return whether neither the program nor the folder it is found in stands in the workspace,
-        or in one that it names.
+        """Return whether a program and its folder are outside the workspace.
+
+        This is checked for their real paths and for the path by which the program was found.
         """
         stands = [Path(os.path.realpath(each)) for each in (path, os.path.dirname(path))]
         named = Path(os.path.abspath(path))
@@ -242,17 +268,17 @@ class Project:
             each.is_relative_to(root) for root in self.workspace.roots for each in (*stands, named)
         )
 
-    def _way(self, checker: Checker, folder: Path) -> str:
-        """Return how a project installs what it uses."""
+    def _explain_installation(self, checker: Checker, folder: Path) -> str:
+        """Return the command with which the project installs its tools."""
         for above in self._upwards(folder):
             for file, way in _LOCKS[checker.comes].items():
-                if file in self._listed(above):
-                    return f"; the project's way is: {way}"
+                if file in self._list_names(above):
+                    return f"; the project installs it with: {way}"
         return ""
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _listed(self, folder: Path) -> frozenset[str]:
+    def _list_names(self, folder: Path) -> frozenset[str]:
         if folder not in self._names:
             try:
                 self._names[folder] = frozenset(os.listdir(folder))
@@ -266,7 +292,7 @@ class Project:
         return ""
 
     def _table(self, path: Path) -> Mapping[str, Any]:
-        """Read a file as a table, an empty one if it is not what its name says."""
+        """Return a file parsed as a table, which is empty if the file is invalid."""
         if path not in self._tables:
             self._tables[path] = {}
             with suppress(ValueError, RecursionError, configparser.Error):
@@ -280,13 +306,13 @@ class Project:
         return found
 
     def _requires(self, path: Path, name: str) -> bool:
+        if not name:
+            return False
         if path.suffix == ".toml":
             parts = ("dependency-groups", "project", "tool")
             return any(_names_requirement(self._table(path).get(part), name) for part in parts)
-        return (
-            re.search(rf"\bid:\s*['\"]?{re.escape(name.removesuffix('-py'))}\b", self._text(path))
-            is not None
-        )
+        hook = re.escape(name.removesuffix("-py"))
+        return re.search(rf"\bid:\s*['\"]?{hook}\b", self._text(path)) is not None
 
 
 def _read(suffix: str, text: str) -> Mapping[str, Any]:
@@ -301,17 +327,18 @@ def _read(suffix: str, text: str) -> Mapping[str, Any]:
 
 
 def _names_requirement(value: Any, name: str) -> bool:
-    """Return whether a requirement of that name stands in lists of them, or in tables as Poetry has
-    them.
-    """
+    """Return whether requirement lists, or tables in Poetry's format, contain a requirement."""
     if isinstance(value, str):
         return re.match(rf"{re.escape(name)}(?![\w.-])", value, re.IGNORECASE) is not None
     if isinstance(value, list):
         return any(_names_requirement(each, name) for each in value if isinstance(each, str))
-    if not isinstance(value, dict):
+    if isinstance(value, dict):
+        return any(_is_named_in_entry(key, inner, name) for key, inner in value.items())
+    return False
+
+
+def _is_named_in_entry(key: str, value: Any, name: str) -> bool:
+    if not isinstance(value, dict | list):
         return False
-    return any(
-        (key.endswith("dependencies") and isinstance(inner, dict) and name in inner)
-        or (isinstance(inner, dict | list) and _names_requirement(inner, name))
-        for key, inner in value.items()
-    )
+    is_poetry_table = key.endswith("dependencies") and isinstance(value, dict)
+    return (is_poetry_table and name in value) or _names_requirement(value, name)

@@ -1,4 +1,4 @@
-"""Runs one checker and reads what it prints. Whatever goes wrong with it becomes one line."""
+"""Runs one checker and reads its output; any failure is reported as one line."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ import attrs
 import trio
 from hilum import Completed, ToolError
 
-from hilum_lint.diagnostics import SEVERITIES, Diagnostic, one_line
-from hilum_lint.parsers import READ_ERRORS, Found
-from hilum_lint.project import Use
+from hilum_lint.diagnostics import SEVERITIES, Diagnostic, to_one_line
+from hilum_lint.parsers import READ_ERRORS, Finding
+from hilum_lint.project import CheckerUse
 
 if TYPE_CHECKING:
     from hilum import Session, Workspace
 
-OUTPUT = 32_000_000
-"""Bytes that a checker may print; one that prints more is ended."""
+# Maximum size, in bytes, of a checker's output; hilum ends a checker that prints more.
+MAX_OUTPUT = 32_000_000
 _PLAIN = {"NO_COLOR": "1", "FORCE_COLOR": "0", "TERM": "dumb", "PYTHONIOENCODING": "utf-8"}
 _TELLING = re.compile(r"(?i)\w*(error|fatal|exception)\b.*:|.*\berror:")
 
 
 @attrs.frozen
-class Outcome:
-    """What came of running a checker.
+class CheckOutcome:
+    """The outcome of running a checker.
 
     Args:
-        use: The checker and where.
-        found: What it found.
-        problem: Why there is nothing, one line; empty if it ran well.
-        seconds: How long it took.
-        late: Whether it took too long.
+        use: The checker and its folder.
+        found: The diagnostics.
+        problem: Why there are no diagnostics, on one line; empty if the checker succeeded.
+        seconds: Duration in seconds.
+        late: Whether it exceeded the time limit.
     """
 
-    use: Use
+    use: CheckerUse
     found: tuple[Diagnostic, ...] = ()
     problem: str = ""
     seconds: float = 0.0
@@ -48,35 +48,36 @@ class _TooMuch(Exception):
     pass
 
 
-async def check(
+async def run_checker(
     session: Session,
-    use: Use,
+    use: CheckerUse,
     targets: Sequence[Path],
     seconds: float,
     *,
     text: bytes | None = None,
-) -> Outcome:
+) -> CheckOutcome:
     """Run a checker. Cancelling this ends its whole process tree.
 
     Args:
         session: The session.
-        use: The checker and where.
-        targets: Files and folders; what it finds elsewhere is left out. Without any it checks what
-            its configuration names.
-        seconds: How long it may take.
-        text: Check this instead of what stands in the one file that is the target.
+        use: The checker and its folder.
+        targets: Files and folders; diagnostics elsewhere are dropped. If empty, everything named in
+            the configuration is checked.
+        seconds: Time limit.
+        text: A text to check instead of the content of the single target.
     """
     if not use.program:
-        return Outcome(use, problem=use.problem)
+        return CheckOutcome(use, problem=use.problem)
+    # Otherwise, a process would be started only to be ended immediately.
     if seconds <= 0:
-        return Outcome(use, problem="there was no time left for it")
+        return CheckOutcome(use, problem="there was no time left for it")
     begun = trio.current_time()
     printed = 0
 
     def count(_: str, chunk: bytes) -> None:
         nonlocal printed
         printed += len(chunk)
-        if printed > OUTPUT:
+        if printed > MAX_OUTPUT:
             raise _TooMuch
 
     done = None
@@ -85,18 +86,21 @@ async def check(
             done = await session.processes.run(
                 [use.program, *_arguments(use, targets, text is not None)],
                 cwd=use.folder,
+                # Colors and wide terminals would change the output that is parsed.
                 env={**_PLAIN, **use.checker.env},
                 input=text or b"",
                 on_output=count,
-                limit=2 * OUTPUT,
+                limit=2 * MAX_OUTPUT,
             )
     except _TooMuch:
-        return Outcome(use, problem=f"it printed more than {OUTPUT // 1_000_000} MB and was ended")
+        return CheckOutcome(
+            use, problem=f"it printed more than {MAX_OUTPUT // 1_000_000} MB and was ended"
+        )
     except ToolError as error:
-        return Outcome(use, problem=one_line(str(error)))
+        return CheckOutcome(use, problem=to_one_line(str(error)))
     took = trio.current_time() - begun
     if done is None:
-        return Outcome(
+        return CheckOutcome(
             use,
             problem=f"it took longer than {seconds:.3g} s and was ended",
             seconds=took,
@@ -106,78 +110,84 @@ async def check(
     return attrs.evolve(outcome, seconds=took)
 
 
-def is_whole(use: Use, targets: Sequence[Path]) -> bool:
-    """Return whether a checker looks at all that its configuration names, because it can do nothing
-    else, or because that is asked.
+def checks_everything(use: CheckerUse, targets: Sequence[Path]) -> bool:
+    """Return whether a checker checks everything named in its configuration.
+
+    It does so if it cannot check single files, or if its folder is a target.
     """
     return not use.checker.files or (bool(use.whole) and use.folder in targets)
 
 
-def _arguments(use: Use, targets: Sequence[Path], is_text: bool) -> list[str]:
+def _arguments(use: CheckerUse, targets: Sequence[Path], is_text: bool) -> list[str]:
     if is_text:
         return [str(targets[0]) if part == "{file}" else part for part in use.checker.text]
-    if not targets or is_whole(use, targets):
+    if not targets or checks_everything(use, targets):
         return list(use.whole)
-    paths = [
-        str(target) for target in targets
-    ]  # absolute, so that none of them looks like an option
-    return [each for part in use.checker.files for each in (paths if part == "{files}" else [part])]
+    arguments: list[str] = []
+    for part in use.checker.files:
+        if part == "{files}":
+            # Absolute paths cannot be mistaken for options.
+            arguments += map(str, targets)
+        else:
+            arguments.append(part)
+    return arguments
 
 
-def _read(use: Use, done: Completed, workspace: Workspace, targets: Sequence[Path]) -> Outcome:
+def _read(
+    use: CheckerUse,
+    done: Completed,
+    workspace: Workspace,
+    targets: Sequence[Path],
+) -> CheckOutcome:
     stdout = done.stdout.decode(errors="replace")
     stderr = done.stderr.decode(errors="replace")
 
     @functools.cache
     def shown(path: str) -> str:
-        """The path as it is shown.
-
-        Empty for one that was not asked about, or is outside the workspace.
-        """
+        """Return a displayed path; empty if it is not a target or is outside the workspace."""
         real = (use.folder / path).resolve()
         is_inside = any(real.is_relative_to(root) for root in workspace.roots)
-        # One that is no source is told in any case: then the configuration is wrong.
+        # A diagnostic in another kind of file is always shown, because it is about the
+        # configuration.
         is_source = real.name.endswith(use.checker.suffixes)
-        is_asked = (
-            not targets or not is_source or any(real.is_relative_to(target) for target in targets)
-        )
-        if is_inside and is_asked:
-            return one_line(workspace.relative(real))
+        is_target = not targets or any(real.is_relative_to(target) for target in targets)
+        if is_inside and (is_target or not is_source):
+            return to_one_line(workspace.relative(real))
         return ""
 
     try:
         parsed = [(shown(each.path), each) for each in use.checker.parse(stdout, stderr)]
-        found = dict.fromkeys(_diagnostic(use, path, each) for path, each in parsed if path)
+        found = dict.fromkeys(_make_diagnostic(use, path, each) for path, each in parsed if path)
     except READ_ERRORS:
-        return Outcome(use, problem=_reason(stderr, stdout) or "what it printed could not be read")
+        reason = _find_reason(stderr, stdout) or "its output could not be parsed"
+        return CheckOutcome(use, problem=reason)
     if not parsed and done.returncode:
+        ended = f"exit code {done.returncode}"
         if done.returncode < 0:
             ended = f"signal {-done.returncode}"
-        else:
-            ended = f"exit code {done.returncode}"
-        return Outcome(use, problem=f"{_reason(stderr, stdout)} ({ended})".strip())
-    return Outcome(use, tuple(found))
+        return CheckOutcome(use, problem=f"{_find_reason(stderr, stdout)} ({ended})".strip())
+    return CheckOutcome(use, tuple(found))
 
 
-def _diagnostic(use: Use, path: str, found: Found) -> Diagnostic:
-    """Create a diagnostic of a finding.
-
-    Raises ``READ_ERRORS`` if something in it is not what it should be.
-    """
+def _make_diagnostic(use: CheckerUse, path: str, found: Finding) -> Diagnostic:
+    """Create a diagnostic; an invalid finding raises one of ``READ_ERRORS``."""
+    # Newer checker versions may report an unknown severity.
     severity = found.severity if found.severity in SEVERITIES else "error"
-    code = one_line(found.code, 60)
-    message = one_line(found.message)
-    return Diagnostic(
-        path, int(found.line), int(found.column), severity, code, message, use.checker.name
-    )
+    code = to_one_line(found.code, 60)
+    message = to_one_line(found.message)
+    line = int(found.line)
+    column = int(found.column)
+    return Diagnostic(path, line, column, severity, code, message, use.checker.name)
 
 
-def _reason(*outputs: str) -> str:
-    """Choose the line that says why a program failed: the first that speaks of an error, else the
-    last.
+def _find_reason(*outputs: str) -> str:
+    """Return the line that explains why a program failed.
+
+    This is the first line that mentions an error or, if there is none, the last line.
     """
     for output in outputs:
         lines = [line.strip() for line in output.splitlines() if line.strip()]
         if lines:
-            return one_line(next((line for line in lines if _TELLING.match(line)), lines[-1]), 200)
+            telling = [line for line in lines if _TELLING.match(line)]
+            return to_one_line([*telling, lines[-1]][0], 200)
     return ""

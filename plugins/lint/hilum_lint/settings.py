@@ -7,10 +7,10 @@ from hilum import section, setting
 
 @section()
 class CheckerSettings:
-    """A checker of the user's own; its program is looked for where the others are."""
+    """A user-defined checker. Its program is searched for in the same folders as the others."""
 
     command: list[str] = setting(
-        help="Program and arguments; {files} stands for the files to check."
+        help="Program and arguments; {files} is replaced by the files to check."
     )
     pattern: str = setting(
         help=(
@@ -18,44 +18,50 @@ class CheckerSettings:
             " column, severity, code."
         )
     )
-    files: list[str] = setting(help="Ends of the names of files it checks, for example .yaml.")
+    files: list[str] = setting(help="Suffixes of the files that it checks, for example .yaml.")
     configs: list[str] = setting(
         factory=list,
         help=(
-            "Files that show that a project uses it, for example tool.toml; all projects if empty."
+            "Files whose presence means that a project uses it, such as tool.toml; if empty, it"
+            " runs in all projects."
         ),
     )
-    quick: bool = setting(default=False, help="Whether it takes a file in well under a second.")
+    quick: bool = setting(default=False, help="Whether it checks a file in well under a second.")
 
 
 @section("lint")
 class LintSettings:
-    """When files are checked, with what, and how much the model is told."""
+    """When files are checked, which checkers are used, and how many diagnostics the model reads."""
 
     after_edit: bool = setting(
-        default=True, help="Tell the model of new diagnostics after its edits."
+        default=True, help="Report new diagnostics to the model after its edits."
     )
     background: bool = setting(
-        default=True, help="After an edit, run slow checkers too, beside the work."
+        default=True, help="After an edit, also run slow checkers in the background."
     )
     in_context: bool = setting(
-        default=True, project="lower", help="Add the errors of files that a prompt names."
+        default=True,
+        project="lower",
+        help="Add errors in files that a prompt names.",
     )
     limit: int = setting(
-        default=50, minimum=1, project="lower", help="Diagnostics that the model is shown at once."
+        default=50,
+        minimum=1,
+        project="lower",
+        help="Maximum number of diagnostics shown to the model at once.",
     )
-    timeout: float = setting(default=60.0, minimum=0.1, help="Seconds that a checker may take.")
-    off: list[str] = setting(factory=list, help="Checkers that are not run, by name.")
+    timeout: float = setting(default=60.0, minimum=0.1, help="Time limit of a checker, in seconds.")
+    off: list[str] = setting(factory=list, help="Names of checkers to disable.")
     trusted: list[str] = setting(
         factory=list,
         project=False,
         help=(
-            "Folders in and below which checkers may run code of the project: plugins,"
+            "Folders in and below which checkers may run the project's code: plugins,"
             " configuration, build scripts."
         ),
     )
     checkers: dict[str, CheckerSettings] = setting(
         factory=dict,
         project=False,
-        help="Further checkers by name; one of a known name replaces it.",
+        help="Additional checkers by name; one with a known name replaces that checker.",
     )

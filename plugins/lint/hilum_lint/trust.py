@@ -1,4 +1,4 @@
-"""Whether code of the project may run: the one place that decides it."""
+"""Decides whether checkers may run the project's code; no other module does."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hilum.trust import is_trusted
+
 from hilum_lint.settings import LintSettings
 
 if TYPE_CHECKING:
     from hilum import Session
 
 
-def is_trusted(session: Session) -> bool:
-    """Return whether checkers may run what stands in the session's folders: their programs,
-    plugins, configuration, build scripts.
+def may_run_code(session: Session) -> bool:
+    """Return whether checkers may run code from the session's folders. Blocks.
 
-    The user has said so with ``hilum trust``, or for all folders below one with a setting. It is
-    asked before each look, so that a changed answer holds at once. Blocks.
+    This code includes programs, plugins, configuration and build scripts. The user allows it with
+    ``hilum trust``, or with the setting ``lint.trusted`` for all folders below one. Call this
+    before each check, so that a change of trust takes effect immediately.
     """
-    from hilum_guard import trusted  # with the first look
-
+    # The settings may change while a session is open, and trust must not outlast them.
     given = [os.path.expanduser(folder) for folder in session.settings(LintSettings).trusted]
     folders = [Path(os.path.realpath(folder)) for folder in given if os.path.isabs(folder)]
     return all(
-        any(root.is_relative_to(f) for f in folders) or trusted(root)
+        any(root.is_relative_to(f) for f in folders) or is_trusted(root)
         for root in session.workspace.roots
     )

@@ -1,112 +1,101 @@
 """MCP servers for the agent, and hilum as an MCP server.
 
-Importing it loads neither the SDK nor anything of HTTP; with no file of servers a session costs a
-few looks at the disk.
+Importing it loads neither the SDK nor an HTTP library. If there is no configuration file, a session
+only checks whether one exists.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hilum import Interpretation, UsageError, hookimpl
 
-from hilum_mcp import places
+from hilum_mcp import lazy, paths
 from hilum_mcp.serving.settings import McpServerSettings
 from hilum_mcp.settings import McpSettings
 
 if TYPE_CHECKING:
     from hilum import Session
 
-    from hilum_mcp.dialects import read_config
-    from hilum_mcp.half import Mcp, Row
-    from hilum_mcp.server import Config, Input, Mistake, Server
-    from hilum_mcp.sources import Entry
+    from hilum_mcp.catalog import CatalogEntry
+    from hilum_mcp.config_reader import read_config
+    from hilum_mcp.server_config import ConfigFile, ConfigInput, ConfigMistake, ServerConfig
+    from hilum_mcp.session_servers import Mcp, ServerStatus
 
 __all__ = [
-    "Config",
-    "Entry",
-    "Input",
+    "CatalogEntry",
+    "ConfigFile",
+    "ConfigInput",
+    "ConfigMistake",
     "Mcp",
     "McpServerSettings",
     "McpSettings",
-    "Mistake",
-    "Row",
-    "Server",
+    "ServerConfig",
+    "ServerStatus",
     "interpret_prompt",
     "open_session",
     "read_config",
 ]
 
-_HOMES = {
-    "Config": "server",
-    "Input": "server",
-    "Mistake": "server",
-    "Server": "server",
-    "read_config": "dialects",
-    "Entry": "sources",
-    "Mcp": "half",
-    "Row": "half",
+_MODULES = {
+    "CatalogEntry": "catalog",
+    "ConfigFile": "server_config",
+    "ConfigInput": "server_config",
+    "ConfigMistake": "server_config",
+    "Mcp": "session_servers",
+    "ServerConfig": "server_config",
+    "ServerStatus": "session_servers",
+    "read_config": "config_reader",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = globals()[name] = getattr(import_module(f"hilum_mcp.{_HOMES[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"hilum_mcp.{_MODULES[name]}"), name)
     return value
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Mcp | None]:
-    """Have the session's MCP servers at hand until it closes; all of them are ended with it."""
-    if not places.described(session.workspace.root):
+    """Yield the session's MCP servers, and end them when the session closes."""
+    root = session.workspace.root
+    if not paths.has_config_file(root):
         yield None
         return
-    from hilum_mcp import quick
-
-    seal = quick.seal_of(session.workspace.root)
-    trusts: bool | None = None
-    entries: dict[str, Entry] = {}
-    briefs = quick.load(seal)
-    if briefs is None:
-        from hilum_mcp import sources
-
+    fingerprint = lazy.session_cache.take_fingerprint(root)
+    summaries = lazy.session_cache.load_summaries(fingerprint)
+    trusted: bool | None = None
+    entries: dict[str, CatalogEntry] = {}
+    if summaries is None:
         try:
-            catalog = sources.look(Path(session.workspace.root))
+            catalog = lazy.catalog.load_catalog(Path(root))
         except UsageError as error:
             session.note("mcp.unreadable", say=f"No MCP server is started. {error}")
             yield None
             return
-        briefs = tuple(sources.briefs(catalog.entries))
-        trusts = catalog.trusts
+        summaries = tuple(lazy.catalog.summarize_all(catalog.entries))
+        trusted = catalog.trusted
         entries = {entry.server.name: entry for entry in catalog.entries}
-    if not briefs:
+    if not summaries:
         yield None
         return
-    import trio
-
-    from hilum_mcp.half import Mcp
-
-    async with trio.open_nursery() as nursery:
-        mcp = Mcp(session, session.settings(McpSettings), briefs, nursery, entries)
-        mcp.start()
+    settings = session.settings(McpSettings)
+    servers = lazy.session_servers
+    async with servers.open_servers(session, settings, summaries, entries) as mcp:
         yield mcp
-        nursery.cancel_scope.cancel()
-        if entries:
-            quick.keep(seal, trusts, briefs)
+    if entries:
+        lazy.session_cache.save_summaries(fingerprint, trusted, summaries)
 
 
 @hookimpl
 async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
-    """Answer ``/mcp``, also in a session without servers."""
+    """Run ``/mcp``, even in a session without servers."""
     if text != "/mcp" and not text.startswith("/mcp "):
         return None
-    from hilum_mcp.command import reply
-    from hilum_mcp.half import Mcp
-
-    half = session.half(Mcp)
-    return Interpretation(text, reply=await reply(session, half.rows if half else list, text[5:]))
+    mcp = session.plugin(lazy.session_servers.Mcp)
+    statuses = mcp.statuses() if mcp else []
+    return Interpretation(text, reply=await lazy.command.run_slash(session, statuses, text[5:]))

@@ -1,70 +1,83 @@
-"""One server in a session: its connection, what it offers, and its tools as the model sees them."""
+"""One server in a session: its connection, its offer, and its tools for the model."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import trio
 from hilum import Agent, Call, Output, Session, Tool, ToolDenied, ToolError, errors
 
-from hilum_mcp import offer
-from hilum_mcp.offer import Offer, Offered
-from hilum_mcp.quick import Brief
+from hilum_mcp import lazy
+from hilum_mcp.errors import (
+    ASK_FOR_LESS,
+    ERROR_STATUS,
+    MAX_MESSAGE,
+    describe_error,
+    is_too_large,
+)
+from hilum_mcp.launch import start_timeout
+from hilum_mcp.offer import Offer, OfferedTool, save_offer
+from hilum_mcp.server_log import ServerLog
+from hilum_mcp.session_cache import ServerSummary
 
 if TYPE_CHECKING:
     from mcp import Client
 
     from hilum_mcp.connection import Connection, State
-    from hilum_mcp.log import Log
-    from hilum_mcp.requests import Requests
-    from hilum_mcp.server import Server
+    from hilum_mcp.server_config import ServerConfig
+    from hilum_mcp.server_requests import ActiveCall, ServerRequests
     from hilum_mcp.settings import McpSettings
+    from hilum_mcp.transport_state import TransportState
 
-TOGETHER = 0.1
-"""Seconds within which changes of a list are one."""
+# Seconds within which several changes to a list are treated as one.
+CHANGE_DELAY = 0.1
 
-OFTEN = 0.2
-"""Seconds between two signs of progress that are shown."""
+# Minimum number of seconds between two displayed progress messages.
+PROGRESS_INTERVAL = 0.2
 
-MOST_PROPOSALS, LONGEST_PROPOSAL = 20, 80
-"""What of a server's proposals for an argument is shown."""
+MAX_PROPOSALS = 20
+MAX_PROPOSAL = 80
+MAX_RESOURCE_ROW = 300
+MAX_PROGRESS = 500
 
-LONGEST_PROMPT = 200_000
-"""Characters of a server's prompt, which becomes what the user says."""
+# Maximum number of characters in a server's prompt, which becomes the user's message.
+MAX_PROMPT = 200_000
 
 
 class ServerClient:
     """A server of a session.
 
-    What talks to it is imported and made at its first use: most servers of most sessions have none.
+    The connection is created on first use, because most sessions use few of their servers.
 
     Args:
         session: The session.
-        brief: The server, as the session begins with it.
-        find: Gives its description. Blocks.
-        settings: As they hold for the session.
-        nursery: Owns the server's task.
-        changed: Called when what it offers, or how it is, has changed.
+        summary: The session's data about the server.
+        find: Returns its configuration. Blocks.
+        settings: The settings of the session.
+        nursery: Runs the server's task.
+        changed: Called when the server's offer or state has changed.
 
     Attributes:
-        offer: What it offers, ``None`` while that is not known.
+        offer: The server's offer; ``None`` while it is unknown.
+        tools: The server's tools for the model.
+        size: Size of the tool definitions in tokens.
     """
 
     def __init__(
         self,
         session: Session,
-        brief: Brief,
-        find: Callable[[Brief], Server],
+        summary: ServerSummary,
+        find: Callable[[ServerSummary], ServerConfig],
         settings: McpSettings,
         nursery: trio.Nursery,
         changed: Callable[[ServerClient, bool], None],
     ) -> None:
         self.session = session
-        self.brief = brief
-        self.prefix = brief.prefix
+        self.summary = summary
+        self.prefix = summary.prefix
         self.settings = settings
         self.offer: Offer | None = None
         self.size = 0
@@ -72,369 +85,324 @@ class ServerClient:
         self._find = find
         self._nursery = nursery
         self._changed = changed
-        if brief.offer is not None:
-            self._take(brief.offer, brief.names)
+        self._log = ServerLog(self.prefix)
+        self._requests: ServerRequests | None = None
+        self._connection: Connection | None = None
+        if summary.offer is not None:
+            self._set_offer(summary.offer, summary.names)
 
     @functools.cached_property
-    def server(self) -> Server:
-        """Its description, looked up at its first use. Blocks for the time of reading small files.
+    def server(self) -> ServerConfig:
+        """The configuration, which is read on first use. Blocks while reading small files.
 
         Raises:
-            ToolError: It is another one now, or may not be started any more.
+            ToolError: The configuration changed, or the server may no longer be started.
         """
-        return self._find(self.brief)
-
-    @functools.cached_property
-    def connection(self) -> Connection:
-        """Its connection, whose task begins with the first look at this."""
-        from hilum_mcp.connection import Connection
-        from hilum_mcp.opening import Opening, start_seconds
-
-        opening = Opening(self.session, self.server, self.settings, self._log, self._requests)
-        connection = Connection(
-            self.name,
-            opening,
-            start_seconds(self.server, self.settings),
-            lambda _: self._changed(self, False),
-            lambda _, client: self._serve(client),
-        )
-        self._nursery.start_soon(connection.run, name=f"mcp {self.name}")
-        return connection
-
-    @functools.cached_property
-    def _log(self) -> Log:
-        from hilum_mcp.log import Log
-
-        return Log(self.prefix)
-
-    @functools.cached_property
-    def _requests(self) -> Requests:
-        from hilum_mcp.requests import Requests
-
-        return Requests(self.session, self.name, self.settings, self._log)
+        return self._find(self.summary)
 
     @property
-    def _used(self) -> Connection | None:
-        return self.__dict__.get("connection")
+    def connection(self) -> Connection:
+        """The connection. Its task starts on first access.
+
+        Raises:
+            ToolError: As for ``server``.
+        """
+        if self._connection is None:
+            self._connection = lazy.connection.Connection(
+                self.name,
+                self._connect,
+                start_timeout(self.server, self.settings),
+                lambda _: self._changed(self, False),
+                lambda _, client: self._serve(client),
+            )
+            self._nursery.start_soon(self._connection.run, name=f"mcp {self.name}")
+        return self._connection
+
+    @asynccontextmanager
+    async def _connect(self, state: TransportState) -> AsyncIterator[Client]:
+        requests = await self._load_requests()
+        connector = lazy.connector.Connector(
+            self.session,
+            self.server,
+            self.settings,
+            self._log,
+            requests,
+        )
+        async with connector.connect(state) as client:
+            yield client
+
+    async def _load_requests(self) -> ServerRequests:
+        """Return the object that answers the server's requests. Loads the SDK first.
+
+        The import takes half a second. It runs in a thread, which is left behind if the session
+        closes in the meantime.
+        """
+        if self._requests is None:
+            await trio.to_thread.run_sync(_load_sdk, abandon_on_cancel=True)
+        if self._requests is None:  # checked again, because another task may have been faster
+            self._requests = lazy.server_requests.ServerRequests(
+                self.session,
+                self.name,
+                self.settings,
+                self._log,
+            )
+        return self._requests
 
     @property
     def state(self) -> State:
-        """How its connection is."""
-        return self._used.state if self._used else "idle"
+        """The state of the connection."""
+        return self._connection.state if self._connection else "idle"
 
     @property
     def error(self) -> str:
-        """Why it is down, one sentence."""
-        return self._used.error if self._used else ""
+        """Why the connection is down, in one sentence."""
+        return self._connection.error if self._connection else ""
 
     @property
     def starts(self) -> int:
-        """How often it was started."""
-        return self._used.starts if self._used else 0
+        """The number of times the server was started."""
+        return self._connection.starts if self._connection else 0
 
     @property
     def name(self) -> str:
-        """What it is called."""
-        return self.brief.name
+        """The server's name."""
+        return self.summary.name
 
-    def serves(self, agent: Agent) -> bool:
-        """Return whether the user lets an agent use it."""
-        chosen = self.settings.agents.get(self.name)
-        return chosen is None or agent.name in chosen or agent.profile.name in chosen
+    def is_available_to(self, agent: Agent) -> bool:
+        """Return whether the settings let an agent use the server."""
+        names = self.settings.agents.get(self.name)
+        return names is None or agent.name in names or agent.profile.name in names
 
-    def check(self, agent: Agent) -> None:
-        """Refuse an agent that may not use it.
+    def check_agent(self, agent: Agent) -> None:
+        """Check that the settings let an agent use the server.
 
         Raises:
-            ToolDenied: It may not.
+            ToolDenied: The settings do not allow it.
         """
-        if not self.serves(agent):
+        if not self.is_available_to(agent):
             message = f"The agent {agent.name} may not use the MCP server {self.name} (mcp.agents)."
-            raise ToolDenied(message, hint="Do without it.")
+            raise ToolDenied(message, hint="Continue without it.")
 
     # --- what it offers ---------------------------------------------------------------------------
 
-    def take(self, new: Offer) -> None:
-        """Take what it offers, and make tools of it."""
-        from hilum_mcp.naming import names_of
+    def set_offer(self, offer: Offer) -> None:
+        """Set the server's offer and create its tools."""
+        self._set_offer(offer, lazy.tool_names.name_tools(self.server, self.prefix, offer))
 
-        self._take(new, names_of(self.server, self.prefix, new))
-
-    def _take(self, new: Offer, names: Mapping[str, str]) -> None:
-        self.offer = new
-        shown = [tool for tool in new.tools if tool.name in names]
-        self.tools = [self._tool(names[tool.name], tool) for tool in shown]
-        self.size = sum(tool.size for tool in shown)
+    def _set_offer(self, offer: Offer, names: Mapping[str, str]) -> None:
+        self.offer = offer
+        named = [tool for tool in offer.tools if tool.name in names]
+        self.tools = [self._make_tool(names[tool.name], tool) for tool in named]
+        self.size = sum(tool.size for tool in named)
 
     async def _serve(self, client: Client) -> None:
-        """Ask what it offers, and again whenever it says that this has changed."""
-        from hilum_mcp import listing
-
-        requests = self._requests
+        """Fetch the offer, and fetch it again whenever the server reports a change."""
+        requests = await self._load_requests()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._listen, client)
+            nursery.start_soon(self._listen, client, requests)
             while True:
-                requests.changed = trio.Event()
-                new = await listing.ask(client)
-                if new != self.offer:
-                    if self._is_more(new):
-                        await trio.to_thread.run_sync(offer.keep, self.brief.digest, new)
-                    self.take(new)
+                requests.offer_changed = trio.Event()
+                offer = await lazy.discovery.fetch_offer(client)
+                if offer != self.offer:
+                    if self._is_worth_saving(offer):
+                        await trio.to_thread.run_sync(save_offer, self.summary.digest, offer)
+                    self.set_offer(offer)
                     self._changed(self, True)
-                await requests.changed.wait()
-                await trio.sleep(TOGETHER)
+                await requests.offer_changed.wait()
+                await trio.sleep(CHANGE_DELAY)
 
-    def _is_more(self, new: Offer) -> bool:
-        """Return whether an offer is worth keeping: not where only tools are missing that servers
-        offer to who can ask a user.
+    def _is_worth_saving(self, offer: Offer) -> bool:
+        """Return whether an offer should replace the cached one.
+
+        Some servers offer tools only to a client that can ask a user. An unattended session must
+        not remove them from the cache.
         """
         if self.session.attended or self.offer is None:
             return True
-        return not {tool.name for tool in new.tools} < {tool.name for tool in self.offer.tools}
+        return not {tool.name for tool in offer.tools} < {tool.name for tool in self.offer.tools}
 
-    async def _listen(self, client: Client) -> None:
-        """Hear of changes where the protocol has a stream for that.
+    async def _listen(self, client: Client, requests: ServerRequests) -> None:
+        """Watch for changes to the offer if the protocol version has a stream for them.
 
-        Else they come as notifications.
+        In older versions they arrive as notifications.
         """
-        from mcp import MCPError
-        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
-
-        from hilum_mcp.errors import reason_of
-
-        has = client.server_capabilities
-        tools = bool(has.tools and has.tools.list_changed)
-        prompts = bool(has.prompts and has.prompts.list_changed)
-        if not (tools or prompts):
-            return
-        try:
-            async with client.listen(
-                tools_list_changed=tools, prompts_list_changed=prompts
-            ) as heard:
-                async for _ in heard:
-                    self._requests.changed.set()
-        except ListenNotSupportedError:
-            return
-        except (SubscriptionLost, MCPError, TimeoutError) as error:
-            self._log.say(f"does not tell of changes: {reason_of(error)}")
+        capabilities = client.server_capabilities
+        tools = bool(capabilities.tools and capabilities.tools.list_changed)
+        prompts = bool(capabilities.prompts and capabilities.prompts.list_changed)
+        if tools or prompts:
+            await lazy.discovery.watch_offer(
+                client,
+                tools,
+                prompts,
+                requests.note_change,
+                self._log,
+            )
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def _tool(self, name: str, offered: Offered) -> Tool:
-        described = offered.description or f"The tool {offered.name} of the MCP server {self.name}."
-        run = functools.partial(self._call, offered.name)
-        # A server's claim that a tool only reads would spare it the questions and the journal: only
-        # the user can say so.
-        reads = offered.read_only and self.name in self.settings.trust_read_only
-        # The time limit is this module's own: it stands still while the user is asked, and progress
-        # renews it.
-        made = Tool(
+    def _make_tool(self, name: str, offered: OfferedTool) -> Tool:
+        description = f"The tool {offered.name} of the MCP server {self.name}."
+        # A read-only tool runs without approval and without the journal. A server's claim to be
+        # read-only is not sufficient for this: the user must trust it.
+        is_read = offered.read_only and self.name in self.settings.trust_read_only
+        tool = Tool(
             name,
-            described,
-            run,
-            risk="read" if reads else "network",
+            offered.description or description,
+            functools.partial(self._call, offered.name),
+            risk="read" if is_read else "network",
             effect="once",
+            # `_call` has its own time limit, which pauses while the user is asked and restarts on
+            # progress.
             timeout=float("inf"),
             schema=offered.schema,
-            changes_files=self.brief.local and not reads,
+            changes_files=self.summary.is_local and not is_read,
         )
         if self.name in self.settings.agents:
-            made.serves = self.serves
-        return made
+            tool.serves = self.is_available_to
+        return tool
+
+    @property
+    def _call_timeout(self) -> float:
+        return self.summary.call_seconds or self.settings.call_seconds
 
     async def _call(self, tool: str, call: Call, /, **arguments: Any) -> Output:
-        from hilum_mcp import results
-        from hilum_mcp.parsing import whole
+        # The SDK cannot encode lone surrogates: they would break the connection.
+        arguments = lazy.file_formats.replace_surrogates(arguments)
+        requests = await self._load_requests()
+        last_shown = trio.current_time() - PROGRESS_INTERVAL
 
-        arguments = whole(
-            arguments
-        )  # the SDK writes no half characters: the connection would break
-        shown = trio.current_time() - OFTEN
+        async def show_progress(done: float, total: float | None, message: str | None) -> None:
+            nonlocal last_shown
+            active.renew()
+            if trio.current_time() - last_shown >= PROGRESS_INTERVAL:
+                last_shown = trio.current_time()
+                amount = f"{done:g}/{total:g}" if total else f"{done:g}"
+                call.emit(f"{amount} {message or ''}".rstrip()[:MAX_PROGRESS] + "\n")
 
-        async def progress(done: float, total: float | None, message: str | None) -> None:
-            nonlocal shown
-            work.alive()
-            if trio.current_time() - shown >= OFTEN:
-                shown = trio.current_time()
-                of = f"{done:g}/{total:g}" if total else f"{done:g}"
-                call.emit(f"{of} {message or ''}".rstrip()[:500] + "\n")
-
-        limit = self.brief.call_seconds or self.settings.call_seconds
-        with self._requests.working(call.agent, call.id, limit) as work:
-            answer = await self._ask(
-                work,
-                lambda client: client.call_tool(tool, arguments, progress_callback=progress),
+        with requests.track_call(call.agent, call.id, self._call_timeout) as active:
+            answer = await self._run(
+                lambda client: client.call_tool(tool, arguments, progress_callback=show_progress),
                 tool,
+                active,
             )
-        return results.output(answer, f"tool:{call.name}")
+        return lazy.results.make_output(answer, f"tool:{call.name}")
 
-    async def _ask(self, work: Any, job: Any, what: str) -> Any:
-        """Run a job within its time limit; says what goes wrong so that the model can go on."""
+    async def _run(self, job: Any, what: str, active: ActiveCall | None = None) -> Any:
+        """Run a job, within the time limit of a call if there is one.
 
-        async def timed(client: Client) -> Any:
-            if work is None:
+        Raises:
+            ToolError: The job failed. The message contains advice for the model.
+        """
+
+        async def limited(client: Client) -> Any:
+            if active is None:
                 return await job(client)
-            work.scope = trio.CancelScope()
-            work.alive()
-            with work.scope:
+            active.scope = trio.CancelScope()
+            active.renew()
+            with active.scope:
                 return await job(client)
 
         try:
-            answer = await self.connection.use(timed)
+            answer = await self.connection.run_job(limited)
         except (ToolError, trio.Cancelled):
             raise
         except Exception as error:
-            from hilum_mcp.errors import LESS, NO_STATUS, reason_of, too_large
-            from hilum_mcp.stdio import LONGEST_LINE
-
-            why = reason_of(error)
-            if too_large(why):
-                message = (
-                    f"The MCP server {self.name} answers {what} with more than"
-                    f" {LONGEST_LINE >> 20} MB."
-                )
-                raise ToolError(message, code=errors.E_TOO_LARGE, hint=LESS) from None
-            if why.startswith(NO_STATUS) and self.connection.refused:
-                why = self.connection.refused
-            message = f"The MCP server {self.name} refuses {what}: {why}"
+            raise self._make_error(what, describe_error(error)) from None
+        if active is not None and active.scope.cancelled_caught:
             raise ToolError(
-                message, code=errors.E_SERVER, hint="Look at the arguments, or do without."
-            ) from None
-        if work is not None and work.scope.cancelled_caught:
-            message = (
-                f"{what} did not answer within {work.limit:g} seconds, and the MCP server"
-                f" {self.name} was told to stop."
-            )
-            raise ToolError(
-                message,
+                f"{what} did not answer within {active.limit:g} seconds, and the MCP server "
+                f"{self.name} was asked to stop.",
                 code=errors.E_TIMEOUT,
-                hint="It may have had its effect. Ask for less at once.",
+                hint="It may have taken effect. Request less at once.",
             )
         return answer
 
-    async def read(self, uri: str, source: str) -> Output:
+    def _make_error(self, what: str, reason: str) -> ToolError:
+        server = f"The MCP server {self.name}"
+        if is_too_large(reason):
+            message = f"{server} answers {what} with more than {MAX_MESSAGE >> 20} MB."
+            return ToolError(message, code=errors.E_TOO_LARGE, hint=ASK_FOR_LESS)
+        if reason.startswith(ERROR_STATUS):
+            reason = self.connection.refusal or reason
+        return ToolError(
+            f"{server} refuses {what}: {reason}",
+            code=errors.E_SERVER,
+            hint="Check the arguments, or continue without it.",
+        )
+
+    async def read_resource(self, uri: str, source: str) -> Output:
         """Read a resource.
 
         Raises:
-            ToolError: There is none, or the server is down.
+            ToolError: There is no such resource, or the server is down.
         """
-        from hilum_mcp import results
-        from hilum_mcp.parsing import whole
+        uri = lazy.file_formats.replace_surrogates(uri)
+        found = await self._run_limited(
+            lambda client: client.read_resource(uri), f"the resource {uri}"
+        )
+        return lazy.results.make_resource_output(found.contents, source)
 
-        uri = whole(uri)
-        found = await self._limited(lambda client: client.read_resource(uri), f"the resource {uri}")
-        texts: list[str] = []
-        images: list[Any] = []
-        for each in found.contents:
-            results.resource(each, source, texts, images)
-        return Output("\n\n".join(texts) or ("" if images else "It is empty."), tuple(images))
-
-    async def resources(self) -> list[str]:
-        """Return a line for each resource and each template of resources.
+    async def list_resources(self) -> list[str]:
+        """Return a row for each resource and each resource template.
 
         Raises:
             ToolError: The server is down.
         """
+        rows: list[str] = await self._run_limited(
+            lambda client: lazy.discovery.list_resources(client, MAX_RESOURCE_ROW),
+            "the list of resources",
+        )
+        return rows
 
-        async def both(client: Client) -> list[str]:
-            from mcp import MCPError
-
-            from hilum_mcp import listing
-
-            odd: list[str] = []
-            rows = await listing.pages(
-                client.list_resources, "resources", odd, lambda each: _row(each.uri, each)
-            )
-            with suppress(MCPError):  # many servers have none, and do not know the question
-                rows += await listing.pages(
-                    client.list_resource_templates,
-                    "resource_templates",
-                    odd,
-                    lambda each: _row(each.uri_template, each),
-                )
-            return rows + odd
-
-        found: list[str] = await self._limited(both, "the list of resources")
-        return found
-
-    async def prompt(self, name: str, arguments: dict[str, str]) -> str:
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> str:
         """Return the text of a prompt.
 
         Raises:
-            ToolError: There is none, or the server is down.
+            ToolError: There is no such prompt, it is too long, or the server is down.
         """
-        from hilum_mcp import listing, results
-        from hilum_mcp.parsing import whole
-
-        arguments = whole(arguments)
-        found = await self._limited(
+        arguments = lazy.file_formats.replace_surrogates(arguments)
+        found = await self._run_limited(
             lambda client: client.get_prompt(name, arguments), f"the prompt {name}"
         )
-        parts = []
-        for message in found.messages:
-            texts, images = results.contents([message.content], f"mcp {self.name}")
-            text = "\n".join([*texts, *("[an image: not shown]" for _ in images)])
-            parts.append(text if message.role == "user" else f"[{message.role}]\n{text}")
-        whole_text = "\n\n".join(parts)
-        if len(whole_text) > LONGEST_PROMPT:
-            message = (
-                f"The prompt {name} of the MCP server {self.name} has {len(whole_text):,}"
-                " characters."
-            )
+        text = lazy.results.join_messages(found.messages, f"mcp {self.name}")
+        if len(text) > MAX_PROMPT:
             raise ToolError(
-                message,
+                f"The prompt {name} of the MCP server {self.name} has {len(text):,} characters.",
                 code=errors.E_TOO_LARGE,
-                hint=f"{LONGEST_PROMPT:,} are taken. Say in your words what to do.",
+                hint=f"At most {MAX_PROMPT:,} are accepted. Write the request yourself.",
             )
-        return listing.text(whole_text, LONGEST_PROMPT)
+        return lazy.discovery.clean_text(text, MAX_PROMPT)
 
-    async def proposals(self, prompt: str, argument: str, given: dict[str, str]) -> list[str]:
-        """Return what the server proposes for an argument of a prompt, none where it proposes
-        nothing.
+    async def complete(self, prompt: str, argument: str, given: dict[str, str]) -> list[str]:
+        """Return the server's suggestions for an argument of a prompt.
 
         Args:
             prompt: The prompt.
-            argument: Its argument.
-            given: Arguments that are known, which may narrow it.
+            argument: The argument.
+            given: Known arguments, which may narrow down the suggestions.
 
         Raises:
             ToolError: The server is down.
         """
-        from mcp_types import PromptReference
+        given = lazy.file_formats.replace_surrogates(given)
+        values: list[str] = await self._run_limited(
+            lambda client: lazy.discovery.complete(client, prompt, argument, given),
+            f"proposals for {argument}",
+        )
+        clean = lazy.discovery.clean_text
+        return [clean(value.replace("\n", " "), MAX_PROPOSAL) for value in values[:MAX_PROPOSALS]]
 
-        from hilum_mcp.listing import text
-        from hilum_mcp.parsing import whole
-
-        reference = PromptReference(type="ref/prompt", name=prompt)
-        context = whole(given)
-
-        async def ask(client: Client) -> list[str]:
-            if client.server_capabilities.completions is None:
-                return []
-            found = await client.complete(
-                reference, {"name": argument, "value": ""}, context or None
-            )
-            return [
-                text(each.replace("\n", " "), LONGEST_PROPOSAL)
-                for each in found.completion.values[:MOST_PROPOSALS]
-            ]
-
-        proposed: list[str] = await self._limited(ask, f"proposals for {argument}")
-        return proposed
-
-    async def _limited(self, job: Any, what: str) -> Any:
-        limit = self.brief.call_seconds or self.settings.call_seconds
-        with trio.move_on_after(limit + self.connection.start_seconds):
-            return await self._ask(None, job, what)
+    async def _run_limited(self, job: Any, what: str) -> Any:
+        with trio.move_on_after(self._call_timeout + self.connection.start_seconds):
+            return await self._run(job, what)
         raise ToolError(
-            f"The MCP server {self.name} did not answer within {limit:g} seconds.",
+            f"The MCP server {self.name} did not answer within {self._call_timeout:g} seconds.",
             code=errors.E_TIMEOUT,
         )
 
 
-def _row(uri: str, each: Any) -> str:
-    about = ": ".join(filter(None, (each.title or each.name, each.description)))
-    kind = f" ({each.mime_type})" if each.mime_type else ""
-    from hilum_mcp.listing import text
-
-    return text(f"{uri}{kind} {about}".replace("\n", " "), 300)
+def _load_sdk() -> None:
+    """Import all modules that need the SDK."""
+    assert lazy.connector
+    assert lazy.discovery
+    assert lazy.server_requests

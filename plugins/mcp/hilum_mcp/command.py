@@ -1,112 +1,108 @@
-"""``hilum mcp`` at the command line, and ``/mcp`` in a session: the same actions."""
+"""Implements ``hilum mcp`` at the command line and ``/mcp`` in a session."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from getpass import getpass
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import trio
+from hilum import HilumError, UsageError, errors
+from hilum.command import escape_terminal
+
+from hilum_mcp import lazy, serving
+
 if TYPE_CHECKING:
     from hilum import Session
 
-    from hilum_mcp.half import Row
+    from hilum_mcp.session_servers import ServerStatus
+
+# The exit code that shells use for an interrupted command.
+INTERRUPTED = 130
 
 
 def main(argv: Sequence[str]) -> int:
-    """Add, list, approve, test and log in at MCP servers.
+    """Add, list, approve and test MCP servers, and log in to them.
 
     Returns:
-        The exit code: 1 where a server does not work or is not approved.
+        The exit code: 1 if a server does not work or is not approved.
     """
     if argv[:1] == ["serve"]:
-        from hilum_mcp.serving import serve
-
-        return serve(argv[1:])
-    import trio
-    from hilum import UsageError
-
-    from hilum_mcp.managing import Desk, run
-
-    words, given = _folder(list(argv))
+        return serving.serve(argv[1:])
+    words, given = split_workspace(list(argv))
     folder = Path(os.path.realpath(os.path.expanduser(given or ".")))
     if not folder.is_dir():
-        raise UsageError(f"There is no folder {given}.", hint="Name an existing folder.")
-    terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if terminal:
-        desk = Desk(folder, sys.stdout, ask=_ask, typed=_typed)
-    else:
-        desk = Desk(folder, sys.stdout)
-    code = 130  # as shells have it for what was interrupted
+        raise UsageError(f"The folder {given} does not exist.", hint="Name an existing folder.")
+    commands = lazy.commands
+    context = commands.CommandContext(folder, sys.stdout)
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        context = commands.CommandContext(folder, sys.stdout, ask=_ask, read_line=_read_line)
+    code = INTERRUPTED
     try:
-        code = trio.run(run, words, desk)
-    except* KeyboardInterrupt:  # it may come in groups, from whatever was waited for
+        code = trio.run(commands.run, words, context)
+    except* KeyboardInterrupt:  # it may be raised in exception groups, from any task
         print(file=sys.stderr)
     sys.stdout.flush()
     return code
 
 
-def _folder(argv: list[str]) -> tuple[list[str], str]:
-    """Take ``--workspace`` out of what stands before ``--``: behind it is a command of the user's
-    own.
-    """
-    from hilum import UsageError, errors
+def split_workspace(argv: list[str]) -> tuple[list[str], str]:
+    """Return the arguments without ``--workspace``, and the value of that option.
 
-    mine = argv[: argv.index("--")] if "--" in argv else argv
-    for number, word in enumerate(mine):
+    Words after ``--`` are the user's command and are not searched.
+    """
+    own = argv[: argv.index("--")] if "--" in argv else argv
+    for number, word in enumerate(own):
         name, equals, value = word.partition("=")
-        if name in ("--workspace", "-C"):
-            if not equals and number + 1 == len(mine):
-                raise UsageError(f"{name} takes a folder.", code=errors.E_BAD_ARGS)
-            return argv[:number] + argv[number + (1 if equals else 2) :], value or mine[number + 1]
+        if name not in ("--workspace", "-C"):
+            continue
+        if equals:
+            return argv[:number] + argv[number + 1 :], value
+        if number + 1 == len(own):
+            raise UsageError(f"{name} takes a folder.", code=errors.E_BAD_ARGS)
+        return argv[:number] + argv[number + 2 :], own[number + 1]
     return argv, ""
 
 
 def _ask(question: str, secret: bool) -> str:
-    """Ask at the terminal; an end of input is an empty answer."""
-    from getpass import getpass
-
-    from hilum_commandline import neutral
-
+    """Ask at the terminal. The end of input counts as an empty answer."""
+    read = getpass if secret else input
     try:
-        return (getpass if secret else input)(f"{neutral(question)} ").strip()
+        return read(f"{escape_terminal(question)} ").strip()
     except EOFError:
         return ""
 
 
-async def _typed() -> str:
+async def _read_line() -> str:
     """Wait for a line at the terminal.
 
-    The thread is left behind where nothing is typed, and ends with the program.
+    If nothing is typed, the thread is left behind and ends with the program.
     """
-    import trio
-
-    return (
-        (await trio.to_thread.run_sync(os.read, 0, 65_536, abandon_on_cancel=True))
-        .decode(errors="replace")
-        .strip()
-    )
+    data = await trio.to_thread.run_sync(os.read, 0, 65_536, abandon_on_cancel=True)
+    return data.decode(errors="replace").strip()
 
 
-async def reply(session: Session, rows: Callable[[], Iterable[Row]], line: str) -> str:
-    """Do what was typed behind ``/mcp``, and give what there is to say.
+async def run_slash(session: Session, statuses: Iterable[ServerStatus], line: str) -> str:
+    """Run an action of ``/mcp`` and return its output.
 
     Args:
         session: The session.
-        rows: Gives how the servers are that run in it.
-        line: What was typed.
+        statuses: The servers that run in it.
+        line: The text after ``/mcp``.
     """
-    from hilum import HilumError
-
-    from hilum_mcp.managing import Desk, run_line
-
     out = StringIO()
-    live = [(row.name, row.state, row.error, row.tools) for row in rows()]
-    desk = Desk(Path(session.workspace.root), out, session=session, rows=lambda: live)
+    context = lazy.commands.CommandContext(
+        Path(session.workspace.root),
+        out,
+        session=session,
+        statuses={status.name: status for status in statuses},
+    )
     try:
-        await run_line(line, desk)
+        await lazy.commands.run_line(line, context)
     except HilumError as error:
         out.write(str(error))
     return out.getvalue().strip()

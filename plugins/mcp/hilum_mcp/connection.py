@@ -1,14 +1,13 @@
-"""One server of a session: a supervised task that starts it, keeps it, and starts it again when it
-falls.
+"""Manages the connection to a server in a task that starts and restarts the server.
 
 ::
 
     idle ──► starting ──► up ──► down ──(back-off)──► starting …
                  └───────────────┘
 
-Whatever the SDK does when a server dies (it may cancel whoever stands in its block, and raise
-groups of errors) stays in this task. Who wants something of the server hands in a job; the job runs
-in the server's task and can be cancelled from outside.
+When a server dies, the SDK may cancel the task in its block and raise exception groups. These
+effects stay within this task. Other tasks submit jobs, which run in the server's task and can be
+cancelled from outside.
 """
 
 from __future__ import annotations
@@ -16,41 +15,54 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 import attrs
 import trio
 from hilum import HilumError, NeedsUser, ToolError, errors
 
-from hilum_mcp.errors import LESS, NeedsLogin, reason_of, single, too_large
-from hilum_mcp.stdio import Line
+from hilum_mcp.errors import (
+    ASK_FOR_LESS,
+    LoginRequiredError,
+    describe_error,
+    first_error,
+    is_too_large,
+)
+from hilum_mcp.transport_state import TransportState
 
 if TYPE_CHECKING:
     from mcp import Client
 
 T = TypeVar("T")
 State = Literal["idle", "starting", "up", "down"]
-Connect = Callable[[Line], AbstractAsyncContextManager["Client"]]
+Connect = Callable[[TransportState], AbstractAsyncContextManager["Client"]]
 
 FIRST_DELAY = 0.5
-LONGEST_DELAY = 60.0
-MOST_STARTS = 5
-"""Starts in a row that fail, before it is left alone until somebody calls it."""
+MAX_DELAY = 60.0
+# Number of consecutive failed starts after which the server stays down until it is called.
+MAX_STARTS = 5
 
-STEADY = 60.0
-"""Seconds that a server must have been up for its earlier falls to be forgotten."""
+# Seconds of uptime after which earlier failures are forgotten.
+STABLE_AFTER = 60.0
 
-PATIENT = 3.0
-"""Seconds that a call waits for a server that will be started again."""
+# Seconds that a call waits for a server that is about to restart.
+RESTART_TIMEOUT = 3.0
 
-REASON = 1.5
-"""Seconds to learn why a connection ended."""
+# Seconds to wait for the reason why a connection ended.
+REASON_TIMEOUT = 1.5
 
-TOGETHER = 0.1
-"""Seconds within which the calls that are refused for one reason all learn it."""
+# Seconds within which all calls that were refused for the same reason receive that reason.
+RENEW_DELAY = 0.1
 
-GOODBYE = 1.0
-"""Seconds to tell a server that a call was cancelled."""
+# Seconds to notify a server that a call was cancelled.
+CANCEL_TIMEOUT = 1.0
+
+# The SDK's error code for a closed connection. Servers use it for their own errors as well.
+CONNECTION_CLOSED = -32000
+
+
+def _ignore(_: Connection) -> None:
+    pass
 
 
 @attrs.define(eq=False)
@@ -58,236 +70,252 @@ class Connection:
     """The connection to one server.
 
     Args:
-        name: What the server is called.
-        connect: Connects: its block is the life of the connection.
-        start_seconds: How long a start may take.
+        name: The server's name.
+        connect: Connects; the connection lasts until the end of its block.
+        start_seconds: Time limit of a start.
         changed: Called after each change of ``state``.
-        served: Runs beside the jobs while the server is up; what it raises ends the connection.
+        served: Runs concurrently with the jobs while the server is up; an error ends the
+            connection.
 
     Attributes:
-        state: How it is.
-        error: Why it is down, one sentence.
-        login: Why the user has to log in first; empty where that is not so.
-        starts: How often it was started.
+        state: The current state.
+        error: Why the connection is down, in one sentence.
+        login: Why the user must log in first; empty if no log-in is required.
+        starts: The number of times the server was started.
     """
 
     name: str
     connect: Connect
     start_seconds: float
-    changed: Callable[[Connection], None] = lambda _: None
+    changed: Callable[[Connection], None] = _ignore
     served: Callable[[Connection, Client], Awaitable[None]] | None = None
     state: State = "idle"
     error: str = ""
     login: str = ""
     starts: int = 0
-    _failed: int = 0
-    _next: float = 0.0
+    _failures: int = 0
+    _next_start: float = 0.0
     _renew: bool = False
-    _hopeless: bool = False
+    _cannot_start: bool = False
     _client: Client | None = None
     _nursery: trio.Nursery | None = None
-    _line: Line = attrs.Factory(Line)
+    _transport: TransportState = attrs.Factory(TransportState)
     _wanted: trio.Event = attrs.Factory(trio.Event)
-    _news: trio.Event = attrs.Factory(trio.Event)
+    _state_changed: trio.Event = attrs.Factory(trio.Event)
 
     # --- the task ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Start the server when it is wanted, and again when it falls, until cancelled."""
+        """Start the server when it is needed, and restart it when it fails, until cancelled."""
         while True:
             await self._wanted.wait()
-            await trio.sleep_until(self._next)
+            await trio.sleep_until(self._next_start)
             began = trio.current_time()
-            await self._live()
+            await self._serve_once()
             if self._renew:
                 self._renew = False
                 continue
-            up = trio.current_time() - began if self.state == "up" else 0.0
-            self._failed = 1 if up >= STEADY else self._failed + 1
-            delay = min(FIRST_DELAY * 4 ** (self._failed - 1), LONGEST_DELAY)
-            self._next = trio.current_time() + delay
-            if self._failed >= MOST_STARTS or self.login or self._hopeless:
+            was_stable = self.state == "up" and trio.current_time() - began >= STABLE_AFTER
+            self._failures = 1 if was_stable else self._failures + 1
+            delay = min(FIRST_DELAY * 4 ** (self._failures - 1), MAX_DELAY)
+            self._next_start = trio.current_time() + delay
+            if self._failures >= MAX_STARTS or self.login or self._cannot_start:
                 self._wanted = trio.Event()
-            self._set("down")
+            self._set_state("down")
 
-    async def _live(self) -> None:
-        """Start it and keep it until it falls."""
-        line = self._line = Line()
+    async def _serve_once(self) -> None:
+        """Start the server and keep it running until it fails."""
+        transport = self._transport = TransportState()
         self.starts += 1
         self.login = ""
-        self._hopeless = False
-        self._set("starting")
+        self._cannot_start = False
+        self._set_state("starting")
         failure: BaseException | None = None
         try:
-            with trio.move_on_after(self.start_seconds) as patience:
-                async with self.connect(line) as client, trio.open_nursery() as nursery:
-                    patience.deadline = math.inf
+            with trio.move_on_after(self.start_seconds) as time_limit:
+                async with self.connect(transport) as client, trio.open_nursery() as nursery:
+                    time_limit.deadline = math.inf
                     self._client = client
                     self._nursery = nursery
                     self.error = ""
                     if self.served is not None:
-                        nursery.start_soon(self._serve, client, line)
-                    self._set("up")
-                    await line.lost.wait()
+                        nursery.start_soon(self._run_served, client, transport)
+                    self._set_state("up")
+                    await transport.lost.wait()
                     nursery.cancel_scope.cancel()
-        except* Exception as group:  # whatever a server can make the SDK raise
-            failure = single(group)
+        except* Exception as group:  # a server can make the SDK raise any exception
+            failure = first_error(group)
         finally:
             self._client = self._nursery = None
-        self._hopeless = isinstance(
-            failure, HilumError
-        )  # a program or a value is missing: trying again does not bring it
-        self.login = str(failure) if isinstance(failure, NeedsLogin) else line.login
-        if patience.cancelled_caught:
-            why = f"It did not start within {self.start_seconds:g} seconds."
-            self.error = f"{why} {line.why}".strip()
-        else:
-            self.error = line.why or (
-                reason_of(failure) if failure is not None else "The connection ended."
-            )
+        self._note_failure(failure, is_late=time_limit.cancelled_caught)
 
-    async def _serve(self, client: Client, line: Line) -> None:
+    def _note_failure(self, failure: BaseException | None, *, is_late: bool) -> None:
+        # A program or a value is missing, so another attempt cannot help.
+        self._cannot_start = isinstance(failure, HilumError)
+        self.login = self._transport.login_reason
+        if isinstance(failure, LoginRequiredError):
+            self.login = str(failure)
+        reason = self._transport.reason
+        if is_late:
+            limit = f"The server did not start within {self.start_seconds:g} seconds."
+            self.error = f"{limit} {reason}".strip()
+        elif reason:
+            self.error = reason
+        else:
+            self.error = describe_error(failure) if failure else "The connection ended."
+
+    async def _run_served(self, client: Client, transport: TransportState) -> None:
         assert self.served is not None
         try:
             await self.served(self, client)
         except Exception as error:
-            line.lose(reason_of(error))
+            transport.fail(describe_error(error))
 
-    def _set(self, state: State) -> None:
+    def _set_state(self, state: State) -> None:
         self.state = state
-        news = self._news
-        self._news = trio.Event()
-        news.set()
+        changed = self._state_changed
+        self._state_changed = trio.Event()
+        changed.set()
         self.changed(self)
 
     # --- for others -------------------------------------------------------------------------------
 
     @property
-    def refused(self) -> str:
-        """What a server that is reached by HTTP refused last, a sentence."""
-        return self._line.refused
+    def refusal(self) -> str:
+        """The last request that an HTTP server refused, in one sentence."""
+        return self._transport.refusal
 
-    def want(self) -> None:
-        """Have it started, unless it is."""
+    def request_start(self) -> None:
+        """Start the server unless it is running."""
         self._wanted.set()
 
-    async def settled(self) -> None:
-        """Wait until it is up or down."""
+    async def wait_settled(self) -> None:
+        """Wait until the server is up or down."""
         while self.state in ("idle", "starting"):
-            await self._news.wait()
+            await self._state_changed.wait()
 
-    async def use(self, job: Callable[[Client], Awaitable[T]]) -> T:
-        """Run a job with the server's client, starting the server if need be.
+    async def run_job(self, job: Callable[[Client], Awaitable[T]]) -> T:
+        """Run a job with the server's client, starting the server first if needed.
 
-        Cancelling this cancels the job, and the server is told.
+        Cancelling this call cancels the job and notifies the server.
 
         Raises:
-            ToolError: ``E_SERVER``: the server does not run, or died meanwhile.
-            Exception: What the job raises.
+            ToolError: ``E_SERVER`` if the server is down or died during the job.
+            Exception: The error of the job.
         """
         try:
-            return await self._use(job)
-        except _Forgotten as forgotten:  # what was refused had no effect
-            await trio.sleep(TOGETHER)
-            if not forgotten.line.lost.is_set():
+            return await self._run_job(job)
+        except _SessionExpiredError as expired:  # the server refused the job, so it had no effect
+            await trio.sleep(RENEW_DELAY)
+            if not expired.transport.lost.is_set():
                 self._renew = True
-                forgotten.line.lose("It has forgotten the session.")
-        return await self._use(job, last=True)
+                expired.transport.fail("The server has forgotten the session.")
+        return await self._run_job(job, may_renew=False)
 
-    async def _use(self, job: Callable[[Client], Awaitable[T]], last: bool = False) -> T:
-        await self._ready()
+    async def _run_job(self, job: Callable[[Client], Awaitable[T]], *, may_renew: bool = True) -> T:
+        await self._wait_ready()
         client = self._client
         nursery = self._nursery
-        line = self._line
+        transport = self._transport
         assert client is not None
         assert nursery is not None
         task = _Job(job)
         try:
             nursery.start_soon(task.run, client, name=f"mcp {self.name}")
-        except RuntimeError:  # it is just falling
+        except RuntimeError:  # the nursery is currently closing
             task.done.set()
-        try:
-            await task.done.wait()
-        except trio.Cancelled:
-            task.scope.cancel()
-            with trio.move_on_after(GOODBYE, shield=True):
-                await task.done.wait()
-            raise
-        if task.finished:
+        await task.wait()
+        if task.is_finished:
             return task.value  # type: ignore[no-any-return]
-        if line.forgotten and task.error is not None and not last:
-            raise _Forgotten(line)
-        if task.error is None or (_closed(task.error) and not too_large(str(task.error))):
-            with trio.move_on_after(REASON):  # it may come a moment later than the end
-                await line.lost.wait()
-        if task.error is not None and not line.lost.is_set():
-            raise task.error
-        line.lose("The connection broke.")
-        raise self._down("died during the call", line.why)
+        error = task.error
+        if transport.session_expired and error is not None and may_renew:
+            raise _SessionExpiredError(transport)
+        await self._raise_failure(transport, error)
 
-    async def _ready(self) -> None:
+    async def _raise_failure(self, transport: TransportState, error: Exception | None) -> NoReturn:
+        """Raise the error of a job, or the reason why the connection ended."""
+        if error is None or (_may_be_closed(error) and not is_too_large(str(error))):
+            with trio.move_on_after(
+                REASON_TIMEOUT
+            ):  # the reason may arrive after the end of the connection
+                await transport.lost.wait()
+        if error is not None and not transport.lost.is_set():
+            raise error
+        transport.fail("The connection broke.")
+        raise self._make_error("died during the call", transport.reason)
+
+    async def _wait_ready(self) -> None:
         self._wanted.set()
-        while self.state != "up" or self._client is None or self._line.lost.is_set():
-            given_up = self.login or not self._wanted.is_set()
-            if self.state == "down" and (given_up or self._next - trio.current_time() > PATIENT):
-                raise self._down("is down", self.error)
-            await self._news.wait()
+        while self.state != "up" or self._client is None or self._transport.lost.is_set():
+            if self.state == "down" and not self._restarts_soon():
+                raise self._make_error("is down", self.error)
+            await self._state_changed.wait()
 
-    def _down(self, what: str, why: str) -> ToolError:
-        message = f"The MCP server {self.name} {what}. {why}".strip()
-        if self.login or self._line.login:
-            return NeedsUser(
-                message,
-                code=errors.E_SERVER,
-                hint=f"The user can log in: hilum mcp login {self.name}",
-            )
-        if too_large(why):
-            return ToolError(message, code=errors.E_TOO_LARGE, hint=LESS)
-        wait = max(math.ceil(self._next - trio.current_time()), 1)
+    def _restarts_soon(self) -> bool:
+        if self.login or not self._wanted.is_set():
+            return False
+        return self._next_start - trio.current_time() <= RESTART_TIMEOUT
+
+    def _make_error(self, what: str, reason: str) -> ToolError:
+        message = f"The MCP server {self.name} {what}. {reason}".strip()
+        if self.login or self._transport.login_reason:
+            hint = f"The user can log in: hilum mcp login {self.name}"
+            return NeedsUser(message, code=errors.E_SERVER, hint=hint)
+        if is_too_large(reason):
+            return ToolError(message, code=errors.E_TOO_LARGE, hint=ASK_FOR_LESS)
+        wait = max(math.ceil(self._next_start - trio.current_time()), 1)
+        retry = f"Try again in {wait} s"
         if self._wanted.is_set():
-            again = f"It is started again in {wait} s: try"
-        else:
-            again = f"Try again in {wait} s"
+            retry = f"It restarts in {wait} s: try again then"
         hint = (
-            f"{again} once more if it is safe to repeat, or do without. hilum mcp logs {self.name}"
-            " shows what it said."
+            f"{retry} if it is safe to repeat, or continue without it. hilum mcp logs {self.name} "
+            "shows its output."
         )
         return ToolError(message, code=errors.E_SERVER, hint=hint)
 
 
-class _Forgotten(Exception):
-    """The server has forgotten the session, as after a restart: a new one is begun."""
+class _SessionExpiredError(Exception):
+    """The server has forgotten the session, for example after a restart. A new one can begin."""
 
-    def __init__(self, line: Line) -> None:
-        self.line = line
+    def __init__(self, transport: TransportState) -> None:
+        self.transport = transport
 
 
 class _Job:
-    """Something that runs in the server's task for somebody else."""
+    """A job that another task submitted and that runs in the server's task."""
 
     def __init__(self, job: Callable[[Client], Awaitable[Any]]) -> None:
-        self.job = job
-        self.scope = trio.CancelScope()
         self.done = trio.Event()
         self.value: Any = None
         self.error: Exception | None = None
-        self.finished = False
+        self.is_finished = False
+        self._job = job
+        self._scope = trio.CancelScope()
 
     async def run(self, client: Client) -> None:
         try:
-            with self.scope:
-                self.value = await self.job(client)
-                self.finished = True
+            with self._scope:
+                self.value = await self._job(client)
+                self.is_finished = True
         except Exception as error:
-            self.error = single(error)  # type: ignore[assignment]
+            self.error = first_error(error)  # type: ignore[assignment]
         finally:
             self.done.set()
 
+    async def wait(self) -> None:
+        """Wait until the job ends. On cancellation, cancel the job and wait briefly for it."""
+        try:
+            await self.done.wait()
+        except trio.Cancelled:
+            self._scope.cancel()
+            with trio.move_on_after(CANCEL_TIMEOUT, shield=True):
+                await self.done.wait()
+            raise
 
-def _closed(error: Exception) -> bool:
-    """Return whether an error may say that the connection is no more.
 
-    Servers use the number for errors of their own, too.
-    """
+def _may_be_closed(error: Exception) -> bool:
+    """Return whether an error may mean that the connection is closed."""
     code = getattr(getattr(error, "error", None), "code", None)
-    return code == -32000 or isinstance(error, trio.ClosedResourceError | trio.BrokenResourceError)
+    if code == CONNECTION_CLOSED:
+        return True
+    return isinstance(error, trio.ClosedResourceError | trio.BrokenResourceError)

@@ -1,64 +1,78 @@
-"""What goes wrong between a server and the SDK, said in one sentence."""
+"""Describes errors between a server and the SDK in one sentence."""
 
 from __future__ import annotations
 
 from hilum import HilumError
 
-LONGEST = 500
-NO_STATUS = "Server returned an error response"
-"""What the SDK says of any status that is no success."""
+MAX_REASON = 500
+# The SDK's message for every unsuccessful HTTP status.
+ERROR_STATUS = "Server returned an error response"
 
-TOO_LARGE = "It sent an answer of more than {} MB."
-LESS = "Ask for less at once: a part, a page, a smaller image."
+# Maximum size, in bytes, of one message from a server. A large image fits.
+MAX_MESSAGE = 32 << 20
 
-
-class NeedsLogin(Exception):
-    """The server wants the user to log in, which only ``hilum mcp login`` does."""
-
-
-def too_large(why: str) -> bool:
-    """Return whether something failed by the size of an answer: what is said of one here, or by the
-    SDK of an event.
-    """
-    return TOO_LARGE.partition("{")[0] in why or (
-        "event exceeded the" in why and "byte limit" in why
-    )
+TOO_LARGE = f"It sent an answer of more than {MAX_MESSAGE >> 20} MB."
+ASK_FOR_LESS = "Request less at once: a part, a page, a smaller image."
+_HTTP_LIBRARIES = ("httpx", "httpx2", "httpcore2")
 
 
-def single(error: BaseException) -> BaseException:
-    """Return the first error of nested groups that is no group."""
+class LoginRequiredError(Exception):
+    """The server requires a log-in, which only ``hilum mcp login`` can perform."""
+
+
+class ServerProtocolError(Exception):
+    """The connection to a server cannot continue. The message contains the reason."""
+
+
+def is_too_large(reason: str) -> bool:
+    """Return whether an answer was too large, based on hilum's message or the SDK's."""
+    if "It sent an answer of more than" in reason:
+        return True
+    return "event exceeded the" in reason and "byte limit" in reason
+
+
+def first_error(error: BaseException) -> BaseException:
+    """Return the first error in nested groups that is not a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def reason_of(error: BaseException) -> str:
-    """Say in a sentence what an error says, for the user and the model."""
-    error = single(error)
+def describe_error(error: BaseException) -> str:
+    """Return one sentence about an error, for the user and the model."""
+    error = first_error(error)
     if isinstance(error, HilumError):
         return str(error)
-    told: BaseException | None = error
-    while told is not None and not str(
-        told
-    ):  # libraries of HTTP hide the reason behind an error of their own
-        told = told.__cause__ or told.__context__
-    text = " ".join(str(told or "").split())[:LONGEST] or type(error).__name__
-    said = getattr(getattr(error, "error", None), "message", "")
-    if said:  # an error of the protocol
-        text = " ".join(str(said).split())[:LONGEST]
-    elif type(error).__name__ == "ValidationError":
-        first = error.errors()[0]  # type: ignore[attr-defined]
-        text = f"It answers what the protocol does not have: {'.'.join(map(str, first['loc']))}: {first['msg']}"[
-            :LONGEST
-        ]
-    elif (
-        type(error).__name__ == "HTTPStatusError"
-    ):  # its text has the whole address, which may hold a key
-        text = f"HTTP {error.response.status_code}"  # type: ignore[attr-defined]
-    elif isinstance(error, OSError) or type(error).__module__.partition(".")[0] in (
-        "httpx",
-        "httpx2",
-        "httpcore2",
-    ):
-        text = f"{type(error).__name__}: {text}"
+    text = _describe(error)
     return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _describe(error: BaseException) -> str:
+    name = type(error).__name__
+    protocol_message = getattr(getattr(error, "error", None), "message", "")
+    if protocol_message:
+        return _shorten(str(protocol_message))
+    if name == "ValidationError":
+        first = error.errors()[0]  # type: ignore[attr-defined]
+        path = ".".join(map(str, first["loc"]))
+        return _shorten(f"Its answer violates the protocol: {path}: {first['msg']}")
+    if name == "HTTPStatusError":
+        # The error's own text contains the whole address, which may include a key.
+        return f"HTTP {error.response.status_code}"  # type: ignore[attr-defined]
+    text = _shorten(_innermost_message(error)) or name
+    library = type(error).__module__.partition(".")[0]
+    if isinstance(error, OSError) or library in _HTTP_LIBRARIES:
+        return f"{name}: {text}"
+    return text
+
+
+def _innermost_message(error: BaseException) -> str:
+    """Return the first message in a chain of causes; HTTP libraries wrap it in empty errors."""
+    cause: BaseException | None = error
+    while cause is not None and not str(cause):
+        cause = cause.__cause__ or cause.__context__
+    return str(cause or "")
+
+
+def _shorten(text: str) -> str:
+    return " ".join(text.split())[:MAX_REASON]

@@ -1,5 +1,6 @@
-"""Variables in a server's description are filled in once, right before it is started: values are
-never read again for more.
+"""Expands the variables in a server's configuration once, immediately before the server starts.
+
+Expanded values are not searched for further variables.
 """
 
 from __future__ import annotations
@@ -10,174 +11,187 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
+import attrs
 from hilum import UsageError
 
-from hilum_mcp.server import Server
+from hilum_mcp.server_config import ServerConfig
 
 _VARIABLE = re.compile(
     r"\$\{(?P<kind>env|input|file):(?P<of>[^{}]+)\}"
     r"|\{(?P<kind2>env|file):(?P<of2>[^{}]+)\}"
     r"|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}"
-    r"|\$\{(?P<odd>[A-Za-z_]+:[^-{}][^{}]*)\}"
+    r"|\$\{(?P<unknown>[A-Za-z_]+:[^-{}][^{}]*)\}"
     r"|\$(?P<bare>[A-Za-z_][A-Za-z0-9_]*)"
 )
-MOST_FILE = 65_536
+_VARIABLE_IN_BRACES = re.compile(_VARIABLE.pattern.rpartition("|")[0])
+MAX_FILE = 65_536
 
 
-class Values(msgspec.Struct):
-    """Where the values of variables come from.
+@attrs.define
+class Values:
+    """The sources of variable values.
 
     Args:
-        environment: Variables by name.
-        workspace: The folder that ``${workspaceFolder}`` stands for.
-        home: The user's folder, ``${userHome}``.
-        inputs: What the user has answered for ``${input:ID}``.
+        environment: Environment variables.
+        workspace: The folder for ``${workspaceFolder}``.
+        home: The user's home folder, for ``${userHome}``.
+        inputs: The user's answers for ``${input:ID}``.
     """
 
     environment: Mapping[str, str]
     workspace: Path
     home: Path
-    inputs: Mapping[str, str] = {}
+    inputs: Mapping[str, str] = attrs.field(factory=dict)
 
 
-def expand(server: Server, values: Values) -> Server:
-    """Fill in the variables of a server's texts.
+def expand(server: ServerConfig, values: Values) -> ServerConfig:
+    """Expand the variables in a server's texts.
 
-    ``${X}``, ``${X:-default}``, ``${env:X}``, ``{env:X}``, ``$X`` (in ``env`` and ``headers``,
-    where clients fill it in), ``${workspaceFolder}``, ``${userHome}``, ``${input:ID}``,
-    ``{file:PATH}``. Other texts in ``${}`` stay as they are, but for ``${kind:…}`` of a kind that
-    is not known, which is a mistake.
+    These forms are supported: ``${X}``, ``${X:-default}``, ``${env:X}``, ``{env:X}``, ``$X`` (in
+    ``env`` and ``headers``, where other clients expand it), ``${workspaceFolder}``,
+    ``${userHome}``, ``${input:ID}``, ``{file:PATH}``. ``${kind:…}`` of an unknown kind is a
+    mistake; other texts are left unchanged.
 
     Raises:
-        UsageError: A variable has no value; names all of them.
+        UsageError: Variables have no value. The message names all of them.
     """
-    filler = _Filler(server, values)
-    filled = msgspec.structs.replace(
+    expander = _Expander(server, values)
+    oauth = None
+    if server.oauth is not None:
+        oauth = {key: expander.expand(text) for key, text in server.oauth.items()}
+    expanded = attrs.evolve(
         server,
-        command=filler.fill(server.command),
-        args=tuple(map(filler.fill, server.args)),
-        env=filler.named(server)
-        | {key: filler.fill(text, bare=True) for key, text in server.env.items()},
-        cwd=filler.fill(server.cwd),
-        env_file=filler.fill(server.env_file),
-        url=filler.fill(server.url),
-        headers={key: filler.fill(text, bare=True) for key, text in server.headers.items()}
-        | filler.header_values(server),
-        oauth=(
-            None
-            if server.oauth is None
-            else {key: filler.fill(text) for key, text in server.oauth.items()}
-        ),
+        command=expander.expand(server.command),
+        args=tuple(map(expander.expand, server.args)),
+        env={**expander.inherit(server.inherited_env), **expander.expand_values(server.env)},
+        cwd=expander.expand(server.cwd),
+        env_file=expander.expand(server.env_file),
+        url=expander.expand(server.url),
+        headers={
+            **expander.expand_values(server.headers),
+            **expander.look_up(server.headers_from_env),
+        },
+        oauth=oauth,
     )
-    if filler.missing:
-        names = ", ".join(dict.fromkeys(filler.missing))
+    if expander.missing:
+        names = ", ".join(dict.fromkeys(expander.missing))
         raise UsageError(
-            f"The MCP server {server.name!r} in {server.file} needs values that are not there:"
-            f" {names}.",
-            hint=_hint(server, filler.missing),
+            f"The MCP server {server.name!r} in {server.file} needs values that are missing: "
+            f"{names}.",
+            hint=_hint(server, expander.missing),
         )
-    return filled
+    return expanded
 
 
-def _hint(server: Server, missing: list[str]) -> str:
+def _hint(server: ServerConfig, missing: list[str]) -> str:
     if all(name.startswith("input ") for name in missing):
-        return f"hilum mcp test {server.name} asks for them, at a terminal."
+        return f"Run hilum mcp test {server.name} at a terminal to enter them."
     return (
-        "Set them in the environment that hilum is started from, or write a default:"
-        " ${NAME:-value}."
+        "Set them in the environment from which hilum is started, or write a default: "
+        "${NAME:-value}."
     )
 
 
-class _Filler:
-    def __init__(self, server: Server, values: Values) -> None:
-        self.folder = server.file.parent
-        self.values = values
-        self.missing = list[str]()
+class _Expander:
+    """Expands the variables of one server.
+
+    Attributes:
+        missing: Variables without a value.
+    """
+
+    def __init__(self, server: ServerConfig, values: Values) -> None:
+        self.missing: list[str] = []
+        self._folder = server.file.parent
+        self._values = values
         root = str(values.workspace)
-        home = str(values.home)
-        self.own = dict.fromkeys(("workspaceFolder", "workspaceRoot", "CLAUDE_PROJECT_DIR"), root)
-        self.own |= dict.fromkeys(("extensionPath", "CLAUDE_PLUGIN_ROOT"), str(self.folder))
-        self.own |= {
+        folder = str(self._folder)
+        self._own = {
+            "workspaceFolder": root,
+            "workspaceRoot": root,
+            "CLAUDE_PROJECT_DIR": root,
+            "extensionPath": folder,
+            "CLAUDE_PLUGIN_ROOT": folder,
             "workspaceFolderBasename": values.workspace.name,
-            "userHome": home,
+            "userHome": str(values.home),
             "pathSeparator": os.sep,
         }
 
-    def fill(self, text: str, *, bare: bool = False) -> str:
-        """Fill in one text. ``bare``: also ``$X`` without braces."""
-        if text:
-            return _VARIABLE.sub(
-                lambda found: found[0] if found["bare"] and not bare else self._value(found), text
-            )
-        return text
+    def expand(self, text: str) -> str:
+        """Expand the variables in braces."""
+        return _VARIABLE_IN_BRACES.sub(self._value_of, text)
 
-    def named(self, server: Server) -> dict[str, str]:
-        """Return the variables that a server takes over by name."""
-        return {
-            name: self.values.environment[name]
-            for name in server.env_names
-            if name in self.values.environment
-        }
+    def expand_values(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Expand the variables in a mapping's values, including ``$X`` without braces."""
+        return {key: _VARIABLE.sub(self._value_of, text) for key, text in texts.items()}
 
-    def header_values(self, server: Server) -> dict[str, str]:
-        """Return the headers whose values are variables."""
+    def inherit(self, names: tuple[str, ...]) -> dict[str, str]:
+        """Return the existing environment variables among the given names."""
+        environment = self._values.environment
+        return {name: environment[name] for name in names if name in environment}
+
+    def look_up(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return the values of the given environment variables, by the keys of the mapping."""
         found = {}
-        for header, name in server.header_names.items():
-            if name in self.values.environment:
-                found[header] = self.values.environment[name]
-            else:
+        for key, name in variables.items():
+            value = self._values.environment.get(name)
+            if value is None:
                 self.missing.append(name)
+            else:
+                found[key] = value
         return found
 
-    def _value(self, found: re.Match[str]) -> str:
-        if found["odd"]:
-            return self._known(None, f"${{{found['odd']}}} (of no known kind)")
+    def _value_of(self, match: re.Match[str]) -> str:
+        found = match.groupdict()
+        if found["unknown"]:
+            return self._require(None, f"${{{found['unknown']}}} (of no known kind)")
         kind = found["kind"] or found["kind2"]
-        of = found["of"] or found["of2"]
+        argument = found["of"] or found["of2"]
         if kind == "input":
-            return self._known(self.values.inputs.get(of), f"input {of}")
+            return self._require(self._values.inputs.get(argument), f"input {argument}")
         if kind == "file":
-            return self._file(of)
-        name = of or found["name"] or found["bare"]
-        default = found["default"]
-        if not kind and name in self.own:
-            return self.own[name]
-        value = self.values.environment.get(name)
+            return self._read(argument)
+        if kind == "env":
+            return self._require(self._values.environment.get(argument), argument)
+        name = str(found["name"] or found.get("bare"))
+        return self._named(name, found["default"])
+
+    def _named(self, name: str, default: str | None) -> str:
+        if name in self._own:
+            return self._own[name]
+        value = self._values.environment.get(name)
         if default is not None and not value:
             return default
-        return self._known(value, name)
+        return self._require(value, name)
 
-    def _known(self, value: str | None, name: str) -> str:
+    def _require(self, value: str | None, name: str) -> str:
         if value is None:
             self.missing.append(name)
         return value or ""
 
-    def _file(self, name: str) -> str:
+    def _read(self, name: str) -> str:
         try:
-            return read_small(Path(self.folder, Path(name).expanduser())).strip()
+            return read_small_file(Path(self._folder, Path(name).expanduser())).strip()
         except (OSError, ValueError, RuntimeError) as error:
             self.missing.append(f"file {name} ({getattr(error, 'strerror', None) or error})")
             return ""
 
 
-def read_small(path: Path) -> str:
-    """Read a small text file; what is no plain file is not waited for. Blocks.
+def read_small_file(path: Path) -> str:
+    """Read a small text file. Blocks, but never on a pipe or a device.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError: It is no plain file, too large, or no text.
+        OSError: The file cannot be read.
+        ValueError: The file is not a regular file, is too large, or is not text.
     """
-    descriptor = os.open(
-        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    )
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("no plain file")
-        data = file.read(MOST_FILE + 1)
-    if len(data) > MOST_FILE:
-        raise ValueError(f"larger than {MOST_FILE >> 10} KB")
+            raise ValueError("not a regular file")
+        data = file.read(MAX_FILE + 1)
+    if len(data) > MAX_FILE:
+        raise ValueError(f"larger than {MAX_FILE >> 10} KB")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ValueError("no text in UTF-8") from None
+        raise ValueError("not UTF-8 text") from None

@@ -1,13 +1,13 @@
-"""Forms that servers have the user fill in: flat objects of texts, numbers, choices.
+"""Shows forms from servers to the user: flat objects of texts, numbers and choices.
 
-One question a field.
+Each field is one question.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,13 +16,16 @@ DECLINE = "Decline"
 SKIP = "Leave it empty"
 YES = "Yes"
 NO = "No"
-MOST_FIELDS = 20
-MOST_CHOICES = 8
-LONGEST = 300
+MAX_FIELDS = 20
+MAX_CHOICES = 8
+MAX_LENGTH = 300
+MAX_ECHO = 40
 _SECRET = re.compile(
-    r"pass(word|phrase|code)|secret|credential|(private|api|access).?key|(?<![a-z])(token|pin|cvv|cvc)(?![a-z])",
+    r"pass(word|phrase|code)|secret|credential|(private|api|access).?key"
+    r"|(?<![a-z])(token|pin|cvv|cvc)(?![a-z])",
     re.I,
 )
+_KINDS = ("string", "number", "integer", "boolean")
 _BOUNDS = {
     "integer": ("minimum", "maximum"),
     "number": ("minimum", "maximum"),
@@ -31,19 +34,19 @@ _BOUNDS = {
 }
 
 
-class Field(msgspec.Struct, frozen=True):
+class FormField(msgspec.Struct, frozen=True):
     """A field of a form.
 
     Args:
         name: Its name.
         kind: ``string``, ``number``, ``integer`` or ``boolean``.
-        question: What the user is asked.
-        choices: What it may be: what is shown, and the value.
-        multiple: Whether it may be several of them.
-        required: Whether it must have a value.
-        default: What the server proposes, as it is shown; empty for nothing.
-        least: The least number, length, or count of choices.
-        most: The largest.
+        question: The question to the user.
+        choices: The allowed values, by displayed text.
+        multiple: Whether several choices are allowed.
+        required: Whether the field must have a value.
+        default: The server's suggestion as displayed; empty for none.
+        minimum: The smallest number, length or count of choices.
+        maximum: The largest number, length or count of choices.
     """
 
     name: str
@@ -53,147 +56,160 @@ class Field(msgspec.Struct, frozen=True):
     multiple: bool = False
     required: bool = False
     default: str = ""
-    least: float = -math.inf
-    most: float = math.inf
+    minimum: float = -math.inf
+    maximum: float = math.inf
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What the user may choose; what is left to be typed is not among them.
+        """The answers from which the user can choose.
 
-        The first is what Enter takes: what the server proposes, else nothing, else no. Enter agrees
-        to nothing by itself.
+        Enter selects the first one: the server's suggestion, or else an empty answer, or else No.
+        Pressing only Enter therefore never agrees to anything.
         """
-        own = (NO, YES) if self.kind == "boolean" else tuple(self.choices)
-        own = (
-            (self.default, *(each for each in own if each != self.default)) if self.default else own
-        )
-        own = own[:MOST_CHOICES]
-        skip = () if self.required else (SKIP,)
+        answers = [NO, YES] if self.kind == "boolean" else list(self.choices)
         if self.default:
-            return (*own, *skip, DECLINE)
-        return (*skip, *own, DECLINE)
+            answers = [self.default, *(each for each in answers if each != self.default)]
+        answers = answers[:MAX_CHOICES]
+        skip = [] if self.required else [SKIP]
+        if self.default:
+            return (*answers, *skip, DECLINE)
+        return (*skip, *answers, DECLINE)
 
-    def value(self, given: Sequence[str]) -> Any:
-        """Return the value that an answer stands for, ``None`` for none.
+    def parse(self, given: Sequence[str]) -> Any:
+        """Return the value of an answer, or ``None`` for an empty one.
 
         Raises:
-            ValueError: It can be none; says what it may be.
+            ValueError: The answer is not allowed. The message states what is allowed.
         """
         if SKIP in given and not self.required:
             return None
-        value = self._read(given)
-        size = value if isinstance(value, int | float) else len(value)
-        if not self.least <= size <= self.most:
-            what = (
-                ""
-                if isinstance(value, int | float)
-                else " letters"
-                if isinstance(value, str)
-                else " of them"
-            )
-            raise ValueError(f"It must be {_range(self.least, self.most)}{what}")
+        value = self._parse_choice(given) if self.choices else self._parse_text(given[0])
+        size, unit = _measure(value)
+        if not self.minimum <= size <= self.maximum:
+            raise ValueError(f"It must be {_format_range(self.minimum, self.maximum)}{unit}")
         return value
 
-    def _read(self, given: Sequence[str]) -> Any:
-        if self.choices:
-            wrong = [each for each in given if each not in self.choices]
-            if wrong:
-                raise ValueError(f"{wrong[0]!r} is none of the choices")
-            values = [self.choices[each] for each in given]
-            return values if self.multiple else values[0]
-        text = given[0]
+    def _parse_choice(self, given: Sequence[str]) -> str | list[str]:
+        for answer in given:
+            if answer not in self.choices:
+                raise ValueError(f"{answer!r} is not one of the choices")
+        values = [self.choices[answer] for answer in given]
+        return values if self.multiple else values[0]
+
+    def _parse_text(self, text: str) -> Any:
         if self.kind == "boolean":
             if text not in (YES, NO):
                 raise ValueError("Answer Yes or No")
             return text == YES
+        convert = {"integer": int, "number": float}.get(self.kind, str)
         try:
-            value = {"integer": int, "number": float}.get(self.kind, str)(text)
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError
-            return value
+            value = convert(text)
         except ValueError:
-            raise ValueError(f"{text[:40]!r} is no {self.kind}") from None
+            raise ValueError(f"{text[:MAX_ECHO]!r} is no {self.kind}") from None
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{text[:MAX_ECHO]!r} is no {self.kind}")
+        return value
 
 
-def _range(least: float, most: float) -> str:
-    if most == math.inf:
-        return f"{least:g} or more"
-    if least == -math.inf:
-        return f"{most:g} or less"
-    return f"{least:g} to {most:g}"
+def _measure(value: Any) -> tuple[float, str]:
+    """Return the size that a field's bounds apply to, and its unit."""
+    if isinstance(value, int | float):
+        return value, ""
+    return len(value), " letters" if isinstance(value, str) else " of them"
 
 
-def secret(text: str) -> bool:
-    """Return whether a form seems to ask for something that belongs into no form."""
+def _format_range(minimum: float, maximum: float) -> str:
+    if maximum == math.inf:
+        return f"{minimum:g} or more"
+    if minimum == -math.inf:
+        return f"{maximum:g} or less"
+    return f"{minimum:g} to {maximum:g}"
+
+
+def asks_for_secret(text: str) -> bool:
+    """Return whether a form seems to request a secret, which does not belong in a form."""
     return _SECRET.search(text) is not None
 
 
-def fields(schema: Mapping[str, Any]) -> list[Field]:
-    """Read the schema of a form.
+def read_form(schema: Mapping[str, Any]) -> list[FormField]:
+    """Parse the schema of a form.
 
     Raises:
-        ValueError: It is none that can be asked for, question by question.
+        ValueError: The form cannot be presented field by field.
     """
-    wanted = schema.get("properties")
-    if not isinstance(wanted, Mapping) or len(wanted) > MOST_FIELDS:
-        raise ValueError(f"It must have properties, {MOST_FIELDS} at most.")
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or len(properties) > MAX_FIELDS:
+        raise ValueError(f"It must have properties, at most {MAX_FIELDS}.")
     required = schema.get("required") or ()
-    return [_field(name, about, name in required) for name, about in wanted.items()]
+    return [_read_field(name, field, name in required) for name, field in properties.items()]
 
 
-def _field(name: str, about: Any, required: bool) -> Field:
-    if not isinstance(about, Mapping):
-        raise ValueError(f"The field {name} is no object.")
-    said = (
-        ": ".join(str(about[key])[:LONGEST] for key in ("title", "description") if about.get(key))
-        or name[:LONGEST]
-    )
-    kind = about.get("type", "string")
-    multiple = False
-    default = about.get("default")
-    least, most = (about.get(key) for key in _BOUNDS.get(str(kind), ("", "")))
-    if kind == "array":
-        items = about.get("items")
-        about = items if isinstance(items, Mapping) else {}
+def _read_field(name: str, schema: Any, required: bool) -> FormField:
+    if not isinstance(schema, Mapping):
+        raise ValueError(f"The field {name} is not an object.")
+    kind = schema.get("type", "string")
+    is_array = kind == "array"
+    if is_array:
         kind = "string"
-        multiple = True
-    if kind not in ("string", "number", "integer", "boolean"):
+    if kind not in _KINDS:
         raise ValueError(f"The field {name} is of type {kind}.")
-    choices: dict[str, str] = {}
-    for each in about.get("oneOf") or about.get("anyOf") or ():
-        if isinstance(each, Mapping) and "const" in each:
-            choices[str(each.get("title") or each["const"])[:LONGEST]] = str(each["const"])
-    if not choices:
-        shown = about.get("enumNames") or about.get("enum") or ()
-        choices = {
-            str(s)[:LONGEST]: str(v) for s, v in zip(shown, about.get("enum") or (), strict=False)
-        }
-    if multiple and not choices:
+    choices = _read_choices(schema.get("items") if is_array else schema)
+    if is_array and not choices:
         raise ValueError(f"The field {name} is a list without choices.")
-    more = f" ({kind})" if kind in ("number", "integer") else ""
-    least = least if isinstance(least, int | float) else -math.inf
-    most = most if isinstance(most, int | float) else math.inf
-    proposed = _default(default, kind, choices)
-    return Field(name, kind, f"{said}{more}", choices, multiple, required, proposed, least, most)
-
-
-def _default(value: Any, kind: str, choices: Mapping[str, str]) -> str:
-    """Return what a server proposes as the user sees it.
-
-    Empty where it is none of the field's values.
-    """
-    if choices:
-        return next((shown for shown, each in choices.items() if each == value), "")
-    if kind == "boolean":
-        if isinstance(value, bool):
-            return {True: YES, False: NO}.get(value, "")
-        return ""
-    fits = {"string": str, "number": int | float, "integer": int}[kind]
-    text = str(value)
-    plain = (
-        isinstance(value, fits)
-        and not isinstance(value, bool)
-        and text.strip()
-        and text not in (SKIP, DECLINE)
+    lower, upper = _BOUNDS.get(str(schema.get("type", "string")), ("", ""))
+    return FormField(
+        name=name,
+        kind=kind,
+        question=_make_question(name, kind, schema),
+        choices=choices,
+        multiple=is_array,
+        required=required,
+        default=_read_default(schema.get("default"), kind, choices),
+        minimum=_read_bound(schema.get(lower), -math.inf),
+        maximum=_read_bound(schema.get(upper), math.inf),
     )
-    return text if plain and len(text) <= LONGEST else ""
+
+
+def _make_question(name: str, kind: str, schema: Mapping[str, Any]) -> str:
+    texts = [str(schema[key])[:MAX_LENGTH] for key in ("title", "description") if schema.get(key)]
+    question = ": ".join(texts) or name[:MAX_LENGTH]
+    return f"{question} ({kind})" if kind in ("number", "integer") else question
+
+
+def _read_choices(schema: Any) -> dict[str, str]:
+    """Return the allowed values by displayed text, in any of the protocol's three notations."""
+    if not isinstance(schema, Mapping):
+        return {}
+    choices = _read_constants(schema.get("oneOf") or schema.get("anyOf") or ())
+    if choices:
+        return choices
+    values = schema.get("enum") or ()
+    texts = schema.get("enumNames") or values
+    return {str(text)[:MAX_LENGTH]: str(v) for text, v in zip(texts, values, strict=False)}
+
+
+def _read_bound(value: Any, default: float) -> float:
+    return value if isinstance(value, int | float) else default
+
+
+def _read_constants(options: Iterable[Any]) -> dict[str, str]:
+    choices: dict[str, str] = {}
+    for option in options:
+        if isinstance(option, Mapping) and "const" in option:
+            text = str(option.get("title") or option["const"])
+            choices[text[:MAX_LENGTH]] = str(option["const"])
+    return choices
+
+
+def _read_default(value: Any, kind: str, choices: Mapping[str, str]) -> str:
+    """Return the server's suggestion as displayed, or an empty string if it is invalid."""
+    if choices:
+        return next((text for text, choice in choices.items() if choice == value), "")
+    if kind == "boolean":
+        return {True: YES, False: NO}[value] if isinstance(value, bool) else ""
+    expected = {"string": str, "number": int | float, "integer": int}[kind]
+    if not isinstance(value, expected) or isinstance(value, bool):
+        return ""
+    text = str(value)
+    is_reserved = text in (SKIP, DECLINE)
+    return "" if is_reserved or not text.strip() or len(text) > MAX_LENGTH else text

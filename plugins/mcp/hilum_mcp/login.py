@@ -1,7 +1,4 @@
-"""Logging in at a server: in the browser, once.
-
-What it gave signs the requests of later sessions.
-"""
+"""Logs in to a server once in the browser. Later sessions use the stored tokens."""
 
 from __future__ import annotations
 
@@ -12,189 +9,204 @@ from urllib.parse import parse_qs, urlsplit
 import trio
 from hilum import HilumError, ToolError, UsageError, errors
 
-from hilum_mcp import tokens
-from hilum_mcp.errors import single
+from hilum_mcp import lazy
+from hilum_mcp.errors import first_error
+from hilum_mcp.token_store import TokenStore, token_file
 
 if TYPE_CHECKING:
     import httpx2
+    from mcp.shared.auth import AuthorizationCodeResult
 
     from hilum_mcp.loopback import Loopback
-    from hilum_mcp.server import Server
+    from hilum_mcp.server_config import ServerConfig
 
-SECONDS = 300.0
-"""How long the browser is waited for."""
+# Seconds to wait for the browser.
+BROWSER_TIMEOUT = 300.0
+
+MAX_PORT = 65_535
 
 
-def auth_of(
-    server: Server, client_metadata_url: str = "", hosts: frozenset[str] = frozenset()
+def load_auth(
+    server: ServerConfig,
+    client_metadata_url: str = "",
+    hosts: frozenset[str] = frozenset(),
 ) -> httpx2.Auth | None:
-    """Return what signs the requests to a server in a session: what is kept of a log-in, or a
-    program's own credentials.
+    """Return the authentication of a session: a stored log-in or a program's credentials.
 
-    No browser is opened; where only that would help, ``NeedsLogin`` is raised while connecting.
-    Blocks for a small file.
+    No browser is opened. If a browser log-in is required, connecting raises ``LoginRequiredError``.
+    Blocks while reading a small file.
 
     Args:
-        server: The server, variables filled in.
-        client_metadata_url: Where a document describes hilum as a client; empty for none.
-        hosts: Hosts of the user's network that a server may name for logging in.
+        server: The server, with expanded variables.
+        client_metadata_url: The address of a document that describes hilum as a client; empty for
+            none.
+        hosts: Hosts on the user's network that a server may name for a log-in.
 
     Raises:
-        UsageError: Its description lacks something.
+        UsageError: The configuration is incomplete.
     """
-    if not takes_login(server):
+    if not accepts_login(server):
         return None
-    kept = tokens.Kept(tokens.file_of(server))
-    if by_itself(server):
-        from hilum_mcp import grants
-
-        return grants.machine(server, kept, hosts)
-    if not kept.read().get("tokens"):
+    store = TokenStore(token_file(server))
+    if is_machine_login(server):
+        return lazy.machine_login.make_auth(server, store, hosts)
+    if not store.read().get("tokens"):
         return None
-    from hilum_mcp import oauth
-
-    _document(server, client_metadata_url)
-    kept.client = oauth.registered(server, _default(server))
-    return oauth.Provider(server, kept, _default(server), None, None, client_metadata_url, hosts)
-
-
-def takes_login(server: Server) -> bool:
-    """Return whether OAuth is the way into a server: it is reached by HTTP, and its file gives no
-    key of its own.
-    """
-    given = {name.lower() for name in (*server.headers, *server.header_names)}
-    return server.kind != "stdio" and server.login and "authorization" not in given
+    _check_document(server, client_metadata_url)
+    redirect = f"http://127.0.0.1:{callback_port(server)}/callback"
+    store.client = lazy.oauth.registered_client(server, redirect)
+    return lazy.oauth.OAuthProvider(
+        server,
+        store,
+        redirect,
+        client_metadata_url=client_metadata_url,
+        hosts=hosts,
+    )
 
 
-def by_itself(server: Server) -> bool:
-    """Return whether a server is logged in at with a program's own credentials, which needs no
-    user.
-    """
+def accepts_login(server: ServerConfig) -> bool:
+    """Return whether a server is used with OAuth: it has an address and no configured key."""
+    headers = {name.lower() for name in (*server.headers, *server.headers_from_env)}
+    return server.kind != "stdio" and server.login_allowed and "authorization" not in headers
+
+
+def is_machine_login(server: ServerConfig) -> bool:
+    """Return whether a program's own credentials are used, which require no user."""
     return (server.oauth or {}).get("grant", "authorization_code") != "authorization_code"
 
 
-def _document(server: Server, setting: str) -> None:
-    """Check the addresses at which a document describes hilum as a client."""
+def _check_document(server: ServerConfig, setting: str) -> None:
+    """Check the configured addresses of the document that describes hilum as a client."""
     given = {
         str(server.file): (server.oauth or {}).get("client_metadata_url", ""),
         "the settings, [mcp]": setting,
     }
-    for where, url in given.items():
+    for place, url in given.items():
         parts = urlsplit(url)
         if url and (parts.scheme != "https" or parts.path in ("", "/")):
-            hint = f"It must begin with https:// and have a path. It stands in {where}."
             raise UsageError(
-                f"client_metadata_url is {url!r}.", code=errors.E_NOT_CONFIGURED, hint=hint
+                f"client_metadata_url is {url!r}.",
+                code=errors.E_NOT_CONFIGURED,
+                hint=f"It must begin with https:// and have a path. Change it in {place}.",
             )
 
 
-def _default(server: Server) -> str:
-    return f"http://127.0.0.1:{port_of(server)}/callback"
-
-
-def port_of(server: Server) -> int:
-    """Return the port that the browser comes back to: the one of the description, or of the last
-    time; 0 for any.
-    """
-    given = _given_port(server)
-    if given:
-        return given
-    kept = tokens.Kept(tokens.file_of(server)).read().get("client") or {}
-    redirects = kept.get("redirect_uris") if isinstance(kept, dict) else None
+def callback_port(server: ServerConfig) -> int:
+    """Return the port for the browser: the configured one, else the last one, or 0 for any port."""
+    configured = _configured_port(server)
+    if configured:
+        return configured
+    client = TokenStore(token_file(server)).read().get("client") or {}
+    redirects = client.get("redirect_uris") if isinstance(client, dict) else None
     try:
         return urlsplit(str((redirects or [""])[0])).port or 0
     except ValueError:
         return 0
 
 
-def _given_port(server: Server) -> int:
-    given = (
-        (server.oauth or {}).get("callbackport") or (server.oauth or {}).get("callback_port") or ""
-    )
-    if given.isdecimal() and int(given) < 65_536:
-        return int(given)
-    return 0
+def _configured_port(server: ServerConfig) -> int:
+    options = server.oauth or {}
+    port = options.get("callbackport") or options.get("callback_port") or ""
+    return int(port) if port.isdecimal() and int(port) <= MAX_PORT else 0
 
 
 async def log_in(
-    server: Server,
+    server: ServerConfig,
     connect: Callable[[httpx2.Auth], Awaitable[Any]],
     show: Callable[[str], Awaitable[Any]],
-    typed: Callable[[Callable[[str], bool]], Awaitable[None]] | None = None,
+    read_input: Callable[[Callable[[str], bool]], Awaitable[None]] | None = None,
     client_metadata_url: str = "",
     hosts: frozenset[str] = frozenset(),
 ) -> None:
-    """Log in at a server, by connecting to it.
+    """Log in to a server by connecting to it.
 
     Args:
-        server: The server, variables filled in.
-        connect: Connects with what signs requests, and returns when that worked.
-        show: Shows the user the address to open.
-        typed: Reads what the user types meanwhile; what it is given takes the address at which the
-            browser ended, and gives whether it is right.
-        client_metadata_url: Where a document describes hilum as a client; empty for none.
-        hosts: Hosts of the user's network that a server may name.
+        server: The server, with expanded variables.
+        connect: Connects with the given authentication, and returns when the connection succeeded.
+        show: Shows the address to open to the user.
+        read_input: Reads what the user types in the meantime. It receives a function that takes the
+            address at which the browser ended up and returns whether it is the expected one.
+        client_metadata_url: As in ``load_auth``.
+        hosts: As in ``load_auth``.
 
     Raises:
-        ToolError: The user did not log in in time, or was refused.
-        UsageError: The port that the description wants is taken.
+        ToolError: The user did not log in within the time limit, or was refused.
+        UsageError: The configured port is taken.
     """
-    from hilum_mcp import oauth
-    from hilum_mcp.loopback import open_loopback
-
-    _document(server, client_metadata_url)
-
+    _check_document(server, client_metadata_url)
     failure: BaseException | None = None
+    required_by = server.name if _configured_port(server) else ""
     try:
-        async with open_loopback(
-            port_of(server), server.name if _given_port(server) else ""
-        ) as loopback:
-            kept = tokens.Kept(tokens.file_of(server), oauth.registered(server, loopback.url))
-            provider = oauth.Provider(
+        async with lazy.loopback.open_loopback(callback_port(server), required_by) as loopback:
+            client = lazy.oauth.registered_client(server, loopback.url)
+            browser = _Browser(server, loopback, show)
+            provider = lazy.oauth.OAuthProvider(
                 server,
-                kept,
+                TokenStore(token_file(server), client),
                 loopback.url,
-                *_by_browser(server, loopback, show),
-                client_metadata_url,
-                hosts,
+                show=browser.open,
+                wait=browser.wait,
+                client_metadata_url=client_metadata_url,
+                hosts=hosts,
             )
             async with trio.open_nursery() as nursery:
-                if typed is not None:
-                    nursery.start_soon(
-                        typed, lambda text: loopback.take(urlsplit(text.strip()).query)
-                    )
+                if read_input is not None:
+                    nursery.start_soon(read_input, browser.accept_address)
                 await connect(provider)
                 nursery.cancel_scope.cancel()
     except* HilumError as group:
-        failure = single(group)
+        failure = first_error(group)
     if failure is not None:
         raise failure
 
 
-def _by_browser(
-    server: Server, loopback: Loopback, show: Callable[[str], Awaitable[Any]]
-) -> tuple[Any, Any]:
-    """Return what shows the user an address, and what waits for the browser to come back from
-    it.
+class _Browser:
+    """Sends the user to an address and waits for the browser to come back.
+
+    Args:
+        server: The server.
+        loopback: Listens for the browser.
+        show: Shows the user an address.
     """
-    from mcp.shared.auth import AuthorizationCodeResult
 
-    async def shown(url: str) -> None:
-        loopback.expect(parse_qs(urlsplit(url).query).get("state", [""])[0])
-        await show(url)
+    def __init__(
+        self,
+        server: ServerConfig,
+        loopback: Loopback,
+        show: Callable[[str], Awaitable[Any]],
+    ) -> None:
+        self._server = server
+        self._loopback = loopback
+        self._show = show
 
-    async def answer() -> AuthorizationCodeResult:
-        with trio.move_on_after(SECONDS):
-            came = await loopback.wait()
-            if came.error or not came.code:
-                why = came.error or "no code came with the answer"
-                raise ToolError(f"{server.name} did not let you in: {why}.", code=errors.E_DENIED)
-            return AuthorizationCodeResult(
-                code=came.code, state=came.state, iss=came.issuer or None
+    async def open(self, url: str) -> None:
+        """Show the address of the log-in to the user."""
+        self._loopback.expect(parse_qs(urlsplit(url).query).get("state", [""])[0])
+        await self._show(url)
+
+    def accept_address(self, address: str) -> bool:
+        """Accept the address where the browser ended up; return whether it is the expected one."""
+        return self._loopback.accept(urlsplit(address.strip()).query)
+
+    async def wait(self) -> AuthorizationCodeResult:
+        """Wait for the browser.
+
+        Raises:
+            ToolError: The server refused the log-in, or nobody logged in within the time limit.
+        """
+        name = self._server.name
+        with trio.move_on_after(BROWSER_TIMEOUT):
+            answer = await self._loopback.wait()
+            if answer.error or not answer.code:
+                reason = answer.error or "the answer contained no code"
+                raise ToolError(f"{name} refused the log-in: {reason}.", code=errors.E_DENIED)
+            return lazy.oauth.AuthorizationCodeResult(
+                code=answer.code,
+                state=answer.state,
+                iss=answer.issuer or None,
             )
-        hint = f"hilum mcp login {server.name} starts anew."
         raise ToolError(
-            f"Nobody logged in within {SECONDS:g} seconds.", code=errors.E_TIMEOUT, hint=hint
+            f"Nobody logged in within {BROWSER_TIMEOUT:g} seconds.",
+            code=errors.E_TIMEOUT,
+            hint=f"hilum mcp login {name} starts again.",
         )
-
-    return shown, answer

@@ -1,6 +1,6 @@
-"""The address on this machine that a browser is sent to after the user logged in.
+"""Serves the address on this machine that the browser opens after the user has logged in.
 
-It answers one request: the one with the state that was given out. Everything else on the port is
+It accepts only one request, the one with the expected state. Every other request to the port is
 refused and changes nothing.
 """
 
@@ -16,18 +16,19 @@ import trio
 from hilum import UsageError, errors
 
 PATH = "/callback"
-MOST_BYTES = 16_384
-SECONDS = 10.0
+MAX_HEAD = 16_384
+MAX_ERROR = 500
+REQUEST_TIMEOUT = 10.0
 _PAGE = "<!doctype html><meta charset=utf-8><title>hilum</title><p>{}"
-_DONE = "You are logged in, or were refused; hilum says which. You can close this page."
+_DONE = "The log-in has ended; hilum shows the result. You can close this page."
 _HEADERS = (
     "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\nReferrer-Policy:"
     " no-referrer\r\nConnection: close"
 )
 
 
-class Answer(NamedTuple):
-    """What the browser brought."""
+class BrowserAnswer(NamedTuple):
+    """The parameters of the address that the browser opened."""
 
     code: str
     state: str
@@ -39,111 +40,110 @@ class Loopback:
     """Waits for the browser on a port of 127.0.0.1.
 
     Args:
-        port: The port it got.
-
+        port: The port.
     """
 
     def __init__(self, port: int) -> None:
         self.port = port
         self._state = ""
-        self._came = trio.Event()
-        self._answer = Answer("", "", "", "")
+        self._answered = trio.Event()
+        self._answer = BrowserAnswer("", "", "", "")
 
     @property
     def url(self) -> str:
-        """Where the browser is sent to."""
+        """The address for the browser."""
         return f"http://127.0.0.1:{self.port}{PATH}"
 
     def expect(self, state: str) -> None:
-        """Begin to wait for a browser: only the request that carries this is right."""
+        """Start waiting for the request with the given state."""
         self._state = state
-        self._came = trio.Event()
+        self._answered = trio.Event()
 
-    async def wait(self) -> Answer:
+    async def wait(self) -> BrowserAnswer:
         """Wait for the browser."""
-        await self._came.wait()
+        await self._answered.wait()
         return self._answer
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        """Answer one connection."""
+        """Respond to one connection."""
         async with stream:
-            with trio.move_on_after(SECONDS):
+            with trio.move_on_after(REQUEST_TIMEOUT):
                 try:
-                    data = b""
-                    while b"\r\n\r\n" not in data and len(data) < MOST_BYTES:
-                        chunk = await stream.receive_some(4_096)
-                        if not chunk:
-                            return
-                        data += chunk
-                    status, text = self._take(data.split(b"\r\n\r\n")[0].decode("latin-1"))
-                    body = _PAGE.format(text).encode()
-                    head = f"HTTP/1.1 {status}\r\n{_HEADERS}\r\nContent-Length: {len(body)}\r\n\r\n"
-                    await stream.send_all(head.encode() + body)
+                    await self._answer_request(stream)
                 except trio.BrokenResourceError:
                     pass
 
-    def _take(self, head: str) -> tuple[str, str]:
-        first, *rest = head.split("\r\n")
-        method, _, target = first.partition(" ")
+    async def _answer_request(self, stream: trio.SocketStream) -> None:
+        data = b""
+        while b"\r\n\r\n" not in data and len(data) < MAX_HEAD:
+            chunk = await stream.receive_some(4_096)
+            if not chunk:
+                return
+            data += chunk
+        status, text = self._handle(data.split(b"\r\n\r\n")[0].decode("latin-1"))
+        body = _PAGE.format(text).encode()
+        head = f"HTTP/1.1 {status}\r\n{_HEADERS}\r\nContent-Length: {len(body)}\r\n\r\n"
+        await stream.send_all(head.encode() + body)
+
+    def _handle(self, head: str) -> tuple[str, str]:
+        request, *headers = head.split("\r\n")
+        method, _, target = request.partition(" ")
         parts = urlsplit(target.rpartition(" ")[0])
         hosts = [
-            line.partition(":")[2].strip() for line in rest if line.lower().startswith("host:")
+            line.partition(":")[2].strip() for line in headers if line.lower().startswith("host:")
         ]
-        if (
-            method != "GET"
-            or parts.path != PATH
-            or hosts not in ([f"127.0.0.1:{self.port}"], [f"localhost:{self.port}"])
-        ):
+        # Another Host header indicates a web page that resolves its own name to this machine.
+        is_local = hosts in ([f"127.0.0.1:{self.port}"], [f"localhost:{self.port}"])
+        if method != "GET" or parts.path != PATH or not is_local:
             return "404 Not Found", "There is nothing here."
-        if not self.take(parts.query):
-            return "400 Bad Request", "This is not the answer that hilum waits for."
+        if not self.accept(parts.query):
+            return "400 Bad Request", "This is not the response hilum is waiting for."
         return "200 OK", _DONE
 
-    def take(self, query: str) -> bool:
-        """Take what stands behind the ``?`` of the address that the browser was sent to.
+    def accept(self, query: str) -> bool:
+        """Accept the query of the address that the browser opened.
 
-        Gives whether it is right.
+        Returns:
+            Whether the query contains the expected state.
         """
         given = {key: values[-1] for key, values in parse_qs(query).items()}
         state = given.get("state", "")
-        if (
-            not self._state
-            or not secrets.compare_digest(state.encode(), self._state.encode())
-            or self._came.is_set()
-        ):
+        if not self._state or self._answered.is_set():
             return False
-        error = " ".join(
-            filter(None, (given.get("error", ""), given.get("error_description", "")))
-        )[:500]
-        self._answer = Answer(given.get("code", ""), state, error, given.get("iss", ""))
-        self._came.set()
+        if not secrets.compare_digest(state.encode(), self._state.encode()):
+            return False
+        texts = [given.get("error", ""), given.get("error_description", "")]
+        error = " ".join(filter(None, texts))[:MAX_ERROR]
+        self._answer = BrowserAnswer(given.get("code", ""), state, error, given.get("iss", ""))
+        self._answered.set()
         return True
 
 
 @asynccontextmanager
-async def open_loopback(port: int = 0, wanted_by: str = "") -> AsyncIterator[Loopback]:
-    """Listen on 127.0.0.1 while the block lasts.
+async def open_loopback(port: int = 0, required_by: str = "") -> AsyncIterator[Loopback]:
+    """Listen on 127.0.0.1 while the block runs.
 
     Args:
-        port: The port; any if 0, or if it is taken.
-        wanted_by: The server whose description wants this very port; empty where another will do.
+        port: The port; if it is taken, another port is used. 0 means any port.
+        required_by: The server whose configuration requires this port; empty if other ports are
+            acceptable.
 
     Raises:
-        UsageError: The port cannot be had, and no other will do.
+        UsageError: The required port is not available.
     """
     try:
         listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
     except OSError as error:
-        if wanted_by:
-            what = (
-                f"Port {port} of this machine, at which {wanted_by} is logged in at, cannot be had:"
-                f" {error.strerror}."
-            )
-            hint = (
-                "End the program that uses it, or take callback_port out of the server's"
-                " description."
-            )
-            raise UsageError(what, code=errors.E_FAILED, hint=hint) from None
+        if required_by:
+            raise UsageError(
+                f"Port {port} of this machine, which the log-in to {required_by} requires, is not"
+                f" available: {error.strerror}.",
+                code=errors.E_FAILED,
+                hint=(
+                    "Stop the program that uses it, or remove callback_port from the server's"
+                    " configuration."
+                ),
+            ) from None
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     loopback = Loopback(listeners[0].socket.getsockname()[1])
     async with trio.open_nursery() as nursery:

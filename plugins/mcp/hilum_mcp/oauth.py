@@ -1,14 +1,15 @@
-"""Logging in by the browser: the SDK's flow, and what it does not do: tokens kept and renewed
-across sessions, and checks.
+"""Logs in with the browser, using the SDK's OAuth flow and adding features that it lacks.
 
-Imported with the SDK only, at the first server that needs it.
+The SDK neither stores nor renews tokens across sessions, and it does not perform all checks that
+the protocol requires. The module imports the SDK.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import TYPE_CHECKING
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
 
 import trio
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthTokenError
@@ -17,381 +18,396 @@ from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
-    OAuthMetadata,
-    ProtectedResourceMetadata,
 )
-from pydantic import AnyUrl, ValidationError
+from pydantic import AnyUrl
 
-from hilum_mcp.elsewhere import Apart, allow, origin, reach_of
-from hilum_mcp.errors import NeedsLogin
+from hilum_mcp.auth_requests import (
+    CheckedAuthFlow,
+    allowed_reach,
+    check_auth_address,
+    origin_of,
+)
+from hilum_mcp.errors import LoginRequiredError
+from hilum_mcp.oauth_models import parse_resource_metadata, parse_server_metadata
 
 if TYPE_CHECKING:
     import httpx2
 
-    from hilum_mcp.server import Server
-    from hilum_mcp.tokens import Kept
+    from hilum_mcp.server_config import ServerConfig
+    from hilum_mcp.token_store import TokenStore
 
-_METHODS = ("client_secret_basic", "client_secret_post", "none")
-_REFUSED = (400, 401, 403)
+__all__ = ["AuthorizationCodeResult", "OAuthProvider", "registered_client"]
+
+_AUTH_METHODS = ("client_secret_basic", "client_secret_post", "none")
+_REFUSED_STATUSES = (400, 401, 403)
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
 
+Flow = AsyncGenerator["httpx2.Request", "httpx2.Response"]
 
-class Provider(Apart, OAuthClientProvider):
-    """Logging in by the browser (authorization code with PKCE), and renewing what that gave.
+
+class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
+    """Logs in with the browser (authorization code with PKCE), and renews the tokens.
 
     Args:
-        server: The server, variables filled in.
-        kept: What is kept of it.
-        redirect: Where the browser comes back to.
-        show: Shows the user an address to open; ``None`` where nobody can log in: then
-            ``NeedsLogin`` is raised.
-        answer: Waits for what the browser brings.
-        client_metadata_url: Where a document describes hilum as a client; empty for none.
-        hosts: Hosts of the user's network that a server may name.
+        server: The server, with expanded variables.
+        store: Stores the log-in.
+        redirect: The address that the browser opens after the log-in.
+        show: Shows an address to open to the user. Without it, nobody can log in, and
+            ``LoginRequiredError`` is raised instead.
+        wait: Waits for the browser.
+        client_metadata_url: The address of a document that describes hilum as a client; empty for
+            none.
+        hosts: Hosts on the user's network that a server may name.
     """
 
     def __init__(
         self,
-        server: Server,
-        kept: Kept,
+        server: ServerConfig,
+        store: TokenStore,
         redirect: str,
+        *,
         show: Callable[[str], Awaitable[None]] | None = None,
-        answer: Callable[[], Awaitable[AuthorizationCodeResult]] | None = None,
+        wait: Callable[[], Awaitable[AuthorizationCodeResult]] | None = None,
         client_metadata_url: str = "",
         hosts: frozenset[str] = frozenset(),
     ) -> None:
-        oauth = server.oauth or {}
+        options = server.oauth or {}
         metadata = OAuthClientMetadata(
             client_name="hilum",
             redirect_uris=[AnyUrl(redirect)],
-            scope=oauth.get("scope"),
+            scope=options.get("scope"),
             grant_types=["authorization_code", "refresh_token"],
             response_types=["code"],
         )
-        document = oauth.get("client_metadata_url") or client_metadata_url or None
-        super().__init__(server.url, metadata, kept, self._show, answer or self._nobody, document)
+        document = options.get("client_metadata_url") or client_metadata_url or None
+        super().__init__(
+            server.url,
+            metadata,
+            store,
+            self._show_address,
+            wait or self._wait_for_nobody,
+            document,
+        )
         self.server_url = server.url
-        self.reach = reach_of(server.url, hosts)
-        self._kept = kept
-        self._shown = show
-        self._scope = oauth.get("scope")
-        self._named = oauth.get("issuer", "")
+        self.reach = allowed_reach(server.url, hosts)
+        self._store = store
+        self._show = show
         self._name = server.name
         self._file = server.file
-        self._assumed = oauth.get("assume_pkce", "").lower() == "true"
-        self._legacy = self._wanted = ""
+        self._scope = options.get("scope")
+        self._required_issuer = options.get("issuer", "")
+        self._assumes_pkce = options.get("assume_pkce", "").lower() == "true"
+        self._legacy_issuer = ""
+        self._wanted_scope = ""
         self._loading = trio.Lock()
-        self._loaded = False
+        self._is_loaded = False
 
-    # --- what is kept -----------------------------------------------------------------------------
+    # --- what is stored ---------------------------------------------------------------------------
 
     async def _load_once(self) -> None:
-        """Load what is kept at the first request.
+        """Load the stored log-in on the first request.
 
-        Requests that begin at once wait for one load. A second load could overwrite tokens that
-        another request has just renewed with the time limit of the old ones, so that they would be
-        renewed again.
+        Requests that begin at the same time wait for a single load. A second load could assign the
+        old expiry to tokens that another request has just renewed, so that they would be renewed
+        again.
         """
         async with self._loading:
-            if not self._loaded:
+            if not self._is_loaded:
                 await self._initialize()
-                self._loaded = True
+                self._is_loaded = True
 
     async def _initialize(self) -> None:
-        """Load what is kept: the SDK itself keeps neither until when a token holds nor where it is
-        renewed.
-        """
+        """Load the stored log-in, with the expiry and the metadata, which the SDK does not load."""
         await super()._initialize()
         context = self.context
-        kept = await trio.to_thread.run_sync(self._kept.read)
-        context.token_expiry_time = _number(kept.get("until"))
-        try:
-            if kept.get("metadata"):
-                context.oauth_metadata = OAuthMetadata.model_validate(kept["metadata"])
-            if kept.get("resource"):
-                context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(
-                    kept["resource"]
-                )
-        except ValidationError:
-            pass  # they are asked for again
-        if self._shown is not None:
-            self._begin(str(kept.get("wanted") or ""))
-        self._method()
+        stored = await trio.to_thread.run_sync(self._store.read)
+        context.token_expiry_time = _parse_time(stored.get("until"))
+        context.oauth_metadata = parse_server_metadata(stored.get("metadata"))
+        context.protected_resource_metadata = parse_resource_metadata(stored.get("resource"))
+        if self._show is not None:
+            self._prepare_login(str(stored.get("wanted") or ""))
+        self._choose_auth_method()
 
-    def _begin(self, wanted: str) -> None:
-        """Make ready for the user to log in: for more than before, if a server wanted more.
+    def _prepare_login(self, wanted_scope: str) -> None:
+        """Prepare a log-in by the user.
 
-        From the port that there is.
+        The log-in requests a wider scope if a server required one, and it uses the currently open
+        port.
         """
         context = self.context
-        if wanted:
+        if wanted_scope:
             context.clear_tokens()
-            self._wanted = wanted
-        info = context.client_info
-        redirects = [str(uri) for uri in info.redirect_uris or ()] if info else []
-        mine = "".join(map(str, (context.client_metadata.redirect_uris or ())[:1]))
-        if self._kept.client is None and redirects and mine not in redirects:
-            context.client_info = (
-                None  # registered for another port: the server would refuse this one
-            )
+            self._wanted_scope = wanted_scope
+        if self._store.client is not None or context.client_info is None:
+            return
+        registered = [str(uri) for uri in context.client_info.redirect_uris or ()]
+        redirects = context.client_metadata.redirect_uris or []
+        redirect = str(redirects[0]) if redirects else ""
+        if registered and redirect not in registered:
+            # The client was registered with another port, so the server would refuse this one.
+            context.client_info = None
 
-    def _method(self) -> None:
-        """Choose how a client that was registered beforehand proves who it is, by what the server
-        says that it takes.
+    def _choose_auth_method(self) -> None:
+        """Choose the authentication method of a client that was registered beforehand.
+
+        The method must be one that the server's metadata lists.
         """
         info = self.context.client_info
         metadata = self.context.oauth_metadata
-        if (
-            info is None
-            or info is not self._kept.client
-            or info.token_endpoint_auth_method
-            or not info.client_secret
-        ):
+        if info is None or metadata is None or info is not self._store.client:
             return
-        if metadata is not None:
-            known = metadata.token_endpoint_auth_methods_supported or [
-                "client_secret_basic"
-            ]  # RFC 8414, section 2
-            info.token_endpoint_auth_method = next(
-                (each for each in _METHODS if each in known), "client_secret_basic"
-            )
+        if info.token_endpoint_auth_method or not info.client_secret:
+            return
+        listed = metadata.token_endpoint_auth_methods_supported
+        supported = listed or ["client_secret_basic"]  # the default of RFC 8414, section 2
+        for method in _AUTH_METHODS:
+            if method in supported:
+                info.token_endpoint_auth_method = method
+                return
+        info.token_endpoint_auth_method = "client_secret_basic"
 
     # --- the requests -----------------------------------------------------------------------------
 
-    async def _steps(
-        self, request: httpx2.Request
-    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+    async def _run_flow(self, request: httpx2.Request) -> Flow:
+        """Yield the requests of a log-in and of renewals, and the request itself."""
         await self._load_once()
-        had = self.context.current_tokens
-        if (
-            had is not None
-            and not self.context.is_token_valid()
-            and self.context.can_refresh_token()
-        ):
-            async with self._kept.alone():
-                attempt = await self._renewal(had.access_token)
-                if attempt is not None:
-                    await self._renewed((yield attempt))
-        flow = super()._steps(request)
-        renewed = False
-        try:
-            sent = await flow.__anext__()
+        if self._is_expired():
+            # Read before acquiring the lock, because its previous holder may have renewed this
+            # token.
+            expired = self._access_token()
+            async with self._store.renewal_lock():
+                renewal = await self._make_renewal(expired)
+                if renewal is not None:
+                    await self._apply_renewal((yield renewal))
+        has_renewed = False
+        async with aclosing(self._run_login(request)) as flow:
+            step = await anext(flow)
             while True:
                 used = request.headers.get("authorization", "")
-                response = yield sent
-                if (
-                    sent is request
-                    and response.status_code == 401
-                    and not renewed
-                    and self.context.can_refresh_token()
-                ):
-                    renewed = True
-                    async with self._kept.alone():
-                        attempt = await self._renewal(used.removeprefix("Bearer "))
-                        if attempt is not None:
-                            await self._renewed((yield attempt))
+                response = yield step
+                status = response.status_code if step is request else 0
+                if status == 401 and not has_renewed and self.context.can_refresh_token():
+                    has_renewed = True
+                    async with self._store.renewal_lock():
+                        renewal = await self._make_renewal(used.removeprefix("Bearer "))
+                        if renewal is not None:
+                            await self._apply_renewal((yield renewal))
                     self._add_auth_header(request)
                     if request.headers.get("authorization", "") != used:
                         response = yield request
-                if sent is request and response.status_code == 403:
-                    self._wanted = (
-                        union_scopes(self._wanted, extract_scope_from_www_auth(response)) or ""
-                    )
-                    if (
-                        self._shown is None and self._wanted
-                    ):  # the log-in that follows asks for it; this call alone fails
-                        await trio.to_thread.run_sync(
-                            lambda: self._kept.update(wanted=self._wanted)
-                        )
-                        return
-                legacy = await self._legacy_issuer(sent, response)
+                        status = response.status_code
+                if status == 403 and await self._note_missing_scope(response):
+                    return
                 try:
-                    sent = await flow.asend(response)
+                    step = await flow.asend(response)
+                except StopAsyncIteration:
+                    return
+
+    async def _run_login(self, request: httpx2.Request) -> Flow:
+        """Yield the requests of the SDK's flow, and run it again for a server of MCP 2025-03-26."""
+        flow = super()._run_flow(request)
+        try:
+            step = await anext(flow)
+            while True:
+                response = yield step
+                legacy_issuer = await self._find_legacy_issuer(step, response)
+                try:
+                    step = await flow.asend(response)
                 except OAuthFlowError:
-                    if not legacy or self._legacy:
+                    if not legacy_issuer or self._legacy_issuer:
                         raise
-                    self._legacy = legacy
+                    self._legacy_issuer = legacy_issuer
                     await flow.aclose()
-                    flow = super()._steps(request)
-                    sent = await flow.__anext__()
+                    flow = super()._run_flow(request)
+                    step = await anext(flow)
         except StopAsyncIteration:
             return
         finally:
             await flow.aclose()
 
-    async def _renewal(self, used: str) -> httpx2.Request | None:
-        """Return the request that renews the tokens.
+    def _access_token(self) -> str:
+        tokens = self.context.current_tokens
+        return tokens.access_token if tokens else ""
 
-        ``None`` where another request or session has renewed them meanwhile.
+    def _is_expired(self) -> bool:
+        context = self.context
+        if context.current_tokens is None or context.is_token_valid():
+            return False
+        return context.can_refresh_token()
 
-        A server may take each renewing token once only, and end the whole log-in when it comes a
-        second time.
+    async def _note_missing_scope(self, response: httpx2.Response) -> bool:
+        """Record the scope that the server requires; return whether only another log-in can help.
+
+        The next log-in requests that scope. Only the current call fails.
+        """
+        missing = extract_scope_from_www_auth(response)
+        self._wanted_scope = union_scopes(self._wanted_scope, missing) or ""
+        if self._show is not None or not self._wanted_scope:
+            return False
+        await self._store_values(wanted=self._wanted_scope)
+        return True
+
+    async def _store_values(self, **values: Any) -> None:
+        await trio.to_thread.run_sync(lambda: self._store.update(**values))
+
+    async def _make_renewal(self, used: str) -> httpx2.Request | None:
+        """Return the request that renews the tokens, or ``None`` if they are already renewed.
+
+        Another request or session may have renewed them. A server may accept each refresh token
+        only once, and end the whole log-in if the token is used a second time.
 
         Args:
-            used: The token that holds no more.
+            used: The access token that is no longer valid.
         """
         context = self.context
-        tokens = await self._kept.get_tokens()
+        tokens = await self._store.get_tokens()
         if tokens is not None and tokens.access_token != used:
+            stored = await trio.to_thread.run_sync(self._store.read)
             context.current_tokens = tokens
-            context.token_expiry_time = _number(
-                (await trio.to_thread.run_sync(self._kept.read)).get("until")
-            )
+            context.token_expiry_time = _parse_time(stored.get("until"))
             if context.is_token_valid():
                 return None
         if context.can_refresh_token():
             return await self._refresh_token()
         return None
 
-    async def _renewed(self, answer: httpx2.Response) -> None:
-        """Take what a renewal gave.
+    async def _apply_renewal(self, answer: httpx2.Response) -> None:
+        """Process the answer to a renewal.
 
-        What is refused for good is forgotten, so that the user is asked to log in again.
+        If the server refuses permanently, the log-in is removed, so that the user logs in again.
 
         Raises:
-            OAuthTokenError: There was no answer that says either; it may be tried again.
+            OAuthTokenError: The server neither renewed nor refused the tokens, so another attempt
+                may succeed.
         """
         if answer.status_code == 200:
             await self._handle_refresh_response(answer)
             return
-        if answer.status_code not in _REFUSED:
+        if answer.status_code not in _REFUSED_STATUSES:
             raise OAuthTokenError(f"The log-in could not be renewed (HTTP {answer.status_code}).")
         body = await answer.aread()
-        unknown = b"invalid_client" in body and self._kept.client is None
-        gone = {"tokens": None, "until": None} | ({"client": None} if unknown else {})
-        await trio.to_thread.run_sync(lambda: self._kept.update(**gone))
+        await self._store_values(tokens=None, until=None)
         self.context.clear_tokens()
-        if unknown:
+        if b"invalid_client" in body and self._store.client is None:
+            await self._store_values(client=None)
             self.context.client_info = None
 
-    async def _legacy_issuer(self, sent: httpx2.Request, response: httpx2.Response) -> str:
-        """Return the issuer of metadata as servers of 2025-03-26 have them: at the root, for an
-        issuer with a path.
+    async def _find_legacy_issuer(self, step: httpx2.Request, response: httpx2.Response) -> str:
+        """Return the issuer of the metadata at the root of a server of MCP 2025-03-26.
 
-        RFC 8414, section 3.3, wants the issuer to be the address that was asked. This lets the path
-        differ, where the server has no metadata of its own and all that is named is on its own
-        origin, whose owner speaks at its root anyhow.
+        RFC 8414, section 3.3, requires the issuer to be the requested address. Here, its path may
+        differ if the server has no other metadata and every address is on its own origin, because
+        whoever controls the root also controls the path.
         """
-        context = self.context
-        if context.auth_server_url or sent.url.path != WELL_KNOWN or response.status_code != 200:
+        has_metadata = self.context.auth_server_url or step.url.path != WELL_KNOWN
+        if has_metadata or response.status_code != 200:
             return ""
         try:
             data = json.loads(await response.aread())
-            named = [
-                data["issuer"],
-                *(
-                    data.get(f"{each}_endpoint")
-                    for each in ("authorization", "token", "registration")
-                ),
-            ]
-            own = origin(self.server_url)
-            return (
-                data["issuer"] if all(each is None or origin(each) == own for each in named) else ""
-            )
+            issuer = data["issuer"]
+            endpoints = ("authorization", "token", "registration")
+            named = [issuer, *(data.get(f"{name}_endpoint") for name in endpoints)]
+            own = origin_of(self.server_url)
+            is_own = all(address is None or origin_of(address) == own for address in named)
         except (ValueError, LookupError, TypeError, AttributeError):
             return ""
+        return str(issuer) if is_own else ""
 
     def _expected_issuer(self) -> str:
-        if self._legacy and not self.context.auth_server_url:
-            return self._legacy
+        if self._legacy_issuer and not self.context.auth_server_url:
+            return self._legacy_issuer
         return super()._expected_issuer()
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
-        if not self._named:
+        if not self._required_issuer:
             return super()._select_authorization_server(advertised)
-        found = next(
-            (each for each in advertised if each.rstrip("/") == self._named.rstrip("/")), None
+        for issuer in advertised:
+            if issuer.rstrip("/") == self._required_issuer.rstrip("/"):
+                return issuer
+        raise OAuthFlowError(
+            f"The server does not name {self._required_issuer}, which its configuration requires"
+            " for logging in."
         )
-        if found is None:
-            raise OAuthFlowError(
-                f"The server does not name {self._named}, which its description wants for"
-                " logging in."
-            )
-        return found
 
     # --- the user ---------------------------------------------------------------------------------
 
     async def _perform_authorization(self) -> httpx2.Request:
-        self._method()
+        self._choose_auth_method()
         self._check_pkce()
-        context = self.context
-        context.client_metadata.scope = union_scopes(
-            self._scope or context.client_metadata.scope, self._wanted
-        )
+        metadata = self.context.client_metadata
+        metadata.scope = union_scopes(self._scope or metadata.scope, self._wanted_scope)
         return await super()._perform_authorization()
 
     def _check_pkce(self) -> None:
-        """Refuse to log in where nobody says that a stolen code is worth nothing (PKCE with S256).
+        """Refuse a log-in that is not protected against a stolen code (PKCE with S256).
 
-        MCP 2026-07-28, authorization, "Authorization Code Protection": metadata that says nothing
-        of it means no. A server of 2025-03-26 may have no metadata at all, and no other way to say
-        it.
+        MCP 2026-07-28, authorization, "Authorization Code Protection": if the metadata does not
+        mention PKCE, it is not supported. A server of MCP 2025-03-26 may have no metadata at all,
+        and thus no way to declare support.
 
         Raises:
-            OAuthFlowError: It is not said.
+            OAuthFlowError: The authorization server does not declare support for PKCE.
         """
         metadata = self.context.oauth_metadata
         named = self.context.auth_server_url
         if metadata is None and not named:
             return
         methods = metadata.code_challenge_methods_supported if metadata else None
-        if "S256" in (methods or ()) or (methods is None and self._assumed):
+        if "S256" in (methods or ()) or (methods is None and self._assumes_pkce):
             return
-        who = f"{str(metadata.issuer) if metadata else named}, where {self._name} has you log in,"
-        why = "without which a stolen code is enough to get in."
+        issuer = str(metadata.issuer) if metadata else named
+        who = f"{issuer}, the log-in server of {self._name},"
+        risk = "without which a stolen code is enough to get in."
         if methods is None:
             raise OAuthFlowError(
-                f"{who} does not say whether it takes PKCE with S256, {why} If you know that it"
+                f"{who} does not say whether it supports PKCE with S256, {risk} If you know that it"
                 " does, write"
                 f' "assume_pkce": true into oauth of {self._name} in {self._file}.'
             )
         hint = "Ask its operator for it, or use a key (headers) instead of logging in."
-        raise OAuthFlowError(f"{who} takes no PKCE with S256, {why} {hint}")
+        raise OAuthFlowError(f"{who} does not support PKCE with S256, {risk} {hint}")
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         await super()._handle_token_response(response)
-        context = self.context
         found = {
-            "metadata": context.oauth_metadata,
-            "resource": context.protected_resource_metadata,
+            "metadata": self.context.oauth_metadata,
+            "resource": self.context.protected_resource_metadata,
         }
-        data = {
-            key: value and value.model_dump(mode="json", exclude_none=True)
-            for key, value in found.items()
+        values = {
+            name: model and model.model_dump(mode="json", exclude_none=True)
+            for name, model in found.items()
         }
-        await trio.to_thread.run_sync(lambda: self._kept.update(**data, wanted=None))
+        await self._store_values(**values, wanted=None)
 
-    async def _show(self, url: str) -> None:
-        if self._shown is None:
-            wanted = self.context.client_metadata.scope if self._wanted else ""
-            if wanted:  # the log-in that follows asks for it
-                await trio.to_thread.run_sync(lambda: self._kept.update(wanted=wanted))
-            raise NeedsLogin(
-                f"It wants you to log in for more: {wanted}."
-                if wanted
-                else "It wants you to log in."
-            )
-        await allow(url, self.server_url, self.reach)
-        await self._shown(url)
+    async def _show_address(self, url: str) -> None:
+        if self._show is not None:
+            await check_auth_address(url, self.server_url, self.reach)
+            await self._show(url)
+            return
+        wanted = self.context.client_metadata.scope if self._wanted_scope else ""
+        if not wanted:
+            raise LoginRequiredError("It requires a log-in.")
+        await self._store_values(wanted=wanted)  # the next log-in requests it
+        raise LoginRequiredError(f"It requires a log-in with a wider scope: {wanted}.")
 
-    async def _nobody(self) -> AuthorizationCodeResult:
-        raise NeedsLogin("It wants you to log in.")
+    async def _wait_for_nobody(self) -> AuthorizationCodeResult:
+        raise LoginRequiredError("It requires a log-in.")
 
 
-def _number(value: object) -> float | None:
+def _parse_time(value: object) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     return None
 
 
-def registered(server: Server, redirect: str) -> OAuthClientInformationFull | None:
-    """Return the client that was registered beforehand, where the description names one."""
-    oauth = server.oauth or {}
-    if not oauth.get("client_id"):
+def registered_client(server: ServerConfig, redirect: str) -> OAuthClientInformationFull | None:
+    """Return the client that was registered beforehand, or ``None`` if none is configured."""
+    options = server.oauth or {}
+    if not options.get("client_id"):
         return None
     return OAuthClientInformationFull(
-        client_id=oauth["client_id"],
-        client_secret=oauth.get("client_secret"),
+        client_id=options["client_id"],
+        client_secret=options.get("client_secret"),
         redirect_uris=[AnyUrl(redirect)],
-        token_endpoint_auth_method=oauth.get("token_endpoint_auth_method"),
+        token_endpoint_auth_method=options.get("token_endpoint_auth_method"),
     )

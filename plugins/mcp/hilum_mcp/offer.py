@@ -1,12 +1,13 @@
-"""What a server offers: tools, prompts, resources.
+"""The offer of a server: tools, prompts and resources.
 
-Kept on disk, so that the next session need not start it.
+The offer is cached on disk, so that the next session need not start the server.
 """
 
-# Annotations are no texts here nor in `quick`: the first decoding would compile each, in every
-# session.
+# Annotations are evaluated here and in `session_cache` (no `from __future__ import annotations`):
+# otherwise, msgspec would compile each one from its text at the first decoding of every session.
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,16 @@ import msgspec
 from hilum import data_folder
 
 
-class Offered(msgspec.Struct, frozen=True, omit_defaults=True):
+class OfferedTool(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tool of a server.
 
     Args:
-        name: What the server calls it.
-        size: What its definition takes in a prompt, in tokens.
-        description: What it does.
-        schema: JSON Schema of its arguments.
-        read_only: Whether the server claims that it changes nothing (``readOnlyHint``). A claim,
-            and no more.
+        name: The server's name for the tool.
+        size: Size of the definition in a prompt, in tokens.
+        description: What the tool does.
+        schema: JSON Schema of the arguments.
+        read_only: Whether the server claims that the tool changes nothing (``readOnlyHint``). hilum
+            does not rely on the claim.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Offered(msgspec.Struct, frozen=True, omit_defaults=True):
     read_only: bool = False
 
 
-class Argument(msgspec.Struct, frozen=True, omit_defaults=True):
+class PromptArgument(msgspec.Struct, frozen=True, omit_defaults=True):
     """An argument of a prompt."""
 
     name: str
@@ -41,48 +42,45 @@ class Argument(msgspec.Struct, frozen=True, omit_defaults=True):
     required: bool = False
 
 
-class Prompted(msgspec.Struct, frozen=True, omit_defaults=True):
+class OfferedPrompt(msgspec.Struct, frozen=True, omit_defaults=True):
     """A prompt of a server."""
 
     name: str
     description: str = ""
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple[PromptArgument, ...] = ()
 
 
 class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a server offers.
+    """Everything that a server offers.
 
     Args:
-        tools: Its tools, in its order.
-        prompts: Its prompts.
-        resources: Whether it has resources.
-        instructions: What it says of itself to the model.
-        left_out: What could not be taken, a sentence each.
+        tools: Tools, in the server's order.
+        prompts: Prompts.
+        resources: Whether the server has resources.
+        instructions: The server's instructions to the model.
+        left_out: Everything that hilum left out, one sentence each.
     """
 
-    tools: tuple[Offered, ...] = ()
-    prompts: tuple[Prompted, ...] = ()
+    tools: tuple[OfferedTool, ...] = ()
+    prompts: tuple[OfferedPrompt, ...] = ()
     resources: bool = False
     instructions: str = ""
     left_out: tuple[str, ...] = ()
 
 
-# --- on disk --------------------------------------------------------------------------------------
-
-
 def offer_file(digest: str) -> Path:
-    """Return the file of a server's offer.
+    """Return the path of the cache file for a server's offer.
 
     Args:
-        digest: ``Server.digest``: another definition is another server.
+        digest: ``ServerConfig.digest``; another configuration is treated as another server.
     """
     return data_folder() / "mcp" / "offers" / f"{digest.rpartition(':')[2][:40]}.json"
 
 
-def known(digest: str) -> Offer | None:
-    """Return what a server offered last, ``None`` if that is not known.
+def load_offer(digest: str) -> Offer | None:
+    """Return the cached offer of a server, or ``None`` if there is none.
 
-    Blocks for the time of reading a file.
+    Blocks while reading a small file.
     """
     try:
         return msgspec.json.decode(offer_file(digest).read_bytes(), type=Offer)
@@ -90,20 +88,16 @@ def known(digest: str) -> Offer | None:
         return None
 
 
-def keep(digest: str, offer: Offer) -> None:
-    """Write down what a server offers.
+def save_offer(digest: str, offer: Offer) -> None:
+    """Cache the offer of a server. Blocks.
 
-    Blocks. Where it cannot be written, the server is started next time.
+    If the cache cannot be written, the next session starts the server.
     """
-    put(offer_file(digest), msgspec.json.encode(offer))
+    write_cache(offer_file(digest), msgspec.json.encode(offer))
 
 
-def put(file: Path, data: bytes) -> None:
-    """Write a file that only saves time: where it cannot be written, the next session goes without.
-    Blocks.
-    """
-    import tempfile
-
+def write_cache(file: Path, data: bytes) -> None:
+    """Write a cache file. A failure is ignored, because the file only saves time. Blocks."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as new:

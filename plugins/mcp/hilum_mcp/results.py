@@ -1,88 +1,156 @@
-"""What a server answers, as the result of a tool: texts, images, resources, structured content."""
+"""Converts a server's answers to tool results: texts, images, resources, structured content."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from hilum import Image, Output, errors
 
-MOST_IMAGE, MOST_IMAGES = 5_000_000, 10
-"""Bytes of an image, what model providers take; and images of one result."""
+# Maximum size of an image in bytes. Model providers accept no larger ones.
+MAX_IMAGE = 5_000_000
 
-MOST_DATA = 200_000
-"""Bytes of structured content that are kept for faces."""
+# Maximum number of images in one result.
+MAX_IMAGES = 10
 
-TEXTS = frozenset(
+# Maximum size, in bytes, of structured content for user interfaces.
+MAX_STRUCTURED = 200_000
+
+TEXT_TYPES = frozenset(
     {"application/json", "application/xml", "application/yaml", "application/javascript"}
 )
-PICTURES = frozenset({"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"})
-_BEGINNINGS = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"})
+_SIGNATURES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
 
-def output(result: Any, source: str) -> Output:
-    """Return the result of a call for the model and the faces.
+def make_output(result: Any, source: str) -> Output:
+    """Return the result of a call for the model and the user interfaces.
 
     Args:
         result: The SDK's ``CallToolResult``.
-        source: Whose it is, as in ``Image.source``.
+        source: The origin of the result, as in ``Image.source``.
     """
-    texts, images = contents(result.content, source)
+    content = _Content(source)
+    content.add_blocks(result.content)
     structured = result.structured_content
-    if structured is None:
-        written = b""
-    else:
-        written = msgspec.json.encode(structured, enc_hook=str)
-    text = "\n\n".join(texts) or written.decode()
-    if not text and not images:
-        text = "The tool gave no text."
-    data = {"structured": structured} if 0 < len(written) <= MOST_DATA else {}
-    return Output(text, tuple(images), data, errors.E_FAILED if result.is_error else "")
+    encoded = b"" if structured is None else msgspec.json.encode(structured, enc_hook=str)
+    text = "\n\n".join(content.texts) or encoded.decode()
+    if not text and not content.images:
+        text = "The tool returned no text."
+    data = {"structured": structured} if 0 < len(encoded) <= MAX_STRUCTURED else {}
+    code = errors.E_FAILED if result.is_error else ""
+    return Output(text, tuple(content.images), data, code)
 
 
-def contents(blocks: Any, source: str) -> tuple[list[str], list[Image]]:
-    """Part blocks of content into texts and images."""
-    texts: list[str] = []
-    images: list[Image] = []
-    for block in blocks:
-        if block.type == "text":
-            texts.append(block.text)
-        elif block.type == "image":
-            _picture(block.mime_type, block.data, source, texts, images)
-        elif block.type == "audio":
-            texts.append(
-                f"[audio, {block.mime_type}, {len(block.data) * 3 // 4:,} bytes: not shown]"
-            )
-        elif block.type == "resource_link":
-            about = ": ".join(filter(None, (block.title or block.name, block.description)))
-            texts.append(f"[resource {block.uri}] {about}".strip())
-        elif block.type == "resource":
-            resource(block.resource, source, texts, images)
-        else:
-            texts.append(f"[{block.type}: not shown]")
-    return texts, images
+def make_resource_output(resources: Iterable[Any], source: str) -> Output:
+    """Return the content of resources for the model.
+
+    Args:
+        resources: The SDK's contents of a ``ReadResourceResult``.
+        source: The origin of the contents.
+    """
+    content = _Content(source)
+    for resource in resources:
+        content.add_resource(resource)
+    text = "\n\n".join(content.texts)
+    if not text and not content.images:
+        text = "The resource is empty."
+    return Output(text, tuple(content.images))
 
 
-def resource(found: Any, source: str, texts: list[str], images: list[Image]) -> None:
-    """Add what a resource holds."""
-    if hasattr(found, "text"):
-        texts.append(f"[resource {found.uri}]\n{found.text}")
-    elif (found.mime_type or "") in PICTURES:
-        _picture(found.mime_type, found.blob, source, texts, images)
-    elif (text := _text(found.mime_type or "", found.blob)) is not None:
-        texts.append(f"[resource {found.uri}]\n{text}")
-    else:
-        kind = found.mime_type or "unknown type"
-        texts.append(
-            f"[resource {found.uri}, {kind}, {len(found.blob) * 3 // 4:,} bytes: not shown]"
+def join_messages(messages: Iterable[Any], source: str) -> str:
+    """Return the messages of a prompt as one text.
+
+    Args:
+        messages: The SDK's messages of a ``GetPromptResult``.
+        source: The origin of the messages.
+    """
+    parts = []
+    for message in messages:
+        content = _Content(source)
+        content.add_blocks([message.content])
+        text = "\n".join([*content.texts, *["[an image: not shown]"] * len(content.images)])
+        parts.append(text if message.role == "user" else f"[{message.role}]\n{text}")
+    return "\n\n".join(parts)
+
+
+class _Content:
+    """Collects texts and images.
+
+    Args:
+        source: The origin of the texts and images.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.texts: list[str] = []
+        self.images: list[Image] = []
+        self._source = source
+
+    def add_blocks(self, blocks: Iterable[Any]) -> None:
+        """Add content blocks. Blocks that the model cannot read are only mentioned."""
+        for block in blocks:
+            if block.type == "text":
+                self.texts.append(block.text)
+            elif block.type == "image":
+                self._add_image(block.mime_type, block.data)
+            elif block.type == "audio":
+                size = _decoded_size(block.data)
+                self.texts.append(f"[audio, {block.mime_type}, {size:,} bytes: not shown]")
+            elif block.type == "resource_link":
+                title = ": ".join(filter(None, (block.title or block.name, block.description)))
+                self.texts.append(f"[resource {block.uri}] {title}".strip())
+            elif block.type == "resource":
+                self.add_resource(block.resource)
+            else:
+                self.texts.append(f"[{block.type}: not shown]")
+
+    def add_resource(self, resource: Any) -> None:
+        """Add the content of a resource."""
+        if hasattr(resource, "text"):
+            self.texts.append(f"[resource {resource.uri}]\n{resource.text}")
+            return
+        kind = resource.mime_type or ""
+        if kind in IMAGE_TYPES:
+            self._add_image(kind, resource.blob)
+            return
+        text = _decode_text(kind, resource.blob)
+        if text is not None:
+            self.texts.append(f"[resource {resource.uri}]\n{text}")
+            return
+        size = _decoded_size(resource.blob)
+        self.texts.append(
+            f"[resource {resource.uri}, {kind or 'unknown type'}, {size:,} bytes: not shown]"
         )
 
+    def _add_image(self, kind: str, data: str) -> None:
+        size = _decoded_size(data)
+        if kind not in IMAGE_TYPES or size > MAX_IMAGE or len(self.images) >= MAX_IMAGES:
+            self.texts.append(f"[image, {kind[:80]}, {size:,} bytes: not shown]")
+            return
+        try:
+            raw = base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError):
+            self.texts.append("[an image that is not base64: left out]")
+            return
+        # A provider rejects the whole conversation if the type of an image differs from the
+        # declared type.
+        real_kind = _detect_type(raw)
+        if real_kind is None:
+            self.texts.append(f"[declared as {kind}, but it is not: left out]")
+        else:
+            self.images.append(Image(real_kind, raw, self._source))
 
-def _text(kind: str, data: str) -> str | None:
-    """Return the text of a blob that says of itself that it is text, ``None`` if it is none."""
-    if not kind.startswith("text/") and kind not in TEXTS:
+
+def _decoded_size(data: str) -> int:
+    return len(data) * 3 // 4
+
+
+def _decode_text(kind: str, data: str) -> str | None:
+    """Return the text of a blob with a text type, or ``None`` if it is not text."""
+    if not kind.startswith("text/") and kind not in TEXT_TYPES:
         return None
     try:
         return base64.b64decode(data, validate=True).decode()
@@ -90,25 +158,11 @@ def _text(kind: str, data: str) -> str | None:
         return None
 
 
-def _picture(kind: str, data: str, source: str, texts: list[str], images: list[Image]) -> None:
-    size = len(data) * 3 // 4
-    if kind not in PICTURES or size > MOST_IMAGE or len(images) >= MOST_IMAGES:
-        texts.append(f"[image, {kind[:80]}, {size:,} bytes: not shown]")
-        return
-    try:
-        raw = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
-        texts.append("[an image that is not base64: left out]")
-        return
-    real = _kind(raw)
-    if real is None:  # a provider refuses the whole conversation for it
-        texts.append(f"[{kind}, which it is not: left out]")
-    else:
-        images.append(Image(real, raw, source))
-
-
-def _kind(raw: bytes) -> str | None:
-    """Return the kind of an image by its first bytes, ``None`` for what is none."""
+def _detect_type(raw: bytes) -> str | None:
+    """Return the type of an image by its first bytes, or ``None`` if it is unknown."""
     if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
         return "image/webp"
-    return next((kind for begin, kind in _BEGINNINGS.items() if raw.startswith(begin)), None)
+    for signature, kind in _SIGNATURES.items():
+        if raw.startswith(signature):
+            return kind
+    return None

@@ -1,4 +1,7 @@
-"""The model asked for a server, beside the agent's conversation, after the user has agreed."""
+"""Handles a server's requests to the model (sampling) after the user has agreed.
+
+They are not part of the agent's conversation.
+"""
 
 from __future__ import annotations
 
@@ -6,72 +9,81 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any
 
-from hilum import AssistantMessage, Image, Message, Text, UserMessage
+import mcp_types
+from hilum import AssistantMessage, Image, Message, Text, UserMessage, models
 
 if TYPE_CHECKING:
     from hilum import Agent
 
 
-def shown(wanted: Any) -> str:
-    """Return what a server wants to ask, for the user."""
-    lines = [f"system: {wanted.system_prompt}"] if wanted.system_prompt else []
-    for message in wanted.messages:
-        lines += [
-            f"{message.role}: {getattr(b, 'text', f'[{b.type}]')}" for b in message.content_as_list
-        ]
+def format_request(request: Any) -> str:
+    """Return a server's request as text for the user."""
+    lines = [f"system: {request.system_prompt}"] if request.system_prompt else []
+    for message in request.messages:
+        lines += [f"{message.role}: {_text_of(block)}" for block in message.content_as_list]
     return "\n".join(lines)
 
 
-def messages(wanted: Any, source: str) -> list[Message]:
-    """Return what a server wants to ask as messages.
-
-    What a model cannot read is named and left out.
-    """
-    found: list[Message] = []
-    for message in wanted.messages:
-        parts: list[Text | Image] = []
-        for block in message.content_as_list:
-            if block.type == "image" and message.role == "user":
-                try:
-                    parts.append(
-                        Image(block.mime_type, base64.b64decode(block.data, validate=True), source)
-                    )
-                    continue
-                except (binascii.Error, ValueError):
-                    pass
-            parts.append(Text(getattr(block, "text", f"[{block.type}]"), source))
-        if message.role == "user":
-            found.append(UserMessage(tuple(parts)))
-        else:
-            found.append(AssistantMessage(tuple(part for part in parts if isinstance(part, Text))))
-    return found
+def _text_of(block: Any) -> str:
+    return str(getattr(block, "text", f"[{block.type}]"))
 
 
-async def answer(agent: Agent, wanted: Any, server: str) -> Any:
-    """Ask the agent's model, once. What it uses counts to the agent's run.
+def convert_messages(request: Any, source: str) -> list[Message]:
+    """Convert a server's messages to hilum's. Content that a model cannot read is only mentioned.
 
     Args:
-        agent: For whom.
-        wanted: The SDK's ``CreateMessageRequestParams``.
-        server: Name of the server.
+        request: The SDK's ``CreateMessageRequestParams``.
+        source: The origin of the texts.
+    """
+    messages: list[Message] = []
+    for message in request.messages:
+        parts = [_convert_block(block, source) for block in message.content_as_list]
+        if message.role == "user":
+            messages.append(UserMessage(tuple(parts)))
+            continue
+        texts = []
+        for part, block in zip(parts, message.content_as_list, strict=True):
+            texts.append(part if isinstance(part, Text) else Text(_text_of(block), source))
+        messages.append(AssistantMessage(tuple(texts)))
+    return messages
 
-    Returns:
-        The SDK's ``CreateMessageResult``.
+
+def _convert_block(block: Any, source: str) -> Text | Image:
+    if block.type == "image":
+        try:
+            data = base64.b64decode(block.data, validate=True)
+        except (binascii.Error, ValueError):
+            return Text(_text_of(block), source)
+        return Image(block.mime_type, data, source)
+    return Text(_text_of(block), source)
+
+
+async def ask_model(agent: Agent, request: Any, server: str) -> mcp_types.CreateMessageResult:
+    """Ask the agent's model once. Its usage counts towards the agent's run.
+
+    Args:
+        agent: The agent whose call the server is processing.
+        request: The SDK's ``CreateMessageRequestParams``.
+        server: The server's name.
 
     Raises:
-        HilumError: There is no such model, or it did not answer.
+        HilumError: The model does not exist or did not answer.
     """
-    import mcp_types
-    from hilum_models import ask
-
     instructions = (
-        f"The MCP server {server} asks what follows, and the user lets"
-        f" it.\n{wanted.system_prompt or ''}".rstrip()
+        f"The MCP server {server} sends this request, and the user agreed to "
+        f"it.\n{request.system_prompt or ''}".rstrip()
     )
-    said = messages(wanted, f"tool:mcp {server}")
-    told = await ask(agent, agent.model, instructions, said, purpose=f"mcp {server}")
-    content = mcp_types.TextContent(type="text", text=told.text)
-    why = "maxTokens" if told.stop == "length" else "endTurn"
+    messages = convert_messages(request, f"tool:mcp {server}")
+    answer = await models.ask_model(
+        agent,
+        agent.model,
+        instructions,
+        messages,
+        purpose=f"mcp {server}",
+    )
     return mcp_types.CreateMessageResult(
-        role="assistant", content=content, model=told.model, stop_reason=why
+        role="assistant",
+        content=mcp_types.TextContent(type="text", text=answer.text),
+        model=answer.model,
+        stop_reason="maxTokens" if answer.stop == "length" else "endTurn",
     )

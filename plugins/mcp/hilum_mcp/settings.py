@@ -1,6 +1,6 @@
 """The settings of the plugin.
 
-None may stand in a project's file where it widens what a server may do.
+A project cannot change settings that would give a server more access.
 """
 
 from __future__ import annotations
@@ -14,59 +14,60 @@ Sandbox = Literal["network", "closed", "off"]
 
 @section("mcp")
 class McpSettings:
-    """Servers of the Model Context Protocol: how they are held, and how much of the prompt their
-    tools may take.
-    """
+    """The time limits and sandbox of MCP servers, and the space for their tools in the prompt."""
 
     definitions: int = setting(
         default=6_000,
         minimum=0,
         project="lower",
         help=(
-            "Tokens of tool definitions in the prompt; what is beyond is reached through find_tools"
-            " and call_tool."
+            "Maximum tokens of tool definitions in the prompt; other tools are reached through "
+            "find_tools and call_tool."
         ),
     )
     start_seconds: float = setting(
-        default=30.0, minimum=0.1, project="lower", help="Seconds a server may take to start."
+        default=30.0,
+        minimum=0.1,
+        project="lower",
+        help="Maximum number of seconds a server may take to start.",
     )
     call_seconds: float = setting(
         default=120.0,
         minimum=0.1,
         project="lower",
-        help="Seconds a call may take without a sign of progress.",
+        help="Maximum number of seconds a call may take without progress.",
     )
     sandbox: dict[str, Sandbox] = setting(
         factory=dict,
         project=False,
         help=(
-            "Sandbox by server: network (what others get) reaches the network, closed does not, off"
-            " has none."
+            "Sandbox by server: network (with network), closed (without network), or off (no"
+            " sandbox)."
         ),
     )
     sampling: Literal["ask", "never"] = setting(
         default="ask",
         project=False,
-        help="Whether a server may use your model when you agree to it, each time.",
+        help="Whether a server may use your model after you agree to it, each time.",
     )
     agents: dict[str, list[str]] = setting(
         factory=dict,
         project=False,
-        help="Agents that may use a server, by server; those not named here are for all.",
+        help="Agents that may use a server, by server; all agents may use the others.",
     )
     trust_read_only: list[str] = setting(
         factory=list,
         project=False,
         help=(
-            "Servers whose word you take that a tool only reads (readOnlyHint): such tools run like"
-            " those that read."
+            "Servers whose read-only claims about tools (readOnlyHint) you trust; such tools run "
+            "like other reading tools."
         ),
     )
     client_metadata_url: str = setting(
         default="",
         project=False,
         help=(
-            "Address of a document that describes hilum as an OAuth client, for servers that take"
-            " one (https)."
+            "HTTPS address of a document that describes hilum as an OAuth client, for servers that"
+            " accept one."
         ),
     )

@@ -1,8 +1,8 @@
-"""The note at the cut: what the user asked, the summary, what must stand, and what can be fetched
-back.
+"""The note that replaces the messages that a compaction removes.
 
-Written by code around what a model wrote, so that nothing a tool read can pass for what the user
-said.
+It contains the user's requests, the summary, texts that must survive, and the results that can be
+read again. Code, not the model, writes everything around the summary, so that tool output cannot
+pass for the user's words.
 """
 
 from __future__ import annotations
@@ -11,9 +11,17 @@ import re
 from collections.abc import Sequence
 
 import attrs
-from hilum import AssistantMessage, Message, NoteMessage, Text, ToolMessage, UserMessage
+from hilum import (
+    AssistantMessage,
+    Message,
+    NoteMessage,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
 
-from hilum_memory.texts import one_line, values
+from hilum_memory.shortening import find_short_arguments, to_one_line
 
 INTRODUCTION = (
     "Earlier messages were replaced by this summary to make room. Only the text under <asked> is"
@@ -23,21 +31,21 @@ INTRODUCTION = (
 WORKING = "The user's request that you are working on follows after this note."
 MAX_ASKED = 12
 MAX_RESULTS = 15
-# Characters of an earlier request, and of the last of them, which the current one may only
-# continue.
+# Maximum length, in characters, of an earlier request and of the last earlier one, which may be
+# longer because the current request may continue it.
 ASKED_LENGTH = 500
 LAST_ASKED_LENGTH = 2_000
 
 
 @attrs.frozen
-class Past:
-    """What a new note takes over from the one before, and from the messages that go.
+class RemovedMessages:
+    """The messages that a compaction removes, and the contents of the note before them.
 
     Attributes:
-        asked: What the user asked before the current request, one line each, oldest first.
-        request: The current request, or the last that goes, in full.
-        summary: The summary so far, empty for none.
-        messages: The messages that go, the note not among them.
+        asked: The user's requests before the current one, oldest first, one line each.
+        request: The current request, or the last removed one, in full.
+        summary: The summary so far; empty for none.
+        messages: The removed messages without the note.
     """
 
     asked: tuple[str, ...]
@@ -46,47 +54,49 @@ class Past:
     messages: Sequence[Message]
 
 
-def read_past(messages: Sequence[Message], current: Message | None = None) -> Past:
-    """Read the messages that go.
+def read_removed(messages: Sequence[Message], current: Message | None = None) -> RemovedMessages:
+    """Collect the information for the new note from the messages that are removed.
 
     Args:
-        messages: These messages.
-        current: The request that the run works on, which stays.
+        messages: The messages.
+        current: The current run's request, which is kept.
     """
     asked: list[str] = []
-    request = summary = ""
+    summary = ""
+    # The note of an earlier compaction is always the first message.
     if messages and isinstance(messages[0], NoteMessage):
         old = messages[0].text
         messages = messages[1:]
-        asked = [line[2:] for line in _block(old, "asked").splitlines() if line.startswith("- ")]
-        summary = _block(old, "summary") or old
+        asked = _read_asked(old)
+        summary = _read_block(old, "summary") or old
+    request = ""
     for message in messages:
         if isinstance(message, UserMessage) and message is not current:
-            request = _user_text(message) or request
-            asked = [one_line(line, ASKED_LENGTH) for line in asked]
-            asked.append(one_line(request, LAST_ASKED_LENGTH))
+            request = message.request or request
+            # Only the last request is kept in full, because the current one may refer to it.
+            asked = [to_one_line(line, ASKED_LENGTH) for line in asked]
+            asked.append(to_one_line(request, LAST_ASKED_LENGTH))
     if isinstance(current, UserMessage):
-        request = _user_text(current)
-    return Past(tuple(asked[-MAX_ASKED:]), request, summary, messages)
-
-
-def _user_text(message: UserMessage) -> str:
-    return "\n".join(
-        part.text for part in message.parts if isinstance(part, Text) and part.source == "user"
-    )
+        request = current.request
+    return RemovedMessages(tuple(asked[-MAX_ASKED:]), request, summary, messages)
 
 
 def write_note(
-    past: Past, summary: str, kept: Sequence[str], *, working: bool, handle: bool
+    past: RemovedMessages,
+    summary: str,
+    kept: Sequence[str],
+    *,
+    working: bool,
+    handle: bool,
 ) -> str:
-    """Write the note.
+    """Return the note.
 
     Args:
-        past: What goes.
-        summary: What a model, or an extract, says of it.
-        kept: Texts of plugins that must stand.
-        working: Whether a run is on, whose request stays.
-        handle: Whether results can be fetched back.
+        past: The removed messages.
+        summary: A model's summary or an extract.
+        kept: Plugin texts that must survive.
+        working: Whether a run is active, so that its request is kept.
+        handle: Whether the agent can read removed results again.
     """
     parts = [INTRODUCTION]
     if past.asked:
@@ -94,34 +104,49 @@ def write_note(
     if working:
         parts.append(WORKING)
     parts.append(_tagged("summary", summary))
-    if handle and (results := _results(past.messages)):
+    results = _list_results(past.messages) if handle else ""
+    if results:
         parts.append(
-            "Results from that time can be fetched back with recall_result(id), the last ones"
-            " being:\n" + results
+            "Read results from that time with recall_result(id). The last ones are:\n" + results
         )
     parts += [_tagged("kept", text) for text in kept]
     return "\n\n".join(parts)
 
 
-def _results(messages: Sequence[Message]) -> str:
-    calls = {c.id: c for m in messages if isinstance(m, AssistantMessage) for c in m.calls}
-    results = [
-        r for m in messages if isinstance(m, ToolMessage) for r in m.results if len(r.text) > 500
-    ]
+def _list_results(messages: Sequence[Message]) -> str:
+    calls: dict[str, ToolCall] = {}
+    results: list[ToolResult] = []
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            calls.update((call.id, call) for call in message.calls)
+        elif isinstance(message, ToolMessage):
+            results += [result for result in message.results if len(result.text) > 500]
     lines = []
     for result in results[-MAX_RESULTS:]:
-        what = " ".join(values(calls[result.call_id])) if result.call_id in calls else ""
-        lines.append(f"- {result.call_id}: {one_line(f'{result.name} {what}', 120)}")
+        words = [result.name]
+        if result.call_id in calls:
+            words += find_short_arguments(calls[result.call_id])
+        lines.append(f"- {result.call_id}: {to_one_line(' '.join(words), 120)}")
     return "\n".join(lines)
 
 
 def _tagged(tag: str, text: str) -> str:
+    # Neither the summary nor a result may open or close a block, because a block marks the user's
+    # words.
     inner = re.sub(
-        r"<(?=\s*(?:/\s*)?(?:asked|request|summary|kept)\b)", r"<\\", text, flags=re.IGNORECASE
+        r"<(?=\s*(?:/\s*)?(?:asked|request|summary|kept)\b)",
+        r"<\\",
+        text,
+        flags=re.IGNORECASE,
     )
     return f"<{tag}>\n{inner}\n</{tag}>"
 
 
-def _block(text: str, tag: str) -> str:
+def _read_asked(note: str) -> list[str]:
+    lines = _read_block(note, "asked").splitlines()
+    return [line[2:] for line in lines if line.startswith("- ")]
+
+
+def _read_block(text: str, tag: str) -> str:
     _, found, rest = text.partition(f"\n<{tag}>\n")
     return rest.partition(f"\n</{tag}>")[0] if found else ""

@@ -1,13 +1,12 @@
-"""What a trim does, decided before anybody is asked: which results are thinned, and where the
-conversation is cut.
+"""Plans a compaction: which results to shorten and where to cut the conversation.
 
-Everything here is plain computing on what is in memory; 100,000 tokens take a few milliseconds.
+Planning needs no model and no disk; 100,000 tokens take a few milliseconds.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import attrs
 from hilum import (
@@ -15,31 +14,32 @@ from hilum import (
     Image,
     Message,
     NoteMessage,
-    Text,
+    ToolCall,
     ToolMessage,
     ToolResult,
     UserMessage,
     estimate,
 )
 
-from hilum_memory.texts import ends, values
+from hilum_memory.shortening import find_short_arguments, split_ends
 
-HEAD = 1_200
-TAIL = 600
-IMAGE = 1_200
-# Share of the budget that a thinned result takes at most: in a small window 1,800 dense characters
-# are too much.
+HEAD_CHARACTERS = 1_200
+TAIL_CHARACTERS = 600
+# About the size of a screenshot; providers count images in their own ways.
+IMAGE_TOKENS = 1_200
+# Divisor of the budget that gives the maximum size of a shortened result (1/20): in a small window,
+# 1,800 characters of dense text are too many.
 THIN_SHARE = 20
 
 
 @attrs.frozen
-class Plan:
-    """A trim as planned.
+class CompactionPlan:
+    """A planned compaction.
 
     Attributes:
-        upto: Messages before this index are summarized; 0 keeps all.
-        thinned: Call id to the text that takes the place of its result.
-        size: Tokens of what is kept, the summary not counted.
+        upto: Messages before this index are summarized; 0 keeps all messages.
+        thinned: The texts that replace results, by call id.
+        size: Number of tokens in the kept messages, without the summary.
     """
 
     upto: int
@@ -48,19 +48,19 @@ class Plan:
 
 
 @attrs.define
-class Planner:
-    """Plans a trim.
+class CompactionPlanner:
+    """Plans a compaction.
 
     Args:
         messages: The conversation.
-        sizes: Tokens of each message.
-        measure: Gives the tokens of a text.
-        factor: Tokens for each estimated one, on the whole.
-        over: Characters over which a result is thinned.
-        recent: Last turns whose results stay whole where they fit.
-        handle: Whether results can be fetched back.
-        never: Tools whose results are not thinned while they are in the conversation.
-        request: Index of the request that stays in any case; it counts nothing here.
+        sizes: Tokens of each message. measure: Function that returns the number of tokens in a
+            text.
+        factor: Ratio of the model's tokens to estimated tokens.
+        over: Maximum length, in characters, of a result that is not shortened.
+        recent: Number of recent turns whose results are kept complete if they fit.
+        handle: Whether the agent can read results again.
+        never: Names of tools whose results are not shortened while they are in the conversation.
+        request: Index of the request that is always kept; its size is not counted here.
     """
 
     messages: Sequence[Message]
@@ -80,45 +80,44 @@ class Planner:
         self.starts = [
             index for index, message in enumerate(self.messages) if isinstance(message, kept)
         ]
-        ids = Counter(
-            r.call_id for m in self.messages if isinstance(m, ToolMessage) for r in m.results
-        )
+        ids = Counter(result.call_id for result in _find_results(self.messages))
         self._repeated = {identity for identity, count in ids.items() if count > 1}
 
-    def plan(self, budget: int, reserve: int, *, cut: bool = False) -> Plan:
-        """Plan a trim.
+    def plan(self, budget: int, reserve: int, *, cut: bool = False) -> CompactionPlan:
+        """Plan a compaction.
 
         Args:
-            budget: Tokens to come down to; twice as many fit.
-            reserve: Tokens that a summary would take.
-            cut: Cut even where thinning would be enough.
+            budget: Target size in tokens, which is half of the available size.
+            reserve: Number of tokens reserved for a summary.
+            cut: Whether to cut even if shortening results would be enough.
         """
+        # Shorten old results first: the model rarely needs them again, and the conversation's text
+        # is kept.
         tail = self._recent_from(budget - reserve)
         thinned = self._thin(tail, max(budget // THIN_SHARE, 50))
         sizes = self._sizes_with(thinned)
         if thinned and not cut and sum(sizes) <= budget:
-            return Plan(0, thinned, sum(sizes))
+            return CompactionPlan(0, thinned, sum(sizes))
         upto = self._cut(sizes, budget - reserve)
+        # The results of a single turn may exceed the window, but even the last ones must fit.
         if sum(sizes[upto:]) > 2 * budget - reserve:
             thinned |= self._thin_hard(upto, 2 * budget - reserve)
             sizes = self._sizes_with(thinned)
-        left = self._ids(upto)
-        return Plan(upto, {i: text for i, text in thinned.items() if i in left}, sum(sizes[upto:]))
+        left = {result.call_id for result in _find_results(self.messages[upto:])}
+        thinned = {i: text for i, text in thinned.items() if i in left}
+        return CompactionPlan(upto, thinned, sum(sizes[upto:]))
 
     def _recent_from(self, room: int) -> int:
-        """Where the last turns begin: so many as are wanted and fit, at least one."""
-        turns = (
-            [i for i in self.starts if isinstance(self.messages[i], AssistantMessage)]
-            or self.starts
-            or [0]
-        )
+        """Return the start index of the recent turns that fit, which are at least one."""
+        answers = [i for i in self.starts if isinstance(self.messages[i], AssistantMessage)]
+        turns = answers or self.starts or [0]
         for start in turns[-self.recent :]:
             if sum(self.sizes[start:]) <= room:
                 return start
         return turns[-1]
 
     def _cut(self, sizes: Sequence[int], room: int) -> int:
-        """Where to cut, so that what is kept fits; the last turn is kept whatever its size."""
+        """Return the index at which to cut so that the rest fits; the last turn is always kept."""
         total = 0
         place = self.starts[-1] if self.starts else 0
         starts = set(self.starts)
@@ -128,100 +127,103 @@ class Planner:
                 break
             if index in starts:
                 place = index
-        # A summary of next to nothing is worth less than what it replaces.
-        if isinstance(self.messages[0], NoteMessage):
-            first = 1
-        else:
-            first = 0
+        # A summary of a single message would not be shorter than the message.
+        first = 1 if isinstance(self.messages[0], NoteMessage) else 0
         if place == first or (place == first + 1 and self.request == first):
             return 0
         return place
 
     def _thin(self, tail: int, limit: int) -> dict[str, str]:
-        """Thin the big results before the last turns to a limit in tokens, but not those that the
-        last turns work with.
-        """
-        big = {}
-        for message in self.messages[:tail]:
-            for result in message.results if isinstance(message, ToolMessage) else ():
-                if result.name in self.never:
-                    continue
-                long = len(result.text) > self.over or self.measure(result.text) > 3 * limit
-                if long or any(isinstance(part, Image) for part in result.parts):
-                    big[result.call_id] = result
-        left = big.keys() - self._needed(tail, big) - self._repeated
-        return {i: self._thinned(result, limit) for i, result in big.items() if i in left}
+        """Shorten the large results before the recent turns to a limit in tokens.
 
-    def _thinned(self, result: ToolResult, limit: int) -> str:
-        """Shorten an old result: to its usual ends, or to less where these take more tokens than
-        the limit.
+        Results that the recent turns use are kept complete.
         """
+        results = _find_results(self.messages[:tail])
+        big = {result.call_id: result for result in results if self._is_big(result, limit)}
+        # A call id shared by two results cannot identify the shortened one.
+        left_alone = self._find_needed(tail, big) | self._repeated
+        return {i: self._thin_to(big[i], limit) for i in big if i not in left_alone}
+
+    def _is_big(self, result: ToolResult, limit: int) -> bool:
+        if result.name in self.never:
+            return False
+        if any(isinstance(part, Image) for part in result.parts):
+            return True
+        return len(result.text) > self.over or self.measure(result.text) > 3 * limit
+
+    def _thin_to(self, result: ToolResult, limit: int) -> str:
+        """Return the shortened text of a result, within the limit in tokens."""
         text = result.text
-        size = min(HEAD + TAIL, len(text) * limit // max(self.measure(text), 1))
-        return thin(result, size * 2 // 3, size // 3, handle=self.handle)
+        fitting = len(text) * limit // max(self.measure(text), 1)
+        size = min(HEAD_CHARACTERS + TAIL_CHARACTERS, fitting)
+        return thin_result(result, size * 2 // 3, size // 3, handle=self.handle)
 
-    def _needed(self, tail: int, among: Mapping[str, ToolResult]) -> set[str]:
-        """Ids of the newest results about what the last turns name: a file that is being edited,
-        for example.
+    def _find_needed(self, tail: int, among: Mapping[str, ToolResult]) -> set[str]:
+        """Return the newest results about things that recent turns mention, such as an edited file.
+
+        Args:
+            tail: Index where the recent turns begin.
+            among: The large results, by call id.
         """
-        said = "\n".join(_said(message) for message in self.messages[tail:])
-        about: dict[str, str] = {}
-        for message in self.messages[:tail] if among else ():
-            for call in message.calls if isinstance(message, AssistantMessage) else ():
-                for value in values(call) if call.id in among else ():
-                    if ("." in value or "/" in value) and value in said:
-                        about[value] = call.id
-        return set(about.values())
+        if not among:
+            return set()
+        recent = "\n".join(_get_own_text(message) for message in self.messages[tail:])
+        newest: dict[str, str] = {}
+        for call in _find_calls(self.messages[:tail]):
+            if call.id not in among:
+                continue
+            for value in find_short_arguments(call):
+                if _is_path_like(value) and value in recent:
+                    newest[value] = call.id
+        return set(newest.values())
 
     def _thin_hard(self, upto: int, room: int) -> dict[str, str]:
-        """Thin even the last results, so that they fit: an equal share for each."""
-        results = [
-            r
-            for m in self.messages[upto:]
-            if isinstance(m, ToolMessage)
-            for r in m.results
-            if r.call_id not in self._repeated
-        ]
-        rest = sum(self.sizes[upto:]) - sum(self._cost(r) for r in results)
-        share = max(int((room - rest) * 3 / self.factor) // max(len(results), 1), 300)
-        big = [r for r in results if len(r.text) > share or self._cost(r) > share]
-        return {
-            r.call_id: thin(r, share * 2 // 3 - 150, share // 3 - 50, handle=self.handle)
-            for r in big
-        }
+        """Shorten even the last results, each to an equal share, so that they fit."""
+        left = _find_results(self.messages[upto:])
+        results = [result for result in left if result.call_id not in self._repeated]
+        rest = sum(self.sizes[upto:]) - sum(map(self._cost, results))
+        # At least three characters a token, so that the texts fit in any script.
+        characters = int((room - rest) * 3 / self.factor)
+        share = max(characters // max(len(results), 1), 300)
+        head = share * 2 // 3 - 150
+        tail = share // 3 - 50
+        thinned = {}
+        for result in results:
+            if len(result.text) > share or self._cost(result) > share:
+                thinned[result.call_id] = thin_result(result, head, tail, handle=self.handle)
+        return thinned
 
     def _cost(self, result: ToolResult) -> int:
-        images = sum(isinstance(part, Image) for part in result.parts)
-        return self.measure(result.text) + int(images * IMAGE * self.factor)
+        image_tokens = _count_images(result) * IMAGE_TOKENS
+        return self.measure(result.text) + int(image_tokens * self.factor)
 
     def _sizes_with(self, thinned: Mapping[str, str]) -> list[int]:
         sizes = list(self.sizes)
         if not thinned:
             return sizes
         for index, message in enumerate(self.messages):
-            for result in message.results if isinstance(message, ToolMessage) else ():
+            for result in _find_results([message]):
                 text = thinned.get(result.call_id)
                 if text is not None:
                     sizes[index] -= self._cost(result) - self.measure(text)
             sizes[index] = max(sizes[index], 1)
         return sizes
 
-    def _ids(self, upto: int) -> set[str]:
-        return {
-            r.call_id for m in self.messages[upto:] if isinstance(m, ToolMessage) for r in m.results
-        }
 
-
-def thin(result: ToolResult, head: int, tail: int, *, handle: bool) -> str:
-    """Write a result briefly: its beginning, what is missing and how to get it, its end."""
+def thin_result(result: ToolResult, head: int, tail: int, *, handle: bool) -> str:
+    """Return a result's beginning and end, with a notice about the omitted part between them."""
     text = result.text
-    first, last = ends(text, max(head, 0), max(tail, 0)) if len(text) > head + tail else (text, "")
-    images = sum(isinstance(part, Image) for part in result.parts)
-    if last or first != text:
-        gone = [f"{len(text) - len(first) - len(last):,} of {len(text):,} characters"]
-    else:
-        gone = []
-    gone += [f"{images} image{'s' * (images > 1)}"] if images else []
+    first = text
+    last = ""
+    if len(text) > head + tail:
+        first, last = split_ends(text, max(head, 0), max(tail, 0))
+    gone = []
+    left_out = len(text) - len(first) - len(last)
+    if left_out:
+        gone.append(f"{left_out:,} of {len(text):,} characters")
+    images = _count_images(result)
+    if images:
+        gone.append(f"{images} image{'s' * (images > 1)}")
     if handle:
         back = f'; recall_result(id="{result.call_id}") gives all of it, with pattern= it searches'
     else:
@@ -229,11 +231,29 @@ def thin(result: ToolResult, head: int, tail: int, *, handle: bool) -> str:
     return f"{first}\n[… {' and '.join(gone)} left out to make room{back} …]\n{last}".strip("\n")
 
 
-def _said(message: Message) -> str:
+def _get_own_text(message: Message) -> str:
     if isinstance(message, AssistantMessage):
         return "\n".join([message.text, *(call.arguments for call in message.calls)])
     if isinstance(message, UserMessage):
-        return "\n".join(
-            part.text for part in message.parts if isinstance(part, Text) and part.source == "user"
-        )
+        return message.request
     return ""
+
+
+def _count_images(result: ToolResult) -> int:
+    return sum(isinstance(part, Image) for part in result.parts)
+
+
+def _find_results(messages: Sequence[Message]) -> Iterator[ToolResult]:
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            yield from message.results
+
+
+def _find_calls(messages: Sequence[Message]) -> Iterator[ToolCall]:
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            yield from message.calls
+
+
+def _is_path_like(value: str) -> bool:
+    return "." in value or "/" in value

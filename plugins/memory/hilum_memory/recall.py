@@ -1,4 +1,4 @@
-"""Fetching back what was thinned or cut: the results stand whole in the session's log."""
+"""Reads shortened or removed results from the session's log, which contains them in full."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from hilum.events import CallDone
 if TYPE_CHECKING:
     from hilum import Session
 
-PAGE = 10_000
-MATCHES = 40
-WIDTH = 300
-SECONDS = 5.0
+# The tool that reads results.
+RECALL = "recall_result"
+PAGE_CHARACTERS = 10_000
+MAX_MATCHES = 40
+MAX_LINE_LENGTH = 300
+SEARCH_TIMEOUT = 5.0
 
 
-class Results:
-    """Where in the log the result of each call stands: read as far as asked for, once.
+class ResultFinder:
+    """Finds call results in a session's log, which is read only once and as far as needed.
 
     Args:
-        session: Whose log.
+        session: The session.
     """
 
     def __init__(self, session: Session) -> None:
@@ -34,68 +36,73 @@ class Results:
         """Return the result of an agent's call.
 
         Raises:
-            ToolError: There is none.
+            ToolError: There is no such result.
         """
         store = self._session.kernel.store
         session = self._session.id
-        while (agent, call) not in self._places and (
-            events := await store.read(session, self._read)
-        ):
+        while (agent, call) not in self._places:
+            events = await store.read(session, self._read)
+            if not events:
+                break
             self._read = events[-1].seq
-            self._places |= {
-                (e.agent, e.result.call_id): e.seq for e in events if isinstance(e, CallDone)
-            }
+            for event in events:
+                if isinstance(event, CallDone):
+                    self._places[event.agent, event.result.call_id] = event.seq
         place = self._places.get((agent, call))
         if place is not None:
+            # Only positions are kept in memory, because the results of a long session have many
+            # megabytes.
             for event in await store.read(session, place - 1, 1):
                 if isinstance(event, CallDone):
                     return event.result
-        hint = "Take an id as a note or a shortened result names it."
+        hint = "Use an id from a note or a shortened result."
         raise ToolError(f"There is no result of a call {call!r}.", code="E_NOT_FOUND", hint=hint)
 
 
-def page(text: str, offset: int, size: int = PAGE) -> str:
-    """Return a page of a text, and where the next one begins."""
+def format_page(text: str, offset: int, size: int = PAGE_CHARACTERS) -> str:
+    """Return a page of a text, with the offset of the next page."""
     part = text[offset : offset + size]
     end = min(offset + size, len(text))
     if not part and offset:
         return f"The result has {len(text):,} characters; there is nothing after them."
-    more = f"; go on with offset={end}" if end < len(text) else ""
+    more = f"; continue with offset={end}" if end < len(text) else ""
     if not offset and not more:
         return part
     return f"{part}\n[characters {offset:,} to {end:,} of {len(text):,}{more}]"
 
 
-async def search(text: str, pattern: str) -> str:
-    """Return the lines of a text that match a regular expression, with number and place.
+async def search_lines(text: str, pattern: str) -> str:
+    """Return the lines of a text that match a regular expression, with line numbers and offsets.
 
     Raises:
-        ToolError: The pattern is none, or takes too long.
+        ToolError: The pattern is invalid, or the search takes too long.
     """
     import regex  # type: ignore[import-untyped]
 
     try:
         compiled = regex.compile(pattern)
     except regex.error as error:
-        problem = f"The pattern is no regular expression: {error}."
+        problem = f"The pattern is not a regular expression: {error}."
         raise ToolError(
-            problem, code="E_BAD_ARGS", hint="Escape special characters with a backslash."
+            problem,
+            code="E_BAD_ARGS",
+            hint="Escape special characters with a backslash.",
         ) from None
 
     def matching() -> Iterator[str]:
         place = 0
         for number, line in enumerate(text.splitlines(keepends=True), 1):
-            found = compiled.search(line, timeout=SECONDS, concurrent=True)
+            found = compiled.search(line, timeout=SEARCH_TIMEOUT, concurrent=True)
             if found:
-                start = max(found.start() - WIDTH // 2, 0)
-                yield f"{number} (offset {place + start}) | {line[start : start + WIDTH].rstrip()}"
+                start = max(found.start() - MAX_LINE_LENGTH // 2, 0)
+                yield f"{number} (offset {place + start}) | {line[start : start + MAX_LINE_LENGTH].rstrip()}"
             place += len(line)
 
     def run() -> list[str]:
         found: list[str] = []
         for line in matching():
             found.append(line)
-            if len(found) > MATCHES:
+            if len(found) > MAX_MATCHES:
                 break
         return found
 
@@ -103,13 +110,15 @@ async def search(text: str, pattern: str) -> str:
         found = await trio.to_thread.run_sync(run, abandon_on_cancel=True)
     except TimeoutError:
         raise ToolError(
-            "The pattern takes too long.", code="E_BAD_ARGS", hint="Use a simpler one."
+            "The search takes too long.",
+            code="E_BAD_ARGS",
+            hint="Use a simpler pattern.",
         ) from None
-    if len(found) > MATCHES:
-        found[MATCHES:] = [f"[more than {MATCHES} lines match; use a narrower pattern]"]
+    if len(found) > MAX_MATCHES:
+        found[MAX_MATCHES:] = [f"[more than {MAX_MATCHES} lines match; use a narrower pattern]"]
     return "\n".join(found) or "No line matches."
 
 
-def images_of(result: ToolResult) -> tuple[Image, ...]:
-    """The images of a result."""
+def get_images(result: ToolResult) -> tuple[Image, ...]:
+    """Return the images of a result."""
     return tuple(part for part in result.parts if isinstance(part, Image))

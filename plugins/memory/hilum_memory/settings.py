@@ -1,4 +1,4 @@
-"""What a user may set under [memory]."""
+"""The settings of compaction."""
 
 from __future__ import annotations
 
@@ -7,23 +7,34 @@ from hilum import section, setting
 
 @section("memory")
 class MemorySettings:
-    """Long conversations: how they are made to fit the model's window."""
+    """How to compact long conversations so that they fit the model's window."""
 
     summary_timeout: float = setting(
-        default=120.0, minimum=1, project="lower", help="Seconds that a summary may take."
+        default=120.0,
+        minimum=1,
+        project="lower",
+        help="Time limit of a summary, in seconds.",
     )
     summary_tokens: int = setting(
-        default=2_000, minimum=200, project="lower", help="Most tokens of a summary."
+        default=2_000,
+        minimum=200,
+        project="lower",
+        help="Maximum number of tokens in a summary.",
     )
     thin_over: int = setting(
         default=4_000,
         minimum=1_000,
         project="lower",
-        help="Characters over which old tool results are thinned.",
+        help="Maximum length of old tool results, in characters; longer ones are shortened.",
     )
     never_thin: list[str] = setting(
-        factory=lambda: ["use_skill"], project="user", help="Tools whose results are never thinned."
+        factory=lambda: ["use_skill"],
+        project="user",
+        help="Tools whose results are never shortened.",
     )
     recent_turns: int = setting(
-        default=4, minimum=1, project="lower", help="Last turns whose results are not thinned."
+        default=4,
+        minimum=1,
+        project="lower",
+        help="Number of recent turns whose results are not shortened.",
     )

@@ -1,9 +1,7 @@
-"""Gateways to models: OpenAI chat completions and responses, Anthropic, Gemini, and servers
-compatible with them.
+"""Gateways to models: OpenAI chat completions and responses, Anthropic, Gemini, compatible servers.
 
-``ask`` asks a model beside an agent's conversation, ``wire_for`` encodes requests in any of these
-formats, ``proxy_for`` names the proxy for an address; everything else is reached through the model
-protocol of hilum.
+Other plugins reach models through the model protocol of hilum. ``create_wire`` encodes requests in
+any of the formats.
 """
 
 from __future__ import annotations
@@ -18,19 +16,9 @@ from hilum_models.settings import ModelsSettings as ModelsSettings
 if TYPE_CHECKING:
     from hilum import Kernel, models
 
-    from hilum_models.apis import wire_for as wire_for
-    from hilum_models.asking import ask as ask
-    from hilum_models.transport import proxy_for as proxy_for
+    from hilum_models.api_loading import create_wire as create_wire
 
-__all__ = [
-    "Gateways",
-    "ModelsSettings",
-    "ask",
-    "open_kernel",
-    "provide_models",
-    "proxy_for",
-    "wire_for",
-]
+__all__ = ["Gateways", "ModelsSettings", "create_wire", "open_kernel", "provide_models"]
 
 
 class Gateways:
@@ -44,7 +32,7 @@ class Gateways:
 
 @hookimpl
 async def open_kernel(kernel: Kernel) -> AsyncIterator[Gateways]:
-    """Keep the connections as long as the kernel."""
+    """Keep the connections open until the kernel closes."""
     gateways = Gateways()
     try:
         yield gateways
@@ -55,18 +43,18 @@ async def open_kernel(kernel: Kernel) -> AsyncIterator[Gateways]:
 @hookimpl
 def provide_models(kernel: Kernel) -> Iterable[models.Provider]:
     """Return the known providers and the user's own."""
-    gateways = kernel.half(Gateways)
+    gateways = kernel.plugin(Gateways)
     if gateways is None:
         return []
-    from hilum_models.providers import providers
+    from hilum_models.providers import create_providers
 
-    return providers(kernel.settings(ModelsSettings), kernel.environ, gateways.transport)
+    settings = kernel.settings(ModelsSettings)
+    return create_providers(settings, kernel.environ, gateways.transport)
 
 
 def __getattr__(name: str) -> Any:
-    home = {"ask": "asking", "proxy_for": "transport", "wire_for": "apis"}.get(name)
-    if home is None:
+    if name != "create_wire":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    from hilum_models.api_loading import create_wire
 
-    return getattr(import_module(f"hilum_models.{home}"), name)
+    return create_wire

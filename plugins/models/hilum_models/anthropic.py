@@ -1,13 +1,14 @@
-"""Anthropic Messages.
+"""The format of Anthropic Messages (https://docs.anthropic.com/en/api/messages).
 
-Cache marks: one on the system prompt, which other sessions and agents share, and the request's own,
-by which the server marks the last block. So no message's bytes ever change for the cache's sake.
+There are two cache marks: one on the system prompt, which other sessions and agents share, and one
+on the request itself, which makes the server mark the last block. Therefore, the bytes of a message
+never change because of the cache.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,31 +21,46 @@ from hilum.messages import (
     Thinking,
     ToolCall,
     ToolMessage,
+    ToolResult,
     ToolSpec,
     Usage,
 )
 from hilum.models import Chunk, Done
 
-from hilum_models import encode as e
-from hilum_models.answer import Answer, Call, Stop, Thought, as_json, decode, number
-from hilum_models.failures import Who, reported
-from hilum_models.schemas import plain
+from hilum_models.answer_builder import AnswerBuilder, CallPart, Stop, ThinkingPart
+from hilum_models.apis import Api
+from hilum_models.encode import (
+    Target,
+    arguments_object,
+    call_id,
+    encode,
+    encode_base64,
+    join,
+    merge,
+    open_list,
+    sendable_parts,
+    user_parts,
+)
+from hilum_models.failures import Endpoint, event_error
+from hilum_models.json_values import decode_event, get_count, get_dict, get_text, to_json_text
+from hilum_models.schemas import simplify_schema
 
 _CACHE = {"type": "ephemeral"}
+# The ids that the API accepts, and the length of computed ones.
 _ID = (r"[A-Za-z0-9_-]{1,64}", 32)
-# These decide by themselves how much to think, if they are asked to; what others do without being
-# asked is right.
+# These models decide how much to think if told to. Others get no option: their default is right.
 _ADAPTIVE = re.compile(r"claude-((opus|sonnet)-4-[6-9](?!\d)|[a-z]+-[5-9](?!\d)|mythos-)")
-# These refuse thinking whose past has changed, as it does at each run and each trim, unless told to
-# drop it; the beta header of the requests allows telling them.
+# These models reject thinking if the preceding messages have changed, as they do at each run and
+# each compaction, unless told to drop it. The beta header of the requests allows that option.
 _BOUND = re.compile(r"claude-[a-z]+-(5-[1-9](?!\d)|[6-9](?!\d))")
+# The API requires a maximum.
 DEFAULT_OUTPUT = 8_192
 
 
 class AnthropicWire(msgspec.Struct, frozen=True):
-    """Encodes for Anthropic Messages. Implements ``Wire``."""
+    """The encoding of requests. Implements ``Wire``."""
 
-    target: e.Target
+    target: Target
 
     @property
     def key(self) -> str:
@@ -53,6 +69,19 @@ class AnthropicWire(msgspec.Struct, frozen=True):
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
+        fields = merge(self._options(), self.target.options)
+        if tools:
+            fields["tools"] = [_encode_tool(tool) for tool in tools]
+        system: list[dict[str, Any]] = [
+            {"type": "text", "text": layer.text} for layer in layers if layer.text.strip()
+        ]
+        # The mark on the last block covers everything before it, tools included.
+        if system:
+            system[-1]["cache_control"] = _CACHE
+            fields["system"] = system
+        return open_list(fields, "messages")
+
+    def _options(self) -> dict[str, Any]:
         target = self.target
         fields: dict[str, Any] = {
             "model": target.id,
@@ -61,74 +90,59 @@ class AnthropicWire(msgspec.Struct, frozen=True):
             "cache_control": _CACHE,
         }
         if _ADAPTIVE.search(target.id):
-            fields["thinking"] = {"type": "adaptive", "display": "summarized"}
+            thinking: dict[str, Any] = {"type": "adaptive", "display": "summarized"}
             if _BOUND.search(target.id):
-                fields["thinking"]["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
+                thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
+            fields["thinking"] = thinking
         if target.effort:
             fields["output_config"] = {"effort": target.effort}
-        fields = e.merge(fields, target.options)
-        if tools:
-            fields["tools"] = [
-                {"name": t.name, "description": t.description, "input_schema": plain(t.parameters)}
-                for t in tools
-            ]
-        system = [{"type": "text", "text": layer.text} for layer in layers if layer.text.strip()]
-        if system:
-            system[-1]["cache_control"] = _CACHE  # type: ignore[assignment]
-            fields["system"] = system
-        return e.open_list(fields, "messages")
+        return fields
 
     def message(self, message: Message) -> bytes:
         """Encode one message."""
+        role = "user"
         if isinstance(message, AssistantMessage):
-            content = self._assistant(message)
             role = "assistant"
+            content = self._encode_answer(message)
         elif isinstance(message, ToolMessage):
-            content = [self._result(result) for result in message.results]
-            role = "user"
+            content = [self._encode_result(result) for result in message.results]
         else:
-            text = e.user_text(message)
-            parts = (
-                [Text(text)]
-                if text is not None
-                else e.flatten(getattr(message, "parts", ()), self.target.images)
-            )
-            content = _blocks(parts)
-            role = "user"
+            parts = user_parts(message, self.target.images)
+            if isinstance(parts, str):
+                parts = [Text(parts)]
+            content = _encode_parts(parts)
         if content:
-            return e.encode({"role": role, "content": content})
+            return encode({"role": role, "content": content})
         return b""
 
-    def _assistant(self, message: AssistantMessage) -> list[Any]:
-        own = e.is_own(message, self.target)
+    def _encode_answer(self, message: AssistantMessage) -> list[Any]:
+        is_author = self.target.is_author(message)
         content: list[Any] = []
-        said = False
+        has_content = False
         for part in message.parts:
             if isinstance(part, Thinking):
-                if own and (block := _thought(part)):
-                    content.append(block)
+                block = _encode_thinking(part) if is_author else None
             elif isinstance(part, ToolCall):
-                arguments = e.raw(e.arguments_object(part))
-                content.append(
-                    {
-                        "type": "tool_use",
-                        "id": e.call_id(part.id, *_ID),
-                        "name": part.name,
-                        "input": arguments,
-                    }
-                )
-                said = True
+                block = _encode_call(part)
+                has_content = True
             elif part.text.strip():
-                content.append({"type": "text", "text": part.text})
-                said = True
-        return content if said else []
+                block = {"type": "text", "text": part.text}
+                has_content = True
+            else:
+                block = None  # the API refuses blank texts
+            if block:
+                content.append(block)
+        # The API rejects a message that contains only thinking.
+        return content if has_content else []
 
-    def _result(self, result: Any) -> dict[str, Any]:
+    def _encode_result(self, result: ToolResult) -> dict[str, Any]:
         block: dict[str, Any] = {
             "type": "tool_result",
-            "tool_use_id": e.call_id(result.call_id, *_ID),
+            "tool_use_id": call_id(result.call_id, *_ID),
         }
-        content = _blocks(e.flatten(result.parts, self.target.images))
+        parts = sendable_parts(result.parts, self.target.images)
+        content = _encode_parts(parts)
+        # The content of a result is optional.
         if content:
             block["content"] = content
         if result.code:
@@ -137,21 +151,42 @@ class AnthropicWire(msgspec.Struct, frozen=True):
 
     def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
         """Join the pieces."""
-        return e.join(head, pieces)
+        return join(head, pieces)
 
 
-def _blocks(parts: Sequence[Text | Image]) -> list[Any]:
+def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": simplify_schema(tool.parameters),
+    }
+
+
+def _encode_call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "type": "tool_use",
+        "id": call_id(call.id, *_ID),
+        "name": call.name,
+        "input": msgspec.Raw(arguments_object(call)),
+    }
+
+
+def _encode_parts(parts: Sequence[Text | Image]) -> list[Any]:
     blocks: list[Any] = []
     for part in parts:
         if isinstance(part, Image):
-            source = {"type": "base64", "media_type": part.media_type, "data": e.base64_of(part)}
+            source = {
+                "type": "base64",
+                "media_type": part.media_type,
+                "data": encode_base64(part),
+            }
             blocks.append({"type": "image", "source": source})
         elif part.text.strip():
             blocks.append({"type": "text", "text": part.text})
     return blocks
 
 
-def _thought(part: Thinking) -> dict[str, Any] | None:
+def _encode_thinking(part: Thinking) -> dict[str, Any] | None:
     data = part.vendor.get("redacted")
     if data:
         return {"type": "redacted_thinking", "data": data}
@@ -170,112 +205,143 @@ _STOPS: dict[str, Stop] = {
 
 
 class AnthropicReader:
-    """Reads the events of a message. Implements ``Reader``."""
+    """A parser of the events of a message. Implements ``Reader``."""
 
-    def __init__(self, model: str, body: bytes, who: Who) -> None:
-        self._answer = Answer(model, body)
-        self._who = who
-        self._blocks: dict[int, Call | Thought | None] = {}
-        self._whole: dict[int, Any] = {}
+    def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
+        self._answer = AnswerBuilder(model, body)
+        self._endpoint = endpoint
+        self._blocks: dict[int, CallPart | ThinkingPart] = {}
+        self._initial_input: dict[int, Any] = {}
         self._usage: dict[str, Any] = {}
         self.ended = False
 
     @property
     def complete(self) -> bool:
-        """Whether the message's stop reason came; some servers send nothing after it."""
+        """Whether the stop reason has arrived; some servers send nothing after it."""
         return self._answer.stop is not None
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
-        """Take one event."""
-        if data.startswith(b"[DONE]"):  # not of this format, but proxies add it
+        """Parse one event and return its chunks."""
+        if data.startswith(b"[DONE]"):
+            # The end mark is not part of this format, but proxies add it.
             self.ended = True
             return ()
-        value = decode(data)
+        value = decode_event(data)
+        index = value.get("index", 0)
         match value.get("type"):
             case "content_block_delta":
-                return self._delta(value.get("index", 0), value.get("delta") or {})
+                return self._read_delta(index, get_dict(value, "delta"))
             case "content_block_start":
-                return self._start(value.get("index", 0), value.get("content_block") or {})
+                return self._start_block(index, get_dict(value, "content_block"))
             case "content_block_stop":
-                return self._block_stop(value.get("index", 0))
+                return self._stop_block(index)
             case "message_start":
-                self._count((value.get("message") or {}).get("usage"))
+                self._add_usage(get_dict(value, "message"))
             case "message_delta":
-                self._count(value.get("usage"))
-                reason = (value.get("delta") or {}).get("stop_reason")
-                if reason:
-                    self._answer.stop = _STOPS.get(str(reason), "end")
+                self._add_usage(value)
+                self._read_stop(get_dict(value, "delta"))
             case "message_stop":
+                # A few servers send no stop reason before this event.
                 self._answer.stop = self._answer.stop or "end"
                 self.ended = True
             case "error":
-                error = value.get("error") or {}
-                error = error if isinstance(error, dict) else {"message": error}
-                raise reported(
-                    str(error.get("message") or ""), str(error.get("type") or ""), self._who
-                )
+                raise self._error(value.get("error"))
         return ()
 
     def finish(self) -> Done:
-        """Return the whole answer."""
-        self._answer.usage = _usage(self._usage)
-        return self._answer.done()
+        """Return the complete answer."""
+        self._answer.usage = _read_usage(self._usage)
+        return self._answer.build()
 
-    def _start(self, index: int, block: dict[str, Any]) -> Iterable[Chunk]:
+    def _start_block(self, index: int, block: dict[str, Any]) -> Iterable[Chunk]:
         match block.get("type"):
             case "text":
-                self._blocks[index] = None
-                self._answer.words(new=True)  # blocks go back as they came
-                return self._answer.text(block.get("text") or "")
+                # Each block becomes a part of its own, because it is sent back as one.
+                self._answer.begin_text()
+                return self._answer.add_text(block.get("text") or "")
             case "thinking":
-                thought = self._blocks[index] = self._answer.thought(new=True)
+                # The signature follows in a separate delta; some servers send it here.
+                thinking = self._answer.begin_thinking()
+                self._blocks[index] = thinking
                 signature = block.get("signature")
                 if signature:
-                    thought.vendor["signature"] = signature
-                return self._answer.thinking(block.get("thinking") or "")
+                    thinking.vendor["signature"] = signature
+                return self._answer.add_thinking(block.get("thinking") or "")
             case "redacted_thinking":
-                self._answer.thought(new=True).vendor["redacted"] = block.get("data") or ""
+                self._answer.begin_thinking().vendor["redacted"] = block.get("data") or ""
             case "tool_use":
-                call = self._answer.call(str(block.get("id") or ""), str(block.get("name") or ""))
+                call = self._answer.begin_call(get_text(block, "id"), get_text(block, "name"))
                 self._blocks[index] = call
-                self._whole[index] = block.get("input")
-                return self._answer.arguments(call, "", first=True)
+                self._initial_input[index] = block.get("input")
+                return self._answer.open_arguments(call)
         return ()
 
-    def _delta(self, index: int, delta: dict[str, Any]) -> Iterable[Chunk]:
+    def _read_delta(self, index: int, delta: dict[str, Any]) -> Iterable[Chunk]:
         block = self._blocks.get(index)
         match delta.get("type"):
             case "text_delta":
-                return self._answer.text(delta.get("text") or "")
+                return self._answer.add_text(delta.get("text") or "")
             case "thinking_delta":
-                return self._answer.thinking(delta.get("thinking") or "")
-            case "signature_delta" if isinstance(block, Thought):
-                block.vendor["signature"] = block.vendor.get("signature", "") + (
-                    delta.get("signature") or ""
-                )
-            case "input_json_delta" if isinstance(block, Call):
-                return self._answer.arguments(block, delta.get("partial_json") or "")
+                return self._answer.add_thinking(delta.get("thinking") or "")
+            case "signature_delta" if isinstance(block, ThinkingPart):
+                known = block.vendor.get("signature", "")
+                block.vendor["signature"] = known + (delta.get("signature") or "")
+            case "input_json_delta" if isinstance(block, CallPart):
+                return self._answer.add_arguments(block, delta.get("partial_json") or "")
         return ()
 
-    def _block_stop(self, index: int) -> Iterable[Chunk]:
+    def _stop_block(self, index: int) -> Iterable[Chunk]:
         block = self._blocks.get(index)
-        # Some compatible servers give the arguments whole, with the start of the block.
-        if isinstance(block, Call) and not any(block.arguments) and self._whole.get(index):
-            return self._answer.arguments(block, as_json(self._whole[index]))
-        return ()
+        if not isinstance(block, CallPart) or any(block.arguments):
+            return ()
+        # Some compatible servers send the whole arguments with the start of the block.
+        initial = self._initial_input.get(index)
+        if not initial:
+            return ()
+        return self._answer.add_arguments(block, to_json_text(initial))
 
-    def _count(self, usage: Any) -> None:
-        if isinstance(usage, dict):
-            self._usage |= {name: value for name, value in usage.items() if value is not None}
+    def _read_stop(self, delta: dict[str, Any]) -> None:
+        reason = get_text(delta, "stop_reason")
+        if reason:
+            self._answer.stop = _STOPS.get(reason, "end")
+
+    def _add_usage(self, table: dict[str, Any]) -> None:
+        # Counts arrive in two events, and a later count may be null if it was sent before.
+        for name, value in get_dict(table, "usage").items():
+            if value is not None:
+                self._usage[name] = value
+
+    def _error(self, error: Any) -> Exception:
+        if not isinstance(error, dict):
+            error = {"message": error}
+        return event_error(get_text(error, "message"), get_text(error, "type"), self._endpoint)
 
 
-def _usage(table: dict[str, Any]) -> Usage:
-    cached = number(table, "cache_read_input_tokens")
-    written = number(table, "cache_creation_input_tokens")
+def _read_usage(table: dict[str, Any]) -> Usage:
+    cached = get_count(table, "cache_read_input_tokens")
+    written = get_count(table, "cache_creation_input_tokens")
     return Usage(
-        input=number(table, "input_tokens") + cached + written,
+        # The API counts fresh tokens only.
+        input=get_count(table, "input_tokens") + cached + written,
         cached=cached,
         cache_write=written,
-        output=number(table, "output_tokens"),
-        reasoning=number(table, "output_tokens_details", "thinking_tokens"),
+        output=get_count(table, "output_tokens"),
+        reasoning=get_count(table, "output_tokens_details", "thinking_tokens"),
     )
+
+
+def _key_header(key: str) -> Mapping[str, str]:
+    return {"x-api-key": key}
+
+
+API = Api(
+    path="/v1/messages",
+    create_wire=AnthropicWire,
+    create_reader=AnthropicReader,
+    models_path="/v1/models",
+    key_headers=_key_header,
+    headers={
+        "anthropic-version": "2023-06-01",
+        "anthropic-beta": "thinking-binding-controls-2026-08-01",
+    },
+)

@@ -1,19 +1,19 @@
-"""Asking a server which models it has, and what they can do."""
+"""Requests to a server for the list of its models and for their capabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 import trio
 from hilum.errors import ModelError
 
-from hilum_models.failures import Who
+from hilum_models.failures import Endpoint
+from hilum_models.json_values import decode_document, get_text
 from hilum_models.transport import Transport
 
-# Not models one talks to.
-_OTHER = (
+# Parts of model names that identify models unable to hold a conversation.
+_OTHER_PURPOSES = (
     "embed",
     "whisper",
     "tts",
@@ -25,61 +25,63 @@ _OTHER = (
     "veo",
     "-image",
 )
-MOST_SHOWN = 40
+# Maximum number of models whose capabilities are requested, each in a separate request.
+MAX_DESCRIBED = 40
+MAX_DESCRIPTION = 4 << 20  # bytes
 
 
 async def list_models(
-    transport: Transport, url: str, headers: Mapping[str, str], who: Who, seconds: float
+    transport: Transport, url: str, headers: Mapping[str, str], endpoint: Endpoint, timeout: float
 ) -> list[str]:
-    """Return the names a server lists, in its order, without those that are not for talking.
+    """Return the names of a server's models in its order, without models for other purposes.
 
     Raises:
-        ModelError: It did not answer, or not with a list of models.
+        ModelError: The server did not answer within the seconds of ``timeout``, or not with a list
+            of models.
     """
-    document = await transport.fetch(url, headers, who, seconds)
-    try:
-        value: Any = msgspec.json.decode(document)
-    except (msgspec.DecodeError, UnicodeError):
-        value = None
+    value = decode_document(await transport.fetch(url, headers, endpoint, timeout))
     if isinstance(value, dict):
-        items = value.get("data") or value.get("models") or []
-    else:
-        items = value
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise ModelError(f"{who.provider} does not list its models at {url}.", kind="request")
-    names = [
-        str(item.get("id") or item.get("name") or "").removeprefix("models/") for item in items
-    ]
-    return [name for name in names if name and not any(word in name.lower() for word in _OTHER)]
+        value = value.get("data") or value.get("models") or []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise ModelError(f"{endpoint.provider} does not list its models at {url}.", kind="request")
+    names = []
+    for item in value:
+        name = get_text(item, "id") or get_text(item, "name")
+        names.append(name.removeprefix("models/"))  # Gemini lists paths
+    return [name for name in names if name and not _has_other_purpose(name)]
 
 
-async def ollama_facts(
+def _has_other_purpose(name: str) -> bool:
+    lowered = name.lower()
+    return any(part in lowered for part in _OTHER_PURPOSES)
+
+
+async def fetch_ollama_facts(
     transport: Transport,
     base: str,
     headers: Mapping[str, str],
-    who: Who,
+    endpoint: Endpoint,
     names: Sequence[str],
-    seconds: float,
+    timeout: float,
 ) -> dict[str, dict[str, int | bool]]:
-    """Ask ollama what its models can do; what cannot be learnt in time is left out."""
+    """Return the capabilities of Ollama's models, except those that do not arrive in time."""
     facts: dict[str, dict[str, int | bool]] = {}
 
-    async def ask(name: str) -> None:
+    async def fetch(name: str) -> None:
         body = msgspec.json.encode({"model": name})
         try:
-            async with transport.send("POST", f"{base}/api/show", headers, who, body) as response:
-                if response.status == 200:
-                    value = msgspec.json.decode(await response.read(4 << 20))
-                else:
-                    value = {}
-        except (ModelError, msgspec.DecodeError, UnicodeError):
+            async with transport.send("POST", f"{base}/api/show", headers, endpoint, body) as reply:
+                document = await reply.read(MAX_DESCRIPTION) if reply.status == 200 else b""
+        except ModelError:
+            # Without an answer the catalog decides.
             return
-        able = value.get("capabilities") if isinstance(value, dict) else None
-        if isinstance(able, list):
-            facts[name] = {"tools": "tools" in able, "images": "vision" in able}
+        value = decode_document(document)
+        capabilities = value.get("capabilities") if isinstance(value, dict) else None
+        if isinstance(capabilities, list):
+            facts[name] = {"tools": "tools" in capabilities, "images": "vision" in capabilities}
 
-    with trio.move_on_after(seconds):
+    with trio.move_on_after(timeout):
         async with trio.open_nursery() as nursery:
-            for name in names[:MOST_SHOWN]:
-                nursery.start_soon(ask, name)
+            for name in names[:MAX_DESCRIBED]:
+                nursery.start_soon(fetch, name)
     return facts

@@ -1,6 +1,4 @@
-"""What the wire formats share: who the request is for, how pieces join, and how our data becomes
-theirs.
-"""
+"""Encoding shared by the wire formats: the target, joined pieces, and message parts."""
 
 from __future__ import annotations
 
@@ -16,25 +14,30 @@ from hilum.messages import (
     AssistantMessage,
     Image,
     Layer,
+    Message,
     NoteMessage,
     Text,
     ToolCall,
+    ToolResult,
     UserMessage,
     escape_notes,
 )
+
+from hilum_models.json_values import DECODE_ERRORS
 
 encode = msgspec.json.Encoder().encode
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The model a request is encoded for, and how.
+    """The model that a request is encoded for, and the options of the encoding.
 
     Attributes:
-        name: ``provider/name``, as messages carry it.
-        max_output: Most tokens of an answer; 0 leaves it to the provider where the format allows.
-        images: Whether images are sent; where not, a line of text says that one was left out.
-        effort: How hard the model thinks, in the vendor's word.
-        options: Further fields of the request.
+        name: ``provider/name``, as in messages.
+        max_output: Maximum number of tokens of an answer; 0 leaves it to the provider if the
+            format allows that.
+        images: Whether images are sent. If not, a line of text replaces each.
+        effort: How hard the model thinks, in the vendor's term.
+        options: Additional fields of the request.
     """
 
     name: str
@@ -54,77 +57,97 @@ class Target(msgspec.Struct, frozen=True):
         return self.name.partition("/")[2]
 
     def key(self, api: str) -> str:
-        """Name for pieces encoded for this target: targets that encode differently have different
-        keys.
-        """
+        """Return a name for encoded pieces; targets that encode differently have different ones."""
+        # A digest, because options may be long and the key is kept with each piece.
         rest = encode([self.max_output, self.images, self.effort, self.options])
         return f"{api}:{self.name}:{blake2b(rest, digest_size=6).hexdigest()}"
 
+    def is_author(self, message: AssistantMessage) -> bool:
+        """Return whether this exact model wrote a message.
+
+        Vendors check reasoning and signatures, and reject those of another model.
+        """
+        return message.model == self.name
+
+
+# --- bodies ---------------------------------------------------------------------------------------
+
 
 def open_list(fields: dict[str, Any], name: str, first: bytes = b"") -> bytes:
-    """Encode an object whose last field is a list that stays open, so that pieces can follow."""
-    head = encode(fields)
-    return head[:-1] + (b"," if fields else b"") + b'"' + name.encode() + b'":[' + first
+    """Encode an object whose last field is a list left open for further pieces."""
+    head = encode(fields).removesuffix(b"}")
+    if fields:
+        head += b","
+    return b'%b"%b":[%b' % (head, name.encode(), first)
 
 
 def join(head: bytes, pieces: Sequence[bytes]) -> bytes:
-    """Join a head that ends in an open list, possibly with a first item, and pieces to a whole
-    body.
-    """
+    """Join a head that ends in an open list, possibly with a first item, and pieces to a body."""
     parts = list(filter(None, pieces))
     if not parts:
         return head + b"]}"
-    # One copy of what may be megabytes: the ends go to the first and the last piece.
-    parts[0] = b"".join((head, b"" if head.endswith(b"[") else b",", parts[0]))
+    # The body may have megabytes, so it is copied only once: its ends are added to the outer
+    # pieces.
+    comma = b"" if head.endswith(b"[") else b","
+    parts[0] = b"".join((head, comma, parts[0]))
     parts[-1] += b"]}"
     return b",".join(parts)
 
 
 def merge(fields: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Lay the user's options over fields, table by table; an empty text takes a field away."""
+    """Merge the user's options into fields, table by table; an empty text removes a field."""
     merged = dict(fields)
     for key, value in options.items():
-        old = merged.get(key)
-        # Tables of different types have different fields: one replaces the other.
-        if (
-            isinstance(value, dict)
-            and isinstance(old, dict)
-            and value.get("type", old.get("type")) == old.get("type")
-        ):
-            merged[key] = merge(old, value)
-        elif value == "":
+        if value == "":
             merged.pop(key, None)
+        elif _is_mergeable(merged.get(key), value):
+            merged[key] = merge(merged[key], value)
         else:
             merged[key] = value
     return merged
 
 
+def _is_mergeable(old: Any, new: Any) -> bool:
+    """Return whether two values are tables of the same type.
+
+    Tables of different types have different fields, so one replaces the other.
+    """
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return False
+    return bool(new.get("type", old.get("type")) == old.get("type"))
+
+
+# --- parts of messages ----------------------------------------------------------------------------
+
+
 def system_text(layers: Sequence[Layer]) -> str:
-    """The system prompt as one text."""
+    """Return the system prompt as one text."""
     return "\n\n".join(layer.text for layer in layers if layer.text)
 
 
 def note_text(message: NoteMessage) -> str:
     """Return the text of a note in its tags.
 
-    What the note quotes can neither end it nor begin another.
+    Tags in the note's own text are escaped, so that it can neither end the note nor begin another.
     """
     return f"<{NOTE_TAG}>\n{escape_notes(message.text)}\n</{NOTE_TAG}>"
 
 
-def raw(json: bytes) -> msgspec.Raw:
-    """JSON that goes into other JSON as it is."""
-    return msgspec.Raw(json)
+def user_parts(message: Message, images: bool) -> str | list[Text | Image]:
+    """Return the content of a user's message or a note: one text, or parts if it has images."""
+    if isinstance(message, NoteMessage):
+        return note_text(message)
+    assert isinstance(message, UserMessage)
+    if any(isinstance(part, Image) for part in message.parts):
+        return sendable_parts(message.parts, images)
+    texts = [part.text for part in message.parts if isinstance(part, Text)]
+    return "\n\n".join(filter(None, texts))
 
 
-def base64_of(image: Image) -> str:
-    """The image's bytes in base64."""
-    return b64encode(image.data).decode("ascii")
+def sendable_parts(parts: Sequence[Text | Image], images: bool) -> list[Text | Image]:
+    """Return the parts that can be sent.
 
-
-def flatten(parts: Sequence[Text | Image], images: bool) -> list[Text | Image]:
-    """Return the parts that can be sent: no empty text, and a line of text for an image the model
-    does not take.
+    Empty texts are left out, and a line of text replaces each image that the model does not accept.
     """
     sendable: list[Text | Image] = []
     for part in parts:
@@ -134,43 +157,42 @@ def flatten(parts: Sequence[Text | Image], images: bool) -> list[Text | Image]:
         elif images:
             sendable.append(part)
         else:
-            sendable.append(
-                Text(f"[Image ({part.media_type}) left out: this model takes none.]", part.source)
-            )
+            text = f"[Image ({part.media_type}) left out: not supported.]"
+            sendable.append(Text(text, part.source))
     return sendable
 
 
-def arguments_object(call: ToolCall) -> bytes:
-    """The call's arguments as a JSON object.
+def split_result(result: ToolResult, images: bool) -> tuple[str, list[Image]]:
+    """Return the text and the images of a result, for formats whose results contain only text."""
+    parts = sendable_parts(result.parts, images)
+    text = "\n".join(part.text for part in parts if isinstance(part, Text))
+    found = [part for part in parts if isinstance(part, Image)]
+    if found and not text:
+        text = "The image follows."
+    return text, found
 
-    What is none, because the model wrote it so, is wrapped in one.
+
+def encode_base64(image: Image) -> str:
+    """Return the image's bytes in base64."""
+    return b64encode(image.data).decode("ascii")
+
+
+def arguments_object(call: ToolCall) -> bytes:
+    """Return the call's arguments as a JSON object.
+
+    Arguments that are not an object, because the model wrote them so, are wrapped in one.
     """
+    arguments = call.arguments or "{}"
     try:
-        if isinstance(msgspec.json.decode(call.arguments or "{}"), dict):
-            return (call.arguments or "{}").encode()
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        if isinstance(msgspec.json.decode(arguments), dict):
+            return arguments.encode()
+    except DECODE_ERRORS:
         pass
     return encode({"invalid_arguments": call.arguments})
 
 
-def call_id(given: str, pattern: str, digits: int) -> str:
-    """Return an id the vendor accepts: the id itself, or one computed from it, always the same."""
-    if re.fullmatch(pattern, given):
-        return given
-    return blake2b(given.encode(), digest_size=32).hexdigest()[:digits]
-
-
-def is_own(message: AssistantMessage, target: Target) -> bool:
-    """Return whether this very model wrote the message: only then are its reasoning and signatures
-    sent back.
-    """
-    return message.model == target.name
-
-
-def user_text(message: UserMessage | NoteMessage) -> str | None:
-    """The text of a message that holds nothing else, ``None`` where there is an image."""
-    if isinstance(message, NoteMessage):
-        return note_text(message)
-    if any(isinstance(part, Image) for part in message.parts):
-        return None
-    return "\n\n".join(part.text for part in message.parts if isinstance(part, Text) and part.text)
+def call_id(id: str, pattern: str, digits: int) -> str:
+    """Return the id if the vendor accepts it, or one computed from it."""
+    if re.fullmatch(pattern, id):
+        return id
+    return blake2b(id.encode(), digest_size=32).hexdigest()[:digits]

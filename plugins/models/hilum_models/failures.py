@@ -1,16 +1,17 @@
-"""What a provider's refusal means: status, headers and body become one ``ModelError``."""
+"""Converts providers' error messages into ``ModelError``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from hilum.errors import ModelError
 
-# The words the providers use for a prompt that does not fit; they have no common code for it.
-# Patterns are compiled by the first failure that is read.
+from hilum_models.json_values import decode_document, get_dicts
+
+# Patterns for prompts that exceed the window, for which providers have no common error code. The
+# patterns of this module are texts, so that they are compiled only when a request fails.
 _TOO_LONG = (
     r"(?i)context.?length|context.?window|maximum context|prompt is too long|too many (input"
     r" )?tokens|input is too long"
@@ -21,9 +22,8 @@ _QUOTA = (
     r"(?i)insufficient_quota|exceeded your current quota|credit"
     r" balance|insufficient.balance|billing"
 )
-# Google uses the same words for a limit for each minute, and says when it ends.
-_PASSES = r"(?i)RESOURCE_EXHAUSTED|retryDelay|per.?minute"
-_RETRY_DELAY = rb'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"'
+# Google describes a per-minute limit in the same way as an empty account, but states when it ends.
+_TEMPORARY_QUOTA = r"(?i)RESOURCE_EXHAUSTED|retryDelay|per.?minute"
 _NO_TOOLS = (
     r"(?i)(does(n't| not)|do(n't| not)) support (the )?(use of )?(native )?(tool|function)"
     r"|(tool|function).{0,12}call\w* (is|are) not (supported|enabled|available)"
@@ -32,20 +32,29 @@ _NO_TOOLS = (
     r"|enable-auto-tool-choice|unsupported parameter\W+(tools|functions)\b"
 )
 _BAD_KEY = r"(?i)api[_ ]key[_ ](not valid|invalid)|API_KEY_INVALID|invalid.api.key"
-# Vendors quote the refused key, partly masked: nothing that looks like one is repeated.
-_KEYS = r"\b(sk|gsk|xai|pplx|key|AIza|Bearer\s)[-_*A-Za-z0-9.…]{8,}|[A-Za-z0-9_-]{0,40}\*{3,}[A-Za-z0-9_*-]*"
-LONGEST = 600
-MOST_READ = 6_000
+# Vendors quote the refused key, partly masked. Nothing that looks like a key is repeated.
+_KEYS = (
+    r"\b(sk|gsk|xai|pplx|key|AIza|Bearer\s)[-_*A-Za-z0-9.…]{8,}"
+    r"|[A-Za-z0-9_-]{0,40}\*{3,}[A-Za-z0-9_*-]*"
+)
+_HTML = r"(?i)\s*<(!doctype|html|head|body|\?xml)"
+_TITLE = r"(?is)<title[^>]*>(.*?)</title>"
+# A shorter key could match parts of ordinary words.
+MIN_SECRET = 8
+# Maximum number of characters of a provider's message to show.
+MAX_SHOWN = 600
+# Maximum number of characters of a provider's message to search; some patterns backtrack.
+MAX_SEARCHED = 6_000
 
 
-class Who(msgspec.Struct, frozen=True):
-    """Who answered, for messages.
+class Endpoint(msgspec.Struct, frozen=True):
+    """The provider and the model that a request goes to, for messages.
 
     Attributes:
         provider: The provider's name.
-        model: The model's name at the provider; empty where the request was for none.
-        key_env: The variable that holds the key; empty where there is none.
-        key: The key, so that it can be kept out of messages.
+        model: The model's name at the provider; empty if the request is not for a model.
+        key_env: The environment variable with the key; empty if there is none.
+        key: The key, which is removed from messages.
     """
 
     provider: str
@@ -54,136 +63,100 @@ class Who(msgspec.Struct, frozen=True):
     key: str = ""
 
     def __repr__(self) -> str:
-        return f"Who({self.provider}/{self.model})"  # and never the key
+        # The key is left out, because tracebacks and logs show the representation.
+        return f"Endpoint({self.provider}/{self.model})"
+
+    @property
+    def key_hint(self) -> str:
+        """A hint for a missing or rejected key."""
+        if not self.key_env:
+            section = f"[models.providers.{self.provider}]"
+            return f"{self.provider} requires a key: set key_env under {section}."
+        if not self.key:
+            return f"Set {self.key_env} to your key for {self.provider}."
+        return (
+            f"The key in {self.key_env} was rejected: check that it is valid and may use this"
+            " model."
+        )
+
+    @property
+    def quota_hint(self) -> str:
+        """A hint for an account without credit."""
+        return (
+            f"The account at {self.provider} has no credit left: add some, or choose another model."
+        )
 
 
-def clean(text: str, who: Who) -> str:
-    """One line of text without keys, at most 600 characters."""
-    text = text[:MOST_READ]
-    if who.key:
-        # A short one would be found in ordinary words.
-        if len(who.key) >= 8:
-            text = text.replace(who.key, "***")
-        else:
-            text = text
-    text = re.sub(_KEYS, "***", " ".join(text.split()))
-    if len(text) <= LONGEST:
+def clean_message(text: str, endpoint: Endpoint) -> str:
+    """Return a provider's message as one line without keys, at most 600 characters."""
+    text = text[:MAX_SEARCHED]
+    if len(endpoint.key) >= MIN_SECRET:
+        text = text.replace(endpoint.key, "***")
+    one_line = " ".join(text.split())
+    text = re.sub(_KEYS, "***", one_line)
+    if len(text) <= MAX_SHOWN:
         return text
-    return text[: LONGEST - 1] + "…"
+    return text[: MAX_SHOWN - 1] + "…"
 
 
-def own_words(body: bytes) -> tuple[str, str]:
-    """Return the provider's message and its code (both may be empty) from the body of a refusal."""
-    text = body.decode("utf-8", "replace").strip()[:MOST_READ]
-    try:
-        value: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeError):
-        if re.match(r"(?i)\s*<(!doctype|html|head|body|\?xml)", text):
-            title = re.search(r"(?is)<title[^>]*>(.*?)</title>", text)
-            return ("an HTML page" + (f" titled “{title[1].strip()}”" if title else "")), ""
-        return text, ""
+# --- bodies of error responses --------------------------------------------------------------------
+
+
+def extract_error(body: bytes) -> tuple[str, str]:
+    """Return the provider's message and its codes from the body of an error; both may be empty."""
+    text = body.decode("utf-8", "replace").strip()[:MAX_SEARCHED]
+    value = decode_document(body)
+    if value is None:
+        return _describe_page(text), ""
     if isinstance(value, list) and value:
-        value = value[0]
-    if not isinstance(value, dict):
-        return text, ""
-    error = value.get("error") or value
+        value = value[0]  # Gemini wraps the error in a list if a stream was requested
+    error = value.get("error") or value if isinstance(value, dict) else None
     if isinstance(error, str):
         return error, ""
     if not isinstance(error, dict):
         return text, ""
-    codes = [str(error[name]) for name in ("code", "type", "status") if error.get(name)]
-    for detail in error.get("details") or () if isinstance(error.get("details"), list) else ():
-        if isinstance(detail, dict) and detail.get("reason"):
-            codes.append(str(detail["reason"]))
+    message = _find_message(error, text)
+    if not isinstance(message, str):
+        message = msgspec.json.encode(message).decode()
+    return message, " ".join(_find_codes(error))
+
+
+def _describe_page(text: str) -> str:
+    """Return a text, or a description of an HTML page, as sent by intermediate proxies."""
+    if not re.match(_HTML, text):
+        return text
+    title = re.search(_TITLE, text)
+    if title is None:
+        return "an HTML page"
+    return f"an HTML page titled “{title[1].strip()}”"
+
+
+def _find_message(error: dict[str, Any], text: str) -> Any:
     message = error.get("message") or error.get("detail") or error.get("msg") or text
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
-        message = f"{message}: {metadata['raw']}"  # OpenRouter: what the provider behind it said
-    return (
-        message if isinstance(message, str) else msgspec.json.encode(message).decode()
-    ), " ".join(codes)
+        # OpenRouter's own message is not informative; this is the message of the provider behind
+        # it.
+        return f"{message}: {metadata['raw']}"
+    return message
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds the provider asks to wait: ``retry-after-ms``, or ``retry-after`` as seconds or as a
-    date.
-    """
-    try:
-        value = headers.get("retry-after-ms")
-        if value:
-            return max(float(value) / 1000, 0.0)
-        value = headers.get("retry-after")
-        if not value:
-            return None
-        try:
-            return max(float(value), 0.0)
-        except ValueError:
-            import time
-            from email.utils import parsedate_to_datetime
-
-            return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
-    except (ValueError, TypeError, OverflowError):
-        return None
+def _find_codes(error: dict[str, Any]) -> list[str]:
+    fields = [error.get("code"), error.get("type"), error.get("status")]
+    fields += [detail.get("reason") for detail in get_dicts(error, "details")]
+    return [str(code) for code in fields if code]
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes, who: Who) -> ModelError:
-    """Return what an HTTP status other than success means."""
-    words, code = own_words(body)
-    words = words[:MOST_READ]
-    code = code[:MOST_READ]
-    said = clean(words, who)
-    kind = _kind(status, f"{words} {code}")
-    hint = ""
-    wait = retry_after(headers)
-    if wait is None and (found := re.search(_RETRY_DELAY, body)):
-        wait = float(found[1])
-    if kind == "quota" and wait is not None and status != 402:
-        kind = "rate_limit"
-    if kind == "auth":
-        hint = key_hint(who)
-    elif kind == "quota":
-        hint = (
-            f"The account at {who.provider} has no credit left: add some, or choose another model."
-        )
-    elif status in (404, 405):
-        hint = f"Check the model's name {who.model!r} and the base URL, which often ends in /v1."
-    elif 300 <= status < 400:
-        hint = (
-            f"The base URL of {who.provider} redirects to {headers.get('location', 'elsewhere')};"
-            " set that one."
-        )
-    elif kind == "request" and refuses_tools(words):
-        hint = f'Set tool_protocol = "text" under [models.models."{who.provider}/{who.model}"].'
-    answered = f"{who.provider} answered {status}"
-    return ModelError(
-        f"{answered}: {said}" if said else f"{answered} without saying why.",
-        kind=kind,
-        status=status,
-        retry_after=wait,
-        hint=hint,
-    )
+# --- errors ---------------------------------------------------------------------------------------
 
 
-def refuses_tools(words: str) -> bool:
-    """Return whether a provider says that a model cannot call tools."""
-    return bool(re.search(_NO_TOOLS, words))
+def refuses_tools(message: str) -> bool:
+    """Return whether a provider's message says that a model cannot call tools."""
+    return bool(re.search(_NO_TOOLS, message))
 
 
-def reported(words: str, code: str, who: Who, status: int = 0) -> ModelError:
-    """Return what an error event in a stream means."""
-    kind = _kind(status or _STATUS.get(code, 500), f"{words} {code}")
-    said = clean(words or code or "no reason given", who)
-    hint = key_hint(who) if kind == "auth" else ""
-    if kind == "quota":
-        hint = (
-            f"The account at {who.provider} has no credit left: add some, or choose another model."
-        )
-    return ModelError(
-        f"{who.provider} broke off the answer: {said}", kind=kind, status=status, hint=hint
-    )
-
-
-_STATUS = {
+# The status that a provider would have answered with, by the code of an error event.
+_EVENT_STATUS = {
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
     "rate_limit": 429,
@@ -200,30 +173,44 @@ _STATUS = {
 }
 
 
-def _kind(status: int, words: str) -> str:
-    if status == 402 or (
-        status == 429 and re.search(_QUOTA, words) and not re.search(_PASSES, words)
-    ):
-        return "quota"
-    if status == 429:
-        return "rate_limit"
-    if status == 413 or (status in (400, 422) and re.search(_TOO_LONG, words)):
+def event_error(message: str, code: str, endpoint: Endpoint, status: int = 0) -> ModelError:
+    """Return the error for an error event in a stream."""
+    kind = classify(status or _EVENT_STATUS.get(code, 500), f"{message} {code}")
+    hint = ""
+    if kind == "auth":
+        hint = endpoint.key_hint
+    elif kind == "quota":
+        hint = endpoint.quota_hint
+    shown = clean_message(message or code or "no reason given", endpoint)
+    text = f"{endpoint.provider} aborted the answer: {shown}"
+    return ModelError(text, kind=kind, status=status, hint=hint)
+
+
+_KIND_BY_STATUS = {
+    401: "auth",
+    402: "quota",
+    403: "auth",
+    408: "server",
+    409: "server",
+    413: "too_long",
+    425: "server",
+    429: "rate_limit",
+}
+
+
+def classify(status: int, message: str) -> str:
+    """Return the kind of a failure from its status, and from the message if that is vague."""
+    kind = _KIND_BY_STATUS.get(status, "server" if status >= 500 else "request")
+    # Some versions of llama.cpp and vLLM report an overlong prompt as status 500; a retry would not
+    # help.
+    if status in (400, 422, 500) and re.search(_TOO_LONG, message):
         return "too_long"
-    if status in (401, 403) or (status == 400 and re.search(_BAD_KEY, words)):
+    if status == 400 and re.search(_BAD_KEY, message):
         return "auth"
-    if status in (408, 409, 425) or status >= 500:
-        # llama.cpp and vLLM report an overlong prompt as 500 in some versions: a retry would not
-        # help.
-        if status == 500 and re.search(_TOO_LONG, words):
-            return "too_long"
-        return "server"
-    return "request"
+    if status == 429 and _is_out_of_credit(message):
+        return "quota"
+    return kind
 
 
-def key_hint(who: Who) -> str:
-    """Return which key is missing or refused."""
-    if not who.key_env:
-        return f"{who.provider} wants a key: set key_env under [models.providers.{who.provider}]."
-    if not who.key:
-        return f"Set {who.key_env} to your key for {who.provider}."
-    return f"The key in {who.key_env} was refused: check that it is valid and may use this model."
+def _is_out_of_credit(message: str) -> bool:
+    return bool(re.search(_QUOTA, message)) and not re.search(_TEMPORARY_QUOTA, message)

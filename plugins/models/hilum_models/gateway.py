@@ -1,31 +1,38 @@
-"""A model behind HTTP: sends the body, reads the stream, gives chunks."""
+"""A model behind HTTP: sends the request body, reads the stream and yields chunks."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 from hilum.errors import ModelError
-from hilum.models import Alive, Chunk, ModelInfo, Request, Wire
+from hilum.models import Chunk, KeepAlive, ModelInfo, Request, Wire
 
-from hilum_models.answer import Reader
-from hilum_models.failures import Who, clean, own_words, refuses_tools
+from hilum_models.answer_builder import Reader
+from hilum_models.apis import CreateReader
+from hilum_models.failures import Endpoint, clean_message, extract_error, refuses_tools
 from hilum_models.sse import SseDecoder
-from hilum_models.transport import Response, Transport
+from hilum_models.transport import Transport
 
-# Seconds to wait, once the answer is whole, for what may still follow: the usage, and the end of
-# the stream, without which the connection cannot be used again.
-AFTER_COMPLETE = 2.0
-AFTER_END = 0.05
-# Bytes of one response: the longest answers have 130,000 tokens, each an event of up to 500 bytes.
+if TYPE_CHECKING:
+    from hilum_models.http_client import Response
+
+# Seconds to wait after a complete answer for the usage and the end of the stream, without which the
+# connection cannot be reused.
+AFTER_COMPLETE_TIMEOUT = 2.0
+AFTER_END_TIMEOUT = 0.05
+# Maximum bytes of one response: the longest answers have 130,000 tokens, each an event of up to 500
+# bytes.
 MAX_STREAM = 128 << 20
-# Bytes of an answer that comes as one document.
+# Maximum bytes of an answer that is sent as one document.
 MAX_DOCUMENT = 32 << 20
-ALIVE = Alive()
-# What may stand before the first character that counts, a byte order mark too
+KEEP_ALIVE = KeepAlive()
+# Whitespace and a byte order mark, which may precede the first significant character.
 _BLANK = b" \t\r\n\xef\xbb\xbf"
+_BASE_URL_HINT = "Check the base URL: it often ends in /v1."
 
 
 class HttpModel(msgspec.Struct, frozen=True):
@@ -33,25 +40,27 @@ class HttpModel(msgspec.Struct, frozen=True):
 
     Attributes:
         info: Name, window, price.
-        wire: How messages are encoded.
-        url: Where requests go.
-        headers: Headers of each request, the key among them.
-        read: Makes a reader for one response from the model's name, the request body and ``who``.
-        describe_tools: Has the provider describe tools in the text for this model from now on;
-            ``None`` where the protocol was chosen by the user, or is the textual one already.
+        wire: The encoding of requests.
+        url: The address of requests.
+        headers: Headers of each request, the key included.
+        endpoint: The provider and the model, for messages.
+        create_reader: Creates a reader for one response.
+        transport: The connections.
+        disable_native_tools: Makes the provider describe tools in the text for this model from now
+            on; ``None`` if the user chose the protocol, or if it is already the textual one.
     """
 
     info: ModelInfo
     wire: Wire
     url: str
     headers: Mapping[str, str]
-    who: Who
-    read: Callable[[str, bytes, Who], Reader]
+    endpoint: Endpoint
+    create_reader: CreateReader
     transport: Transport
-    describe_tools: Callable[[], None] | None = None
+    disable_native_tools: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
-        # And never the headers, or an address that may hold a password
+        # The headers and the address are left out, because they may contain the key or a password.
         return f"HttpModel({self.info.name})"
 
     @asynccontextmanager
@@ -59,128 +68,137 @@ class HttpModel(msgspec.Struct, frozen=True):
         """Send the request; the chunks end with ``Done``.
 
         Raises:
-            ModelError: In the context manager or while iterating.
+            ModelError: The request failed; raised in the context manager or while iterating.
         """
         async with self.transport.send(
-            "POST", self.url, self.headers, self.who, request.body
+            "POST", self.url, self.headers, self.endpoint, request.body
         ) as response:
             if response.status != 200:
-                raise self._without_tools(await response.refusal())
-            if response.type == "text/html":
-                raise self._page(response.status)
-            reader = self.read(self.info.name, request.body, self.who)
+                raise self._handle_refused_tools(await response.read_error())
+            # This is a page of a web server or proxy, usually because the path is wrong.
+            if response.media_type == "text/html":
+                raise self._page_error(response.status)
+            reader = self.create_reader(self.info.name, request.body, self.endpoint)
             async with (
                 aclosing(response.chunks()) as data,
-                aclosing(self._chunks(response, data, reader)) as chunks,
+                aclosing(self._read(response, data, reader)) as chunks,
             ):
                 yield chunks
 
-    async def _chunks(
+    async def _read(
         self, response: Response, data: AsyncIterator[bytes], reader: Reader
     ) -> AsyncGenerator[Chunk]:
-        begin = (
-            b""  # what it is shows in the first character: servers name the wrong type, both ways
-        )
-        received = 0
-        piece: bytes | None = b""
-        while not begin.strip(_BLANK) and (piece := await anext(data, None)) is not None:
-            # Blanks before the first character are no sign of life; of them a byte order mark alone
-            # matters.
-            begin = begin[:8] + piece
+        # Servers declare wrong content types for both streams and documents. The first character
+        # shows which one it is.
+        begin = await _read_beginning(data)
         if begin.lstrip(_BLANK).startswith((b"{", b"[")):
-            for chunk in self._whole(await _all(begin, data, self.who), reader):
+            for chunk in self._read_document(await self._read_all(begin, data), reader):
                 yield chunk
             return
         if begin.lstrip(_BLANK).startswith(b"<"):
-            raise self._page(response.status)
+            raise self._page_error(response.status)
         decoder = SseDecoder()
-        piece = begin
-        while True:
+        received = 0
+        piece: bytes | None = begin
+        while piece is not None:
             comments = decoder.comments
-            events = decoder.rest() if piece is None else decoder.feed(piece)
-            content = False
-            for event, value in events:
-                if (
-                    reader.ended or not value.strip()
-                ):  # an empty event keeps the connection alive and says nothing
-                    continue
-                for chunk in reader.feed(event, value):
-                    content = True
-                    yield chunk
-            if piece is None:
-                break
-            # Single bytes of an event and blank lines are no sign of life.
-            if not content and (events or decoder.comments > comments):
-                yield ALIVE
+            events = decoder.feed(piece)
+            has_content = False
+            for chunk in _read_events(events, reader):
+                has_content = True
+                yield chunk
+            # Single bytes of an event and blank lines do not show that the server is alive.
+            if not has_content and (events or decoder.comments > comments):
+                yield KEEP_ALIVE
             received += len(piece)
             if received > MAX_STREAM and not reader.complete:
-                raise _too_large(self.who)
-            piece = await self._next(data, reader)
+                raise self._size_error()
+            piece = await _read_piece(data, reader)
+        for chunk in _read_events(decoder.flush(), reader):
+            yield chunk
         yield reader.finish()
 
-    def _whole(self, body: bytes, reader: Reader) -> Iterator[Chunk]:
-        """Read an answer that came as one document, or the error in its place."""
+    async def _read_all(self, begin: bytes, data: AsyncIterator[bytes]) -> bytes:
+        """Read a document to its end.
+
+        Raises:
+            ModelError: ``runaway``, the document is too large.
+        """
+        pieces = [begin]
+        size = len(begin)
+        async for piece in data:
+            pieces.append(piece)
+            size += len(piece)
+            if size > MAX_DOCUMENT:
+                raise self._size_error()
+        return b"".join(pieces)
+
+    def _read_document(self, body: bytes, reader: Reader) -> Iterator[Chunk]:
+        """Read an answer that was sent as one document, or the error in its place."""
         yield from reader.feed(b"", body)
         if not reader.complete:
-            words = clean(own_words(body)[0], self.who)
-            hint = "Check the base URL, and that the server can stream."
+            content = clean_message(extract_error(body)[0], self.endpoint)
             raise ModelError(
-                f"{self.who.provider} gave no answer but this: {words}", kind="request", hint=hint
+                f"{self.endpoint.provider} sent this instead of an answer: {content}",
+                kind="request",
+                hint="Check the base URL, and that the server can stream.",
             )
         yield reader.finish()
 
-    def _without_tools(self, error: ModelError) -> ModelError:
-        """Return the error to raise for a refusal: where tools were refused, they will be described
-        in the text.
-        """
-        if (
-            self.describe_tools is None
-            or error.kind not in ("request", "server")
-            or not refuses_tools(error.message)
-        ):
+    def _handle_refused_tools(self, error: ModelError) -> ModelError:
+        """Return the error to raise; if tools were refused, they are described in the text next."""
+        if self.disable_native_tools is None or error.kind not in ("request", "server"):
             return error
-        self.describe_tools()
+        if not refuses_tools(error.message):
+            return error
+        # The kernel retries at once on the kind "protocol", with a body from the new wire.
+        self.disable_native_tools()
         message = f"{error.message.rstrip('.')}. The tools are described in the text from now on."
         return ModelError(message, kind="protocol", status=error.status)
 
-    def _page(self, status: int) -> ModelError:
-        message = f"{self.who.provider} answered with an HTML page instead of a stream."
-        return ModelError(
-            message, kind="request", status=status, hint="Check the base URL: it often ends in /v1."
-        )
+    def _page_error(self, status: int) -> ModelError:
+        message = f"{self.endpoint.provider} answered with an HTML page instead of a stream."
+        return ModelError(message, kind="request", status=status, hint=_BASE_URL_HINT)
 
-    async def _next(self, data: AsyncIterator[bytes], reader: Reader) -> bytes | None:
-        """Return the next piece, ``None`` at the end.
-
-        Once the answer is whole, nothing that happens can spoil it.
-        """
-        if not reader.complete:
-            return await anext(data, None)
-        piece = None
-        with trio.move_on_after(AFTER_END if reader.ended else AFTER_COMPLETE):
-            try:
-                piece = await anext(data, None)
-            except ModelError:
-                pass
-        return piece
+    def _size_error(self) -> ModelError:
+        message = f"{self.endpoint.provider} sent an endless answer."
+        return ModelError(message, kind="runaway", hint="Try again, or choose another model.")
 
 
-async def _all(begin: bytes, data: AsyncIterator[bytes], who: Who) -> bytes:
-    """Read a document to its end.
+async def _read_beginning(data: AsyncIterator[bytes]) -> bytes:
+    """Read up to the first significant character.
 
-    Raises:
-        ModelError: ``runaway``, it is too large.
+    Whitespace before it does not show that the server is alive. Only the beginning of endless
+    whitespace is kept, which may contain a byte order mark.
     """
-    pieces = [begin]
-    size = len(begin)
-    async for piece in data:
-        pieces.append(piece)
-        size += len(piece)
-        if size > MAX_DOCUMENT:
-            raise _too_large(who)
-    return b"".join(pieces)
+    begin = b""
+    while not begin.strip(_BLANK):
+        piece = await anext(data, None)
+        if piece is None:
+            break
+        begin = begin[:8] + piece
+    return begin
 
 
-def _too_large(who: Who) -> ModelError:
-    message = f"{who.provider} sent an answer without an end."
-    return ModelError(message, kind="runaway", hint="Try again, or choose another model.")
+async def _read_piece(data: AsyncIterator[bytes], reader: Reader) -> bytes | None:
+    """Return the next piece, or ``None`` at the end.
+
+    Once the answer is complete, failures are no longer raised.
+    """
+    if not reader.complete:
+        return await anext(data, None)
+    piece = None
+    with trio.move_on_after(AFTER_END_TIMEOUT if reader.ended else AFTER_COMPLETE_TIMEOUT):
+        try:
+            piece = await anext(data, None)
+        except ModelError:
+            # The connection broke after the answer, as it does with some proxies.
+            pass
+    return piece
+
+
+def _read_events(events: list[tuple[bytes, bytes]], reader: Reader) -> Iterator[Chunk]:
+    for name, value in events:
+        # Some servers keep the connection alive with empty events.
+        if value.strip() and not reader.ended:
+            yield from reader.feed(name, value)

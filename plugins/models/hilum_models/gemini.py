@@ -1,12 +1,12 @@
-"""Gemini, ``streamGenerateContent``.
+"""The format of Gemini's ``streamGenerateContent`` (https://ai.google.dev/api/generate-content).
 
-Signatures of thoughts are kept beside calls and text and sent back with them.
+Thought signatures arrive together with calls and text, and are sent back with them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,27 +20,48 @@ from hilum.messages import (
     Thinking,
     ToolCall,
     ToolMessage,
+    ToolResult,
     ToolSpec,
     Usage,
 )
 from hilum.models import Chunk, Done
 
-from hilum_models import encode as e
-from hilum_models.answer import Answer, Stop, as_json, decode, number, tables
-from hilum_models.failures import Who, reported
-from hilum_models.schemas import plain
+from hilum_models.answer_builder import AnswerBuilder, Stop
+from hilum_models.apis import Api
+from hilum_models.encode import (
+    Target,
+    arguments_object,
+    encode,
+    encode_base64,
+    join,
+    merge,
+    open_list,
+    split_result,
+    system_text,
+    user_parts,
+)
+from hilum_models.failures import Endpoint, event_error
+from hilum_models.json_values import (
+    decode_event,
+    get_count,
+    get_dict,
+    get_dicts,
+    get_text,
+    to_json_text,
+)
+from hilum_models.schemas import simplify_schema
 
 _THINKS = re.compile(r"gemini-(2\.5|[3-9])")
-# From version 3 on calls without a signature are refused, unless this says that another model made
-# them.
-_SIGNED = re.compile(r"gemini-[3-9]")
-_FOREIGN = "skip_thought_signature_validator"
+# From version 3 on, calls without a signature are rejected, unless the signature is this value,
+# which declares that another model made them.
+_REQUIRES_SIGNATURE = re.compile(r"gemini-[3-9]")
+_FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 
 
 class GeminiWire(msgspec.Struct, frozen=True):
-    """Encodes for Gemini. Implements ``Wire``."""
+    """The encoding of requests. Implements ``Wire``."""
 
-    target: e.Target
+    target: Target
 
     @property
     def key(self) -> str:
@@ -49,6 +70,17 @@ class GeminiWire(msgspec.Struct, frozen=True):
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
+        config = self._generation_config()
+        fields = merge({"generationConfig": config} if config else {}, self.target.options)
+        if tools:
+            declarations = [_encode_tool(tool) for tool in tools]
+            fields["tools"] = [{"functionDeclarations": declarations}]
+        system = system_text(layers)
+        if system:
+            fields["systemInstruction"] = {"parts": [{"text": system}]}
+        return open_list(fields, "contents")
+
+    def _generation_config(self) -> dict[str, Any]:
         target = self.target
         config: dict[str, Any] = {}
         if target.max_output:
@@ -57,113 +89,107 @@ class GeminiWire(msgspec.Struct, frozen=True):
             config["thinkingConfig"] = {"includeThoughts": True}
             if target.effort:
                 config["thinkingConfig"]["thinkingLevel"] = target.effort.upper()
-        fields = e.merge({"generationConfig": config} if config else {}, target.options)
-        if tools:
-            declarations = [
-                {
-                    "name": t.name,
-                    "description": t.description,
-                    "parametersJsonSchema": plain(t.parameters),
-                }
-                for t in tools
-            ]
-            fields["tools"] = [{"functionDeclarations": declarations}]
-        system = e.system_text(layers)
-        if system:
-            fields["systemInstruction"] = {"parts": [{"text": system}]}
-        return e.open_list(fields, "contents")
+        return config
 
     def message(self, message: Message) -> bytes:
         """Encode one message."""
         role = "user"
         if isinstance(message, AssistantMessage):
-            parts = self._assistant(message)
             role = "model"
+            parts = self._encode_answer(message)
         elif isinstance(message, ToolMessage):
-            parts = self._results(message)
+            parts = self._encode_results(message.results)
         else:
-            text = e.user_text(message)
-            given = (
-                [Text(text)]
-                if text
-                else e.flatten(getattr(message, "parts", ()), self.target.images)
-            )
-            parts = [_part(part) for part in given]
+            given = user_parts(message, self.target.images)
+            if isinstance(given, str):
+                parts = [{"text": given}] if given else []
+            else:
+                parts = [_encode_part(part) for part in given]
         if parts:
-            return e.encode({"role": role, "parts": parts})
+            return encode({"role": role, "parts": parts})
         return b""
 
-    def _assistant(self, message: AssistantMessage) -> list[Any]:
-        own = e.is_own(message, self.target)
+    def _encode_answer(self, message: AssistantMessage) -> list[Any]:
+        is_author = self.target.is_author(message)
+        needs_signature = bool(_REQUIRES_SIGNATURE.match(self.target.id))
         parts: list[Any] = []
-        signed = not _SIGNED.match(self.target.id)
         for part in message.parts:
+            signature = ""
+            if is_author and not isinstance(part, Text):
+                signature = part.vendor.get("thoughtSignature", "")
             if isinstance(part, Thinking):
-                if own and (signature := part.vendor.get("thoughtSignature")):
+                if signature:
                     parts.append({"text": "", "thoughtSignature": signature})
             elif isinstance(part, ToolCall):
-                arguments = e.raw(e.arguments_object(part))
-                piece: dict[str, Any] = {
-                    "functionCall": {"id": part.id, "name": part.name, "args": arguments}
-                }
-                if own and (signature := part.vendor.get("thoughtSignature")):
-                    piece["thoughtSignature"] = signature
-                elif not signed and not own:
-                    piece["thoughtSignature"] = _FOREIGN
-                signed = True  # of calls made at once, the first carries the signature
-                parts.append(piece)
+                if not signature and needs_signature:
+                    # The call was made by another model, or its signature was removed from the log
+                    # because it looked like a secret.
+                    signature = _FOREIGN_SIGNATURE
+                # If several calls are made at once, only the first has the signature.
+                needs_signature = False
+                parts.append(_encode_call(part, signature))
             elif part.text:
                 parts.append({"text": part.text})
         return parts
 
-    def _results(self, message: ToolMessage) -> list[Any]:
-        answers: list[Any] = []
+    def _encode_results(self, results: Sequence[ToolResult]) -> list[Any]:
+        responses: list[Any] = []
         images: list[Any] = []
-        for result in message.results:
-            parts = e.flatten(result.parts, self.target.images)
-            text = "\n".join(part.text for part in parts if isinstance(part, Text))
-            found = [part for part in parts if isinstance(part, Image)]
+        for result in results:
+            text, found = split_result(result, self.target.images)
             if found:
-                text = text or "The image follows."
-                images += [
-                    {"text": f"Image given by {result.name}:"},
-                    *(_part(part) for part in found),
-                ]
-            response = {"error" if result.code else "output": text}
-            answers.append(
-                {
-                    "functionResponse": {
-                        "id": result.call_id,
-                        "name": result.name,
-                        "response": response,
-                    }
-                }
-            )
-        return answers + images
+                images.append({"text": f"Image from {result.name}:"})
+                images += [_encode_part(image) for image in found]
+            response = {
+                "id": result.call_id,
+                "name": result.name,
+                "response": {"error" if result.code else "output": text},
+            }
+            responses.append({"functionResponse": response})
+        return responses + images
 
     def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
         """Join the pieces."""
-        return e.join(head, pieces)
+        return join(head, pieces)
 
 
-def _part(part: Text | Image) -> dict[str, Any]:
+def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parametersJsonSchema": simplify_schema(tool.parameters),
+    }
+
+
+def _encode_call(call: ToolCall, signature: str) -> dict[str, Any]:
+    arguments = msgspec.Raw(arguments_object(call))
+    piece: dict[str, Any] = {"functionCall": {"id": call.id, "name": call.name, "args": arguments}}
+    if signature:
+        piece["thoughtSignature"] = signature
+    return piece
+
+
+def _encode_part(part: Text | Image) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"text": part.text}
-    return {"inlineData": {"mimeType": part.media_type, "data": e.base64_of(part)}}
+    return {"inlineData": {"mimeType": part.media_type, "data": encode_base64(part)}}
 
 
-_STOPS: dict[str, Stop] = {"STOP": "end", "MAX_TOKENS": "length", "CONTINUATION": "length"}
-_REFUSALS = (
-    "SAFETY",
-    "RECITATION",
-    "LANGUAGE",
-    "BLOCKLIST",
-    "PROHIBITED_CONTENT",
-    "SPII",
-    "ESCALATION",
-    "MODEL_ARMOR",
-)
-_BROKEN = (
+_STOPS: dict[str, Stop] = {
+    "STOP": "end",
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",
+    "SAFETY": "refusal",
+    "RECITATION": "refusal",
+    "LANGUAGE": "refusal",
+    "BLOCKLIST": "refusal",
+    "PROHIBITED_CONTENT": "refusal",
+    "SPII": "refusal",
+    "ESCALATION": "refusal",
+    "MODEL_ARMOR": "refusal",
+}
+# Reasons after which the answer is unusable, and a retry may help.
+_MALFORMED = (
     "MALFORMED_FUNCTION_CALL",
     "UNEXPECTED_TOOL_CALL",
     "MALFORMED_RESPONSE",
@@ -172,77 +198,107 @@ _BROKEN = (
 
 
 class GeminiReader:
-    """Reads the responses of a stream. Implements ``Reader``."""
+    """A parser of the responses of a stream. Implements ``Reader``."""
 
-    ended = False  # nothing but the end of the stream says so
+    # Only the end of the stream shows that the answer is complete.
+    ended = False
 
-    def __init__(self, model: str, body: bytes, who: Who) -> None:
-        self._answer = Answer(model, body)
-        self._who = who
+    def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
+        self._answer = AnswerBuilder(model, body)
+        self._endpoint = endpoint
 
     @property
     def complete(self) -> bool:
-        """Whether a finish reason came."""
+        """Whether a finish reason has arrived."""
         return self._answer.stop is not None
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
-        """Take one event."""
+        """Parse one event and return its chunks."""
         if data.startswith(b"[DONE]"):
             return ()
-        value = decode(data)
-        if isinstance(error := value.get("error"), dict):
-            code = error.get("code")
-            status = code if isinstance(code, int) else 0
-            raise reported(
-                str(error.get("message") or ""), str(error.get("status") or ""), self._who, status
-            )
+        value = decode_event(data)
+        error = value.get("error")
+        if isinstance(error, dict):
+            raise self._error(error)
+        # Each response has the counts so far; the last ones are final.
         usage = value.get("usageMetadata")
         if usage:
-            self._answer.usage = _usage(usage)
-        reason = (value.get("promptFeedback") or {}).get("blockReason")
+            self._answer.usage = _read_usage(usage)
+        reason = get_dict(value, "promptFeedback").get("blockReason")
         if reason:
-            raise ModelError(f"{self._who.provider} refused the prompt: {reason}.", kind="request")
+            message = f"{self._endpoint.provider} refused the prompt: {reason}."
+            raise ModelError(message, kind="request")
         chunks: list[Chunk] = []
-        for candidate in tables(value.get("candidates"))[:1]:
-            for part in tables((candidate.get("content") or {}).get("parts")):
-                self._part(part, chunks)
-            reason = candidate.get("finishReason")
-            if reason:
-                self._stop(str(reason), str(candidate.get("finishMessage") or ""))
+        # Requests ask for one candidate. Later ones would be other answers to the same request.
+        for candidate in get_dicts(value, "candidates")[:1]:
+            for part in get_dicts(get_dict(candidate, "content"), "parts"):
+                chunks += self._read_part(part)
+            self._read_stop(candidate)
         return chunks
 
     def finish(self) -> Done:
-        """Return the whole answer."""
-        return self._answer.done()
+        """Return the complete answer."""
+        return self._answer.build()
 
-    def _part(self, part: dict[str, Any], chunks: list[Chunk]) -> None:
+    def _read_part(self, part: dict[str, Any]) -> list[Chunk]:
         signature = part.get("thoughtSignature")
-        if isinstance(call := part.get("functionCall"), dict):
-            vendor = {"thoughtSignature": signature} if signature else None
-            made = self._answer.call(str(call.get("id") or ""), str(call.get("name") or ""), vendor)
-            chunks += self._answer.arguments(made, as_json(call.get("args") or {}), first=True)
-            return
+        vendor = {"thoughtSignature": signature} if signature else {}
+        call = part.get("functionCall")
+        if isinstance(call, dict):
+            begun = self._answer.begin_call(get_text(call, "id"), get_text(call, "name"), vendor)
+            # Calls are never split into pieces.
+            arguments = to_json_text(call.get("args") or {})
+            return self._answer.open_arguments(begun, arguments)
         text = part.get("text") or ""
-        chunks += self._answer.thinking(text) if part.get("thought") else self._answer.text(text)
+        if part.get("thought"):
+            chunks = self._answer.add_thinking(text)
+        else:
+            chunks = self._answer.add_text(text)
+        # The signature may arrive with a text. It is kept in a separate reasoning part, because
+        # texts have no vendor data.
         if signature:
-            self._answer.thought(new=True).vendor["thoughtSignature"] = signature
+            self._answer.begin_thinking().vendor.update(vendor)
+        return chunks
 
-    def _stop(self, reason: str, said: str) -> None:
-        if reason in _BROKEN:
-            words = f"{reason}: {said}" if said else reason
-            raise reported(words, "", self._who)
+    def _read_stop(self, candidate: dict[str, Any]) -> None:
+        reason = get_text(candidate, "finishReason")
+        if not reason:
+            return
+        if reason in _MALFORMED:
+            explanation = get_text(candidate, "finishMessage")
+            message = f"{reason}: {explanation}" if explanation else reason
+            raise event_error(message, "", self._endpoint)
         if reason == "MISSING_THOUGHT_SIGNATURE":
-            raise ModelError(
-                f"{self._who.provider} misses the signature of a thought.", kind="request"
-            )
-        self._answer.stop = "refusal" if reason in _REFUSALS else _STOPS.get(reason, "end")
+            message = f"{self._endpoint.provider} requires a missing thought signature."
+            raise ModelError(message, kind="request")
+        self._answer.stop = _STOPS.get(reason, "end")
+
+    def _error(self, error: dict[str, Any]) -> ModelError:
+        code = error.get("code")
+        status = code if isinstance(code, int) else 0
+        message = get_text(error, "message")
+        return event_error(message, get_text(error, "status"), self._endpoint, status)
 
 
-def _usage(table: Any) -> Usage:
-    thoughts = number(table, "thoughtsTokenCount")
+def _read_usage(table: Any) -> Usage:
+    thoughts = get_count(table, "thoughtsTokenCount")
+    tool_prompts = get_count(table, "toolUsePromptTokenCount")
     return Usage(
-        input=number(table, "promptTokenCount") + number(table, "toolUsePromptTokenCount"),
-        cached=number(table, "cachedContentTokenCount"),
-        output=number(table, "candidatesTokenCount") + thoughts,
+        input=get_count(table, "promptTokenCount") + tool_prompts,
+        cached=get_count(table, "cachedContentTokenCount"),
+        # The candidates' token count does not include thoughts.
+        output=get_count(table, "candidatesTokenCount") + thoughts,
         reasoning=thoughts,
     )
+
+
+def _key_header(key: str) -> Mapping[str, str]:
+    return {"x-goog-api-key": key}
+
+
+API = Api(
+    path="/models/{model}:streamGenerateContent?alt=sse",
+    create_wire=GeminiWire,
+    create_reader=GeminiReader,
+    key_headers=_key_header,
+)

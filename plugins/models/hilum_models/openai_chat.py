@@ -1,4 +1,7 @@
-"""OpenAI chat completions, and what compatible servers make of them."""
+"""The format of OpenAI chat completions, with the variations of compatible servers.
+
+The reference is https://platform.openai.com/docs/api-reference/chat.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +18,60 @@ from hilum.messages import (
     Message,
     Text,
     Thinking,
+    ToolCall,
     ToolMessage,
     ToolSpec,
     Usage,
 )
 from hilum.models import Chunk, Done
 
-from hilum_models import encode as e
-from hilum_models.answer import Answer, Call, Stop, as_json, decode, is_whole, number, tables
-from hilum_models.failures import Who, reported
-from hilum_models.schemas import plain
-from hilum_models.tags import ThinkTags
+from hilum_models.answer_builder import AnswerBuilder, CallPart, Stop
+from hilum_models.apis import Api
+from hilum_models.encode import (
+    Target,
+    arguments_object,
+    call_id,
+    encode,
+    encode_base64,
+    join,
+    merge,
+    open_list,
+    split_result,
+    system_text,
+    user_parts,
+)
+from hilum_models.failures import Endpoint, event_error
+from hilum_models.json_values import (
+    decode_event,
+    get_count,
+    get_dict,
+    get_dicts,
+    get_text,
+    is_complete_object,
+    only_dicts,
+    to_json_text,
+)
+from hilum_models.schemas import simplify_schema
+from hilum_models.think_tags import Piece, ThinkTagParser
 
-# Mistral's models, whoever serves them, are strict: ids of nine letters and digits, no user right
-# after a tool.
+# Mistral's models are strict on every server: ids have nine letters and digits, and no user message
+# may follow a tool message.
 _MISTRAL = re.compile(r"mistral|ministral|devstral|codestral|magistral|pixtral", re.IGNORECASE)
 _MISTRAL_ID = (r"[A-Za-z0-9]{9}", 9)
-# The templates of these want user and model by turns.
-_BY_TURNS = re.compile(r"gemma|llama-?2\b|vicuna|zephyr", re.IGNORECASE)
+# The templates of these models require user and model messages to alternate.
+_ALTERNATING = re.compile(r"gemma|llama-?2\b|vicuna|zephyr", re.IGNORECASE)
 _ANY_ID = (r"(?s).{1,40}", 32)
 _BRIDGE = b'{"role":"assistant","content":"Understood."}'
 _TOOL = b'{"role":"tool"'
 _USER = b'{"role":"user"'
-# Where a server puts reasoning; what is written there is sent back under the same name.
-_REASONING = ("reasoning_content", "reasoning")
+# The fields in which servers send reasoning. It is sent back under the same name.
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class ChatWire(msgspec.Struct, frozen=True):
-    """Encodes for chat completions. Implements ``Wire``."""
+    """The encoding of requests. Implements ``Wire``."""
 
-    target: e.Target
+    target: Target
 
     @property
     def key(self) -> str:
@@ -53,135 +80,141 @@ class ChatWire(msgspec.Struct, frozen=True):
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
+        # The user's options come before tools and messages, so that they cannot replace those.
+        fields = merge(self._options(), self.target.options)
+        if tools:
+            fields["tools"] = [_encode_tool(tool) for tool in tools]
+        system = system_text(layers)
+        first = encode({"role": "system", "content": system}) if system else b""
+        return open_list(fields, "messages", first)
+
+    def _options(self) -> dict[str, Any]:
         target = self.target
         fields: dict[str, Any] = {"model": target.id, "stream": True}
-        if (
-            target.provider != "mistral"
-        ):  # which refuses the field, and reports the usage without being asked
+        # Mistral refuses the field, and reports the usage without it.
+        if target.provider != "mistral":
             fields["stream_options"] = {"include_usage": True}
         if target.name.startswith("openrouter/anthropic/"):
             fields["cache_control"] = {"type": "ephemeral"}
         if target.max_output:
-            fields["max_completion_tokens" if target.provider == "openai" else "max_tokens"] = (
-                target.max_output
-            )
+            # OpenAI has renamed the field; compatible servers use the older name.
+            is_openai = target.provider == "openai"
+            name = "max_completion_tokens" if is_openai else "max_tokens"
+            fields[name] = target.max_output
         if target.effort:
             fields["reasoning_effort"] = target.effort
-        fields = e.merge(fields, target.options)
-        if tools:
-            fields["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": t.name,
-                        "description": t.description,
-                        "parameters": plain(t.parameters),
-                    },
-                }
-                for t in tools
-            ]
-        system = e.system_text(layers)
-        first = e.encode({"role": "system", "content": system}) if system else b""
-        return e.open_list(fields, "messages", first)
+        return fields
 
     def message(self, message: Message) -> bytes:
         """Encode one message."""
         if isinstance(message, AssistantMessage):
-            return self._assistant(message)
+            return self._encode_answer(message)
         if isinstance(message, ToolMessage):
-            return self._results(message)
-        text = e.user_text(message)
-        if text is not None:
-            if text:
-                return e.encode({"role": "user", "content": text})
+            return self._encode_results(message)
+        content: Any = user_parts(message, self.target.images)
+        if isinstance(content, list):
+            content = [_encode_part(part) for part in content]
+        elif not content:
             return b""
-        parts = e.flatten(getattr(message, "parts", ()), self.target.images)
-        return e.encode({"role": "user", "content": [_part(part) for part in parts]})
+        return encode({"role": "user", "content": content})
 
-    def _assistant(self, message: AssistantMessage) -> bytes:
+    def _encode_answer(self, message: AssistantMessage) -> bytes:
+        # Most servers reject an answer without content and calls.
+        if not message.calls and not message.text:
+            return b""
+        is_author = self.target.is_author(message)
         fields: dict[str, Any] = {"role": "assistant", "content": message.text or None}
-        own = e.is_own(message, self.target)
-        for part in message.parts:
-            if isinstance(part, Thinking) and own:
-                field = part.vendor.get("field")
-                if field:
-                    fields[field] = fields.get(field, "") + part.text
-                details = part.vendor.get("reasoning_details")
-                if details:
-                    fields["reasoning_details"] = [*fields.get("reasoning_details", ()), *details]
-        calls = message.calls
-        if calls:
-            fields["tool_calls"] = [
-                {
-                    "id": self._id(call.id),
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": e.arguments_object(call).decode()},
-                    **(call.vendor if own else {}),
-                }
-                for call in calls
-            ]
-            if self.target.provider == "deepseek":  # which refuses calls without it
+        if is_author:
+            for part in message.parts:
+                if isinstance(part, Thinking):
+                    _add_reasoning(part, fields)
+        if message.calls:
+            fields["tool_calls"] = [self._encode_call(call, is_author) for call in message.calls]
+            # DeepSeek rejects calls without the field.
+            if self.target.provider == "deepseek":
                 fields.setdefault("reasoning_content", "")
-        elif not message.text:
-            return b""
-        return e.encode(fields)
+        return encode(fields)
 
-    def _results(self, message: ToolMessage) -> bytes:
+    def _encode_call(self, call: ToolCall, is_author: bool) -> dict[str, Any]:
+        function = {"name": call.name, "arguments": arguments_object(call).decode()}
+        encoded = {
+            "id": self._encode_id(call.id),
+            "type": "function",
+            "function": function,
+        }
+        # Thought signatures, which only the model that created them accepts.
+        if is_author:
+            encoded |= call.vendor
+        return encoded
+
+    def _encode_results(self, message: ToolMessage) -> bytes:
         pieces: list[bytes] = []
-        images: list[Text | Image] = []
+        images: list[dict[str, Any]] = []
         for result in message.results:
-            parts = e.flatten(result.parts, self.target.images)
-            text = "\n".join(part.text for part in parts if isinstance(part, Text))
-            found = [part for part in parts if isinstance(part, Image)]
+            id = self._encode_id(result.call_id)
+            text, found = split_result(result, self.target.images)
             if found:
-                text = text or "The image follows."
-                images += [
-                    Text(f"Image given by {result.name} (call {self._id(result.call_id)}):"),
-                    *found,
-                ]
-            pieces.append(
-                e.encode(
-                    {"role": "tool", "tool_call_id": self._id(result.call_id), "content": text}
-                )
-            )
-        if images:  # a tool's message holds text only
-            pieces += [_BRIDGE] if self._strict else []
-            pieces.append(e.encode({"role": "user", "content": [_part(part) for part in images]}))
+                images.append(_encode_part(Text(f"Image from {result.name} (call {id}):")))
+                images += [_encode_part(image) for image in found]
+            pieces.append(encode({"role": "tool", "tool_call_id": id, "content": text}))
+        # A tool message can contain only text, so its images follow in a user message.
+        if images:
+            if self._is_mistral:
+                pieces.append(_BRIDGE)
+            pieces.append(encode({"role": "user", "content": images}))
         return b",".join(pieces)
 
     def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
-        """Join the pieces; where a user may not follow a tool, the model says a word in between."""
-        before = _TOOL if self._strict else _USER if _BY_TURNS.search(self.target.id) else b""
-        if before:
-            pieces = list(_bridged([piece for piece in pieces if piece], before))
-        return e.join(head, pieces)
+        """Join the pieces, with answers in between where the model's template requires them."""
+        if self._is_mistral:
+            pieces = list(_add_bridges(pieces, _TOOL))
+        elif _ALTERNATING.search(self.target.id):
+            pieces = list(_add_bridges(pieces, _USER))
+        return join(head, pieces)
 
     @property
-    def _strict(self) -> bool:
+    def _is_mistral(self) -> bool:
         return bool(_MISTRAL.search(self.target.name))
 
-    def _id(self, given: str) -> str:
-        return e.call_id(given, *(_MISTRAL_ID if self._strict else _ANY_ID))
+    def _encode_id(self, id: str) -> str:
+        return call_id(id, *(_MISTRAL_ID if self._is_mistral else _ANY_ID))
 
 
-def _bridged(pieces: Sequence[bytes], before: bytes) -> Iterator[bytes]:
-    """Put the model's word between a piece that begins like ``before`` and a user's message."""
+def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": simplify_schema(tool.parameters),
+    }
+    return {"type": "function", "function": function}
+
+
+def _encode_part(part: Text | Image) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    url = f"data:{part.media_type};base64,{encode_base64(part)}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _add_reasoning(part: Thinking, fields: dict[str, Any]) -> None:
+    """Add reasoning to the fields of an answer, under its original name."""
+    field = part.vendor.get("field")
+    if field:
+        fields[field] = fields.get(field, "") + part.text
+    details = part.vendor.get("reasoning_details")
+    if details:
+        fields["reasoning_details"] = [*fields.get("reasoning_details", ()), *details]
+
+
+def _add_bridges(pieces: Sequence[bytes], before: bytes) -> Iterator[bytes]:
+    """Insert an answer between a piece that begins like ``before`` and a user's message."""
     needed = False
-    for piece in pieces:
+    for piece in filter(None, pieces):
         if needed and piece.startswith(_USER):
             yield _BRIDGE
         yield piece
-        # A piece of results that holds images has its bridge inside, and ends in a user's message.
+        # A piece with results and their images has its bridge inside, and ends in a user's message.
         needed = piece.startswith(before) and _BRIDGE not in piece
-
-
-def _part(part: Text | Image) -> dict[str, Any]:
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
-    return {
-        "type": "image_url",
-        "image_url": {"url": f"data:{part.media_type};base64,{e.base64_of(part)}"},
-    }
 
 
 _STOPS: dict[str, Stop] = {
@@ -196,188 +229,222 @@ _STOPS: dict[str, Stop] = {
 
 
 class ChatReader:
-    """Reads the chunks of a chat completion. Implements ``Reader``."""
+    """A parser of the chunks of a chat completion. Implements ``Reader``."""
 
-    def __init__(self, model: str, body: bytes, who: Who) -> None:
-        self._answer = Answer(model, body)
-        self._calls: dict[object, Call] = {}
-        self._who = who
-        self._tags = ThinkTags()
+    def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
+        self._answer = AnswerBuilder(model, body)
+        self._calls: dict[object, CallPart] = {}
+        self._endpoint = endpoint
+        self._tags = ThinkTagParser()
         self._refused = False
         self.ended = False
 
     @property
     def complete(self) -> bool:
-        """Whether a finish reason came, or the mark of the end."""
+        """Whether a finish reason or the end mark has arrived."""
         return self._answer.stop is not None
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
-        """Take one event."""
+        """Parse one event and return its chunks."""
         if data.startswith(b"[DONE]"):
-            self.ended = True
-            rest = self._words(self._tags.rest())
-            if self._answer.stop is None and self._answer.items:
-                self._answer.stop = (
-                    "end"  # some servers give no reason; the mark itself comes only at a proper end
-                )
-            return rest
-        value = decode(data)
-        error = value.get("error") or (value.get("object") == "error" and value)
+            return self._end()
+        value = decode_event(data)
+        error = value.get("error")
+        if not error and value.get("object") == "error":
+            error = value  # vLLM sends the error itself
         if error:
             raise self._error(error)
-        usage = value.get("usage") or _groq(value)
+        # Groq reports the usage in a separate field.
+        usage = value.get("usage") or get_dict(value, "x_groq").get("usage")
         if usage:
-            self._answer.usage = _usage(usage)
+            self._answer.usage = _read_usage(usage)
         chunks: list[Chunk] = []
-        for choice in tables(value.get("choices")):
+        for choice in get_dicts(value, "choices"):
+            # Requests ask for one choice, but options may ask for more.
             if not choice.get("index"):
-                self._choice(choice, chunks)
+                chunks += self._read_choice(choice)
         return chunks
 
     def finish(self) -> Done:
-        """Return the whole answer."""
-        return self._answer.done()
+        """Return the complete answer."""
+        return self._answer.build()
 
-    def _choice(self, choice: dict[str, Any], chunks: list[Chunk]) -> None:
-        # A server that ignores `stream` gives one whole message.
-        delta = choice.get("delta")
-        if not isinstance(
-            delta, dict
-        ):  # where there is one, a message beside it only repeats what was said
-            delta = choice.get("message") or {}
-        self._reasoning(delta, chunks)
-        content = delta.get("content")
-        if isinstance(content, str):
-            chunks += self._words(self._tags.feed(content))
-        elif content:
-            self._content_parts(tables(content), chunks)
-        if isinstance(refusal := delta.get("refusal"), str) and refusal:
-            self._refused = True
-            chunks += self._answer.text(refusal)
-        for piece in tables(delta.get("tool_calls")):
-            self._call(piece, chunks)
-        reason = choice.get("finish_reason")
-        if reason:
-            chunks += self._words(self._tags.rest())
-            if reason == "error":
-                raise self._error(choice.get("error") or "the model failed")
-            self._answer.stop = "refusal" if self._refused else _STOPS.get(str(reason), "end")
-
-    def _words(self, pieces: Iterable[tuple[bool, str]]) -> list[Chunk]:
-        """Add text of the answer, and reasoning that was written between tags in it."""
-        chunks: list[Chunk] = []
-        for thought, text in pieces:
-            chunks += self._answer.thinking(text) if thought else self._answer.text(text)
+    def _end(self) -> list[Chunk]:
+        self.ended = True
+        chunks = self._add_pieces(self._tags.flush())
+        # Some servers send no finish reason. The end mark is sent only at a proper end.
+        if self._answer.stop is None and self._answer.parts:
+            self._answer.stop = "end"
         return chunks
 
-    def _reasoning(self, delta: dict[str, Any], chunks: list[Chunk]) -> None:
-        details = tables(delta.get("reasoning_details"))
-        for name in _REASONING:
+    def _read_choice(self, choice: dict[str, Any]) -> list[Chunk]:
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            # A server that ignores `stream` sends one whole message. Beside a delta, a message
+            # only repeats what came before.
+            delta = get_dict(choice, "message")
+        # Reasoning precedes content; a few servers send both in one delta.
+        chunks = self._read_reasoning(delta)
+        chunks += self._read_content(delta.get("content"))
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            self._refused = True
+            chunks += self._answer.add_text(refusal)
+        for piece in get_dicts(delta, "tool_calls"):
+            chunks += self._read_call(piece)
+        reason = get_text(choice, "finish_reason")
+        if reason:
+            chunks += self._add_pieces(self._tags.flush())
+            if reason == "error":
+                raise self._error(choice.get("error") or "the model failed")
+            # After a refusal OpenAI reports `stop`.
+            self._answer.stop = "refusal" if self._refused else _STOPS.get(reason, "end")
+        return chunks
+
+    def _add_pieces(self, pieces: Iterable[Piece]) -> list[Chunk]:
+        """Add text of the answer, and the reasoning between tags in it."""
+        chunks: list[Chunk] = []
+        for is_thinking, text in pieces:
+            add = self._answer.add_thinking if is_thinking else self._answer.add_text
+            chunks += add(text)
+        return chunks
+
+    def _read_content(self, content: Any) -> list[Chunk]:
+        if isinstance(content, str):
+            return self._add_pieces(self._tags.feed(content))
+        chunks: list[Chunk] = []
+        # Mistral's reasoning models send a list of parts.
+        for part in only_dicts(content):
+            text = part.get("text")
+            if part.get("type") == "thinking":
+                chunks += self._answer.add_thinking(_thinking_text(part))
+            elif isinstance(text, str):
+                chunks += self._answer.add_text(text)
+        return chunks
+
+    def _read_reasoning(self, delta: dict[str, Any]) -> list[Chunk]:
+        chunks: list[Chunk] = []
+        details = get_dicts(delta, "reasoning_details")
+        for name in _REASONING_FIELDS:
             text = delta.get(name)
             if isinstance(text, str) and text:
-                chunks += self._answer.thinking(text)
+                chunks = self._answer.add_thinking(text)
+                # The field's name is kept, so that the reasoning is sent back under it.
                 if not details:
-                    self._answer.thought().vendor.setdefault("field", name)
+                    self._answer.current_thinking().vendor.setdefault("field", name)
                 break
         if details:
-            vendor = self._answer.thought().vendor
+            # OpenRouter sends both, and requires the details to be sent back.
+            vendor = self._answer.current_thinking().vendor
             vendor.pop("field", None)
             _add_details(vendor.setdefault("reasoning_details", []), details)
+        return chunks
 
-    def _content_parts(self, parts: Sequence[dict[str, Any]], chunks: list[Chunk]) -> None:
-        """Take content as a list of parts, as Mistral's reasoning models send it."""
-        for part in parts:
-            if part.get("type") == "thinking":
-                inner = part.get("thinking")
-                if isinstance(inner, str):
-                    pieces = [inner]
-                else:
-                    pieces = [p.get("text", "") for p in tables(inner)]
-                chunks += self._answer.thinking("".join(pieces))
-            elif isinstance(text := part.get("text"), str):
-                chunks += self._answer.text(text)
-
-    def _call(self, piece: dict[str, Any], chunks: list[Chunk]) -> None:
-        function = piece.get("function") or {}
-        raw_id = str(piece.get("id") or "")
-        name = str(function.get("name") or "")
-        arguments = as_json(function.get("arguments"))
-        slot = piece.get("index")
-        if slot is None:  # by id where there is no index, else it continues the last one
-            slot = raw_id or (len(self._calls) if name else next(reversed(self._calls), 0))
+    def _read_call(self, piece: dict[str, Any]) -> list[Chunk]:
+        function = get_dict(piece, "function")
+        raw_id = get_text(piece, "id")
+        name = get_text(function, "name")
+        arguments = to_json_text(function.get("arguments"))
+        slot = self._find_slot(piece, raw_id, name)
         call = self._calls.get(slot)
-        # Several calls under one index are told apart by their ids, or by one being whole when the
-        # next begins. Long arguments are joined only where their last piece may be the end.
-        ends = call is not None and bool(call.arguments) and call.arguments[-1].endswith("}")
-        whole = (
-            call is not None
-            and ends
-            and bool(arguments.strip())
-            and is_whole("".join(call.arguments))
-        )
-        if (
-            call is None
-            or (raw_id and name and call.raw_id and raw_id != call.raw_id)
-            or (whole and name)
-        ):
-            if piece.get("extra_content"):
-                vendor = {"extra_content": piece["extra_content"]}
-            else:
-                vendor = None
-            call = self._calls[slot] = self._answer.call(raw_id, name, vendor)
-            chunks += self._answer.arguments(call, arguments, first=True)
-            return
+        if call is None:
+            return self._begin_call(slot, piece, raw_id, name, arguments)
+        # Some servers send several calls under one index. They are distinguished by their ids, or
+        # because one is complete when the next begins.
+        is_complete = False
+        if arguments.strip():
+            is_complete = _has_complete_arguments(call)
+        has_ids = bool(raw_id and call.raw_id)
+        has_other_id = has_ids and raw_id != call.raw_id
+        if name and (has_other_id or is_complete):
+            return self._begin_call(slot, piece, raw_id, name, arguments)
         if name and not call.name:
             call.name = name
-        if whole:  # an empty object stood for arguments that were not known yet
+        if is_complete:
+            # The empty object was a placeholder for arguments that were not known yet.
             call.arguments.clear()
-        chunks += self._answer.arguments(call, arguments)
+        return self._answer.add_arguments(call, arguments)
+
+    def _find_slot(self, piece: dict[str, Any], raw_id: str, name: str) -> object:
+        """Return the key of a call: its index, its id, or else that of the last call."""
+        slot = piece.get("index")
+        if slot is not None:
+            return slot
+        if raw_id:
+            return raw_id
+        if name:
+            return len(self._calls)
+        return next(reversed(self._calls), 0)
+
+    def _begin_call(
+        self, slot: object, piece: dict[str, Any], raw_id: str, name: str, arguments: str
+    ) -> list[Chunk]:
+        extra = piece.get("extra_content")
+        vendor = {"extra_content": extra} if extra else None
+        call = self._answer.begin_call(raw_id, name, vendor)
+        self._calls[slot] = call
+        return self._answer.open_arguments(call, arguments)
 
     def _error(self, error: Any) -> ModelError:
         if not isinstance(error, dict):
-            return reported(str(error), "", self._who)
+            return event_error(str(error), "", self._endpoint)
+        # OpenRouter sends the status as the code; others send words.
         code = error.get("code")
         status = code if isinstance(code, int) and 400 <= code < 600 else 0
-        words = str(error.get("message") or "")
-        return reported(words, str(error.get("type") or code or ""), self._who, status)
+        kind = get_text(error, "type") or get_text(error, "code")
+        return event_error(get_text(error, "message"), kind, self._endpoint, status)
 
 
-def _groq(value: dict[str, Any]) -> Any:
-    extra = value.get("x_groq")
-    return extra.get("usage") if isinstance(extra, dict) else None
+def _thinking_text(part: dict[str, Any]) -> str:
+    thinking = part.get("thinking")
+    if isinstance(thinking, str):
+        return thinking
+    return "".join(inner.get("text", "") for inner in only_dicts(thinking))
 
 
-def _usage(table: Any) -> Usage:
+def _has_complete_arguments(call: CallPart) -> bool:
+    # Long arguments are joined only if their last piece may complete them.
+    if not call.arguments or not call.arguments[-1].endswith("}"):
+        return False
+    return is_complete_object("".join(call.arguments))
+
+
+def _read_usage(table: Any) -> Usage:
     cost = table.get("cost") if isinstance(table, dict) else None
+    cached = get_count(table, "prompt_tokens_details", "cached_tokens")
     return Usage(
-        input=number(table, "prompt_tokens"),
-        cached=number(table, "prompt_tokens_details", "cached_tokens")
-        or number(table, "prompt_cache_hit_tokens"),
-        cache_write=number(table, "prompt_tokens_details", "cache_write_tokens"),
-        output=number(table, "completion_tokens"),
-        reasoning=number(table, "completion_tokens_details", "reasoning_tokens"),
+        input=get_count(table, "prompt_tokens"),
+        # DeepSeek counts cache hits in a separate field.
+        cached=cached or get_count(table, "prompt_cache_hit_tokens"),
+        cache_write=get_count(table, "prompt_tokens_details", "cache_write_tokens"),
+        output=get_count(table, "completion_tokens"),
+        reasoning=get_count(table, "completion_tokens_details", "reasoning_tokens"),
+        # OpenRouter reports what it charges.
         cost=float(cost) if isinstance(cost, int | float) else None,
     )
 
 
 def _add_details(known: list[dict[str, Any]], new: Sequence[dict[str, Any]]) -> None:
-    """Join the pieces of reasoning details that belong together, so that they go back whole."""
+    """Join the pieces of reasoning details that belong together, to send them back complete."""
     for detail in new:
         last = known[-1] if known else None
-        same = (
-            last is not None
-            and last.get("type") == detail.get("type")
-            and last.get("index") == detail.get("index")
-        )
-        if last is None or not same:
+        if last is None or _detail_key(last) != _detail_key(detail):
+            # A copy is made, because later pieces are added to it.
             known.append(dict(detail))
             continue
         for name, value in detail.items():
-            if (
-                name in ("text", "summary", "data")
-                and isinstance(last.get(name), str)
-                and isinstance(value, str)
-            ):
+            if name in ("text", "summary", "data") and _are_texts(last.get(name), value):
                 last[name] += value
             elif value is not None:
                 last[name] = value
+
+
+def _detail_key(detail: dict[str, Any]) -> tuple[object, object]:
+    return detail.get("type"), detail.get("index")
+
+
+def _are_texts(first: object, second: object) -> bool:
+    return isinstance(first, str) and isinstance(second, str)
+
+
+API = Api(path="/chat/completions", create_wire=ChatWire, create_reader=ChatReader)

@@ -1,147 +1,32 @@
-"""Where models come from: a table of known providers, the user's own, and how to find out what they
-serve.
-"""
+"""The providers of a kernel: the known ones with the user's changes, and the user's own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 import msgspec
 import trio
+from hilum import is_loopback
 from hilum.errors import E_NO_MODEL, ModelError, UsageError
 from hilum.models import ModelInfo, Price
 
-from hilum_models.apis import api, wire_for
-from hilum_models.catalog import known
-from hilum_models.failures import Who
+from hilum_models.addresses import format_origin, get_host
+from hilum_models.api_loading import create_wire, load_api
+from hilum_models.catalog import ModelFacts, find_facts
+from hilum_models.discovery import fetch_ollama_facts, list_models
+from hilum_models.failures import Endpoint
 from hilum_models.gateway import HttpModel
+from hilum_models.known_providers import KNOWN_PROVIDERS, KnownProvider
 from hilum_models.settings import ModelSettings, ModelsSettings, ProviderSettings
-from hilum_models.transport import Transport, host_of, is_loopback, shown
+from hilum_models.text_tools import read_text_calls
+from hilum_models.transport import Transport
 
-# Below this an answer may take an eighth of the window by default, else half of it.
+# By default, an answer may take an eighth of a window below this size, and half of a larger one.
 SMALL_WINDOW = 64_000
-PROBE_SECONDS = 0.3
-SUGGEST_SECONDS = 2.0
-LIST_SECONDS = 10.0
-
-
-class Row(NamedTuple):
-    """A provider as the table knows it.
-
-    Attributes:
-        name: The part before the slash.
-        base_url: Address of the API.
-        api: Wire format.
-        keys: Environment variables that may hold the key; the first that is set counts.
-        urls: Environment variables that may hold the base URL.
-        default: Model to suggest; empty asks the server.
-        local: Whether it runs on the user's own machine: no key is needed, and it is used if it is
-            there.
-    """
-
-    name: str
-    base_url: str
-    api: str = "chat"
-    keys: tuple[str, ...] = ()
-    urls: tuple[str, ...] = ()
-    default: str = ""
-    local: bool = False
-
-
-OPENAI = "https://api.openai.com/v1"
-TABLE: tuple[Row, ...] = (
-    Row(
-        "anthropic",
-        "https://api.anthropic.com",
-        "anthropic",
-        ("ANTHROPIC_API_KEY",),
-        ("ANTHROPIC_BASE_URL",),
-        "claude-sonnet-5-5",
-    ),
-    Row("openai", OPENAI, "responses", ("OPENAI_API_KEY",), ("OPENAI_BASE_URL",), "gpt-6.1-sol"),
-    Row(
-        "gemini",
-        "https://generativelanguage.googleapis.com/v1beta",
-        "gemini",
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        ("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"),
-        "gemini-3.8-flash",
-    ),
-    Row(
-        "openrouter",
-        "https://openrouter.ai/api/v1",
-        "chat",
-        ("OPENROUTER_API_KEY",),
-        ("OPENROUTER_BASE_URL",),
-        "anthropic/claude-sonnet-5.5",
-    ),
-    Row(
-        "deepseek",
-        "https://api.deepseek.com/v1",
-        "chat",
-        ("DEEPSEEK_API_KEY",),
-        ("DEEPSEEK_BASE_URL",),
-        "deepseek-chat",
-    ),
-    Row(
-        "qwen",
-        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
-        "chat",
-        ("DASHSCOPE_API_KEY", "QWEN_API_KEY"),
-        ("DASHSCOPE_BASE_URL",),
-        "qwen3-coder-plus",
-    ),
-    Row(
-        "groq",
-        "https://api.groq.com/openai/v1",
-        "chat",
-        ("GROQ_API_KEY",),
-        ("GROQ_BASE_URL",),
-        "openai/gpt-oss-120b",
-    ),
-    Row(
-        "mistral",
-        "https://api.mistral.ai/v1",
-        "chat",
-        ("MISTRAL_API_KEY",),
-        ("MISTRAL_BASE_URL",),
-        "mistral-medium-latest",
-    ),
-    Row(
-        "ollama",
-        "http://127.0.0.1:11434/v1",
-        "chat",
-        ("OLLAMA_API_KEY",),
-        ("OLLAMA_HOST",),
-        local=True,
-    ),
-    Row("lmstudio", "http://127.0.0.1:1234/v1", "chat", (), ("LMSTUDIO_BASE_URL",), local=True),
-    Row("llamacpp", "http://127.0.0.1:8080/v1", "chat", (), ("LLAMACPP_BASE_URL",), local=True),
-    Row(
-        "vllm",
-        "http://127.0.0.1:8000/v1",
-        "chat",
-        ("VLLM_API_KEY",),
-        ("VLLM_BASE_URL",),
-        local=True,
-    ),
-)
-
-
-def ollama_url(host: str) -> str:
-    """Create a base URL of ``OLLAMA_HOST``, which may be a host, a host and port, a port, or a
-    URL.
-    """
-    host = host.strip().rstrip("/")
-    if "://" not in host:
-        host = f"127.0.0.1{host}" if host.startswith(":") else host
-        bare = host.startswith("[") and host.endswith("]")
-        host = "http://" + (host if ":" in host and not bare else f"{host}:11434")
-    # A server listens on all addresses; a client asks this machine.
-    host = host.replace("://0.0.0.0", "://127.0.0.1").replace("://[::]", "://[::1]")
-    return host.removesuffix("/v1") + "/v1"
+PROBE_TIMEOUT = 0.3
+SUGGEST_TIMEOUT = 2.0
+LIST_TIMEOUT = 10.0
 
 
 class HttpProvider(msgspec.Struct):
@@ -149,14 +34,18 @@ class HttpProvider(msgspec.Struct):
 
     Attributes:
         name: The part before the slash.
-        base_url: Address of the API, without a slash at the end.
+        base_url: Address of the API, without a trailing slash.
         api: Wire format.
-        key_env: Variable that holds the key, or would.
-        key: The key; empty where there is none.
-        needs_key: Whether nothing works without one.
-        default: Model to suggest; empty asks the server.
+        transport: The connections.
+        key_env: Environment variable for the key.
+        key: The key; empty if there is none.
+        needs_key: Whether the provider is unusable without a key.
+        default: Model to suggest; if empty, the server's list is used.
         local: Whether it runs on the user's own machine.
-        given: Whether its address is the user's.
+        given: Whether the user configured its address.
+        headers: Additional headers of each request.
+        settings: The user's settings.
+        facts: The capabilities that the server reports of its models: tool calls and window.
     """
 
     name: str
@@ -171,215 +60,324 @@ class HttpProvider(msgspec.Struct):
     given: bool = False
     headers: Mapping[str, str] = {}
     settings: ModelsSettings = msgspec.field(default_factory=ModelsSettings)
-    # What a server said of its models: whether they call tools, and their window.
     facts: dict[str, dict[str, int | bool]] = msgspec.field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"HttpProvider({self.name})"  # and never the key
+        # The key is left out, because tracebacks and logs show the representation.
+        return f"HttpProvider({self.name})"
+
+    # --- models -----------------------------------------------------------------------------------
 
     def model(self, name: str) -> HttpModel:
-        """Return the model of that name.
+        """Return the model with the given name.
 
         Raises:
-            UsageError: There is no name, or no key.
+            UsageError: The name is empty, or the required key is missing.
         """
-        if not name:
-            raise UsageError(
-                f"{self.name}/ names no model.", code=E_NO_MODEL, hint="Write provider/name."
-            )
-        if self.needs_key and not self.key:
-            hint = f"Set {self.key_env} to your key for {self.name}."
-            raise UsageError(
-                f"{self.name}/{name} cannot be used: there is no key.", code=E_NO_MODEL, hint=hint
-            )
+        self._check_usable(name)
         own = self.settings.models.get(f"{self.name}/{name}", ModelSettings())
-        facts = self.facts.get(name, {})
-        about = known(name, local=self.local)
-        price = (
-            Price(given.input, given.output, given.cached, given.cache_write)
-            if (given := own.price)
-            else about.price
+        facts = self._find_facts(name, own)
+        info = ModelInfo(
+            name=f"{self.name}/{name}",
+            window=facts.window,
+            max_output=facts.max_output,
+            price=facts.price,
+            images=facts.images,
         )
-        window = own.window or facts.get("window") or about.window
-        images = facts.get("images", about.images) if own.images is None else own.images
-        # In a small window half of it for the answer would leave too little for the work.
-        if window < SMALL_WINDOW:
-            share = window // 8
-        else:
-            share = window // 2
-        max_output = own.max_output or min(about.max_output, share)
-        info = ModelInfo(f"{self.name}/{name}", int(window), int(max_output), price, bool(images))
         protocol = own.tool_protocol
         if protocol == "auto":
-            protocol = "native" if facts.get("tools", about.tools) else "text"
-        made = api(self.api)
-        who = self.who(name)
-        wire = wire_for(
+            protocol = "native" if facts.tools else "text"
+        api = load_api(self.api)
+        # Anthropic requires a maximum. Elsewhere the provider's own limit is right, unless the
+        # user wants another.
+        max_output = info.max_output if self.api == "anthropic" else own.max_output or 0
+        wire = create_wire(
             self.api,
             info.name,
             tool_protocol=protocol,
-            # Anthropic must be told; elsewhere the provider's own limit is right unless the user
-            # wants another.
-            max_output=info.max_output if self.api == "anthropic" else own.max_output or 0,
+            max_output=max_output,
             images=info.images,
             effort=own.effort,
             options=own.options,
         )
-        read = made.read
+        create_reader = api.create_reader
         if protocol == "text":
-            from hilum_models.textual import reading
+            create_reader = read_text_calls(create_reader)
 
-            read = reading(read)
-        url = self.base_url + made.path.replace("{model}", quote(name, safe="/.-_:@"))
-
-        def describe_tools() -> None:
+        def disable_native_tools() -> None:
             self.facts[name] = {**self.facts.get(name, {}), "tools": False}
 
-        if own.tool_protocol == "auto" and protocol == "native":
-            switch = describe_tools
-        else:
-            switch = None
+        may_switch = own.tool_protocol == "auto" and protocol == "native"
         return HttpModel(
-            info, wire, url, self._headers(post=True), who, read, self.transport, switch
+            info=info,
+            wire=wire,
+            url=self.base_url + api.path.replace("{model}", quote(name, safe="/.-_:@")),
+            headers=self._request_headers(),
+            endpoint=self.endpoint(name),
+            create_reader=create_reader,
+            transport=self.transport,
+            disable_native_tools=disable_native_tools if may_switch else None,
         )
 
-    def who(self, model: str = "") -> Who:
-        """Return who this is, for messages."""
-        return Who(self.name, model, self.key_env, self.key)
+    def _check_usable(self, name: str) -> None:
+        if not name:
+            hint = "Write provider/name."
+            raise UsageError(f"{self.name}/ has no model name.", code=E_NO_MODEL, hint=hint)
+        if not self.usable:
+            hint = f"Set {self.key_env} to your key for {self.name}."
+            message = f"{self.name}/{name} cannot be used: no API key is set."
+            raise UsageError(message, code=E_NO_MODEL, hint=hint)
 
-    def _headers(self, post: bool) -> dict[str, str]:
-        made = api(self.api)
-        headers = {"user-agent": "hilum", "accept-encoding": "identity", **made.headers}
-        if post:
-            headers |= {"content-type": "application/json", "accept": "text/event-stream"}
+    def _find_facts(self, name: str, own: ModelSettings) -> ModelFacts:
+        """Return the properties of a model.
+
+        The user's settings take precedence over what the server reports, and that over the catalog.
+        """
+        known = find_facts(name, local=self.local)
+        reported = self.facts.get(name, {})
+        price = known.price
+        if own.price is not None:
+            price = Price(
+                input=own.price.input,
+                output=own.price.output,
+                cached=own.price.cached,
+                cache_write=own.price.cache_write,
+            )
+        images = own.images
+        if images is None:
+            images = bool(reported.get("images", known.images))
+        window = int(own.window or reported.get("window") or known.window)
+        # Reserving half of a small window for the answer would leave too little for the work.
+        share = window // 8 if window < SMALL_WINDOW else window // 2
+        return ModelFacts(
+            window=window,
+            max_output=own.max_output or min(known.max_output, share),
+            price=price,
+            images=images,
+            tools=bool(reported.get("tools", known.tools)),
+        )
+
+    def endpoint(self, model: str = "") -> Endpoint:
+        """Return the provider and one of its models, for messages."""
+        return Endpoint(self.name, model, self.key_env, self.key)
+
+    def _base_headers(self) -> dict[str, str]:
+        api = load_api(self.api)
+        # Compression delays the events of a stream.
+        headers = {"user-agent": "hilum", "accept-encoding": "identity", **api.headers}
         if self.key:
-            headers |= made.key_headers(self.key)
-        return headers | {name.lower(): value for name, value in self.headers.items()}
+            headers |= api.key_headers(self.key)
+        return headers
+
+    def _own_headers(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.headers.items()}
+
+    def _request_headers(self) -> dict[str, str]:
+        content = {"content-type": "application/json", "accept": "text/event-stream"}
+        # The user's headers take precedence, because a company's proxy may need another
+        # authorization.
+        return self._base_headers() | content | self._own_headers()
+
+    # --- the server -------------------------------------------------------------------------------
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a key, or none is needed."""
+        return bool(self.key) or not self.needs_key
 
     async def suggest(self) -> str | None:
-        """Name a model to use, ``None`` if this provider cannot be used right now.
+        """Return a model to use, or ``None`` if this provider is currently not usable.
 
         Raises:
-            UsageError: The user gave its address, and there is no model to be had.
+            UsageError: The user configured its address, but it has no model.
         """
-        if self.needs_key and not self.key:
+        if not self.usable:
             return None
         if self.default:
             return self.default
+        problem = "lists no model; choose one with --model"
+        names: list[str] = []
+        timeout = PROBE_TIMEOUT if is_loopback(self.base_url) else SUGGEST_TIMEOUT
         try:
-            if await self._listens():
-                names = await self._ask(
-                    PROBE_SECONDS if is_loopback(self.base_url) else SUGGEST_SECONDS
-                )
-                why = "lists no model; name one with --model"
+            if await self._is_listening():
+                names = await self._list_models(timeout)
             else:
-                names = []
-                why = "does not answer"
+                problem = "does not answer"
         except ModelError as error:
-            names = []
-            why = f"cannot say which models it has ({error.message})"
-        if not names and self.given:
-            raise UsageError(
-                f"{shown(self.base_url)}, which you gave as its address, {why}.", code=E_NO_MODEL
-            )
-        return names[0] if names else None
+            problem = f"cannot list its models ({error.message})"
+        if names:
+            return names[0]
+        # A known port without a server is normal, but an address that the user configured must
+        # work.
+        if self.given:
+            address = f"{format_origin(self.base_url)}, which you gave as its address,"
+            raise UsageError(f"{address} {problem}.", code=E_NO_MODEL)
+        return None
+
+    async def check(self) -> None:
+        """Request the server's list of models.
+
+        Raises:
+            ModelError: The server does not respond, or rejects the request.
+        """
+        await self._list_models(LIST_TIMEOUT)
 
     async def names(self) -> list[str]:
-        """Names of models the server says it has; the default first."""
-        usable = bool(self.key) or not self.needs_key
+        """Return the names of the server's models, with the default first."""
+        names = [self.default] if self.default else []
         try:
-            found = await self._ask(LIST_SECONDS) if usable and await self._listens() else []
+            if self.usable and await self._is_listening():
+                names += await self._list_models(LIST_TIMEOUT)
         except ModelError:
-            found = []
-        first = [self.default] if self.default else []
-        return list(dict.fromkeys((*first, *found)))
+            pass
+        return list(dict.fromkeys(names))
 
-    async def _listens(self) -> bool:
-        """Return whether anything listens on this machine's port: asked before httpx is loaded,
-        which costs 100 ms.
+    async def _is_listening(self) -> bool:
+        """Return whether a server listens on this machine's port.
+
+        Other machines are not probed. The probe spares sessions without a local server the import
+        of httpx, which takes 100 ms.
         """
         if not is_loopback(self.base_url):
             return True
         parts = urlsplit(self.base_url)
-        with trio.move_on_after(PROBE_SECONDS):
+        with trio.move_on_after(PROBE_TIMEOUT):
             try:
                 port = parts.port or (443 if parts.scheme == "https" else 80)
                 stream = await trio.open_tcp_stream(parts.hostname or "", port)
             except (OSError, ValueError):
                 return False
+            # Nothing was sent, so the connection needs no graceful close.
             await trio.aclose_forcefully(stream)
             return True
         return False
 
-    async def _ask(self, seconds: float) -> list[str]:
-        from hilum_models.discovery import list_models, ollama_facts
-
-        url = self.base_url + api(self.api).models
-        headers = self._headers(post=False)
-        names = await list_models(self.transport, url, headers, self.who(), seconds)
+    async def _list_models(self, timeout: float) -> list[str]:
+        url = self.base_url + load_api(self.api).models_path
+        headers = self._base_headers() | self._own_headers()
+        names = await list_models(self.transport, url, headers, self.endpoint(), timeout)
         if self.name == "ollama" and names:
-            base = self.base_url.removesuffix("/v1")
-            self.facts |= await ollama_facts(
-                self.transport, base, headers, self.who(), names, seconds
+            self.facts |= await fetch_ollama_facts(
+                self.transport,
+                self.base_url.removesuffix("/v1"),
+                headers,
+                self.endpoint(),
+                names,
+                timeout,
             )
         return names
 
 
-def providers(
+# --- from the settings and the environment --------------------------------------------------------
+
+
+def create_providers(
     settings: ModelsSettings, environ: Mapping[str, str], transport: Transport
 ) -> Sequence[HttpProvider]:
-    """Make all providers: the known ones with the user's changes, then the user's own.
+    """Create all providers: the known ones with the user's changes, then the user's own.
 
     Args:
-        settings: What the user set.
+        settings: The user's settings.
         environ: The environment, for keys and addresses.
-        transport: How to reach them.
+        transport: The connections.
     """
-    rows = [
-        *TABLE,
-        *(
-            Row(name, "", local=False)
-            for name in settings.providers
-            if name not in {r.name for r in TABLE}
-        ),
+    known_names = {known.name for known in KNOWN_PROVIDERS}
+    own = [KnownProvider(name, "") for name in settings.providers if name not in known_names]
+    return [
+        _create_provider(known, settings, environ, transport) for known in (*KNOWN_PROVIDERS, *own)
     ]
-    return [_make(row, settings, environ, transport) for row in rows]
 
 
-# What people copy from a vendor's page together with the base URL.
-_ENDPOINTS = {"chat": "/chat/completions", "responses": "/responses", "anthropic": "/messages"}
-
-
-def _make(
-    row: Row, settings: ModelsSettings, environ: Mapping[str, str], transport: Transport
+def _create_provider(
+    known: KnownProvider,
+    settings: ModelsSettings,
+    environ: Mapping[str, str],
+    transport: Transport,
 ) -> HttpProvider:
-    own = settings.providers.get(row.name, ProviderSettings())
-    given = own.base_url or next((environ[name] for name in row.urls if environ.get(name)), "")
-    if row.name == "ollama" and given and not own.base_url:
-        given = ollama_url(given)
-    base = (given or row.base_url).rstrip("/")
-    keys = (own.key_env,) if own.key_env else row.keys
-    key_env = next((name for name in keys if environ.get(name)), keys[0] if keys else "")
-    format = own.api or row.api
-    if row.name == "openai" and not own.api and host_of(base) != "api.openai.com":
-        format = "chat"  # what others call compatible is the older format
-    base = base.removesuffix(_ENDPOINTS.get(format, "/"))
-    if format == "anthropic":  # its base URL has no version, by the vendor's own custom
-        base = base.removesuffix("/v1")
-    elif format == "gemini" and "/v1" not in base:
-        base += "/v1beta"
-    elsewhere = bool(given) and base != row.base_url
+    own = settings.providers.get(known.name, ProviderSettings())
+    given = _find_given_url(known, own, environ)
+    url = (given or known.base_url).rstrip("/")
+    api = _choose_api(known, own, url)
+    base_url = _normalize_url(url, api)
+    is_elsewhere = bool(given) and base_url != known.base_url
+    key_env = _choose_key_env(known, own, environ)
+    # The vendor's own server needs its key. Servers at other addresses need the configured one.
+    needs_key = bool(known.key_envs) and not known.local and not is_elsewhere
     return HttpProvider(
-        row.name,
-        base,
-        format,
+        known.name,
+        base_url,
+        api,
         transport,
         key_env=key_env,
+        # Pasted keys often end in a newline.
         key=environ.get(key_env, "").strip(),
-        needs_key=bool(own.key_env) or (bool(row.keys) and not row.local and not elsewhere),
-        default=own.default or ("" if elsewhere else row.default),
-        local=row.local or is_loopback(base),
+        needs_key=needs_key or bool(own.key_env),
+        default=own.default or ("" if is_elsewhere else known.default),
+        local=known.local or is_loopback(base_url),
         given=bool(given),
         headers=own.headers,
         settings=settings,
     )
+
+
+def _find_given_url(known: KnownProvider, own: ProviderSettings, environ: Mapping[str, str]) -> str:
+    """Return the address from settings or environment, or an empty text if there is none."""
+    if own.base_url:
+        return own.base_url
+    given = _first_value(known.url_envs, environ)
+    if known.name == "ollama" and given:
+        return parse_ollama_host(given)
+    return given
+
+
+def _first_value(names: Sequence[str], environ: Mapping[str, str]) -> str:
+    return next((environ[name] for name in names if environ.get(name)), "")
+
+
+def parse_ollama_host(host: str) -> str:
+    """Return the base URL for ``OLLAMA_HOST``: a host, a host and port, a port, or a URL."""
+    host = host.strip().rstrip("/")
+    if "://" not in host:
+        if host.startswith(":"):
+            host = f"127.0.0.1{host}"
+        is_bare_ipv6 = host.startswith("[") and host.endswith("]")
+        if ":" not in host or is_bare_ipv6:
+            host = f"{host}:11434"
+        host = f"http://{host}"
+    # The server uses this variable, too, and may listen on all addresses; a client needs a specific
+    # one.
+    host = host.replace("://0.0.0.0", "://127.0.0.1").replace("://[::]", "://[::1]")
+    return host.removesuffix("/v1") + "/v1"
+
+
+def _choose_api(known: KnownProvider, own: ProviderSettings, url: str) -> str:
+    if own.api:
+        return own.api
+    # OpenAI-compatible servers use the older format.
+    if known.name == "openai" and get_host(url) != "api.openai.com":
+        return "chat"
+    return known.api
+
+
+# Path suffixes that people copy from a vendor's page together with the base URL.
+_COPIED_ENDS = {"chat": "/chat/completions", "responses": "/responses", "anthropic": "/messages"}
+
+
+def _normalize_url(url: str, api: str) -> str:
+    url = url.removesuffix(_COPIED_ENDS.get(api, "/"))
+    # By the vendors' own customs, Anthropic's base URL has no version and Gemini's may lack it.
+    if api == "anthropic":
+        return url.removesuffix("/v1")
+    if api == "gemini" and "/v1" not in url:
+        return f"{url}/v1beta"
+    return url
+
+
+def _choose_key_env(known: KnownProvider, own: ProviderSettings, environ: Mapping[str, str]) -> str:
+    """Return the variable that contains the key, or the first candidate."""
+    if own.key_env:
+        return own.key_env
+    for name in known.key_envs:
+        if environ.get(name):
+            return name
+    return known.key_envs[0] if known.key_envs else ""

@@ -1,9 +1,9 @@
-"""Tools' schemas as every provider takes them: one object at the top, and no references.
+"""Converts tool schemas to a form that every provider accepts: a root object, no references.
 
-Tools bring any JSON Schema, those of MCP servers with references and alternatives. Some providers,
-and the templates of local models, know no ``$ref``; most refuse a request in which one tool's
-schema is anything but an object with properties at the top. The tool itself checks its arguments
-against the schema that it brought; here it only has to be understood.
+Tools may have any JSON Schema, and those of MCP servers contain references and alternatives. Some
+providers, and the templates of local models, do not resolve ``$ref``. Most reject a request in
+which a tool's schema is not an object with properties at the root. The tool itself checks its
+arguments against its original schema; the simplified one only informs the model.
 """
 
 from __future__ import annotations
@@ -11,83 +11,96 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-# Where schemas stand in a schema: by a name of the tool's own, and as one or a list. Everything
-# else is data.
-_TABLES = frozenset("dependentSchemas patternProperties properties".split())
+Schema = dict[str, Any]
+
+# Keywords whose values contain schemas: in a table with arbitrary names, or as one schema or a
+# list. The values of all other keywords are data.
+_TABLES = frozenset(("dependentSchemas", "patternProperties", "properties"))
 _SCHEMAS = frozenset(
     """
-    additionalItems additionalProperties allOf anyOf contains else if items not oneOf prefixItems propertyNames then
-    unevaluatedItems unevaluatedProperties
+    additionalItems additionalProperties allOf anyOf contains else if items not oneOf prefixItems
+    propertyNames then unevaluatedItems unevaluatedProperties
     """.split()
 )
-_INSIDE = _TABLES | _SCHEMAS | {"required"}
-# Some servers write null for what there is not.
+# Some servers write null for keywords that are not set; for these two null is a value.
 _MAY_BE_NULL = ("const", "default")
 _DROPPED = frozenset("$anchor $comment $defs $id $ref $schema definitions title".split())
 _TYPES = {str: "string", int: "integer", bool: "boolean"}
 _CHOICES = ("allOf", "anyOf", "oneOf")
 _NOT_AT_THE_TOP = frozenset((*_CHOICES, "enum", "not"))
-# A few kilobytes can refer to themselves so that they unfold to gigabytes: then the rest stays
-# folded.
-_MOST = 2000
-_DEEPEST = 20
+# A few kilobytes of self-references can expand to gigabytes. Beyond these limits, references are
+# left unresolved.
+MAX_SCHEMAS = 2000
+MAX_REFERENCES = 20
 
 
-def plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool's schema without references, titles, and alternatives at the top.
+def simplify_schema(schema: Schema) -> Schema:
+    """Return a tool's schema without references, titles, and alternatives at the root.
 
-    The same one for the same schema.
-
-    A reference to what contains it, to another document or to nothing becomes a schema that allows
-    more.
+    The result is always the same. A reference to an enclosing schema, to another document or to
+    nothing is replaced by a more permissive schema.
 
     Args:
         schema: JSON Schema of the parameters; it is not changed.
     """
-    return _one_object(_Unfolding(schema).schema(schema, ()))
+    return _merge_choices(_Resolver(schema).resolve(schema, ()))
 
 
-class _Unfolding:
-    """Puts what is referred to in the place of the reference."""
+class _Resolver:
+    """Replaces references by the schemas that they refer to."""
 
-    def __init__(self, root: dict[str, Any]) -> None:
+    def __init__(self, root: Schema) -> None:
         self._root = root
-        self._left = _MOST
+        self._left = MAX_SCHEMAS
 
-    def schema(self, node: Any, seen: tuple[str, ...]) -> Any:
-        """Unfold a schema that stands behind the references ``seen``."""
+    def resolve(self, node: Any, seen: tuple[str, ...]) -> Any:
+        """Resolve a schema that was reached through the references ``seen``."""
         if not isinstance(node, dict):
             return node
         self._left -= 1
+        node, seen = self._follow(node, seen)
+        result = {}
+        for key, value in node.items():
+            if key in _DROPPED or (value is None and key not in _MAY_BE_NULL):
+                continue
+            result[key] = self._resolve_value(key, value, seen)
+        # Some providers require the type of an enumeration, which many tools leave out.
+        values = _get_list(result, "enum")
+        types = {_TYPES.get(type(value), "") for value in values}
+        if len(types) == 1 and "" not in types:
+            result.setdefault("type", types.pop())
+        return result
+
+    def _follow(self, node: Schema, seen: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
+        """Return the schema at the end of a chain of references, and the references followed."""
         while isinstance(ref := node.get("$ref"), str):
             found = self._find(ref)
             beside = {key: value for key, value in node.items() if key != "$ref"}
-            if ref in seen or self._left < 0 or len(seen) >= _DEEPEST:
+            is_cut = self._left < 0 or len(seen) >= MAX_REFERENCES
+            if ref in seen or is_cut:
                 found = {key: found[key] for key in ("type", "description") if key in found}
-            node = _both(found, beside)
+            node = _merge(found, beside)
             seen = (*seen, ref)
-        result = {
-            key: self._value(key, value, seen) if key in _INSIDE else value
-            for key, value in node.items()
-            if key not in _DROPPED and (value is not None or key in _MAY_BE_NULL)
-        }
-        kinds = {_TYPES.get(type(value), "") for value in _list(result, "enum")}
-        if len(kinds) == 1 and (kind := kinds.pop()):
-            result.setdefault("type", kind)
-        return result
+        return node, seen
 
-    def _value(self, key: str, value: Any, seen: tuple[str, ...]) -> Any:
-        if key == "required":  # older drafts, and some servers, say true at the parameter itself
-            return _required({key: value})
+    def _resolve_value(self, key: str, value: Any, seen: tuple[str, ...]) -> Any:
+        if key == "required":
+            # Older drafts, and some servers, write true at the parameter itself.
+            return _get_required({key: value})
         if key in _TABLES and isinstance(value, dict):
-            return {name: self.schema(item, seen) for name, item in value.items()}
+            return {name: self.resolve(item, seen) for name, item in value.items()}
+        if key not in _TABLES and key not in _SCHEMAS:
+            return value
         if isinstance(value, list):
-            return [self.schema(item, seen) for item in value]
-        return self.schema(value, seen)
+            return [self.resolve(item, seen) for item in value]
+        return self.resolve(value, seen)
 
-    def _find(self, ref: str) -> dict[str, Any]:
-        """Return the part of the schema that a JSON pointer names; nothing is ever fetched."""
-        node: Any = self._root if ref == "#" or ref.startswith("#/") else {}
+    def _find(self, ref: str) -> Schema:
+        """Return the schema at a JSON pointer (RFC 6901), without fetching anything."""
+        if ref != "#" and not ref.startswith("#/"):
+            return {}
+        # Nothing is fetched: a schema from a server could make hilum request any address.
+        node: Any = self._root
         for part in ref.split("/")[1:]:
             name = unquote(part).replace("~1", "/").replace("~0", "~")
             try:
@@ -97,54 +110,73 @@ class _Unfolding:
         return node if isinstance(node, dict) else {}
 
 
-def _both(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that says what both say; where they differ, what the second says."""
-    both = {**one, **two}
-    if isinstance(first := one.get("properties"), dict) and isinstance(
-        second := two.get("properties"), dict
-    ):
-        both["properties"] = {**first, **second}
-    required = dict.fromkeys([*_required(one), *_required(two)])
+def _merge(first: Schema, second: Schema) -> Schema:
+    """Return a schema with the keywords of both, in which the second takes precedence."""
+    merged = {**first, **second}
+    properties = first.get("properties")
+    more_properties = second.get("properties")
+    if isinstance(properties, dict) and isinstance(more_properties, dict):
+        merged["properties"] = {**properties, **more_properties}
+    required = dict.fromkeys([*_get_required(first), *_get_required(second)])
     if required:
-        both["required"] = list(required)
-    return both
+        merged["required"] = list(required)
+    return merged
 
 
-def _required(schema: dict[str, Any]) -> list[str]:
-    return [name for name in _list(schema, "required") if isinstance(name, str)]
+def _get_required(schema: Schema) -> list[str]:
+    return [name for name in _get_list(schema, "required") if isinstance(name, str)]
 
 
-def _list(schema: dict[str, Any], key: str) -> list[Any]:
-    if isinstance(value := schema.get(key), list):
+def _get_list(schema: Schema, key: str) -> list[Any]:
+    value = schema.get(key)
+    if isinstance(value, list):
         return value
     return []
 
 
-def _one_object(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with properties: those of all alternatives at the top, of which only what
-    all require is required.
-    """
+def _merge_choices(schema: Schema) -> Schema:
+    """Return an object with the properties of all alternatives at the root."""
     top = {key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP}
     offered: dict[str, list[Any]] = {}
     for key in _CHOICES:
-        options = [_one_object(option) for option in _list(schema, key) if isinstance(option, dict)]
-        always = [name for option in options for name in _required(option)]
-        if key != "allOf":
-            always = [
-                name for name in always if all(name in _required(option) for option in options)
-            ]
-        top = _both(top, {"required": always} if always else {})
+        options = []
+        for option in _get_list(schema, key):
+            if isinstance(option, dict):
+                options.append(_merge_choices(option))
+        # A parameter is required only if every alternative requires it.
+        if key == "allOf":
+            required = _required_of_any(options)
+        else:
+            required = _required_of_all(options)
+        if required:
+            top = _merge(top, {"required": required})
         for option in options:
-            for name, value in option["properties"].items():
-                values = offered.setdefault(name, [])
-                values += [] if value in values else [value]
-    chosen = {
-        name: values[0] if len(values) == 1 else {"anyOf": values}
-        for name, values in offered.items()
-    }
+            _offer_properties(option, offered)
+    properties = {name: _choose(values) for name, values in offered.items()}
     own = top.get("properties")
-    return (
-        {"type": "object"}
-        | top
-        | {"type": "object", "properties": {**chosen, **(own if isinstance(own, dict) else {})}}
-    )
+    # The schema's own properties describe a parameter better than an alternative does.
+    if isinstance(own, dict):
+        properties |= own
+    return {"type": "object"} | top | {"type": "object", "properties": properties}
+
+
+def _required_of_any(options: list[Schema]) -> list[str]:
+    return [name for option in options for name in _get_required(option)]
+
+
+def _required_of_all(options: list[Schema]) -> list[str]:
+    names = _required_of_any(options)
+    return [name for name in names if all(name in _get_required(option) for option in options)]
+
+
+def _offer_properties(option: Schema, offered: dict[str, list[Any]]) -> None:
+    for name, value in option["properties"].items():
+        values = offered.setdefault(name, [])
+        if value not in values:
+            values.append(value)
+
+
+def _choose(values: list[Any]) -> Any:
+    if len(values) == 1:
+        return values[0]
+    return {"anyOf": values}

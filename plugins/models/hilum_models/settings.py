@@ -1,6 +1,6 @@
-"""What a user can set about models.
+"""The user's settings for models.
 
-Nothing here may come from a project's file: it decides where prompts and keys go.
+A project's file cannot set any of them, because they decide where prompts and keys are sent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hilum import section, setting
 
 @section()
 class PriceSettings:
-    """US dollars for a million tokens."""
+    """Prices in US dollars per million tokens."""
 
     input: float = setting(minimum=0, help="Fresh input tokens.")
     output: float = setting(minimum=0, help="Output tokens.")
@@ -26,20 +26,22 @@ class PriceSettings:
 
 @section()
 class ModelSettings:
-    """What holds for one model, over what the catalogue says."""
+    """Settings of one model, which take precedence over the catalog."""
 
     window: int | None = setting(default=None, minimum=1024, help="Context window in tokens.")
-    max_output: int | None = setting(default=None, minimum=1, help="Most tokens of one answer.")
-    price: PriceSettings | None = setting(default=None, help="What it costs.")
-    images: bool | None = setting(default=None, help="Whether it takes images.")
+    max_output: int | None = setting(
+        default=None, minimum=1, help="Maximum number of tokens of one answer."
+    )
+    price: PriceSettings | None = setting(default=None, help="Price of its tokens.")
+    images: bool | None = setting(default=None, help="Whether the model accepts images.")
     tool_protocol: Literal["auto", "native", "text"] = setting(
-        default="auto", help="How tools are called: the vendor's own way, or written in the text."
+        default="auto", help="How tools are called: by the vendor's own protocol, or in the text."
     )
     effort: str = setting(
-        default="", help="How hard it thinks, in the vendor's word: low, medium, high."
+        default="", help="How hard the model thinks, in the vendor's terms: low, medium, high."
     )
     options: dict[str, Any] = setting(
-        factory=dict, help="Further fields of the request, as the vendor documents them."
+        factory=dict, help="Additional fields of the request, as documented by the vendor."
     )
 
 
@@ -51,9 +53,11 @@ class ProviderSettings:
     api: Literal["", "chat", "responses", "anthropic", "gemini"] = setting(
         default="", help="Wire format; chat when not set for a new provider."
     )
-    key_env: str = setting(default="", help="Name of the environment variable that holds the key.")
+    key_env: str = setting(
+        default="", help="Name of the environment variable that contains the key."
+    )
     headers: dict[str, str] = setting(
-        factory=dict, secret=True, help="Further headers of each request."
+        factory=dict, secret=True, help="Additional headers of each request."
     )
     default: str = setting(
         default="", help="Model to use when none is named, without the provider's name."

@@ -1,30 +1,33 @@
 """Server-sent events, decoded as the bytes arrive.
 
-Lines are split in bytes and data stays bytes, so a chunk may end anywhere: inside a line ending,
-inside a character.
+The format is https://html.spec.whatwg.org/multipage/server-sent-events.html. Lines are split in
+bytes and data stays bytes, so a chunk may end inside a line ending or inside a character.
 """
 
 from __future__ import annotations
 
 from hilum.errors import ModelError
 
-# The largest legitimate event holds the arguments of a whole call, or reasoning in its encrypted
-# form.
+# Maximum bytes of an event. The largest legitimate ones contain a call's complete arguments or
+# encrypted reasoning.
 MAX_EVENT = 16 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+Event = tuple[bytes, bytes]
+"""The name of an event, which may be empty, and its data."""
+
 
 class SseDecoder:
-    """Turns chunks of bytes into events.
+    """A decoder of one stream of events.
 
     Attributes:
-        comments: Comments so far; servers send them to keep a connection alive.
+        comments: Number of comments so far, which servers send to keep a connection alive.
     """
 
     __slots__ = (
         "_data",
         "_data_size",
-        "_event",
+        "_name",
         "_pending",
         "_skip_newline",
         "_started",
@@ -36,69 +39,74 @@ class SseDecoder:
         self._pending = bytearray()  # a line that has not ended
         self._data: list[bytes] = []
         self._data_size = 0
-        self._event = b""
+        self._name = b""
         self._skip_newline = False
         self._started = False
 
-    def feed(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
-        """Take a chunk and return the events it completes, as pairs of event name (may be empty)
-        and data.
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Decode a chunk and return the events that it completes.
 
-        Comments and events without data give nothing.
+        Comments and events without data are ignored.
 
         Raises:
             ModelError: ``runaway``, one event is larger than 16 MiB.
         """
-        if not chunk:
-            return []
         if not self._started:
-            chunk = bytes(self._pending) + chunk
-            self._pending.clear()
-            if len(chunk) < 3 and _BYTE_ORDER_MARK.startswith(chunk):
-                self._pending += chunk
-                return []
-            self._started = True
-            chunk = chunk.removeprefix(_BYTE_ORDER_MARK)
+            chunk = self._strip_byte_order_mark(chunk)
         if b"\r" in chunk or self._skip_newline:
-            chunk = self._plain_newlines(chunk)
-        if b"\n" not in chunk:
-            # Nothing but the new bytes is looked at: a line may come in a million pieces.
+            chunk = self._normalize_newlines(chunk)
+        events: list[Event] = []
+        if b"\n" in chunk:
+            lines = (bytes(self._pending) + chunk).split(b"\n")
+            self._pending = bytearray(lines.pop())
+            for line in lines:
+                if line:
+                    self._read_line(line)
+                else:
+                    self._end_event(events)
+        else:
+            # Only the new bytes are searched: a line may come in a million pieces, and searching
+            # all of it each time would take quadratic time.
             self._pending += chunk
-            self._check_size()
-            return []
-        lines = (bytes(self._pending) + chunk).split(b"\n")
-        self._pending = bytearray(lines.pop())
-        events: list[tuple[bytes, bytes]] = []
-        for line in lines:
-            if line.startswith(b"data:"):
-                value = line[6:] if line[5:6] == b" " else line[5:]
-                self._data.append(value)
-                self._data_size += len(value) + 1
-            elif not line:
-                if self._data:
-                    data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-                    events.append((self._event, data))
-                    self._data = []
-                    self._data_size = 0
-                self._event = b""
-            elif line.startswith(b"event:"):
-                self._event = line[6:].strip()
-            elif line.startswith(b":"):
-                self.comments += 1
         self._check_size()
         return events
 
-    def rest(self) -> list[tuple[bytes, bytes]]:
-        """Return the event that the end of the stream left without its blank line, as some servers
-        do.
-        """
+    def flush(self) -> list[Event]:
+        """Return a final event without its blank line, as some servers send."""
         if self._pending or self._data:
             return self.feed(b"\n\n")
         return []
 
-    def _plain_newlines(self, chunk: bytes) -> bytes:
-        # A carriage return at the end may be half of a pair: it is an ending, and a line feed after
-        # it is dropped.
+    def _read_line(self, line: bytes) -> None:
+        if line.startswith(b"data:"):
+            value = line[5:].removeprefix(b" ")
+            self._data.append(value)
+            self._data_size += len(value) + 1
+        elif line.startswith(b"event:"):
+            self._name = line[6:].strip()
+        elif line.startswith(b":"):
+            self.comments += 1
+
+    def _end_event(self, events: list[Event]) -> None:
+        if self._data:
+            events.append((self._name, b"\n".join(self._data)))
+            self._data = []
+            self._data_size = 0
+        self._name = b""
+
+    def _strip_byte_order_mark(self, chunk: bytes) -> bytes:
+        """Return the beginning of the stream without its mark; hold back a possible part of it."""
+        chunk = bytes(self._pending) + chunk
+        self._pending.clear()
+        if len(chunk) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(chunk):
+            self._pending += chunk
+            return b""
+        self._started = True
+        return chunk.removeprefix(_BYTE_ORDER_MARK)
+
+    def _normalize_newlines(self, chunk: bytes) -> bytes:
+        # A trailing carriage return of a chunk ends the line at once. If it was half of a pair, the
+        # leading line feed of the next chunk is dropped.
         if self._skip_newline and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         self._skip_newline = chunk.endswith(b"\r")

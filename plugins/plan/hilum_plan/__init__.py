@@ -1,7 +1,7 @@
-"""The agent's todo list, its questions to the user, and plans that the user accepts, changes or
-rejects.
+"""The agent's todo list, its questions to the user, and plans that the user decides on.
 
-Everything is a fold over the session's log: resume and fork have it without a file of its own.
+All state is folded from the session's log, so resumed and forked sessions have it without extra
+files.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import trio
 from hilum import hookimpl
 
-from hilum_plan.folded import Proposal
-from hilum_plan.half import Plan
 from hilum_plan.items import Item, ItemCall, Status
+from hilum_plan.plan import Plan
 from hilum_plan.questions import Question, question_asked, question_settled
 from hilum_plan.settings import PlanSettings
+from hilum_plan.state import Proposal
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -37,10 +37,10 @@ __all__ = [
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Plan]:
-    """Live as long as the session: a task tells by events what the end of a run did to the list."""
+    """Yield the plugin instance of a session while a task reports the ends of runs."""
     plan = Plan(session, session.settings(PlanSettings))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(plan.watch, name="plan: ends of runs")
         yield plan
-        plan.settle()  # what ended in the same moment as the session
+        plan.report()  # a run may have ended at the same moment as the session
         nursery.cancel_scope.cancel()

@@ -1,9 +1,7 @@
-"""What the model writes becomes a new list: items merged or replaced, each change of state checked
-by itself.
+"""Applies the model's changes to a todo list: merges or replaces items, and checks each change.
 
-A call whose shape is wrong changes nothing. In one that is well formed, items whose change is
-unlawful stay as they are and the others change: a model that is wrong in one line need not write
-the other ones again.
+A malformed call changes nothing. In a well-formed call, items whose changes are not allowed stay
+unchanged and the others are changed, so a model with one wrong line need not repeat the others.
 """
 
 from __future__ import annotations
@@ -17,144 +15,155 @@ from hilum import ToolError
 from hilum.errors import E_BAD_ARGS
 from msgspec import UNSET, Meta, UnsetType
 
-from hilum_plan.items import FIRST, Item, Status, listed, refusal
+from hilum_plan.items import INITIAL_STATES, Item, Status, join_words, refusal
 
-MOST_ITEMS = 100
-LONGEST_ID = 64
-LONGEST_CONTENT = 1_000
+# Limits that keep the list readable and the event small.
+MAX_ITEMS = 100
+MAX_ID = 64
+MAX_CONTENT = 1_000
+_Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID, description="Short and unique.")]
+_Content = Annotated[
+    str, Meta(min_length=1, max_length=MAX_CONTENT, description="One line; for a new item.")
+]
+# Listing the states would cost tokens in each request; the error for a wrong state lists them.
+_Status = Annotated[
+    Status, Meta(description="pending by default.", extra_json_schema={"type": "string"})
+]
 
 
 class Todo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An item of the list."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, description="Short and unique.")]
-    content: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=LONGEST_CONTENT,
-                description="One line; for a new item.",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    status: (
-        Annotated[
-            Status,
-            Meta(
-                description="pending by default.",
-                extra_json_schema={"type": "string"},
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    id: _Id
+    content: _Content | UnsetType = UNSET
+    status: _Status | UnsetType = UNSET
 
 
-class Written(msgspec.Struct, frozen=True):
-    """The list after a call.
+class ChangedList(msgspec.Struct, frozen=True):
+    """A list after a call.
 
     Attributes:
         items: The items.
-        refused: What was not changed, and why: one line for each item.
+        refused: One line for each item that was not changed, with the reason.
     """
 
     items: tuple[Item, ...]
     refused: tuple[str, ...] = ()
 
 
-def write(
+class Clock(msgspec.Struct, frozen=True):
+    """The time of a change.
+
+    Attributes:
+        now: Unix time.
+        blocked_timeout: Seconds after which a blocked item may be cancelled.
+    """
+
+    now: float
+    blocked_timeout: float
+
+
+def change_list(
     old: Sequence[Item],
     todos: Sequence[Todo],
+    clock: Clock,
     *,
     merge: bool,
     stale: bool,
-    now: float,
-    patience: float,
-) -> Written:
-    """Put what the model wrote into the list.
+) -> ChangedList:
+    """Return a list with the changes that the model wrote.
 
     Args:
         old: The list as it is.
-        todos: What the model wrote.
-        merge: Whether items that are not named stay; else the list is replaced.
-        stale: Whether the list was last written in an earlier run. Ids are then taken for other
-            items where the content differs: models number each list from one.
-        now: Unix time.
-        patience: Seconds after which a blocked item may be cancelled.
+        todos: The changes.
+        clock: The time of the change.
+        merge: Whether items without changes are kept; otherwise, the list is replaced.
+        stale: Whether the list was last changed in an earlier run. If so, an id with different
+            content is a new item, because models number each list from one.
 
     Raises:
-        ToolError: The call is wrong as a whole: an id stands twice, a text is empty, or there are
-            too many items.
+        ToolError: The call is malformed: an id occurs twice, a text is empty, or there are too many
+            items.
     """
-    todos = [_cleaned(todo, place) for place, todo in enumerate(todos)]
-    twice = [name for name, count in Counter(todo.id for todo in todos).items() if count > 1]
-    if twice:
-        raise _wrong(
-            f"The id {twice[0]!r} stands twice",
-            "Give each item an id of its own, and each item once.",
-        )
+    todos = [_clean(todo, place) for place, todo in enumerate(todos)]
+    _check_unique(todos)
     known = {item.id: item for item in old}
+    # In both cases, existing items keep their times and failures.
     result = dict(known) if merge else {}
     refused: list[str] = []
     for todo in todos:
         item = known.get(todo.id)
-        if item is not None and not _same(item, todo, merge, stale):
-            item = None
-        changed, why = _made(todo, now) if item is None else _changed(item, todo, now, patience)
-        if why:
-            refused.append(f"{todo.id}: {why}")
+        if item is not None and _is_same(item, todo, merge, stale):
+            changed, reason = _change(item, todo, clock)
+        else:
+            changed, reason = _create(todo, clock)
+        if reason:
+            refused.append(f"{todo.id}: {reason}")
+            changed = item
         if changed is not None:
             result[todo.id] = changed
-        elif todo.id in known:
-            result[todo.id] = known[todo.id]
-    if len(result) > MOST_ITEMS:
-        raise _wrong(
-            f"The list would have {len(result)} items", f"Keep to {MOST_ITEMS}: make larger steps."
+    if len(result) > MAX_ITEMS:
+        raise _malformed(
+            f"The list would have {len(result)} items",
+            f"Keep to {MAX_ITEMS}: choose larger steps.",
         )
-    return Written(tuple(result.values()), tuple(refused))
+    return ChangedList(tuple(result.values()), tuple(refused))
 
 
-def _same(item: Item, todo: Todo, merge: bool, stale: bool) -> bool:
+def _check_unique(todos: Sequence[Todo]) -> None:
+    counts = Counter(todo.id for todo in todos)
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
+        raise _malformed(
+            f"The id {twice!r} occurs twice",
+            "Give each item its own id, and write each item once.",
+        )
+
+
+def _is_same(item: Item, todo: Todo, merge: bool, stale: bool) -> bool:
+    """Return whether a change is for an existing item instead of a new one with the same id."""
     if todo.content in (UNSET, item.content):
         return True
     return not stale and (merge or item.open)
 
 
-def _made(todo: Todo, now: float) -> tuple[Item | None, str]:
+def _create(todo: Todo, clock: Clock) -> tuple[Item | None, str]:
+    """Return a new item, or the reason why it cannot be created."""
     status = "pending" if todo.status is UNSET else todo.status
     if todo.content is UNSET:
-        return None, "there is no such item, and a new one needs a content."
-    if status not in FIRST:
-        return None, f"a new item cannot be {status}; it can be {listed(FIRST)}."
-    return Item(todo.id, todo.content, status, made=now, since=now), ""
+        return None, "there is no such item, and a new one needs content."
+    if status not in INITIAL_STATES:
+        return None, f"a new item cannot be {status}; it can be {join_words(INITIAL_STATES)}."
+    return Item(todo.id, todo.content, status, made=clock.now, since=clock.now), ""
 
 
-def _changed(item: Item, todo: Todo, now: float, patience: float) -> tuple[Item | None, str]:
+def _change(item: Item, todo: Todo, clock: Clock) -> tuple[Item | None, str]:
+    """Return a changed item, or the reason why it cannot change."""
     if todo.status is not UNSET:
-        why = refusal(item, todo.status, now, patience)
-        if why:
-            return None, why
-        item = item.moved(todo.status, now)
-    return item if todo.content is UNSET else msgspec.structs.replace(
-        item, content=todo.content
-    ), ""
-
-
-def _cleaned(todo: Todo, place: int) -> Todo:
-    texts = {"id": one_line(todo.id)}
+        reason = refusal(item, todo.status, clock.now, clock.blocked_timeout)
+        if reason:
+            return None, reason
+        item = item.with_status(todo.status, clock.now)
     if todo.content is not UNSET:
-        texts["content"] = one_line(todo.content)
+        item = msgspec.structs.replace(item, content=todo.content)
+    return item, ""
+
+
+def _clean(todo: Todo, place: int) -> Todo:
+    texts = {"id": to_one_line(todo.id)}
+    if todo.content is not UNSET:
+        texts["content"] = to_one_line(todo.content)
     for name, text in texts.items():
         if not text:
-            raise _wrong(f"The {name} of todos[{place}] is empty", "Write a text.")
+            raise _malformed(f"The {name} of todos[{place}] is empty", "Write a text.")
     return msgspec.structs.replace(todo, **texts)
 
 
-def one_line(text: str) -> str:
-    """Create a text one line of visible characters."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+def to_one_line(text: str) -> str:
+    """Return a text as one line of printable characters; terminals interpret some of the others."""
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(printable.split())
 
 
-def _wrong(what: str, hint: str) -> ToolError:
+def _malformed(what: str, hint: str) -> ToolError:
     return ToolError(f"{what}; nothing was changed.", code=E_BAD_ARGS, hint=hint)

@@ -1,6 +1,6 @@
-"""Items of a todo list: their states, and which changes of state are lawful.
+"""The items of a todo list, their states, and the allowed state changes.
 
-Nothing here knows of a session.
+This module does not depend on sessions.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import msgspec
 Status = Literal["pending", "in_progress", "completed", "cancelled", "blocked", "failed", "skipped"]
 OPEN: frozenset[str] = frozenset({"pending", "in_progress", "blocked", "failed"})
 DROPPED: frozenset[str] = frozenset({"cancelled", "skipped"})
-MOST_FAILURES = 3
-"""Failures after which a failed item may be cancelled."""
+# Number of failures after which a failed item may be cancelled.
+MAX_FAILURES = 3
 
-LAWFUL: dict[str, tuple[str, ...]] = {
+# The states that may follow each state. In addition, a failed item may be cancelled after several
+# failures, and a blocked one after a while.
+TRANSITIONS: dict[str, tuple[str, ...]] = {
     "pending": ("in_progress", "skipped", "cancelled"),
     "in_progress": ("completed", "failed", "blocked", "pending", "cancelled"),
     "failed": ("in_progress",),
@@ -25,18 +27,19 @@ LAWFUL: dict[str, tuple[str, ...]] = {
     "skipped": (),
     "cancelled": (),
 }
-"""What an item can become.
-
-Besides, a failed item is cancelled after three failures, a blocked one after a time.
-"""
-FIRST = ("pending", *LAWFUL["pending"])
-"""What a new item can be: pending, or what is one step from it."""
+# The possible states of a new item: pending, or a state that may follow pending.
+INITIAL_STATES = ("pending", *TRANSITIONS["pending"])
 
 
 class ItemCall(msgspec.Struct):
     """A tool call that was made while an item was in progress.
 
-    ``code`` is that of a failure; ``done`` says it has ended.
+    Attributes:
+        id: Id of the call.
+        name: Name of the tool.
+        done: Whether the call has ended.
+        code: Error code of a failed call.
+        seconds: Duration of the call.
     """
 
     id: str
@@ -50,15 +53,16 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     """An item of a todo list.
 
     Attributes:
-        id: Its id, as the model gave it.
-        content: What is to be done, one line.
-        status: Where it stands.
-        failures: How often it has failed.
-        made: When it was added, Unix time; with the id this is what makes it this item.
-        since: When its status last changed, Unix time.
-        spent: Seconds it was in progress, up to ``since``.
-        calls: The tool calls made while it was in progress; they are in the log, and no part of the
-            item's own events.
+        id: Id that the model has chosen.
+        content: The step, on one line.
+        status: Current state.
+        failures: Number of failures.
+        made: Unix time at which it was added. Models reuse ids, so an item is identified by its id
+            and this time.
+        since: Unix time at which its state last changed.
+        spent: Total seconds in progress before ``since``.
+        calls: Tool calls that were made while it was in progress. They are folded from the log and
+            are not part of the item's own events.
     """
 
     id: str
@@ -75,83 +79,93 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whether there is something left to do."""
         return self.status in OPEN
 
-    def moved(self, status: Status, now: float) -> Item:
-        """Return it with another status.
+    def with_status(self, status: Status, now: float) -> Item:
+        """Return the item in a new state, without checking whether the change is allowed.
 
         Args:
-            status: The status; whether it may is not asked.
+            status: The new state.
             now: Unix time.
         """
         if status == self.status:
             return self
-        spent = self.spent + (max(now - self.since, 0.0) if self.status == "in_progress" else 0.0)
+        spent = self.spent
+        if self.status == "in_progress":
+            spent += max(now - self.since, 0.0)  # the clock may have been set back
         failures = self.failures + (status == "failed")
         return msgspec.structs.replace(
-            self, status=status, since=now, spent=spent, failures=failures
+            self,
+            status=status,
+            since=now,
+            spent=spent,
+            failures=failures,
         )
 
 
-def allowed(item: Item, now: float, patience: float) -> tuple[str, ...]:
-    """Return what an item can become now.
+def allowed_states(item: Item, now: float, blocked_timeout: float) -> tuple[str, ...]:
+    """Return the states that an item may currently change to.
 
     Args:
         item: The item.
         now: Unix time.
-        patience: Seconds after which a blocked item may be cancelled.
+        blocked_timeout: Seconds after which a blocked item may be cancelled.
     """
-    late = item.status == "blocked" and now - item.since >= patience
-    hopeless = item.status == "failed" and item.failures >= MOST_FAILURES
-    if late or hopeless:
-        return (*LAWFUL[item.status], "cancelled")
-    return LAWFUL[item.status]
+    timed_out = item.status == "blocked" and now - item.since >= blocked_timeout
+    hopeless = item.status == "failed" and item.failures >= MAX_FAILURES
+    if timed_out or hopeless:
+        return (*TRANSITIONS[item.status], "cancelled")
+    return TRANSITIONS[item.status]
 
 
-def refusal(item: Item, status: str, now: float, patience: float) -> str:
-    """Return why an item cannot take a status and what it can take instead; empty if it can.
+def refusal(item: Item, status: str, now: float, blocked_timeout: float) -> str:
+    """Return why a state change is not allowed and which ones are; empty if it is allowed.
 
-    Takes what ``allowed`` takes.
+    Args:
+        item: The item.
+        status: The new state.
+        now: Unix time.
+        blocked_timeout: Seconds after which a blocked item may be cancelled.
     """
-    can = allowed(item, now, patience)
-    if status == item.status or status in can:
+    allowed = allowed_states(item, now, blocked_timeout)
+    # Repeating a state is allowed, so that a call repeated after a crash changes nothing.
+    if status == item.status or status in allowed:
         return ""
-    said = f"it cannot go from {item.status} to {status}"
-    if not can:
-        return (
-            f"{said}: {item.status} is final. Add an item with another id if there is more to do."
-        )
-    said += f"; from {item.status} it can become {listed(can)}."
-    if status == "cancelled" and item.status == "failed":
-        said += (
-            f" It may be cancelled after {MOST_FAILURES} failures; so far it has failed"
-            f" {times(item.failures)}."
-        )
-    elif status == "cancelled":
-        said += f" It may be cancelled when it has been blocked for {patience:g} seconds."
-    return said
+    reason = f"it cannot go from {item.status} to {status}"
+    if not allowed:
+        more = "Add an item with another id if there is more to do."
+        return f"{reason}: {item.status} is final. {more}"
+    reason += f"; from {item.status} it can become {join_words(allowed)}."
+    if status != "cancelled":
+        return reason
+    if item.status == "failed":
+        reason += f" It may be cancelled after {MAX_FAILURES} failures;"
+        return f"{reason} so far it has failed {_times(item.failures)}."
+    blocked = f"it has been blocked for {blocked_timeout:g} seconds"
+    return f"{reason} It may be cancelled after {blocked}."
 
 
 def progress(items: Sequence[Item]) -> dict[str, int]:
-    """Count: ``total`` is the sum of ``completed``, ``in_progress`` and ``pending`` (what is open
-    and not in progress).
+    """Return the progress of a list.
 
-    What was cancelled or skipped is not to be done, and is not counted.
+    Returns:
+        ``completed``, ``in_progress``, ``pending`` (open and not in progress) and ``total``, their
+        sum. Cancelled and skipped items are not counted.
     """
-    kept = [item.status for item in items if item.status not in DROPPED]
-    completed = kept.count("completed")
-    running = kept.count("in_progress")
+    states = [item.status for item in items if item.status not in DROPPED]
+    completed = states.count("completed")
+    running = states.count("in_progress")
     return {
-        "total": len(kept),
+        "total": len(states),
         "completed": completed,
         "in_progress": running,
-        "pending": len(kept) - completed - running,
+        "pending": len(states) - completed - running,
     }
 
 
-def listed(words: Sequence[str]) -> str:
-    """Join words: ``a, b or c``."""
-    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+def join_words(words: Sequence[str]) -> str:
+    """Return words as ``a, b or c``."""
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
 
 
-def times(count: int) -> str:
-    """Write how often."""
+def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -1,11 +1,9 @@
-"""Questions to the user: what is asked, what an answer may be, and what holds where nobody
-answers.
-"""
+"""Questions to the user, their answers, and the default if nobody answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 from hilum import UsageError
@@ -13,28 +11,34 @@ from hilum.errors import E_BAD_ARGS
 from hilum.events import Event, PluginEvent
 from msgspec import Meta
 
-from hilum_plan.changes import one_line
+from hilum_plan.changes import to_one_line
 
 ASKED = "plan.question_asked"
 ANSWERED = "plan.question_answered"
-LONGEST_ANSWER = 10_000
-Asking = Annotated[str, Meta(min_length=1, max_length=4_000)]
-Options = Annotated[
-    tuple[Annotated[str, Meta(min_length=1, max_length=300)], ...], Meta(max_length=10)
-]
+# Limit, because the whole answer is sent to the model as the result of a call.
+MAX_ANSWER = 10_000
+MAX_QUESTION = 4_000
+MAX_OPTION = 300
+MAX_OPTIONS = 10
+QuestionText = Annotated[str, Meta(min_length=1, max_length=MAX_QUESTION)]
+_Option = Annotated[str, Meta(min_length=1, max_length=MAX_OPTION)]
+Options = Annotated[tuple[_Option, ...], Meta(max_length=MAX_OPTIONS)]
+_REASONS = {"headless": "Nobody can be asked.", "stop": "The user leaves it to you."}
+Data = TypeVar("Data")
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A question of an agent's that is open.
+    """An open question of an agent.
 
     Attributes:
-        id: What it is answered by.
+        id: Id of the question.
         agent: The agent that asks.
         call: Id of its tool call.
         question: The question.
-        options: Answers to choose from, the recommended one first; the user may answer otherwise.
-        multiple: Whether several may be chosen.
-        deadline: Unix time at which the agent decides by itself.
+        options: Answers to choose from, the recommended one first. The user may also give another
+            answer.
+        multiple: Whether several options may be chosen.
+        deadline: Unix time at which the agent decides itself.
     """
 
     id: str
@@ -47,14 +51,18 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def default(self) -> str:
-        """The option that holds where nobody answers, empty where the agent decides by itself."""
+        """The option that applies if nobody answers; empty if the agent decides."""
         return self.options[0] if self.options else ""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """How a question ended: ``by`` is ``user``, ``timeout``, ``headless`` or ``stop``.
+    """The end of a question.
 
-    Without ``answers`` it has none.
+    Attributes:
+        id: Id of the question.
+        call: Id of the tool call that asked.
+        answers: The answers; empty if there are none.
+        by: What ended it: ``user``, ``timeout``, ``headless`` or ``stop``.
     """
 
     id: str
@@ -64,75 +72,83 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def question_asked(event: Event) -> Question | None:
-    """Return the question that an event asks, ``None`` for any other event."""
-    if not isinstance(event, PluginEvent) or event.name != ASKED:
-        return None
-    try:
-        return msgspec.convert(event.data, Question)
-    except msgspec.ValidationError:
-        return None
+    """Return the question in an event, or ``None`` for any other event."""
+    return _read_data(event, ASKED, Question)
 
 
 def question_settled(event: Event) -> Answer | None:
-    """Return how a question ended, where an event tells it; ``None`` for any other event."""
-    if not isinstance(event, PluginEvent) or event.name != ANSWERED:
+    """Return the answer in an event that ends a question, or ``None`` for any other event."""
+    return _read_data(event, ANSWERED, Answer)
+
+
+def _read_data(event: Event, name: str, kind: type[Data]) -> Data | None:
+    if not isinstance(event, PluginEvent) or event.name != name:
         return None
     try:
-        return msgspec.convert(event.data, Answer)
-    except msgspec.ValidationError:
+        return msgspec.convert(event.data, kind)
+    except msgspec.ValidationError:  # any plugin may write an event with this name
         return None
 
 
-def cleaned(options: Sequence[str]) -> tuple[str, ...]:
-    """Make each option one line, and leave out what is empty or stands twice."""
-    return tuple(dict.fromkeys(filter(None, map(one_line, options))))
+def clean_options(options: Sequence[str]) -> tuple[str, ...]:
+    """Return options as single lines, without empty and duplicate ones."""
+    return tuple(dict.fromkeys(filter(None, map(to_one_line, options))))
 
 
-def checked(question: Question, answers: str | Sequence[str]) -> tuple[str, ...]:
-    """Return an answer as it goes to the agent.
-
-    Args:
-        question: What was asked.
-        answers: Options or texts of the user's own; none lets the agent decide.
-
-    Raises:
-        UsageError: There are several where one is asked for, or they are too long.
-    """
-    texts = [answers] if isinstance(answers, str) else answers
-    # A terminal may give bytes that are no text; the log holds text only.
-    readable = (text.encode(errors="replace").decode().strip() for text in texts)
-    given = list(dict.fromkeys(filter(None, readable)))
-    if len(given) > 1 and not question.multiple:
-        raise UsageError("The question takes one answer.", code=E_BAD_ARGS, hint="Choose one.")
-    if sum(map(len, given)) > LONGEST_ANSWER:
-        raise UsageError(
-            f"The answer is longer than {LONGEST_ANSWER} characters.",
-            code=E_BAD_ARGS,
-            hint="Be brief.",
-        )
-    return tuple(given)
-
-
-def told(question: Question, answer: Answer, limit: float) -> str:
-    """Say to the agent how its question ended.
+def check_answers(question: Question, answers: str | Sequence[str]) -> tuple[str, ...]:
+    """Return answers in the form that the agent receives.
 
     Args:
         question: The question.
-        answer: How it ended.
-        limit: Seconds it could be answered in.
+        answers: Options or other texts; none lets the agent decide.
+
+    Raises:
+        UsageError: There are several answers to a question that accepts one, or they are too long.
+    """
+    texts = [answers] if isinstance(answers, str) else answers
+    # A terminal may send bytes that are not text, but the log can store only text.
+    readable = (text.encode(errors="replace").decode().strip() for text in texts)
+    given = tuple(dict.fromkeys(filter(None, readable)))
+    if len(given) > 1 and not question.multiple:
+        raise UsageError(
+            "The question accepts only one answer.", code=E_BAD_ARGS, hint="Choose one."
+        )
+    if sum(map(len, given)) > MAX_ANSWER:
+        raise UsageError(
+            f"The answer is longer than {MAX_ANSWER} characters.",
+            code=E_BAD_ARGS,
+            hint="Shorten it.",
+        )
+    return given
+
+
+def describe_answer(question: Question, answer: Answer, timeout: float) -> str:
+    """Return the end of a question as text for the agent.
+
+    Args:
+        question: The question.
+        answer: Its end.
+        timeout: Time limit for the answer, in seconds.
     """
     if answer.answers:
-        chosen = [f"- {text}" for text in answer.answers if text in question.options]
-        own = [text for text in answer.answers if text not in question.options]
-        parts = ["The user chose:", *chosen] if chosen else []
-        return "\n".join([*parts, *(["The user answered:", *own] if own else [])])
-    why = {
-        "headless": "Nobody is there to ask.",
-        "timeout": f"Nobody answered within {limit:g} seconds.",
-    }.get(answer.by, "The user leaves it to you.")
+        return _describe_choice(question, answer)
+    reason = _REASONS.get(answer.by, "The user leaves it to you.")
+    if answer.by == "timeout":
+        reason = f"Nobody answered within {timeout:g} seconds."
     if question.default:
         return (
-            f"{why} Go on with the first option, {question.default!r}, and say in your final answer"
-            " that you did."
+            f"{reason} Continue with the first option, {question.default!r}, and say in your final"
+            " answer that you did."
         )
-    return f"{why} Decide by yourself, and say in your final answer what you decided."
+    return f"{reason} Decide yourself, and say in your final answer what you decided."
+
+
+def _describe_choice(question: Question, answer: Answer) -> str:
+    chosen = [f"- {text}" for text in answer.answers if text in question.options]
+    others = [text for text in answer.answers if text not in question.options]
+    lines = []
+    if chosen:
+        lines += ["The user chose:", *chosen]
+    if others:
+        lines += ["The user answered:", *others]
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The settings of the plugin."""
+"""The settings of todo lists and questions: table ``[plan]``."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from hilum import section, setting
 
 @section("plan")
 class PlanSettings:
-    """Todo lists and questions: how long is waited, and when the model is reminded."""
+    """Todo lists and questions: time limits and reminders."""
 
     question_timeout: float = setting(
         default=300.0,
         minimum=1,
         project="lower",
-        help="Seconds that a question waits for the user; then the agent decides by itself.",
+        help="Seconds to wait for your answer to a question before the agent decides.",
     )
     remind_after: int = setting(
         default=8,
         minimum=0,
         help=(
-            "Rounds of calls without a change of the todo list after which the model is reminded;"
+            "Remind the model of its todo list after this many rounds of calls without a change;"
             " 0: never."
         ),
     )
@@ -27,5 +27,5 @@ class PlanSettings:
         default=300.0,
         minimum=0,
         project="lower",
-        help="Seconds after which a blocked todo item may be cancelled as it is.",
+        help="Seconds after which a blocked todo item may be cancelled.",
     )

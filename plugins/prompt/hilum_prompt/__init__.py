@@ -1,21 +1,20 @@
 """The system prompt: meta, mode, approval, tool use and recovery layers, and the four modes.
 
-Ranks: 0 meta, 10 mode, 11 approval, 20 tool use, 30 recovery. The texts are in the modules of those
-names. They describe this
-agent: its tools, its mode, the session's policy, its parent. None of that changes within an
-ordinary run, so the prompt stays the same byte for byte; what does change in every run (date, git
-branch) is in the context of the user's message.
+Ranks: 0 meta, 10 mode, 11 approval, 20 tool use, 30 recovery. The texts are in the modules with
+these names. They describe the agent: its tools, its mode, the session's policy and its parent. None
+of these changes during an ordinary run, so the prompt is preserved byte for byte. The date and the
+Git branch, which do change, are in the context of the user's message.
 """
 
 from __future__ import annotations
 
 from hilum import Agent, Layer, Session, hookimpl
 
-from hilum_prompt.abilities import abilities_of
-from hilum_prompt.meta import meta
-from hilum_prompt.modes import MODES, mode_text, policy_text
-from hilum_prompt.recovery import recovery
-from hilum_prompt.tool_use import tool_use
+from hilum_prompt.abilities import get_abilities
+from hilum_prompt.meta import make_meta_text
+from hilum_prompt.modes import MODES, make_mode_text, make_policy_text
+from hilum_prompt.recovery import make_recovery_text
+from hilum_prompt.tool_use import make_tool_use_text
 
 
 @hookimpl
@@ -29,19 +28,22 @@ def open_session(session: Session) -> None:
 def build_prompt_layer(agent: Agent) -> list[Layer]:
     """Return the standard layers; tool use and recovery only in agent mode."""
     session = agent.session
-    abilities = abilities_of(agent)
+    abilities = get_abilities(agent)
     workspace = session.workspace
     extra_roots = [str(root) for root in workspace.roots if root != workspace.root]
     layers = [
-        Layer(0, "meta", meta(str(workspace.root), extra_roots, abilities)),
-        Layer(10, "mode", mode_text(agent.mode, abilities)),
+        Layer(0, "meta", make_meta_text(str(workspace.root), extra_roots, abilities)),
+        Layer(10, "mode", make_mode_text(agent.mode, abilities)),
     ]
-    policy = policy_text(session.approve, session.kind)
+    # This is a separate layer, so that the layers before it stay cached when the user changes the
+    # policy.
+    policy = make_policy_text(session.approve, session.kind)
     if policy:
         layers.append(Layer(11, "approval", policy))
+    # The other modes' texts are complete; there, these layers would mostly waste tokens.
     if agent.mode.name == "agent":
         layers += [
-            Layer(20, "tools", tool_use(abilities)),
-            Layer(30, "recovery", recovery(abilities)),
+            Layer(20, "tools", make_tool_use_text(abilities)),
+            Layer(30, "recovery", make_recovery_text(abilities)),
         ]
     return layers

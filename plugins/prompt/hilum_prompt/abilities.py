@@ -1,4 +1,4 @@
-"""What an agent can do, so that its prompt speaks only of that."""
+"""The abilities of an agent, to which its prompt is limited."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hilum import Agent
 
 @attrs.frozen
 class Abilities:
-    """What an agent can do.
+    """The abilities of an agent.
 
     Attributes:
-        edits: It can change files.
-        runs_commands: It can run commands.
-        sub_agent: Another agent started it and reads its result.
+        edits: Whether it can change files.
+        runs_commands: Whether it can run commands.
+        sub_agent: Whether another agent started it and reads its result.
     """
 
     edits: bool = True
@@ -21,8 +21,9 @@ class Abilities:
     sub_agent: bool = False
 
 
-def abilities_of(agent: Agent) -> Abilities:
+def get_abilities(agent: Agent) -> Abilities:
     """Return what an agent can do in its mode, under its policy and with its tool filter."""
+    # A tool may be filtered out by the mode, the policy or the agent's definition.
     tools = {tool.name for tool in agent.tools()}
     return Abilities(
         edits=bool(tools & {"edit_file", "write_file"}),

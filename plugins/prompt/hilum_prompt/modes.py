@@ -1,6 +1,4 @@
-"""The four modes and the approval policies: which tools each mode has, and what the prompt says of
-them.
-"""
+"""The four modes and the approval policies, with their tools and prompt texts."""
 
 from __future__ import annotations
 
@@ -30,7 +28,8 @@ You can read and search in this session; you cannot change anything.
 
 - Look before you answer, and name the place: path and line.
 - Distinguish what you have read from what you suppose.
-- When the task needs a change, describe it precisely enough for somebody else to make it. Be brief."""
+- When the task needs a change, describe it precisely enough for somebody else to make it. Be \
+brief."""
 
 ASK = """\
 # Mode: ask
@@ -44,25 +43,29 @@ PLAN = """\
 # Mode: plan
 You work out how a task will be done. Nothing is changed and nothing is run yet.
 
-- Read what the task touches until you know it; a large search may go to a sub-agent, which can only read as well.
+- Read what the task touches until you know it; a large search may go to a sub-agent, which can \
+only read as well.
 - Ask about what the project cannot tell you and the plan depends on.
-- Keep the steps in the todo list: small, in order, each with the files it changes and how it will be checked.
+- Keep the steps in the todo list: small, in order, each with the files it changes and how it \
+will be checked.
 - Name risks, and what you decided against.
 - Then stop. The user reads the plan and switches to agent mode to have it carried out."""
 
 DEBUG = """\
 # Mode: debug
-You find out why something goes wrong. The diagnosis comes first; no file is edited, and commands do not edit files either.
+You find out why something goes wrong. The diagnosis comes first; no file is edited, and commands \
+do not edit files either.
 
 1. Reproduce the failure, or find the place where it was recorded.
 2. List the causes that would explain it, and test the likeliest with the cheapest observation.
-3. Go on until one cause explains everything seen. The user confirms each command, so make each one count.
+3. Go on until one cause explains everything seen. The user confirms each command, so make each \
+one count.
 4. Give the diagnosis: the cause, the evidence (path and line, output), and the smallest fix.
 
 Then stop. Edits come after the user has confirmed the diagnosis and switched to agent mode."""
 
-# A sub-agent would not know what the user said, and a todo list is for work: both only where
-# something is worked out.
+# Sub-agents do not know what the user said, and a todo list is for work, so these tools are only in
+# modes that work something out.
 _WORK = ("task", "todo_write")
 
 MODES = (
@@ -86,23 +89,24 @@ This session is read-only: every call that would change something is denied."""
 
 NOBODY_APPROVES = """\
 # Approval
-Nobody can approve calls in this session. A call that needs approval is denied: work without it, and report what is left \
+Nobody can approve calls in this session. A call that needs approval is denied: work without it, \
+and report what is left \
 and that `--approve auto` would allow it."""
 
 
-def mode_text(mode: Mode, abilities: Abilities) -> str:
-    """Return the mode layer; for a mode of another plugin its name and description."""
+def make_mode_text(mode: Mode, abilities: Abilities) -> str:
+    """Return the mode layer; for another plugin's mode, it contains the name and description."""
     if mode.name == "agent" and not (abilities.edits or abilities.runs_commands):
         return READ_ONLY_AGENT
     return _TEXTS.get(mode.name) or f"# Mode: {mode.name}\n{mode.description}".strip()
 
 
-def policy_text(approve: str, kind: str) -> str:
-    """Return what the model must know of the approval policy, empty if nothing.
+def make_policy_text(approve: str, kind: str) -> str:
+    """Return the text about the approval policy; empty if the model does not need it.
 
     Args:
         approve: The policy: ``ask_first``, ``auto`` or ``readonly``.
-        kind: The kind of the session; nobody can be asked in a ``headless`` one.
+        kind: The kind of the session; in a ``headless`` one, nobody can be asked.
     """
     if approve == "readonly":
         return READ_ONLY_POLICY

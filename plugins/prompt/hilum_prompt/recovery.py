@@ -1,6 +1,6 @@
 """The recovery layer: what to do when something fails, one line for each recovery loop.
 
-Only in agent mode.
+It is used only in agent mode.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ nothing changed, is refused (E_REPEATED): change the cause, take another way, or
 EDITS = """\
 - Text not found (E_NOT_FOUND): read the file again, copy `old_string` from it, retry.
 - Several matches (E_MULTIPLE_MATCHES): add lines around the right place until the text occurs once.
-- File changed since you read it (E_STALE), or not as written (E_READBACK_FAIL): read it again and keep the changes of others.
+- File changed since you read it (E_STALE), or not as written (E_READBACK_FAIL): read it again \
+and keep the changes of others.
 """
 
 COMMANDS = """\
-- Command failed (E_CMD_FAIL): read its output and fix the cause. If a package or program is missing, install it where \
+- Command failed (E_CMD_FAIL): read its output and fix the cause. If a package or program is \
+missing, install it where \
 commands have network access; otherwise tell the user what to install.
 """
 
 ALL = """\
-- File missing (E_FILE_NOT_FOUND): try the suggested paths, then search. If it stays missing, let the user confirm the path.
+- File missing (E_FILE_NOT_FOUND): try the suggested paths, then search. If it stays missing, let \
+the user confirm the path.
 - Timed out (E_TIMEOUT): nothing re-runs it for you. Narrow it, or give it more time.
 - Outside the workspace (E_PATH_TRAVERSAL): use a path inside it.
-- Blocked, denied or rejected (E_BLOCKED, E_DENIED, E_REJECTED): that is an answer. Do not reach the same effect another way; \
+- Blocked, denied or rejected (E_BLOCKED, E_DENIED, E_REJECTED): that is an answer. Do not reach \
+the same effect another way; \
 change the plan or ask.
 - Nobody answered (E_APPROVAL_TIMEOUT): no "no". Say what waits.
 - Bad arguments (E_BAD_ARGS): correct what the message names.
@@ -38,7 +42,7 @@ change the plan or ask.
 """
 
 
-def recovery(abilities: Abilities) -> str:
+def make_recovery_text(abilities: Abilities) -> str:
     """Return the recovery layer for what an agent can do."""
     edits = EDITS if abilities.edits else ""
     commands = COMMANDS if abilities.runs_commands else ""

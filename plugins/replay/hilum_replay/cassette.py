@@ -1,8 +1,7 @@
-"""What a cassette holds: the exchanges of a recorded session, free of any vendor's wire format.
+"""The data of a cassette: the exchanges of a recorded session, in no vendor's wire format.
 
-An exchange is what was *new* in a request since the previous answer, and the answer. Layers of the
-system prompt and tool schemas stand there as names with digests only. ``format`` reads and writes
-cassettes as text.
+An exchange is the *new* part of a request since the previous answer, and the answer. System prompt
+layers and tool schemas are represented only by names and digests.
 """
 
 from __future__ import annotations
@@ -18,7 +17,9 @@ from hilum.messages import (
     Layer,
     Message,
     NoteMessage,
+    Text,
     ToolMessage,
+    ToolResult,
     ToolSpec,
     Usage,
     UserMessage,
@@ -28,17 +29,17 @@ Kind = Literal["user", "note", "summary", "result", "image", "aside"]
 
 
 class Sent(Data, frozen=True):
-    """One new thing in a request.
+    """One new item of a request.
 
     Args:
-        kind: ``user`` (what the user said, or context gathered for it), ``note`` (text at the
-            tail), ``summary`` (what a cut left of the past), ``result`` (of the call ``call``),
-            ``image``, or ``aside`` (a request beside the conversation: how its system prompt
-            begins; nothing else of it is compared).
-        text: The text; of an image a digest.
-        call: Id of the call a result or its image belongs to.
-        tool: Name of the tool of a result; empty when not known.
-        code: Error code of a result; ``None`` when not known, as on wires that do not carry it.
+        kind: ``user`` (a text of the user, or context gathered for it), ``note`` (a text at the end
+            of the request), ``summary`` (the result of a compaction), ``result`` (of the call
+            ``call``), ``image``, or ``aside`` (a request outside the conversation, represented by
+            the beginning of its system prompt, the only part that is compared).
+        text: The text, or the digest of an image.
+        call: Id of the call that a result or its image belongs to.
+        tool: Name of the tool of a result; empty if it is not known.
+        code: Error code of a result; ``None`` if it is not known, as on wires that do not carry it.
         source: Where a user text comes from, for example ``context:open_files``; empty for the
             user.
     """
@@ -55,14 +56,14 @@ class Exchange(Data, frozen=True):
     """One request and its answer.
 
     Args:
-        sent: What was new in the request.
+        sent: The new items of the request.
         answer: The whole answer.
-        usage: Tokens of this call.
+        usage: Tokens of this exchange.
         first: Seconds from the request to the first piece of the answer.
         seconds: Seconds from the request to the end of the answer.
-        agent: Whose conversation it belongs to.
-        layers: The sealed layers as ``name digest`` where they changed, ``None`` where they stayed.
-        tools: The sealed tools as ``name digest``, like ``layers``.
+        agent: The agent whose conversation it belongs to.
+        layers: The layers of the frozen prompt as ``name digest`` if they changed, else ``None``.
+        tools: The tools of the frozen prompt as ``name digest``, like ``layers``.
     """
 
     sent: tuple[Sent, ...]
@@ -76,8 +77,13 @@ class Exchange(Data, frozen=True):
 
     @property
     def aside(self) -> bool:
-        """Whether it was asked beside a conversation."""
+        """Whether the request was outside a conversation."""
         return bool(self.sent) and self.sent[0].kind == "aside"
+
+    @property
+    def has_summary(self) -> bool:
+        """Whether a compaction preceded the request."""
+        return any(item.kind == "summary" for item in self.sent)
 
 
 class Cassette(Data, frozen=True):
@@ -88,8 +94,8 @@ class Cassette(Data, frozen=True):
         model: Name of the model that answered first.
         hilum: Version of hilum that recorded it.
         title: What it shows, for readers.
-        torn: The text ended within an exchange, which was dropped: the recording process was killed
-            while writing.
+        torn: Whether the text ended within an exchange, which was dropped, because the recording
+            process was killed while writing.
     """
 
     exchanges: tuple[Exchange, ...] = ()
@@ -99,51 +105,72 @@ class Cassette(Data, frozen=True):
     torn: bool = False
 
 
-def digest(data: str | bytes) -> str:
-    """Eight hexadecimal digits that stand for a text or an image."""
-    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()[:8]
+def compute_digest(data: str | bytes) -> str:
+    """Return an eight-digit hexadecimal digest of a text or an image."""
+    if isinstance(data, str):
+        data = data.encode()
+    # Eight digits are enough to detect a change; the digest is not a protection against attackers.
+    return hashlib.sha256(data).hexdigest()[:8]
 
 
 def name_layers(layers: Sequence[Layer], texts: Sequence[str]) -> tuple[str, ...]:
-    """Describe sealed layers as ``name digest``; ``texts`` are their texts after normalisation."""
-    return tuple(f"{layer.name} {digest(text)}" for layer, text in zip(layers, texts, strict=True))
+    """Return layers as ``name digest``; ``texts`` are their texts without secrets and paths."""
+    pairs = zip(layers, texts, strict=True)
+    return tuple(f"{layer.name} {compute_digest(text)}" for layer, text in pairs)
 
 
 def name_tools(tools: Sequence[ToolSpec], texts: Sequence[str]) -> tuple[str, ...]:
-    """Describe sealed tools as ``name digest``.
-
-    ``texts`` are their encoded schemas after normalisation.
-    """
-    return tuple(f"{tool.name} {digest(text)}" for tool, text in zip(tools, texts, strict=True))
+    """Return tools as ``name digest``; ``texts`` are their schemas without secrets and paths."""
+    pairs = zip(tools, texts, strict=True)
+    return tuple(f"{tool.name} {compute_digest(text)}" for tool, text in pairs)
 
 
-def describe(messages: Sequence[Message]) -> tuple[Sent, ...]:
-    """List what messages that are not answers say, as they are."""
+def describe_messages(messages: Sequence[Message]) -> tuple[Sent, ...]:
+    """Return the items of messages that are not answers."""
     items: list[Sent] = []
     for message in messages:
         if isinstance(message, NoteMessage):
             items.append(Sent("note", message.text))
         elif isinstance(message, UserMessage):
-            for part in message.parts:
-                if isinstance(part, Image):
-                    items.append(Sent("image", f"{part.media_type} {digest(part.data)}"))
-                else:
-                    items.append(
-                        Sent("user", part.text, source="" if part.source == "user" else part.source)
-                    )
+            items += [_describe_part(part) for part in message.parts]
         elif isinstance(message, ToolMessage):
             for result in message.results:
-                items.append(Sent("result", result.text, result.call_id, result.name, result.code))
-                images = (part for part in result.parts if isinstance(part, Image))
-                items.extend(
-                    Sent("image", f"{i.media_type} {digest(i.data)}", result.call_id)
-                    for i in images
-                )
+                items += _describe_result(result)
     return tuple(items)
 
 
-def tail(messages: Sequence[Message]) -> int:
-    """Index of the first message after the last answer; 0 when there is no answer yet."""
+def _describe_result(result: ToolResult) -> list[Sent]:
+    items = [
+        Sent(
+            "result",
+            result.text,
+            call=result.call_id,
+            tool=result.name,
+            code=result.code,
+        )
+    ]
+    for part in result.parts:
+        if isinstance(part, Image):
+            items.append(_describe_image(part, result.call_id))
+    return items
+
+
+def _describe_part(part: Text | Image) -> Sent:
+    if isinstance(part, Image):
+        return _describe_image(part)
+    # The usual source is omitted from cassettes.
+    source = "" if part.source == "user" else part.source
+    return Sent("user", part.text, source=source)
+
+
+def _describe_image(image: Image, call: str = "") -> Sent:
+    # The data is replaced by a digest, because it would make the cassette unreadable.
+    digest = compute_digest(image.data)
+    return Sent("image", f"{image.media_type} {digest}", call)
+
+
+def find_new_messages(messages: Sequence[Message]) -> int:
+    """Return the index of the first message after the last answer, or 0 without an answer."""
     for index in range(len(messages) - 1, -1, -1):
         if isinstance(messages[index], AssistantMessage):
             return index + 1

@@ -1,41 +1,47 @@
-"""What can go wrong between a client and a model, on purpose and exactly."""
+"""Injects faults between a client and a model, at a given byte of the stream."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import attrs
 import msgspec
 from hilum.messages import AssistantMessage, ToolCall
 
+# What an intermediate proxy may send: its own page, and an event with broken JSON.
 GARBAGE = b'\x00\xfe<html>502 Bad Gateway</html>\r\ndata: {"broken": \n\n'
+
+Ending = Literal["end", "cut", "silence"]
+"""The end of a stream: proper, with a closed connection, or none."""
 
 
 @attrs.frozen
 class Fault:
-    """What goes wrong with one request.
+    """A fault of one request.
 
-    Bytes count the body of the stream, without HTTP's own framing.
+    Byte offsets refer to the body of the stream, without HTTP's own framing.
 
     Args:
         status: Answer with this status and an error in the vendor's shape, for example 429 or 500.
         headers: Further headers, for example ``{"retry-after": "1"}``.
         message: Text of the error; also of ``error_after``.
         body: Body of the answer with ``status``, instead of an error in the vendor's shape.
-        delay: Seconds before anything is answered.
+        delay: Seconds before the answer.
         refuse: Close the connection without an answer.
-        cut_after: Close the connection after so many bytes.
-        end_after: End the response properly after so many bytes, although the answer is not whole.
-        silence_after: Send nothing more after so many bytes, and keep the connection open.
-        garbage_after: Send bytes that are no event after so many bytes, then go on.
-        error_after: Report an error in the vendor's shape within the stream after so many bytes,
+        cut_after: Close the connection after this many bytes.
+        end_after: End the response properly after this many bytes, although the answer is
+            incomplete.
+        silence_after: Send nothing more after this many bytes, and keep the connection open.
+        garbage_after: Send bytes that are not an event after this many bytes, then continue.
+        error_after: Report an error in the vendor's shape within the stream after this many bytes,
             then end it.
         bad_arguments: Break the JSON of the arguments of all calls.
     """
 
     status: int = 0
     headers: Mapping[str, str] = attrs.field(factory=dict)
-    message: str = "A fault on purpose."
+    message: str = "A deliberate fault."
     body: bytes | None = None
     delay: float = 0.0
     refuse: bool = False
@@ -47,31 +53,33 @@ class Fault:
     bad_arguments: bool = False
 
 
-# By the number of the request, counted from 1: a list, or a function.
+NO_FAULT = Fault()
+
 Faults = Sequence[Fault | None] | Callable[[int], Fault | None]
+"""Faults by the number of the request, counted from 1: a list, or a function."""
 
 
-def fault_of(faults: Faults | None, number: int) -> Fault | None:
+def find_fault(faults: Faults | None, number: int) -> Fault:
     """Return the fault of a request."""
-    if faults is None:
-        return None
+    fault = None
     if callable(faults):
-        return faults(number)
-    return faults[number - 1] if number <= len(faults) else None
+        fault = faults(number)
+    elif faults is not None and number <= len(faults):
+        fault = faults[number - 1]
+    return fault or NO_FAULT
 
 
-def with_bad_arguments(message: AssistantMessage) -> AssistantMessage:
-    """The message with the JSON of its calls broken, as a model breaks it: the end is missing."""
-    parts = [
-        msgspec.structs.replace(part, arguments=part.arguments[:-1])
-        if isinstance(part, ToolCall)
-        else part
-        for part in message.parts
-    ]
+def break_arguments(message: AssistantMessage) -> AssistantMessage:
+    """Return the message with the JSON of its calls broken as models break it: without its end."""
+    parts = []
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            part = msgspec.structs.replace(part, arguments=part.arguments[:-1])
+        parts.append(part)
     return msgspec.structs.replace(message, parts=tuple(parts))
 
 
-def spoil(fault: Fault, events: list[bytes], error: bytes) -> tuple[list[bytes], str]:
+def apply_fault(fault: Fault, events: list[bytes], error: bytes) -> tuple[list[bytes], Ending]:
     """Apply a fault to a stream.
 
     Args:
@@ -80,29 +88,33 @@ def spoil(fault: Fault, events: list[bytes], error: bytes) -> tuple[list[bytes],
         error: An error event in the vendor's shape.
 
     Returns:
-        What to send, and how it ends: ``end``, ``cut`` or ``silence``.
+        The pieces to send, and how the stream ends.
     """
-    whole = b"".join(events)
+    # If several faults are set, the first of these applies.
+    body = b"".join(events)
     if fault.garbage_after is not None:
-        place = _event_end(events, fault.garbage_after)
-        return [whole[:place], GARBAGE, whole[place:]], "end"
+        end = _find_event_end(events, fault.garbage_after)
+        return [body[:end], GARBAGE, body[end:]], "end"
     if fault.error_after is not None:
-        return [whole[: _event_end(events, fault.error_after)], error], "end"
-    for limit, ending in (
-        (fault.cut_after, "cut"),
-        (fault.end_after, "end"),
-        (fault.silence_after, "silence"),
-    ):
-        if limit is not None:
-            return [whole[:limit]], ending
+        end = _find_event_end(events, fault.error_after)
+        return [body[:end], error], "end"
+    if fault.cut_after is not None:
+        return [body[: fault.cut_after]], "cut"
+    if fault.end_after is not None:
+        return [body[: fault.end_after]], "end"
+    if fault.silence_after is not None:
+        return [body[: fault.silence_after]], "silence"
     return events, "end"
 
 
-def _event_end(events: list[bytes], size: int) -> int:
-    """Where the event ends that reaches over so many bytes."""
+def _find_event_end(events: list[bytes], size: int) -> int:
+    """Return the end of the event that contains the byte at ``size``.
+
+    Garbage and errors are inserted between events: within one, they would only break that event.
+    """
     total = 0
-    for each in events:
+    for event in events:
         if total >= size:
             break
-        total += len(each)
+        total += len(event)
     return total

@@ -1,9 +1,7 @@
-"""Does a request still say what was recorded?
+"""Compares a request with the recorded one, and describes where they differ.
 
-And where does it differ, so that a person sees it at a glance.
-
-Modes: ``strict`` compares texts as they are (paths and secrets apart) and the digests of layers and
-tools. ``text``, the default, forgives what differs from run to run by the named rules below.
+Modes: ``strict`` compares texts exactly (except for paths and secrets) and the digests of layers
+and tools. ``text``, the default, ignores what differs from run to run by the named rules.
 ``shape`` compares only what was sent in which order: roles, call ids, tool names and result codes.
 """
 
@@ -14,312 +12,268 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import attrs
-from hilum_guard import Redactor
+from hilum import Redactor
 
 from hilum_replay.cassette import Exchange, Sent
-from hilum_replay.places import Places
+from hilum_replay.placeholders import PathPlaceholders
+from hilum_replay.rules import RULES, Rule, apply_rules
+from hilum_replay.text_diff import diff_texts, first_line, shorten
 
 Mode = Literal["strict", "text", "shape"]
-
-
-@attrs.frozen
-class Rule:
-    """A kind of text that differs from run to run.
-
-    Args:
-        name: What it is, for readers.
-        pattern: Regular expression that finds it.
-        put: What stands for it in the comparison; may use the groups of the pattern.
-    """
-
-    name: str
-    pattern: re.Pattern[str]
-    put: str
-
-
-def rule(name: str, pattern: str, put: str) -> Rule:
-    """Create a rule from the text of a regular expression."""
-    return Rule(name, re.compile(pattern, re.MULTILINE), put)
-
-
-RULES: tuple[Rule, ...] = (
-    rule(
-        "dates and times",
-        r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b",
-        "<time>",
-    ),
-    rule("clock times", r"\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b", "<time>"),
-    rule(
-        "durations",
-        r"\b\d+(?:[.,]\d+)? ?(?:ns|us|µs|ms|s|sec|secs|second|seconds|min|minutes)\b",
-        "<duration>",
-    ),
-    rule(
-        "temporary paths",
-        r"(?:/private)?(?:/tmp|/var/tmp|/var/folders)/[^\s\"'`:,;)\]}]+",
-        "<temp>",
-    ),
-    rule("addresses", r"\b0x[0-9a-fA-F]{4,}\b", "<address>"),
-    rule("process ids", r"\b([Pp][Ii][Dd]s?[ =:]{1,2})\d+\b", r"\1<pid>"),
-    rule("ports", r"\b(localhost|127\.0\.0\.1|\[::1\]):\d{4,5}\b", r"\1:<port>"),
-    rule(
-        "random ids", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"
-    ),
-    # pytest fills its summary lines with = to the width that the timing leaves.
-    rule("fill of pytest lines", r"^=+ (.*?) =+$", r"= \1 ="),
-)
-
 
 # The kernel's note in a result that was too large for the window.
 _SHORTENED = re.compile(r"\[… [\d,]+ of [\d,]+ characters left out because [^\n]*…\]")
 
 
+def _no_system() -> str:
+    return ""
+
+
 @attrs.frozen
-class Asked:
-    """What a request newly says, as far as its origin knows.
+class RequestDelta:
+    """The new part of a request, as far as its source reveals it.
 
     Args:
-        items: What came since the last answer.
+        items: The items since the last answer.
         count: Messages of the whole request.
-        whole: Whether there is no answer before the items.
-        echo: Ids of the calls of the answer before the items.
-        answers: Answers in the whole request, ``None`` where that would cost too much to find out.
-        layers: Layers as ``name digest``, ``None`` where the origin cannot tell.
-        tools: Tools as ``name digest``, or names alone from a wire; ``None`` where the origin
-            cannot tell.
-        wire: Whether it came over a vendor's format, which has no notes and may know other ids.
-        key: What tells this conversation from others, where no agent is known.
-        system: Gives the system prompt.
+        whole: Whether the items are not preceded by an answer.
+        previous_calls: Ids of the calls of the answer before the items.
+        answers: Number of answers in the whole request, or ``None`` if counting takes too long.
+        layers: Returns the layers as ``name digest``; ``None`` if the source does not show them.
+        tools: Returns the tools as ``name digest``, or names alone from a wire; ``None`` if the
+            source does not show them.
+        wire: Whether it came in a vendor's format, which has no notes and may have other ids.
+        key: Identifies the conversation if the agent is not known.
+        system: Returns the system prompt.
     """
 
     items: tuple[Sent, ...]
     count: int
     whole: bool
-    echo: tuple[str, ...] = ()
+    previous_calls: tuple[str, ...] = ()
     answers: int | None = None
     layers: Callable[[], tuple[str, ...]] | None = None
     tools: Callable[[], tuple[str, ...]] | None = None
     wire: bool = False
     key: str = ""
-    system: Callable[[], str] = str
+    system: Callable[[], str] = _no_system
 
 
 @attrs.frozen
 class Matcher:
-    """Compares requests with what was recorded.
+    """A comparison of requests with recorded ones.
 
     Args:
-        places: Where the workspace is now.
-        redactor: What to take out of a request before it is compared.
-        mode: How strictly.
-        rules: What differs from run to run, for the mode ``text``.
+        placeholders: The paths of this machine.
+        redactor: Removes secrets from a request before it is compared.
+        mode: How strict the comparison is.
+        rules: Rules for texts that differ from run to run, for the mode ``text``.
     """
 
-    places: Places
+    placeholders: PathPlaceholders
     redactor: Redactor
     mode: Mode = "text"
     rules: Sequence[Rule] = RULES
 
-    def differences(self, expected: Exchange, asked: Asked) -> list[str]:
+    def differences(self, expected: Exchange, delta: RequestDelta) -> list[str]:
         """Return where a request differs from the recorded one, in lines for a reader.
 
-        Nothing if it does not.
+        The list is empty if it does not differ.
         """
         if expected.aside:
-            begins = expected.sent[0].text
-            came = self.places.abstract(self.redactor(asked.system()))
-            if came.startswith(begins):
-                return []
-            return [f"it should be asked beside the conversation: {_short(begins, '')}"]
-        if self.mode == "strict" and (changed := _sealed_differences(expected, asked)):
-            return changed
-        wanted = [_as_note(item) for item in expected.sent if asked.whole or item.kind != "summary"]
-        found = self._compare(wanted, asked)
-        if (
-            found
-            and self.mode != "strict"
-            and any(item.kind == "summary" for item in expected.sent)
-        ):
-            # The window may be larger now than it was, so that nothing is cut.
-            without = [item for item in expected.sent if item.kind != "summary"]
-            found = self._compare(without, asked) and found
-        return found
-
-    def _compare(self, expected: Sequence[Sent], asked: Asked) -> list[str]:
-        came: Sequence[Sent] = asked.items
-        if asked.wire:
-            if any(item.kind == "image" and item.call for item in expected):
-                # Some wires send the images of results apart, with words of the gateway's own.
-                texts = [item.text for item in expected if item.kind not in ("image", "result")]
-                came = [
-                    item
-                    for item in came
-                    if item.kind != "user" or any(self.same(t, item.text) for t in texts)
-                ]
-            expected, came = _for_wire(expected, came)
-        for wanted, item in zip(expected, came, strict=False):
-            found = self._compare_item(wanted, item, asked.wire)
+            return self._compare_system(expected.sent[0].text, delta)
+        if self.mode == "strict":
+            found = _compare_frozen("layers", expected.layers, delta.layers, delta.wire)
+            found = found or _compare_frozen("tools", expected.tools, delta.tools, delta.wire)
             if found:
                 return found
-        if len(expected) == len(came):
+        without_summary = [item for item in expected.sent if item.kind != "summary"]
+        # A request that continues after an answer has the summary before that answer.
+        wanted = [_to_note(item) for item in expected.sent] if delta.whole else without_summary
+        found = self._compare(wanted, delta)
+        if found and self.mode != "strict" and expected.has_summary:
+            # The window may be larger now than it was, so that nothing is compacted.
+            return self._compare(without_summary, delta) and found
+        return found
+
+    def _compare_system(self, beginning: str, delta: RequestDelta) -> list[str]:
+        if self.normalize(delta.system()).startswith(beginning):
             return []
-        lines = [f"expected {len(expected)} new items, {len(came)} came"]
-        lines += [f"- {_title(item)}: {_first_line(item.text)}" for item in expected[len(came) :]]
-        return lines + [
-            f"+ {_title(item)}: {_first_line(item.text)}" for item in came[len(expected) :]
-        ]
+        return [f"it should be a request outside the conversation: {shorten(beginning)}"]
+
+    def _compare(self, expected: Sequence[Sent], delta: RequestDelta) -> list[str]:
+        came: Sequence[Sent] = delta.items
+        if delta.wire:
+            came = _group_for_wire(self._drop_gateway_texts(expected, came))
+            expected = _group_for_wire(expected)
+        # The first difference is shown alone: the items after it are usually shifted.
+        for wanted, item in zip(expected, came, strict=False):
+            found = self._compare_item(wanted, item, delta.wire)
+            if found:
+                return found
+        common = min(len(expected), len(came))
+        missing = [_summarize("-", item) for item in expected[common:]]
+        added = [_summarize("+", item) for item in came[common:]]
+        if not missing and not added:
+            return []
+        title = f"expected {len(expected)} new items, got {len(came)}"
+        return [title, *missing, *added]
+
+    def _drop_gateway_texts(self, expected: Sequence[Sent], came: Sequence[Sent]) -> Sequence[Sent]:
+        """Return the items without texts that a gateway added.
+
+        Some wires send the images of results separately, introduced by a text of the gateway.
+        """
+        has_result_images = False
+        texts = []
+        for item in expected:
+            if item.kind == "image":
+                has_result_images = has_result_images or bool(item.call)
+            elif item.kind != "result":
+                texts.append(item.text)
+        if not has_result_images:
+            return came
+        kept = []
+        for item in came:
+            if item.kind != "user" or any(self.is_same(text, item.text) for text in texts):
+                kept.append(item)
+        return kept
 
     def _compare_item(self, wanted: Sent, came: Sent, wire: bool) -> list[str]:
-        named = not came.tool or not wanted.tool or wanted.tool == came.tool
-        if wanted.kind != came.kind or wanted.call != came.call or not named:
-            return ["something else was sent", f"- {_title(wanted)}", f"+ {_title(came)}"]
-        if came.code is not None and wanted.code is not None and wanted.code != came.code:
-            return [
-                f"{_title(wanted)} has another code",
-                f"- {wanted.code or 'success'}",
-                f"+ {came.code or 'success'}",
-            ]
-        # A gateway may have to put words where a result has none.
-        if self.mode == "shape" or (wire and not wanted.text) or self.same(wanted.text, came.text):
+        title = _title(wanted)
+        if not _is_same_kind(wanted, came):
+            return ["something else was sent", f"- {title}", f"+ {_title(came)}"]
+        # Wires do not carry codes, so a code is compared only if both sides have one.
+        has_codes = came.code is not None and wanted.code is not None
+        if has_codes and wanted.code != came.code:
+            old = wanted.code or "success"
+            new = came.code or "success"
+            return [f"{title} has another code", f"- {old}", f"+ {new}"]
+        # A gateway may have to send some text for a result that has none.
+        is_filled = wire and not wanted.text
+        if self.mode == "shape" or is_filled or self.is_same(wanted.text, came.text):
             return []
-        return [f"{_title(wanted)} differs", *self._diff(wanted.text, came.text)]
+        normalize = self.apply_rules if self.mode == "text" else str
+        lines = diff_texts(wanted.text, self.normalize(came.text), normalize)
+        return [f"{title} differs", *lines]
 
-    def same(self, recorded: str, came: str) -> bool:
-        """Return whether a text, as it is, says what was recorded."""
-        if self.places.concrete(recorded) == came:
+    def is_same(self, recorded: str, came: str) -> bool:
+        """Return whether a text matches the recorded one."""
+        # The exact text is compared first, because it is the usual case and redaction is slow.
+        if self.placeholders.resolve(recorded) == came:
             return True
-        came = self.normal(came)
-        if recorded == came or _redacted(recorded, came):
+        came = self.normalize(came)
+        if recorded == came or _matches_redacted(recorded, came):
             return True
         if self.mode == "strict":
             return False
-        recorded = self.lenient(recorded)
-        came = self.lenient(came)
-        return recorded == came or _redacted(recorded, came) or _shortened(recorded, came)
+        recorded = self.apply_rules(recorded)
+        came = self.apply_rules(came)
+        if recorded == came or _matches_redacted(recorded, came):
+            return True
+        return _matches_shortened(recorded, came)
 
-    def normal(self, text: str) -> str:
-        """The text as a cassette would hold it: no secrets, placeholders for paths."""
-        return self.places.abstract(self.redactor(text))
+    def normalize(self, text: str) -> str:
+        """Return the text as in a cassette: without secrets, with placeholders for paths."""
+        return self.placeholders.insert(self.redactor(text))
 
-    def lenient(self, text: str) -> str:
-        """The text without what differs from run to run."""
-        for each in self.rules:
-            text = each.pattern.sub(each.put, text)
-        return text
-
-    def _diff(self, recorded: str, came: str) -> list[str]:
-        """The first lines that differ, with one line before them."""
-        came = self.normal(came)
-        old = recorded.split("\n")
-        new = came.split("\n")
-        ease = self.lenient if self.mode == "text" else str
-        start = 0
-        while start < min(len(old), len(new)) and (
-            old[start] == new[start] or ease(old[start]) == ease(new[start])
-        ):
-            start += 1
-        end = 0
-        while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
-            end += 1
-        lines = [f"  {_short(old[start - 1], '')}"] if start else []
-        for sign, side, other in (("-", old, new), ("+", new, old)):
-            part = side[start : len(side) - end]
-            near = other[start] if start < len(other) else ""
-            lines += [
-                f"{sign} {_short(line, near if n == 0 else '')}" for n, line in enumerate(part[:6])
-            ]
-            if len(part) > 6:
-                lines.append(f"{sign} … {len(part) - 6} more lines")
-        return [f"at line {start + 1}:", *lines]
+    def apply_rules(self, text: str) -> str:
+        """Return the text without the parts that differ from run to run."""
+        return apply_rules(text, self.rules)
 
 
-def _as_note(item: Sent) -> Sent:
-    """A summary reaches the model as a note."""
+def _to_note(item: Sent) -> Sent:
+    # A summary reaches the model as a note.
     if item.kind == "summary":
         return Sent("note", item.text)
     return item
 
 
-def _sealed_differences(expected: Exchange, asked: Asked) -> list[str]:
-    for what, wanted, ask in (
-        ("layers", expected.layers, asked.layers),
-        ("tools", expected.tools, asked.tools),
-    ):
-        if wanted is None or ask is None:
-            continue
-        came = ask()
-        if asked.wire:
-            wanted = tuple(name.split(" ")[0] for name in wanted)
-        if wanted != came:
-            gone = [n for n in wanted if n not in came]
-            new = [n for n in came if n not in wanted]
-            return [
-                f"other {what} (name and digest)",
-                *(f"- {n}" for n in gone),
-                *(f"+ {n}" for n in new),
-            ]
-    return []
+def _compare_frozen(
+    name: str,
+    recorded: tuple[str, ...] | None,
+    get_current: Callable[[], tuple[str, ...]] | None,
+    wire: bool,
+) -> list[str]:
+    """Compare the layers or the tools of the frozen prompt."""
+    if recorded is None or get_current is None:
+        return []
+    if wire:
+        # Gateways change schemas, so only the names of tools can be compared.
+        recorded = tuple(entry.split(" ")[0] for entry in recorded)
+    current = get_current()
+    if recorded == current:
+        return []
+    lines = [f"other {name} (name and digest)"]
+    for entry in recorded:
+        if entry not in current:
+            lines.append(f"- {entry}")
+    for entry in current:
+        if entry not in recorded:
+            lines.append(f"+ {entry}")
+    return lines
 
 
-def _for_wire(expected: Sequence[Sent], came: Sequence[Sent]) -> tuple[list[Sent], list[Sent]]:
-    """Both sides as a wire can show them: results, then all texts of the user as one, then
-    images.
-    """
-    return _grouped(expected), _grouped(came)
+def _group_for_wire(items: Sequence[Sent]) -> list[Sent]:
+    """Return items as every wire shows them: results, all texts of the user as one, images."""
+    results = []
+    texts = []
+    images = []
+    for item in items:
+        if item.kind == "result":
+            results.append(item)
+        elif item.kind == "image":
+            # Each wire encodes images in its own way, so that their digests differ.
+            images.append(Sent("image"))
+        elif item.kind != "aside" and item.text:
+            texts.append(item.text)
+    # Gateways join the texts of a message, and put notes into the user's message.
+    joined = [Sent("user", "\n\n".join(texts))] if texts else []
+    return [*results, *joined, *images]
 
 
-def _grouped(items: Sequence[Sent]) -> list[Sent]:
-    results = [item for item in items if item.kind == "result"]
-    texts = [item.text for item in items if item.kind in ("user", "note", "summary") and item.text]
-    images = [Sent("image") for item in items if item.kind == "image"]
-    return [*results, *([Sent("user", "\n\n".join(texts))] if texts else []), *images]
-
-
-def _shortened(recorded: str, came: str) -> bool:
-    """Return whether they are the same where either was shortened to fit a window, which may be
-    another one now.
-    """
-    one = [part.strip("\n") for part in _SHORTENED.split(recorded, maxsplit=1)]
-    two = [part.strip("\n") for part in _SHORTENED.split(came, maxsplit=1)]
-    if len(one) == len(two) == 1:
+def _is_same_kind(wanted: Sent, came: Sent) -> bool:
+    if wanted.kind != came.kind or wanted.call != came.call:
         return False
-    begins = one[0].startswith(two[0]) or two[0].startswith(one[0])
-    return begins and (one[-1].endswith(two[-1]) or two[-1].endswith(one[-1]))
+    # Cassettes that a person wrote, and some wires, have results without the tool's name.
+    if not wanted.tool or not came.tool:
+        return True
+    return wanted.tool == came.tool
 
 
-def _redacted(recorded: str, came: str) -> bool:
-    """Return whether they are the same where the cassette holds something else than a redacted
-    secret.
-    """
+def _matches_shortened(recorded: str, came: str) -> bool:
+    """Return whether texts match if either was shortened to fit a window of another size."""
+    old = _SHORTENED.split(recorded, maxsplit=1)
+    new = _SHORTENED.split(came, maxsplit=1)
+    if len(old) == len(new) == 1:
+        return False
+    # The beginning and the end of a shortened text are left. The shorter one is used, because the
+    # smaller window left less.
+    old_start = old[0].strip("\n")
+    old_end = old[-1].strip("\n")
+    new_start = new[0].strip("\n")
+    new_end = new[-1].strip("\n")
+    if not old_start.startswith(new_start) and not new_start.startswith(old_start):
+        return False
+    return old_end.endswith(new_end) or new_end.endswith(old_end)
+
+
+def _matches_redacted(recorded: str, came: str) -> bool:
+    """Return whether texts match if each redacted secret in the recording matches any text."""
     if "[REDACTED:" not in recorded:
         return False
-    pattern = r".+?".join(map(re.escape, re.split(r"\[REDACTED:\w*\]", recorded)))
+    literals = re.split(r"\[REDACTED:\w*\]", recorded)
+    pattern = r".+?".join(map(re.escape, literals))
     return re.fullmatch(pattern, came, re.DOTALL) is not None
+
+
+def _summarize(sign: str, item: Sent) -> str:
+    return f"{sign} {_title(item)}: {first_line(item.text)}"
 
 
 def _title(item: Sent) -> str:
     if item.kind == "result":
-        return f"result of call {item.call}" + (f" ({item.tool})" if item.tool else "")
-    if item.kind == "image":
-        return "image"
-    return "text of the user" if item.kind == "user" else "note"
-
-
-def _first_line(text: str) -> str:
-    return _short(text.strip().split("\n")[0], "")
-
-
-def _short(line: str, other: str, width: int = 160) -> str:
-    """Cut a long line around the place where it leaves another."""
-    if len(line) <= width:
-        return line
-    start = next(
-        (i for i, (a, b) in enumerate(zip(line, other, strict=False)) if a != b),
-        min(len(line), len(other)),
-    )
-    start = max(0, min(start - 40, len(line) - width)) if other else 0
-    return (
-        ("…" if start else "")
-        + line[start : start + width]
-        + ("…" if start + width < len(line) else "")
-    )
+        tool = f" ({item.tool})" if item.tool else ""
+        return f"result of call {item.call}{tool}"
+    titles = {"image": "image", "user": "text of the user"}
+    return titles.get(item.kind, "note")

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 import trio
+from hilum import Redactor, make_redactor
 from hilum.messages import AssistantMessage, Layer, Message, Text, Thinking, ToolSpec
 from hilum.models import (
     CallChunk,
@@ -20,21 +21,32 @@ from hilum.models import (
     ThinkingChunk,
     json_body,
 )
-from hilum_guard import Redactor
 
-from hilum_replay.cassette import Cassette, Exchange, describe, name_layers, name_tools, tail
-from hilum_replay.matching import Asked, Mode
-from hilum_replay.places import Places
+from hilum_replay.cassette import (
+    Cassette,
+    Exchange,
+    describe_messages,
+    find_new_messages,
+    name_layers,
+    name_tools,
+)
+from hilum_replay.matching import Mode, RequestDelta
+from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.playback import Playback
 
 Pace = float | Literal["recorded"]
+"""A factor of the recorded times; ``"recorded"`` is 1."""
+
+# Characters of a piece of a streamed answer, and the pieces of a long one.
+PIECE_SIZE = 24
+MAX_PIECES = 100
 _encoder = msgspec.json.Encoder()
 
 
 class PlainWire:
-    """Encodes messages as the log does.
+    """An encoding of messages as the log has them. Implements ``Wire``.
 
-    A cassette needs no wire; the kernel measures by it. Implements ``Wire``.
+    A cassette needs no wire, but the kernel measures requests by it.
     """
 
     key = "cassette"
@@ -53,18 +65,18 @@ class PlainWire:
 
 
 class CassetteModel:
-    """Plays a cassette.
+    """A model that plays a cassette. Implements ``Model``.
 
-    Implements ``hilum.models.Model``. Each session plays it from its beginning.
+    Each session plays the cassette from its beginning.
 
     Args:
         cassette: What to play.
-        workspace: Where the workspace is now: a path, or a function from session ids to paths. The
-            current folder by default.
+        workspace: The workspace on this machine: a path, or a function from session ids to paths.
+            The current folder by default.
         mode: How strictly requests are compared.
-        pace: Seconds that pass: 0 none, ``"recorded"`` or 1 as recorded, 0.5 half of that.
+        pace: Factor of the recorded times: 0 takes none, ``"recorded"`` or 1 the recorded ones.
         name: ``provider/name`` of this model.
-        redactor: What to take out of requests before they are compared.
+        redactor: Removes secrets from requests before they are compared.
     """
 
     def __init__(
@@ -78,14 +90,14 @@ class CassetteModel:
         redactor: Redactor | None = None,
     ) -> None:
         self.cassette = cassette
-        # The window is so large that nothing is cut which was not cut in the recording.
+        # The window is so large that nothing is compacted that was not compacted in the recording.
         self._info = ModelInfo(name, window=10_000_000, max_output=100_000, images=True)
         self._wire = PlainWire()
         self._workspace = workspace
         self._mode = mode
-        self._pace = pace
-        self._redactor = redactor or Redactor()
-        self._plays: dict[str, Playback] = {}
+        self._pace = to_factor(pace)
+        self._redactor = redactor or make_redactor()
+        self._playbacks: dict[str, Playback] = {}
 
     @property
     def info(self) -> ModelInfo:
@@ -94,18 +106,22 @@ class CassetteModel:
 
     @property
     def wire(self) -> PlainWire:
-        """How the kernel encodes messages for it."""
+        """The encoding that the kernel measures by."""
         return self._wire
 
     def playback(self, session: str = "") -> Playback:
-        """How far a session has played the cassette."""
-        if session not in self._plays:
-            where = self._workspace(session) if callable(self._workspace) else self._workspace
-            places = Places.here(where)
-            self._plays[session] = Playback(
-                self.cassette, places=places, mode=self._mode, redactor=self._redactor
+        """Return the playback of a session."""
+        if session not in self._playbacks:
+            workspace = self._workspace
+            if callable(workspace):
+                workspace = workspace(session)
+            self._playbacks[session] = Playback(
+                self.cassette,
+                placeholders=PathPlaceholders.for_this_machine(workspace),
+                mode=self._mode,
+                redactor=self._redactor,
             )
-        return self._plays[session]
+        return self._playbacks[session]
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
@@ -115,73 +131,91 @@ class CassetteModel:
             ModelError: ``request``, it is not what was recorded; the message says where it differs.
         """
         await trio.lowlevel.checkpoint()
-        play = self.playback(request.session)
-        exchange = play.exchange(
-            play.take(_asked(request, play.places, self._redactor), request.agent)
-        )
-        done = Done(msgspec.structs.replace(exchange.answer, model=self._info.name), exchange.usage)
-        yield _Chunks(exchange, done, 1.0 if self._pace == "recorded" else float(self._pace))
+        playback = self.playback(request.session)
+        delta = _read_delta(request, playback.placeholders, self._redactor)
+        exchange = playback.exchange(playback.take(delta, request.agent))
+        message = msgspec.structs.replace(exchange.answer, model=self._info.name)
+        yield _PacedChunks(exchange, Done(message, exchange.usage), self._pace)
 
 
-class _Chunks:
-    """The chunks of an answer, in their time."""
+class _PacedChunks:
+    """The chunks of an answer, spread over its recorded time.
+
+    It is a class because nobody closes an async generator that the reader abandons.
+    """
 
     def __init__(self, exchange: Exchange, done: Done, pace: float) -> None:
-        chunks: list[Chunk] = [*_chunks(done.message), done]
-        self._chunks: Iterator[Chunk] = iter(chunks)
-        self._wait = exchange.first * pace
+        chunks: list[Chunk] = [*_split_message(done.message), done]
+        self._chunks = iter(chunks)
+        self._delay = exchange.first * pace
         self._step = max(0.0, exchange.seconds - exchange.first) * pace / len(chunks)
 
-    def __aiter__(self) -> _Chunks:
+    def __aiter__(self) -> _PacedChunks:
         return self
 
     async def __anext__(self) -> Chunk:
-        await trio.sleep(self._wait)
-        self._wait = self._step
-        for chunk in self._chunks:
-            return chunk
-        raise StopAsyncIteration
+        await trio.sleep(self._delay)
+        self._delay = self._step
+        try:
+            return next(self._chunks)
+        except StopIteration:
+            raise StopAsyncIteration from None
 
 
-def pieces(text: str, size: int = 24) -> list[str]:
-    """Cut a text as a model streams it; a long one into at most a hundred pieces."""
-    size = max(size, len(text) // 100 + 1)
-    return [text[i : i + size] for i in range(0, len(text), size)]
+def to_factor(pace: Pace) -> float:
+    """Return the factor of the recorded times."""
+    return 1.0 if pace == "recorded" else float(pace)
 
 
-def _chunks(message: AssistantMessage) -> Iterator[Chunk]:
+def split_text(text: str) -> list[str]:
+    """Return the pieces in which a model would stream a text, at most a hundred."""
+    size = max(PIECE_SIZE, len(text) // MAX_PIECES + 1)
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def _split_message(message: AssistantMessage) -> Iterator[Chunk]:
     for part in message.parts:
         if isinstance(part, Text):
-            yield from map(TextChunk, pieces(part.text))
+            yield from map(TextChunk, split_text(part.text))
         elif isinstance(part, Thinking):
-            yield from map(ThinkingChunk, pieces(part.text))
+            yield from map(ThinkingChunk, split_text(part.text))
         else:
-            first, *rest = pieces(part.arguments) or [""]
-            yield CallChunk(part.id, part.name, first)
-            yield from (CallChunk(part.id, "", piece) for piece in rest)
+            name = part.name
+            for piece in split_text(part.arguments) or [""]:
+                yield CallChunk(part.id, name, piece)
+                name = ""  # only the first piece names the tool
 
 
-def _asked(request: Request, places: Places, redactor: Redactor) -> Asked:
+def _read_delta(
+    request: Request, placeholders: PathPlaceholders, redactor: Redactor
+) -> RequestDelta:
+    """Return the new part of a request that came in process."""
     messages = request.messages
-    start = tail(messages)
-    before = messages[start - 1] if start else None
+    start = find_new_messages(messages)
+    answers = [message for message in messages if isinstance(message, AssistantMessage)]
+    previous_calls = [call.id for call in answers[-1].calls] if answers else []
 
-    def normal(text: str) -> str:
-        return places.abstract(redactor(text))
+    def normalize(texts: list[str]) -> list[str]:
+        return [placeholders.insert(redactor(text)) for text in texts]
 
-    return Asked(
-        items=describe(messages[start:]),
+    def describe_layers() -> tuple[str, ...]:
+        texts = normalize([layer.text for layer in request.layers])
+        return name_layers(request.layers, texts)
+
+    def describe_tools() -> tuple[str, ...]:
+        schemas = normalize([_encoder.encode(tool).decode() for tool in request.tools])
+        return name_tools(request.tools, schemas)
+
+    def join_system() -> str:
+        return "\n\n".join(layer.text for layer in request.layers)
+
+    return RequestDelta(
+        items=describe_messages(messages[start:]),
         count=len(messages),
         whole=start == 0,
-        echo=tuple(call.id for call in before.calls)
-        if isinstance(before, AssistantMessage)
-        else (),
-        answers=sum(isinstance(message, AssistantMessage) for message in messages),
-        layers=lambda: name_layers(
-            request.layers, [normal(layer.text) for layer in request.layers]
-        ),
-        system=lambda: "\n\n".join(layer.text for layer in request.layers),
-        tools=lambda: name_tools(
-            request.tools, [normal(_encoder.encode(tool).decode()) for tool in request.tools]
-        ),
+        previous_calls=tuple(previous_calls),
+        answers=len(answers),
+        layers=describe_layers,
+        tools=describe_tools,
+        system=join_system,
     )

@@ -1,4 +1,4 @@
-"""Plays a cassette: takes requests, checks them, gives the answers in their order."""
+"""Plays a cassette: checks requests and finds their answers."""
 
 from __future__ import annotations
 
@@ -6,225 +6,268 @@ from collections.abc import Sequence
 
 import attrs
 import msgspec
+from hilum import Redactor, make_redactor
 from hilum.errors import ModelError
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall
-from hilum_guard import Redactor
 
 from hilum_replay.cassette import Cassette, Exchange, Sent
-from hilum_replay.matching import RULES, Asked, Matcher, Mode, Rule
-from hilum_replay.places import Places
+from hilum_replay.matching import Matcher, Mode, RequestDelta
+from hilum_replay.placeholders import PathPlaceholders
+from hilum_replay.rules import RULES, Rule
 
-HINT = "If the change is meant, record the cassette again with `hilum run --record FILE`."
+RECORD_AGAIN_HINT = (
+    "If the change is intended, record the cassette again with `hilum run --record FILE`."
+)
 
 
 @attrs.define
-class _Talk:
+class _Conversation:
     """A recorded conversation and how far it was played.
 
-    ``count`` is the number of messages of the request that the last answer went to: a request of
-    that length which says the same is that request again (a retry, or a session that was resumed
-    before it had the answer).
+    Attributes:
+        agent: The agent of the recording.
+        indices: The conversation's exchanges in the cassette.
+        aside: Whether its requests are outside another conversation.
+        played: How many of them were played.
+        bound: The agent that plays it, ``None`` before its first request.
+        count: Messages of the request that got the last answer. A request of that length with the
+            same content is that request again: a retry, or a session that was resumed before it
+            had the answer.
+        items: The items of the last request, if it was outside a conversation.
     """
 
     agent: str
-    indices: list[int]
+    aside: bool
+    indices: list[int] = attrs.field(factory=list)
     played: int = 0
-    count: int = -1
     bound: str | None = None
+    count: int = -1
     items: tuple[Sent, ...] = ()
+
+    def play(self, position: int, delta: RequestDelta, agent: str) -> int:
+        """Mark an exchange as played and return its index in the cassette."""
+        self.played = position + 1
+        self.bound = agent
+        self.count = delta.count
+        self.items = delta.items if self.aside else ()
+        return self.indices[position]
+
+    def positions(self, delta: RequestDelta) -> list[int]:
+        """Return the positions that a request may have.
+
+        It is the next one or, if playback begins in the middle of the conversation, the one after
+        as many answers as the request has.
+        """
+        total = len(self.indices)
+        positions = [self.played] if self.played < total else []
+        if self.played == 0 and delta.answers and delta.answers < total:
+            positions.append(delta.answers)
+        return positions
 
 
 class Playback:
-    """A cassette being played.
+    """A cassette that is being played.
 
-    Answers are taken in the order of each conversation, whatever others do meanwhile.
+    Answers are taken in the order of each conversation, independently of other conversations.
 
     Args:
         cassette: What to play.
-        places: Where the workspace is now; the current folder by default.
+        placeholders: The paths of this machine; the workspace is the current folder by default.
         mode: How strictly requests are compared: ``strict``, ``text`` or ``shape``.
-        redactor: What to take out of requests before they are compared.
-        rules: What is forgiven in the mode ``text``.
+        redactor: Removes secrets from requests before they are compared.
+        rules: What is ignored in the mode ``text``.
     """
 
     def __init__(
         self,
         cassette: Cassette,
         *,
-        places: Places | None = None,
+        placeholders: PathPlaceholders | None = None,
         mode: Mode = "text",
         redactor: Redactor | None = None,
         rules: Sequence[Rule] = RULES,
     ) -> None:
         self.cassette = cassette
-        self.places = places or Places.here()
-        self._matcher = Matcher(self.places, redactor or Redactor(), mode, rules)
-        self._answers: dict[int, Exchange] = {}
+        self.placeholders = placeholders or PathPlaceholders.for_this_machine()
+        self._matcher = Matcher(self.placeholders, redactor or make_redactor(), mode, rules)
+        self._resolved: dict[int, Exchange] = {}
         self._next = 0
-        talks: dict[str, list[int]] = {}
+        conversations: dict[str, _Conversation] = {}
+        self._ids: set[str] = set()
         for index, exchange in enumerate(cassette.exchanges):
-            talks.setdefault(exchange.agent, []).append(index)
-        self._ids = {call.id for exchange in cassette.exchanges for call in exchange.answer.calls}
-        self._talks = [_Talk(agent, indices) for agent, indices in talks.items()]
+            new = _Conversation(exchange.agent, exchange.aside)
+            conversations.setdefault(exchange.agent, new).indices.append(index)
+            self._ids.update(call.id for call in exchange.answer.calls)
+        self._conversations = list(conversations.values())
 
     @property
     def left(self) -> int:
-        """How many exchanges were not played yet.
+        """The number of exchanges that were not played yet.
 
-        Those beside a conversation need not come where the window is larger.
+        Exchanges outside a conversation are not counted, because they may be absent if the window
+        is larger.
         """
-        talks = [talk for talk in self._talks if not self._aside(talk)]
-        return sum(len(talk.indices) for talk in talks) - max(
-            self._next, sum(talk.played for talk in talks)
-        )
+        total = 0
+        played = 0
+        for conversation in self._conversations:
+            if not conversation.aside:
+                total += len(conversation.indices)
+                played += conversation.played
+        return total - max(self._next, played)
 
     def exchange(self, index: int) -> Exchange:
-        """An exchange with this machine's paths in its answer."""
-        known = self._answers.get(index)
-        if known is None:
+        """Return an exchange with this machine's paths in its answer."""
+        # Benchmarks play an exchange many times.
+        if index not in self._resolved:
             exchange = self.cassette.exchanges[index]
-            known = msgspec.structs.replace(
-                exchange, answer=_concrete(exchange.answer, self.places)
-            )
-            self._answers[index] = known
-        return known
+            answer = _resolve_paths(exchange.answer, self.placeholders)
+            self._resolved[index] = msgspec.structs.replace(exchange, answer=answer)
+        return self._resolved[index]
 
     def take_next(self) -> int:
-        """Take the next exchange of all, without looking at the request.
+        """Take the next exchange of all, without looking at the request, and return its index.
 
         Raises:
             ModelError: ``request``, all were played.
         """
         if self._next >= len(self.cassette.exchanges):
-            raise self._over("one more request came")
+            raise self._end_error("one more request came")
         self._next += 1
         return self._next - 1
 
-    def take(self, asked: Asked, agent: str = "") -> int:
-        """Take the exchange that a request belongs to; gives its index.
+    def take(self, delta: RequestDelta, agent: str = "") -> int:
+        """Take the exchange that a request belongs to and return its index.
 
         Args:
-            asked: What the request newly says.
-            agent: Who asks, where that is known.
+            delta: The new part of the request.
+            agent: The agent that sends it, if it is known.
 
         Raises:
-            ModelError: ``request``, it is not what was recorded, or all was played; the message
-                says where it differs.
+            ModelError: ``request``, it differs from what was recorded, or all was played; the
+                message says where it differs.
         """
-        agent = agent or asked.key
-        talks = self._candidates(agent, asked.wire)
-        for talk in talks:
-            again = talk.count == asked.count and not self._differences(
-                talk, talk.played - 1, asked
-            )
-            # Of a request beside the conversation little is compared: only the very same is that
-            # one again.
-            if again and (not self._aside(talk) or talk.items == asked.items):
-                return talk.indices[talk.played - 1]
-        first: tuple[_Talk, list[str]] | None = None
-        for talk in talks:
-            for position in _positions(talk, asked):
-                found = self._differences(talk, position, asked)
+        agent = agent or delta.key
+        candidates = self._find_candidates(agent, delta.wire)
+        for conversation in candidates:
+            if self._is_repeated(conversation, delta):
+                return conversation.indices[conversation.played - 1]
+        closest: _Conversation | None = None
+        differences: list[str] = []
+        for conversation in candidates:
+            for position in conversation.positions(delta):
+                found = self._differences(conversation, position, delta)
                 if not found:
-                    talk.played = position + 1
-                    talk.count = asked.count
-                    talk.bound = agent
-                    talk.items = asked.items if self._aside(talk) else ()
-                    return talk.indices[position]
-                # The most telling difference is the one from a conversation that is under way.
-                if first is None or (first[0].played == 0 and talk.played > 0):
-                    first = talk, found
-        if first is None:
-            raise self._over(_gist(asked.items))
-        talk, found = first
-        number = talk.indices[talk.played] + 1
-        whose = f" (agent {talk.agent})" if len(self._talks) > 1 else ""
-        message = (
-            f"The request is not exchange {number} of {len(self.cassette.exchanges)} of the"
-            f" cassette{whose}: "
-        )
-        raise ModelError(message + "\n  ".join(found) + "\n", kind="request", status=400, hint=HINT)
+                    return conversation.play(position, delta, agent)
+                # The difference from a conversation that has begun is the most informative.
+                if closest is None or (closest.played == 0 and conversation.played > 0):
+                    closest = conversation
+                    differences = found
+        if closest is None:
+            raise self._end_error(_summarize(delta.items))
+        raise self._mismatch_error(closest, differences)
 
-    def _aside(self, talk: _Talk) -> bool:
-        return self.cassette.exchanges[talk.indices[0]].aside
+    def _is_repeated(self, conversation: _Conversation, delta: RequestDelta) -> bool:
+        """Return whether a request is the conversation's last one again."""
+        if conversation.count != delta.count:
+            return False
+        # Little is compared of a request beside the conversation, so it must have equal items.
+        if conversation.aside and conversation.items != delta.items:
+            return False
+        return not self._differences(conversation, conversation.played - 1, delta)
 
-    def _candidates(self, agent: str, wire: bool) -> list[_Talk]:
-        """The conversations a request may belong to, likeliest first."""
-        bound = [talk for talk in self._talks if talk.bound == agent]
-        free = [talk for talk in self._talks if talk.bound is None]
-        if (
-            wire
-        ):  # a first message is no sure sign: others may begin alike, and a trim takes it away
-            return bound + free + [talk for talk in self._talks if talk.bound not in (agent, None)]
-        return bound or [talk for talk in free if talk.agent == agent] or free
+    def _find_candidates(self, agent: str, wire: bool) -> list[_Conversation]:
+        """Return the conversations that a request may belong to, the likeliest first."""
+        bound: list[_Conversation] = []
+        free: list[_Conversation] = []
+        others: list[_Conversation] = []
+        for conversation in self._conversations:
+            if conversation.bound == agent:
+                bound.append(conversation)
+            elif conversation.bound is None:
+                free.append(conversation)
+            else:
+                others.append(conversation)
+        if wire:
+            # A wire shows no agent, and the first message that stands for it is no sure sign:
+            # others may begin alike, and a compaction removes it.
+            return bound + free + others
+        if bound:
+            return bound
+        # The names of subagents may differ from run to run.
+        named = [conversation for conversation in free if conversation.agent == agent]
+        return named or free
 
-    def _differences(self, talk: _Talk, position: int, asked: Asked) -> list[str]:
-        exchanges = [self.cassette.exchanges[index] for index in talk.indices[: position + 1]]
+    def _differences(
+        self, conversation: _Conversation, position: int, delta: RequestDelta
+    ) -> list[str]:
+        indices = conversation.indices[: position + 1]
+        exchanges = [self.cassette.exchanges[index] for index in indices]
         expected = exchanges.pop()
-        if asked.wire:
-            while exchanges and not (
-                exchanges[-1].answer.calls or exchanges[-1].answer.text.strip()
-            ):
-                # No wire can hold an empty answer: what was asked before it still seems new.
-                expected = msgspec.structs.replace(
-                    expected, sent=exchanges.pop().sent + expected.sent
-                )
-            asked = self._recall(exchanges[-1].answer, asked) if exchanges else asked
-        return self._matcher.differences(expected, asked)
+        if delta.wire:
+            # No wire can represent an empty answer, so the items sent before it still seem new.
+            while exchanges and _is_empty(exchanges[-1].answer):
+                sent = exchanges.pop().sent + expected.sent
+                expected = msgspec.structs.replace(expected, sent=sent)
+            if exchanges:
+                delta = self._restore_ids(exchanges[-1].answer, delta)
+        return self._matcher.differences(expected, delta)
 
-    def _recall(self, answer: AssistantMessage, asked: Asked) -> Asked:
-        """Return results the recorded ids of their calls: a gateway may have had to change them."""
+    def _restore_ids(self, answer: AssistantMessage, delta: RequestDelta) -> RequestDelta:
+        """Return results with the recorded ids, which a gateway may have had to change."""
         recorded = [call.id for call in answer.calls]
-        if self._ids.intersection(asked.echo):
-            ids = {}
-        else:
-            ids = dict(zip(asked.echo, recorded, strict=False))
+        ids: dict[str, str] = {}
+        # Ids that the cassette knows came through unchanged.
+        if not self._ids.intersection(delta.previous_calls):
+            ids = dict(zip(delta.previous_calls, recorded, strict=False))
+        # Gemini's older formats have no ids: results are in the order of their calls.
         unnamed = iter(recorded)
         items: list[Sent] = []
-        for item in asked.items:
+        for item in delta.items:
+            call = item.call
             if item.kind == "result":
-                call = ids.get(item.call, item.call) if item.call else next(unnamed, "")
-                item = msgspec.structs.replace(item, call=call)
-            items.append(item)
-        return attrs.evolve(asked, items=tuple(items))
+                call = ids.get(call, call) if call else next(unnamed, "")
+            items.append(msgspec.structs.replace(item, call=call))
+        return attrs.evolve(delta, items=tuple(items))
 
-    def _over(self, what: str) -> ModelError:
+    def _mismatch_error(self, conversation: _Conversation, differences: list[str]) -> ModelError:
+        number = conversation.indices[conversation.played] + 1
         total = len(self.cassette.exchanges)
-        message = (
-            f"The cassette is at its end: all of its {total} exchanges were played, and {what}."
+        whose = f" (agent {conversation.agent})" if len(self._conversations) > 1 else ""
+        start = f"The request is not exchange {number} of {total} of the cassette{whose}: "
+        return _request_error(start + "\n  ".join(differences) + "\n")
+
+    def _end_error(self, what: str) -> ModelError:
+        total = len(self.cassette.exchanges)
+        return _request_error(
+            f"The cassette has ended: all of its {total} exchanges were played, and {what}."
         )
-        return ModelError(message, kind="request", status=400, hint=HINT)
 
 
-def _positions(talk: _Talk, asked: Asked) -> list[int]:
-    """Where in a conversation a request may be: next, or, when play begins in its middle, after
-    that many answers.
-    """
-    places = [talk.played] if talk.played < len(talk.indices) else []
-    if talk.played == 0 and asked.answers and asked.answers < len(talk.indices):
-        places.append(asked.answers)
-    return places
+def _request_error(message: str) -> ModelError:
+    # A retry would not help, so the kind is that of a request that the provider rejects.
+    return ModelError(message, kind="request", status=400, hint=RECORD_AGAIN_HINT)
 
 
-def _gist(items: Sequence[Sent]) -> str:
-    """What a request says, in a few words."""
-    item = next(
-        (item for item in items if item.kind == "user" and not item.source),
-        items[-1] if items else Sent("user"),
-    )
-    line = item.text.strip().split("\n")[0][:100]
+def _is_empty(answer: AssistantMessage) -> bool:
+    return not answer.calls and not answer.text.strip()
+
+
+def _summarize(items: Sequence[Sent]) -> str:
+    """Return a short description of a request."""
+    users = [item for item in items if item.kind == "user" and not item.source]
+    item = [*users, *items[-1:], Sent("user")][0]
     if item.kind == "result":
         return f"a request came with the result of call {item.call}"
+    line = item.text.strip().split("\n")[0][:100]
     return f"a request came: {line!r}"
 
 
-def _concrete(answer: AssistantMessage, places: Places) -> AssistantMessage:
+def _resolve_paths(answer: AssistantMessage, placeholders: PathPlaceholders) -> AssistantMessage:
     parts: list[Text | Thinking | ToolCall] = []
     for part in answer.parts:
         if isinstance(part, ToolCall):
-            parts.append(
-                msgspec.structs.replace(part, arguments=places.concrete_json(part.arguments))
-            )
+            arguments = placeholders.resolve_in_json(part.arguments)
+            parts.append(msgspec.structs.replace(part, arguments=arguments))
         else:
-            parts.append(msgspec.structs.replace(part, text=places.concrete(part.text)))
+            parts.append(msgspec.structs.replace(part, text=placeholders.resolve(part.text)))
     return msgspec.structs.replace(answer, parts=tuple(parts))

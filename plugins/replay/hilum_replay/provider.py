@@ -11,14 +11,16 @@ from hilum.errors import E_UNKNOWN, UsageError
 if TYPE_CHECKING:
     from hilum_replay.model import CassetteModel, Pace
 
+_MODES = ("strict", "text", "shape")
+
 
 class CassetteProvider:
-    """Models named ``cassette/PATH``.
+    """A provider of models named ``cassette/PATH``. Implements ``Provider``.
 
     Options follow a question mark: ``cassette/demo.toml?mode=strict&pace=recorded``.
 
     Args:
-        workspace: Gives a session's workspace by the session's id.
+        workspace: Returns a session's workspace by the session's id.
     """
 
     name = "cassette"
@@ -27,37 +29,41 @@ class CassetteProvider:
         self._workspace = workspace
 
     def model(self, name: str) -> CassetteModel:
-        """Load the cassette of that path.
+        """Load the cassette at that path.
 
         Raises:
-            UsageError: The file is no cassette, or an option is wrong.
+            UsageError: The file is not a cassette, or an option is wrong.
         """
-        # Reading cassettes takes longer to import than all else here, and most kernels never play
-        # one.
+        # These take longer to import than the rest of this plugin, and most kernels never play a
+        # cassette.
         from urllib.parse import parse_qs
 
-        from hilum_replay.format import load
+        from hilum_replay.cassette_reader import load
         from hilum_replay.model import CassetteModel
 
         path, _, query = name.partition("?")
         options = {key: values[-1] for key, values in parse_qs(query).items()}
         mode = options.pop("mode", "text")
         pace = options.pop("pace", "0")
-        known = pace == "recorded" or pace.replace(".", "", 1).isdigit()
-        if options or mode not in ("strict", "text", "shape") or not known:
+        # Without signs and exponents: a negative factor has no meaning.
+        is_number = pace.replace(".", "", 1).isdigit()
+        if options or mode not in _MODES or not (is_number or pace == "recorded"):
+            message = f"The options of the cassette are wrong: {query!r}."
             hint = "Options are mode=strict, text or shape and pace=recorded or a factor."
-            raise UsageError(
-                f"The options of the cassette are wrong: {query!r}.", code=E_UNKNOWN, hint=hint
-            )
-        cassette = load(os.path.expanduser(path))
-        speed: Pace = "recorded" if pace == "recorded" else float(pace)
-        full = f"{self.name}/{name}"
-        return CassetteModel(cassette, workspace=self._workspace, mode=mode, pace=speed, name=full)  # type: ignore[arg-type]
+            raise UsageError(message, code=E_UNKNOWN, hint=hint)
+        factor: Pace = float(pace) if is_number else "recorded"
+        return CassetteModel(
+            load(os.path.expanduser(path)),
+            workspace=self._workspace,
+            mode=mode,  # type: ignore[arg-type]  # it is one of _MODES
+            pace=factor,
+            name=f"{self.name}/{name}",
+        )
 
     async def suggest(self) -> str | None:
-        """Cassettes are only played when they are asked for."""
+        """Return nothing: cassettes are only played when the user names them."""
         return None
 
     async def names(self) -> list[str]:
-        """Cassettes are files; there is no list of them."""
+        """Return nothing: cassettes are files, of which there is no list."""
         return []

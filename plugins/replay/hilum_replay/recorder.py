@@ -1,4 +1,4 @@
-"""From the events of a session to a cassette: live, exchange by exchange, or afterwards."""
+"""Records the events of a session to a cassette, during the session or afterwards."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import os
 from collections.abc import AsyncIterable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import attrs
 import msgspec
-from hilum import __version__
-from hilum.compaction import compacted, replace_texts
+from hilum import Redactor, __version__, make_redactor
+from hilum.compaction import apply_compaction, replace_texts
 from hilum.errors import E_FAILED, UsageError
 from hilum.events import (
     CallDone,
+    Compacted,
     Event,
-    LayersSealed,
     ModelAnswered,
     ModelStarted,
     ModelUsed,
+    PromptFrozen,
     RoundEnded,
     RunStarted,
     SessionOpened,
-    Trimmed,
 )
 from hilum.messages import (
     AssistantMessage,
+    Compaction,
     Message,
     NoteMessage,
     Text,
@@ -33,39 +35,101 @@ from hilum.messages import (
     ToolCall,
     ToolMessage,
     ToolResult,
-    Trim,
 )
-from hilum_guard import Redactor
 
-from hilum_replay.cassette import Cassette, Exchange, Sent, describe, name_layers, name_tools, tail
-from hilum_replay.format import write_exchange, write_header
-from hilum_replay.places import Places
+from hilum_replay.cassette import (
+    Cassette,
+    Exchange,
+    Sent,
+    describe_messages,
+    find_new_messages,
+    name_layers,
+    name_tools,
+)
+from hilum_replay.cassette_writer import write_exchange, write_header
+from hilum_replay.placeholders import PathPlaceholders
+
+_NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
 @attrs.define
-class _Talk:
-    """One agent's conversation since its last answer, folded from the log."""
+class _Conversation:
+    """One agent's conversation, as the events so far show it.
+
+    Attributes:
+        messages: Its messages.
+        calls: Ids of the calls of the last answer.
+        results: Their results so far.
+        request: Index of the message of the current run's request.
+        has_summary: Whether the conversation begins with a summary.
+        frozen: The prompt, if it changed since the last answer.
+    """
 
     messages: list[Message] = attrs.field(factory=list)
     calls: tuple[str, ...] = ()
     results: dict[str, ToolResult] = attrs.field(factory=dict)
     request: int | None = None
-    summary: bool = False
-    sealed: LayersSealed | None = None
+    has_summary: bool = False
+    frozen: PromptFrozen | None = None
 
     @property
-    def open_calls(self) -> bool:
-        """Whether calls are under way."""
+    def has_open_calls(self) -> bool:
+        """Whether calls are in flight."""
         return any(call not in self.results for call in self.calls)
+
+    def start_run(self, message: Message) -> None:
+        """Add the message that a run begins with."""
+        self.add_results()
+        self.request = len(self.messages)
+        self.messages.append(message)
+
+    def end_round(self, event: RoundEnded) -> None:
+        """Add the results of a round, and its notes."""
+        self.add_results(event.shortened)
+        if event.notes:
+            self.messages.append(NoteMessage("\n\n".join(event.notes)))
+
+    def add_results(self, shortened: Mapping[str, str] = _NO_TEXTS) -> None:
+        """Add the results in the order of their calls, as the loop does, however they came."""
+        results = tuple(self.results[call] for call in self.calls if call in self.results)
+        if results:
+            message = replace_texts(ToolMessage(results), shortened, images=True)
+            self.messages.append(message)
+        self.calls = ()
+        self.results = {}
+
+    def compact(self, event: Compacted) -> None:
+        """Apply a compaction."""
+        plan = Compaction(event.upto, event.summary, event.thinned)
+        # Between runs there is no request to keep.
+        request = self.request if event.run else None
+        compacted = apply_compaction(self.messages, plan, request, event.request)
+        self.messages, self.request = compacted
+        self.has_summary = bool(event.summary)
+
+    def new_items(self) -> list[Sent]:
+        """Return what was sent since the last answer."""
+        start = find_new_messages(self.messages)
+        items = list(describe_messages(self.messages[start:]))
+        # apply_compaction puts the summary first, as a note.
+        if self.has_summary and start == 0 and items:
+            items[0] = Sent("summary", items[0].text)
+        return items
+
+    def add_answer(self, message: AssistantMessage) -> None:
+        """Add an answer."""
+        self.frozen = None
+        self.messages.append(message)
+        # A model may repeat an id, which then has one result.
+        self.calls = tuple(dict.fromkeys(call.id for call in message.calls))
 
 
 class Recorder:
-    """Makes a cassette from events. Feed it every event of a session, in order.
+    """A recorder of one session. Feed it every event of the session, in order.
 
     Args:
-        workspace: The workspace; taken from ``SessionOpened`` where not given.
-        redactor: What is taken out; by default the secrets of this process's environment and known
-            shapes.
+        workspace: The workspace; taken from ``SessionOpened`` by default.
+        redactor: Removes secrets; by default those of this process's environment and known shapes.
         path: File to write as exchanges complete; each is written whole, so that a killed run
             leaves a cassette.
         title: What the cassette shows, for readers.
@@ -79,155 +143,150 @@ class Recorder:
         path: str | os.PathLike[str] | None = None,
         title: str = "",
     ) -> None:
-        self._places = Places(workspace, Path.home())
-        self._named = bool(workspace)
-        self._redact = redactor or Redactor()
-        self._talks: dict[str, _Talk] = {}
+        self._placeholders = PathPlaceholders(workspace, Path.home())
+        self._has_workspace = bool(workspace)
+        self._redact = redactor or make_redactor()
+        self._conversations: dict[str, _Conversation] = {}
         self._exchanges: list[Exchange] = []
         self._header = Cassette(title=self._redact(title), hilum=__version__)
         self._path = path
-        self._begun = False
+        self._has_header = False
 
     @property
     def cassette(self) -> Cassette:
-        """What was recorded up to now."""
+        """The cassette recorded so far."""
         return msgspec.structs.replace(self._header, exchanges=tuple(self._exchanges))
 
     def feed(self, event: Event) -> Exchange | None:
-        """Take one event; gives the exchange that it completes.
+        """Record one event and return the exchange that it completes.
 
         Raises:
             UsageError: The file of the cassette cannot be written.
         """
-        talk = self._talks.setdefault(event.agent or "main", _Talk())
+        conversation = self._conversations.setdefault(event.agent or "main", _Conversation())
         match event:
-            case SessionOpened():
-                if not self._named:
-                    self._places = Places(event.workspace, Path.home())
+            case SessionOpened() if not self._has_workspace:
+                self._placeholders = PathPlaceholders(event.workspace, Path.home())
             case ModelStarted():
-                self._begin(event.model)
+                # Before the first answer, so that a run without one leaves a cassette, too.
+                self._write_header(event.model)
             case RunStarted():
-                self._flush(talk)
-                talk.request = len(talk.messages)
-                talk.messages.append(event.message)
-            case LayersSealed():
-                talk.sealed = event
-            case Trimmed():
-                self._trim(talk, event)
+                conversation.start_run(event.message)
+            case PromptFrozen():
+                conversation.frozen = event
+            case Compacted():
+                conversation.compact(event)
             case CallDone():
-                talk.results[event.result.call_id] = event.result
+                conversation.results[event.result.call_id] = event.result
             case RoundEnded():
-                self._flush(talk, event.shortened)
-                if event.notes:
-                    talk.messages.append(NoteMessage("\n\n".join(event.notes)))
+                conversation.end_round(event)
             case ModelAnswered():
-                return self._answer(talk, event)
-            case ModelUsed(message=AssistantMessage()) if (
-                event.purpose == "summary" or talk.open_calls
-            ):
-                return self._aside(event)
+                return self._record_answer(conversation, event)
+            case ModelUsed():
+                return self._record_aside(conversation, event)
         return None
 
-    def _flush(self, talk: _Talk, shortened: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Results join the conversation in call order, whatever the order in which they came."""
-        results = tuple(talk.results[call] for call in talk.calls if call in talk.results)
-        if results:
-            talk.messages.append(replace_texts(ToolMessage(results), shortened, images=True))
-        talk.calls = ()
-        talk.results = {}
-
-    def _trim(self, talk: _Talk, event: Trimmed) -> None:
-        trim = Trim(event.upto, event.summary, event.thinned)
-        request = talk.request if event.run else None
-        talk.messages, talk.request = compacted(talk.messages, trim, request, event.request)
-        talk.summary = bool(event.summary)
-
-    def _answer(self, talk: _Talk, event: ModelAnswered) -> Exchange:
-        start = tail(talk.messages)
-        sent = [self._clean(item) for item in describe(talk.messages[start:])]
-        if talk.summary and start == 0 and sent:
-            sent[0] = Sent("summary", sent[0].text)
+    def _record_answer(self, conversation: _Conversation, event: ModelAnswered) -> Exchange:
         layers = tools = None
-        if talk.sealed is not None:
-            layers, tools = self._sealed(talk.sealed)
-            talk.sealed = None
-        answer = self._clean_answer(event.message)
-        agent = event.agent or "main"
-        times = (round(event.first, 3), round(event.seconds, 3))
-        exchange = Exchange(tuple(sent), answer, event.usage, *times, agent, layers, tools)
-        talk.messages.append(event.message)
-        talk.calls = tuple(dict.fromkeys(call.id for call in event.message.calls))
+        if conversation.frozen is not None:
+            layers, tools = self._describe_prompt(conversation.frozen)
+        exchange = Exchange(
+            sent=tuple(self._clean_item(item) for item in conversation.new_items()),
+            answer=self._clean_answer(event.message),
+            usage=event.usage,
+            # Milliseconds: more digits would only make diffs larger.
+            first=round(event.first, 3),
+            seconds=round(event.seconds, 3),
+            agent=event.agent or "main",
+            layers=layers,
+            tools=tools,
+        )
+        conversation.add_answer(event.message)
         return self._add(exchange)
 
-    def _aside(self, event: ModelUsed) -> Exchange:
-        """A summary is part of what the conversation became, and who asks within a call asks again
-        when it is made again.
+    def _record_aside(self, conversation: _Conversation, event: ModelUsed) -> Exchange | None:
+        """Record a request outside the conversation, if playback repeats it.
 
-        What else was asked beside the conversation is not played again.
+        A summary becomes part of the conversation, and a tool that calls a model repeats this when
+        its call is repeated. Other requests are not played.
         """
-        assert event.message is not None
-        answer = self._clean_answer(event.message)
-        agent = f"{event.agent or 'main'}/{event.purpose}"
-        sent = (Sent("aside", self._text(event.asked)),)
-        return self._add(
-            Exchange(sent, answer, event.usage, seconds=round(event.seconds, 3), agent=agent)
+        if event.message is None:
+            return None
+        if event.purpose != "summary" and not conversation.has_open_calls:
+            return None
+        exchange = Exchange(
+            sent=(Sent("aside", self._clean(event.asked)),),
+            answer=self._clean_answer(event.message),
+            usage=event.usage,
+            seconds=round(event.seconds, 3),
+            agent=f"{event.agent or 'main'}/{event.purpose}",
         )
+        return self._add(exchange)
 
     def _add(self, exchange: Exchange) -> Exchange:
-        self._begin(exchange.answer.model)
+        self._write_header(exchange.answer.model)
         self._exchanges.append(exchange)
         self._write(write_exchange(len(self._exchanges), exchange, self._header.model))
         return exchange
 
-    def _text(self, text: str) -> str:
-        return self._places.abstract(self._redact(text))
+    # --- secrets and paths ------------------------------------------------------------------------
 
-    def _clean(self, item: Sent) -> Sent:
-        return msgspec.structs.replace(
-            item, text=self._text(item.text), source=self._text(item.source)
-        )
+    def _clean(self, text: str) -> str:
+        # Secrets are removed first: a placeholder inside a secret would hide it from the redactor.
+        return self._placeholders.insert(self._redact(text))
+
+    def _clean_item(self, item: Sent) -> Sent:
+        text = self._clean(item.text)
+        return msgspec.structs.replace(item, text=text, source=self._clean(item.source))
 
     def _clean_answer(self, message: AssistantMessage) -> AssistantMessage:
-        parts: list[Text | Thinking | ToolCall] = []
-        for part in message.parts:
-            if isinstance(part, Text):
-                parts.append(Text(self._text(part.text), part.source))
-                continue
-            if part.vendor:
-                vendor = msgspec.json.decode(
-                    self._redact(msgspec.json.encode(part.vendor).decode())
-                )
-            else:
-                vendor = {}
-            if isinstance(part, Thinking):
-                parts.append(Thinking(self._text(part.text), vendor))
-            else:
-                arguments = self._places.abstract_json(self._redact(part.arguments))
-                parts.append(ToolCall(part.id, part.name, arguments, vendor))
-        return AssistantMessage(tuple(parts), message.model, message.stop)
+        parts = tuple(self._clean_part(part) for part in message.parts)
+        return AssistantMessage(parts, message.model, message.stop)
 
-    def _sealed(self, event: LayersSealed) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        layers = name_layers(event.layers, [self._text(layer.text) for layer in event.layers])
-        schemas = [self._text(msgspec.json.encode(spec).decode()) for spec in event.tools]
+    def _clean_part(self, part: Text | Thinking | ToolCall) -> Text | Thinking | ToolCall:
+        if isinstance(part, Text):
+            return Text(self._clean(part.text), part.source)
+        vendor: dict[str, Any] = {}
+        if part.vendor:
+            # Signatures and encrypted reasoning must come back unchanged, so only secrets are
+            # removed, and paths stay.
+            encoded = msgspec.json.encode(part.vendor).decode()
+            vendor = msgspec.json.decode(self._redact(encoded))
+        if isinstance(part, Thinking):
+            return Thinking(self._clean(part.text), vendor)
+        arguments = self._placeholders.insert_in_json(self._redact(part.arguments))
+        return ToolCall(part.id, part.name, arguments, vendor)
+
+    def _describe_prompt(self, event: PromptFrozen) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        texts = [self._clean(layer.text) for layer in event.layers]
+        schemas = []
+        for spec in event.tools:
+            encoded = msgspec.json.encode(spec).decode()
+            schemas.append(self._clean(encoded))
+        layers = name_layers(event.layers, texts)
         return layers, name_tools(event.tools, schemas)
 
-    def _begin(self, model: str) -> None:
+    # --- the file ---------------------------------------------------------------------------------
+
+    def _write_header(self, model: str) -> None:
         """Write the header, once, as soon as the model is known."""
-        if not self._begun:
-            self._begun = True
-            self._header = msgspec.structs.replace(self._header, model=model)
-            self._write(write_header(self._header), "w")
+        if self._has_header:
+            return
+        self._has_header = True
+        self._header = msgspec.structs.replace(self._header, model=model)
+        self._write(write_header(self._header), "w")
 
     def _write(self, text: str, mode: str = "a") -> None:
         if self._path is None:
             return
         try:
+            # Opened for each exchange: a file that the user moves or deletes meanwhile is noticed,
+            # and nothing is lost in a buffer when the process is killed.
             with open(self._path, mode, encoding="utf-8", newline="\n") as file:
                 file.write(text)
         except OSError as error:
-            hint = "Give another file to record to."
             message = f"Cannot write the cassette {self._path}: {error.strerror}."
-            raise UsageError(message, code=E_FAILED, hint=hint) from None
+            raise UsageError(message, code=E_FAILED, hint="Choose another file.") from None
 
 
 def record(
@@ -241,9 +300,8 @@ def record(
 
     Args:
         events: All its events, in order.
-        workspace: The workspace; taken from the events where not given.
-        redactor: What is taken out; by default the secrets of this process's environment and known
-            shapes.
+        workspace: The workspace; taken from the events by default.
+        redactor: Removes secrets; by default those of this process's environment and known shapes.
         title: What the cassette shows, for readers.
     """
     recorder = Recorder(workspace=workspace, redactor=redactor, title=title)
@@ -253,8 +311,6 @@ def record(
 
 
 async def follow(events: AsyncIterable[Event], recorder: Recorder) -> None:
-    """Feed a recorder from a session's events (``session.events()``) until they end or this task is
-    cancelled.
-    """
+    """Pass ``session.events()`` to a recorder until they end or this task is cancelled."""
     async for event in events:
         recorder.feed(event)

@@ -1,43 +1,51 @@
-"""Answers as server-sent events, in the real shape of each vendor's stream.
+"""Renders answers as server-sent events in each vendor's stream format.
 
-Each function gives the events of one answer as bytes; joined they are the body of the response.
-``number`` makes ids, so that the same exchange always gives the same bytes.
+Each function yields the events of one answer as bytes; joined they are the body of the response.
+``number`` is part of the ids, so that the same exchange always has the same bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import msgspec
 from hilum.errors import ModelError
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
 
-from hilum_replay.model import pieces
+from hilum_replay.model import split_text
 
 _encode = msgspec.json.Encoder().encode
-CREATED = 1_700_000_000  # no clock: the same exchange gives the same bytes
+# A constant replaces the clock, so that the same exchange always has the same bytes.
+CREATED = 1_700_000_000
 
 
-def data(value: Any) -> bytes:
-    """One event without a name."""
-    return b"data: " + _encode(value) + b"\n\n"
+def format_data(value: Any) -> bytes:
+    """Return one event without a name."""
+    return b"data: %b\n\n" % _encode(value)
 
 
-def event(name: str, value: Any) -> bytes:
-    """One event with a name."""
-    return b"event: " + name.encode() + b"\n" + data(value)
-
-
-def _cut(text: str) -> list[str]:
-    return pieces(text)
+def format_event(name: str, **fields: Any) -> bytes:
+    """Return one event with a name, which its data repeats as its type."""
+    return b"event: %b\n%b" % (name.encode(), format_data({"type": name, **fields}))
 
 
 # --- OpenAI chat completions ----------------------------------------------------------------------
 
 
-def chat(message: AssistantMessage, usage: Usage, model: str, number: int) -> Iterator[bytes]:
-    """Chunks of a chat completion, the usage in the last, then ``[DONE]``."""
+_CHAT_STOPS = {
+    "end": "stop",
+    "calls": "tool_calls",
+    "length": "length",
+    "refusal": "content_filter",
+}
+
+
+def render_chat(
+    message: AssistantMessage, usage: Usage, model: str, number: int
+) -> Iterator[bytes]:
+    """Yield chunks of a chat completion, the usage in the last, then ``[DONE]``."""
     envelope = {
         "id": f"chatcmpl-{number}",
         "object": "chat.completion.chunk",
@@ -46,47 +54,56 @@ def chat(message: AssistantMessage, usage: Usage, model: str, number: int) -> It
     }
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
-        return data(
-            {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
-        )
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return format_data({**envelope, "choices": [choice]})
 
+    # The role comes once, in a chunk of its own.
     yield chunk({"role": "assistant", "content": ""})
-    calls = 0
+    calls = count()
     for part in message.parts:
         if isinstance(part, Text):
-            for piece in _cut(part.text):
-                yield chunk({"content": piece})
+            deltas: Iterator[dict[str, Any]] = (
+                {"content": piece} for piece in split_text(part.text)
+            )
         elif isinstance(part, Thinking):
-            yield from map(chunk, _chat_thinking(part))
+            deltas = _chat_thinking(part)
         else:
-            first, *rest = _cut(part.arguments) or [""]
-            function = {"name": part.name, "arguments": first}
-            start: dict[str, Any] = {
-                "index": calls,
-                "id": part.id,
-                "type": "function",
-                "function": function,
-            }
-            extra = part.vendor.get("extra_content")
-            if extra:
-                start["extra_content"] = extra
-            yield chunk({"tool_calls": [start]})
-            for piece in rest:
-                yield chunk({"tool_calls": [{"index": calls, "function": {"arguments": piece}}]})
-            calls += 1
-    stops = {"end": "stop", "calls": "tool_calls", "length": "length", "refusal": "content_filter"}
-    yield chunk({}, stops[message.stop])
-    yield data({**envelope, "choices": [], "usage": _chat_usage(usage)})
+            deltas = _chat_call(part, next(calls))
+        yield from map(chunk, deltas)
+    yield chunk({}, _CHAT_STOPS[message.stop])
+    # With `stream_options.include_usage` the usage comes in a last chunk without choices.
+    last = {**envelope, "choices": [], "usage": _chat_usage(usage)}
+    yield format_data(last)
     yield b"data: [DONE]\n\n"
 
 
 def _chat_thinking(part: Thinking) -> Iterator[dict[str, Any]]:
-    """Reasoning under the name it had; details go with its first piece."""
+    """Yield reasoning under its original name, with details in the first piece."""
     details = part.vendor.get("reasoning_details")
     field = part.vendor.get("field") or ("reasoning" if details else "reasoning_content")
-    for index, piece in enumerate(_cut(part.text) or [""]):
-        extra = {"reasoning_details": details} if details and index == 0 else {}
+    extra = {"reasoning_details": details} if details else {}
+    for piece in split_text(part.text) or [""]:
         yield {field: piece, **extra}
+        extra = {}
+
+
+def _chat_call(part: ToolCall, index: int) -> Iterator[dict[str, Any]]:
+    """Yield a call: its id and name in the first piece, then only its index."""
+    first, *rest = split_text(part.arguments) or [""]
+    start: dict[str, Any] = {
+        "index": index,
+        "id": part.id,
+        "type": "function",
+        "function": {"name": part.name, "arguments": first},
+    }
+    # Gemini's compatible server puts the signatures of thoughts here.
+    extra = part.vendor.get("extra_content")
+    if extra:
+        start["extra_content"] = extra
+    yield {"tool_calls": [start]}
+    for piece in rest:
+        further = {"index": index, "function": {"arguments": piece}}
+        yield {"tool_calls": [further]}
 
 
 def _chat_usage(usage: Usage) -> dict[str, Any]:
@@ -94,28 +111,29 @@ def _chat_usage(usage: Usage) -> dict[str, Any]:
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
         "total_tokens": usage.total,
-        "prompt_tokens_details": {
-            "cached_tokens": usage.cached,
-            "cache_write_tokens": usage.cache_write,
-        },
+        "prompt_tokens_details": _cache_counts(usage),
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     }
-    if usage.cost is None:
-        return table
-    return {**table, "cost": usage.cost}
+    if usage.cost is not None:
+        table["cost"] = usage.cost
+    return table
+
+
+def _cache_counts(usage: Usage) -> dict[str, int]:
+    return {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write}
 
 
 # --- OpenAI responses -----------------------------------------------------------------------------
 
 
-def responses(message: AssistantMessage, usage: Usage, model: str, number: int) -> Iterator[bytes]:
-    """Events of a response: items as they are added, grow and are done, then
-    ``response.completed``.
-    """
-    counter = iter(range(1_000_000))
+def render_responses(
+    message: AssistantMessage, usage: Usage, model: str, number: int
+) -> Iterator[bytes]:
+    """Yield events of a response: items begin, grow and end, then ``response.completed``."""
+    sequence = count()
 
-    def send(kind: str, **fields: Any) -> bytes:
-        return event(kind, {"type": kind, "sequence_number": next(counter), **fields})
+    def event(name: str, **fields: Any) -> bytes:
+        return format_event(name, sequence_number=next(sequence), **fields)
 
     reply: dict[str, Any] = {
         "id": f"resp_{number}",
@@ -123,108 +141,124 @@ def responses(message: AssistantMessage, usage: Usage, model: str, number: int) 
         "created_at": CREATED,
         "model": model,
     }
-    begun = {**reply, "status": "in_progress", "output": [], "usage": None}
-    yield send("response.created", response=begun)
-    yield send("response.in_progress", response=begun)
+    begun = {
+        **reply,
+        "status": "in_progress",
+        "output": [],
+        "usage": None,
+    }
+    yield event("response.created", response=begun)
+    yield event("response.in_progress", response=begun)
     output: list[dict[str, Any]] = []
     phase = ""
     for part in message.parts:
-        place = {"output_index": len(output)}
+        if isinstance(part, Thinking) and part.vendor.get("phase") and not part.text:
+            # Gateways keep the phase of a message here, before its text.
+            phase = part.vendor["phase"]
+            continue
+        # Real ids have these prefixes, too.
         name = f"{number}_{len(output)}"
         if isinstance(part, Text):
-            item, steps = _text_item(part, f"msg_{name}", message.stop == "refusal", phase)
+            is_refusal = message.stop == "refusal"
+            steps = _text_steps(part, f"msg_{name}", is_refusal, phase)
             phase = ""
         elif isinstance(part, ToolCall):
-            item, steps = _call_item(part, f"fc_{name}")
-        elif part.vendor.get("phase") and not part.text:
-            phase = part.vendor[
-                "phase"
-            ]  # gateways keep what stands on a message here, before its text
-            continue
+            steps = _call_steps(part, f"fc_{name}")
         else:
-            item, steps = _reasoning_item(part, f"rs_{name}")
-        yield send("response.output_item.added", **place, item=steps[0][1])
-        for kind, fields in steps[1:]:
-            yield send(kind, item_id=item["id"], **place, **fields)
-        yield send("response.output_item.done", **place, item=item)
-        output.append(item)
-    cut = message.stop == "length"
-    why = {"incomplete_details": {"reason": "max_output_tokens"}} if cut else {}
-    status = "incomplete" if cut else "completed"
-    whole = {**reply, "status": status, **why, "output": output, "usage": _responses_usage(usage)}
-    yield send(f"response.{status}", response=whole)
+            steps = _reasoning_steps(part, f"rs_{name}")
+        index = len(output)
+        for step, fields in steps:
+            yield event(f"response.{step}", output_index=index, **fields)
+        output.append(steps[-1][1]["item"])
+    end: dict[str, Any] = {**reply, "status": "completed"}
+    if message.stop == "length":
+        end["status"] = "incomplete"
+        end["incomplete_details"] = {"reason": "max_output_tokens"}
+    end |= {"output": output, "usage": _responses_usage(usage)}
+    yield event(f"response.{end['status']}", response=end)
 
 
 _Steps = list[tuple[str, dict[str, Any]]]
+"""The events of an item, of which the last contains the complete item."""
 
 
-def _text_item(part: Text, name: str, refusal: bool, phase: str) -> tuple[dict[str, Any], _Steps]:
-    kind, key, word = (
-        ("refusal", "refusal", "refusal") if refusal else ("output_text", "text", "output_text")
-    )
-    content: dict[str, Any] = {"type": kind, key: part.text} | (
-        {} if refusal else {"annotations": []}
-    )
-    item = {
-        "id": name,
+def _frame(start: dict[str, Any], steps: _Steps, item: dict[str, Any]) -> _Steps:
+    """Return the steps of an item with its beginning and end."""
+    framed: _Steps = [("output_item.added", {"item": start})]
+    for name, fields in steps:
+        framed.append((name, {"item_id": item["id"], **fields}))
+    framed.append(("output_item.done", {"item": item}))
+    return framed
+
+
+def _text_steps(part: Text, id: str, refused: bool, phase: str) -> _Steps:
+    content: dict[str, Any] = {"type": "output_text", "text": part.text, "annotations": []}
+    if refused:
+        content = {"type": "refusal", "refusal": part.text}
+    kind = content["type"]
+    field = "refusal" if refused else "text"
+    item: dict[str, Any] = {
+        "id": id,
         "type": "message",
         "role": "assistant",
         "status": "completed",
         "content": [content],
     }
-    item |= {"phase": phase} if phase else {}
-    steps: _Steps = [("", {**item, "status": "in_progress", "content": []})]
-    steps.append(
-        ("response.content_part.added", {"content_index": 0, "part": {**content, key: ""}})
-    )
-    steps += [
-        (f"response.{word}.delta", {"content_index": 0, "delta": piece})
-        for piece in _cut(part.text)
-    ]
-    steps.append((f"response.{word}.done", {"content_index": 0, key: part.text}))
-    steps.append(("response.content_part.done", {"content_index": 0, "part": content}))
-    return item, steps
+    if phase:
+        item["phase"] = phase
+    place = {"content_index": 0}
+    steps: _Steps = [("content_part.added", {**place, "part": {**content, field: ""}})]
+    for piece in split_text(part.text):
+        steps.append((f"{kind}.delta", {**place, "delta": piece}))
+    steps.append((f"{kind}.done", {**place, field: part.text}))
+    steps.append(("content_part.done", {**place, "part": content}))
+    return _frame({**item, "status": "in_progress", "content": []}, steps, item)
 
 
-def _reasoning_item(part: Thinking, name: str) -> tuple[dict[str, Any], _Steps]:
-    """A summary, or the item as it was where the vendor's own stands in the cassette."""
-    summary = [{"type": "summary_text", "text": part.text}] if part.text else []
-    item = {"id": name, "type": "reasoning", "summary": summary} | part.vendor.get("item", {})
-    steps: _Steps = [("", {"id": item["id"], "type": "reasoning", "summary": []})]
+def _reasoning_steps(part: Thinking, id: str) -> _Steps:
+    """Return a summary, or the vendor's original item if the cassette contains it."""
+    summary = {"type": "summary_text", "text": part.text}
+    item: dict[str, Any] = {
+        "id": id,
+        "type": "reasoning",
+        "summary": [summary] if part.text else [],
+    }
+    # The vendor's own item has the encrypted reasoning, and its id.
+    item |= part.vendor.get("item", {})
+    steps: _Steps = []
     if part.text:
+        place = {"summary_index": 0}
         empty = {"type": "summary_text", "text": ""}
-        steps.append(("response.reasoning_summary_part.added", {"summary_index": 0, "part": empty}))
-        for piece in _cut(part.text):
-            steps.append(
-                ("response.reasoning_summary_text.delta", {"summary_index": 0, "delta": piece})
-            )
-        steps.append(
-            ("response.reasoning_summary_text.done", {"summary_index": 0, "text": part.text})
-        )
-        steps.append(
-            ("response.reasoning_summary_part.done", {"summary_index": 0, "part": summary[0]})
-        )
-    return item, steps
+        steps.append(("reasoning_summary_part.added", {**place, "part": empty}))
+        for piece in split_text(part.text):
+            steps.append(("reasoning_summary_text.delta", {**place, "delta": piece}))
+        steps.append(("reasoning_summary_text.done", {**place, "text": part.text}))
+        steps.append(("reasoning_summary_part.done", {**place, "part": summary}))
+    # An item begins without its encrypted content.
+    start = {"id": item["id"], "type": "reasoning", "summary": []}
+    return _frame(start, steps, item)
 
 
-def _call_item(part: ToolCall, name: str) -> tuple[dict[str, Any], _Steps]:
-    item = {"id": name, "type": "function_call", "call_id": part.id, "name": part.name}
-    steps: _Steps = [("", {**item, "status": "in_progress", "arguments": ""})]
-    steps += [
-        ("response.function_call_arguments.delta", {"delta": piece})
-        for piece in _cut(part.arguments)
-    ]
-    steps.append(("response.function_call_arguments.done", {"arguments": part.arguments}))
-    return {**item, "status": "completed", "arguments": part.arguments}, steps
+def _call_steps(part: ToolCall, id: str) -> _Steps:
+    item = {
+        "id": id,
+        "type": "function_call",
+        "call_id": part.id,
+        "name": part.name,
+    }
+    steps: _Steps = []
+    for piece in split_text(part.arguments):
+        steps.append(("function_call_arguments.delta", {"delta": piece}))
+    steps.append(("function_call_arguments.done", {"arguments": part.arguments}))
+    start = {**item, "status": "in_progress", "arguments": ""}
+    end = {**item, "status": "completed", "arguments": part.arguments}
+    return _frame(start, steps, end)
 
 
 def _responses_usage(usage: Usage) -> dict[str, Any]:
     return {
         "input_tokens": usage.input,
-        "input_tokens_details": {
-            "cached_tokens": usage.cached,
-            "cache_write_tokens": usage.cache_write,
-        },
+        "input_tokens_details": _cache_counts(usage),
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.total,
@@ -234,59 +268,75 @@ def _responses_usage(usage: Usage) -> dict[str, Any]:
 # --- Anthropic messages ---------------------------------------------------------------------------
 
 
-def anthropic(message: AssistantMessage, usage: Usage, model: str, number: int) -> Iterator[bytes]:
-    """Events of a message: blocks as they start, grow and stop, then ``message_stop``."""
+_ANTHROPIC_STOPS = {
+    "end": "end_turn",
+    "calls": "tool_use",
+    "length": "max_tokens",
+    "refusal": "refusal",
+}
+
+
+def render_anthropic(
+    message: AssistantMessage, usage: Usage, model: str, number: int
+) -> Iterator[bytes]:
+    """Yield events of a message: blocks start, grow and stop, then ``message_stop``."""
     counts = {
+        # The API counts fresh tokens only.
         "input_tokens": max(0, usage.input - usage.cached - usage.cache_write),
         "cache_creation_input_tokens": usage.cache_write,
         "cache_read_input_tokens": usage.cached,
+        # At this point, the API has counted only the first token.
         "output_tokens": 1,
     }
-    shell: dict[str, Any] = {
+    begun: dict[str, Any] = {
         "id": f"msg_{number}",
         "type": "message",
         "role": "assistant",
         "model": model,
         "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": counts,
     }
-    shell |= {"stop_reason": None, "stop_sequence": None, "usage": counts}
-    yield event("message_start", {"type": "message_start", "message": shell})
-    yield event("ping", {"type": "ping"})
+    yield format_event("message_start", message=begun)
+    # The API may send pings at any point in the stream, so readers must skip them.
+    yield format_event("ping")
     for index, part in enumerate(message.parts):
         block, deltas = _block(part)
-        yield event(
-            "content_block_start",
-            {"type": "content_block_start", "index": index, "content_block": block},
-        )
+        yield format_event("content_block_start", index=index, content_block=block)
         for delta in deltas:
-            yield event(
-                "content_block_delta",
-                {"type": "content_block_delta", "index": index, "delta": delta},
-            )
-        yield event("content_block_stop", {"type": "content_block_stop", "index": index})
-    stops = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refusal": "refusal"}
-    ending = {"stop_reason": stops[message.stop], "stop_sequence": None}
+            yield format_event("content_block_delta", index=index, delta=delta)
+        yield format_event("content_block_stop", index=index)
+    delta = {"stop_reason": _ANTHROPIC_STOPS[message.stop], "stop_sequence": None}
+    # The final counts replace those of the first event.
     final = {
         "output_tokens": usage.output,
         "output_tokens_details": {"thinking_tokens": usage.reasoning},
     }
-    yield event("message_delta", {"type": "message_delta", "delta": ending, "usage": final})
-    yield event("message_stop", {"type": "message_stop"})
+    yield format_event("message_delta", delta=delta, usage=final)
+    yield format_event("message_stop")
 
 
 def _block(part: Text | Thinking | ToolCall) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the start of a block and its deltas."""
     if isinstance(part, Text):
-        return {"type": "text", "text": ""}, [
-            {"type": "text_delta", "text": piece} for piece in _cut(part.text)
-        ]
+        texts = [{"type": "text_delta", "text": piece} for piece in split_text(part.text)]
+        return {"type": "text", "text": ""}, texts
     if isinstance(part, ToolCall):
-        start = {"type": "tool_use", "id": part.id, "name": part.name, "input": {}}
-        texts = _cut(part.arguments) or [""]
-        return start, [{"type": "input_json_delta", "partial_json": piece} for piece in texts]
-    hidden = part.vendor.get("redacted")
-    if hidden:
-        return {"type": "redacted_thinking", "data": hidden}, []
-    deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _cut(part.text)]
+        pieces = split_text(part.arguments) or [""]
+        # The input of the start is always empty; the deltas join to its JSON.
+        start = {
+            "type": "tool_use",
+            "id": part.id,
+            "name": part.name,
+            "input": {},
+        }
+        return start, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+    redacted = part.vendor.get("redacted")
+    if redacted:
+        return {"type": "redacted_thinking", "data": redacted}, []
+    deltas = [{"type": "thinking_delta", "thinking": piece} for piece in split_text(part.text)]
+    # The signature comes in the last delta of its block.
     signature = part.vendor.get("signature")
     if signature:
         deltas.append({"type": "signature_delta", "signature": signature})
@@ -296,54 +346,68 @@ def _block(part: Text | Thinking | ToolCall) -> tuple[dict[str, Any], list[dict[
 # --- Gemini ---------------------------------------------------------------------------------------
 
 
-def gemini(message: AssistantMessage, usage: Usage, model: str, number: int) -> Iterator[bytes]:
-    """Chunks of generated content; a call comes whole, and the last chunk says how it ended."""
-    envelope = {"modelVersion": model, "responseId": f"resp-{number}"}
+# Gemini has no separate finish reason for calls.
+_GEMINI_STOPS = {
+    "end": "STOP",
+    "calls": "STOP",
+    "length": "MAX_TOKENS",
+    "refusal": "SAFETY",
+}
 
-    def chunk(parts: list[Any], finish: str = "") -> bytes:
-        candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
-        if finish:
-            candidate["finishReason"] = finish
-        return data({"candidates": [candidate], "usageMetadata": counts, **envelope})
 
-    counts = {
-        "promptTokenCount": usage.input,
-        "cachedContentTokenCount": usage.cached,
-        "candidatesTokenCount": usage.output - usage.reasoning,
-        "thoughtsTokenCount": usage.reasoning,
-        "totalTokenCount": usage.total,
+def render_gemini(
+    message: AssistantMessage, usage: Usage, model: str, number: int
+) -> Iterator[bytes]:
+    """Yield chunks of generated content; each call is whole, and the last chunk has the reason."""
+    envelope = {
+        "usageMetadata": {
+            "promptTokenCount": usage.input,
+            "cachedContentTokenCount": usage.cached,
+            # Thoughts are counted separately.
+            "candidatesTokenCount": usage.output - usage.reasoning,
+            "thoughtsTokenCount": usage.reasoning,
+            "totalTokenCount": usage.total,
+        },
+        "modelVersion": model,
+        "responseId": f"resp-{number}",
     }
+
+    def chunk(part: dict[str, Any], **reason: str) -> bytes:
+        content = {"role": "model", "parts": [part]}
+        candidate: dict[str, Any] = {"content": content, "index": 0, **reason}
+        return format_data({"candidates": [candidate], **envelope})
+
     for part in message.parts:
-        if isinstance(part, ToolCall):
-            call = {
-                "id": part.id,
-                "name": part.name,
-                "args": msgspec.Raw(part.arguments.encode() or b"{}"),
-            }
-            yield chunk([{"functionCall": call} | _signature(part)])
-            continue
-        thought = {"thought": True} if isinstance(part, Thinking) else {}
-        for piece in _cut(part.text):
-            yield chunk([{"text": piece} | thought])
-        if isinstance(part, Thinking) and (signature := _signature(part)):
-            yield chunk([{"text": ""} | signature])
-    stops = {"end": "STOP", "calls": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"}
-    yield chunk([{"text": ""}], stops[message.stop])
+        yield from map(chunk, _gemini_parts(part))
+    yield chunk({"text": ""}, finishReason=_GEMINI_STOPS[message.stop])
 
 
-def _signature(part: Thinking | ToolCall) -> dict[str, Any]:
-    signature = part.vendor.get("thoughtSignature")
-    return {"thoughtSignature": signature} if signature else {}
+def _gemini_parts(part: Text | Thinking | ToolCall) -> Iterator[dict[str, Any]]:
+    signature: dict[str, Any] = {}
+    if not isinstance(part, Text) and part.vendor.get("thoughtSignature"):
+        signature["thoughtSignature"] = part.vendor["thoughtSignature"]
+    if isinstance(part, ToolCall):
+        # Raw, so that broken arguments break the event, as those of `bad_arguments` should.
+        arguments = msgspec.Raw(part.arguments.encode() or b"{}")
+        call = {"id": part.id, "name": part.name, "args": arguments}
+        yield {"functionCall": call, **signature}
+        return
+    thought = {"thought": True} if isinstance(part, Thinking) else {}
+    for piece in split_text(part.text):
+        yield {"text": piece, **thought}
+    # The signature of a thought may come in a part without text.
+    if signature:
+        yield {"text": "", **signature}
 
 
-# --- all ------------------------------------------------------------------------------------------
+# --- all formats ----------------------------------------------------------------------------------
 
-Renderer = Callable[[AssistantMessage, Usage, str, int], Iterator[bytes]]
-RENDERERS: dict[str, Renderer] = {
-    "chat": chat,
-    "responses": responses,
-    "anthropic": anthropic,
-    "gemini": gemini,
+_Renderer = Callable[[AssistantMessage, Usage, str, int], Iterator[bytes]]
+_RENDERERS: dict[str, _Renderer] = {
+    "chat": render_chat,
+    "responses": render_responses,
+    "anthropic": render_anthropic,
+    "gemini": render_gemini,
 }
 
 
@@ -356,79 +420,27 @@ def render(
         api: ``chat``, ``responses``, ``anthropic`` or ``gemini``.
         message: The answer.
         usage: Its tokens.
-        model: The model's name, as the request gave it.
-        number: Makes ids.
-        checked: Whether to refuse what the format cannot hold, instead of sending something broken.
+        model: The model's name, as in the request.
+        number: Part of the ids.
+        checked: Whether to reject answers that the format cannot express, instead of sending a
+            broken one.
 
     Raises:
-        ModelError: Gemini sends arguments as JSON objects; those of this answer are none.
+        ModelError: Gemini sends arguments as JSON objects; those of this answer are not.
     """
     if api == "gemini" and checked:
-        for call in message.calls:
-            try:
-                msgspec.json.decode(call.arguments or "{}", type=dict[str, msgspec.Raw])
-            except msgspec.DecodeError:
-                text = (
-                    f"The arguments of the call {call.id} are no JSON object, which Gemini's format"
-                    " cannot hold."
-                )
-                raise ModelError(
-                    text, kind="request", status=400, hint="Serve it in another format."
-                ) from None
-    return list(RENDERERS[api](message, usage, model, number))
+        _check_arguments(message)
+    return list(_RENDERERS[api](message, usage, model, number))
 
 
-def failure(api: str, status: int, text: str) -> bytes:
-    """The body of an error response, as each vendor shapes it."""
-    if api == "anthropic":
-        kinds = {
-            400: "invalid_request_error",
-            401: "authentication_error",
-            404: "not_found_error",
-            429: "rate_limit_error",
-        }
-        kind = kinds.get(status, "overloaded_error" if status == 529 else "api_error")
-        return _encode({"type": "error", "error": {"type": kind, "message": text}})
-    if api == "gemini":
-        states = {
-            400: "INVALID_ARGUMENT",
-            401: "UNAUTHENTICATED",
-            404: "NOT_FOUND",
-            429: "RESOURCE_EXHAUSTED",
-        }
-        return _encode(
-            {"error": {"code": status, "message": text, "status": states.get(status, "INTERNAL")}}
-        )
-    kinds = {
-        400: "invalid_request_error",
-        401: "authentication_error",
-        404: "not_found_error",
-        429: "rate_limit_error",
-    }
-    return _encode(
-        {
-            "error": {
-                "message": text,
-                "type": kinds.get(status, "server_error"),
-                "param": None,
-                "code": None,
-            }
-        }
-    )
-
-
-def error_event(api: str, text: str) -> bytes:
-    """An error within a stream that had begun."""
-    if api == "anthropic":
-        return event(
-            "error", {"type": "error", "error": {"type": "overloaded_error", "message": text}}
-        )
-    if api == "responses":
-        error = {"code": "server_error", "message": text}
-        return event(
-            "response.failed",
-            {"type": "response.failed", "response": {"status": "failed", "error": error}},
-        )
-    if api == "gemini":
-        return data({"error": {"code": 503, "message": text, "status": "UNAVAILABLE"}})
-    return data({"error": {"message": text, "type": "server_error", "code": 503}})
+def _check_arguments(message: AssistantMessage) -> None:
+    for call in message.calls:
+        try:
+            msgspec.json.decode(call.arguments or "{}", type=dict[str, msgspec.Raw])
+        except msgspec.DecodeError:
+            message_text = (
+                f"The arguments of the call {call.id} are not a JSON object, which Gemini's format"
+                " cannot express."
+            )
+            hint = "Serve it in another format."
+            raise ModelError(message_text, kind="request", status=400, hint=hint) from None

@@ -1,6 +1,6 @@
-"""A cassette, or a function, behind HTTP in the wire formats of four vendors.
+"""An emulator of model providers: a cassette, or a function, behind HTTP in four wire formats.
 
-Tests and the demo go through the real gateway this way. It listens on the loopback interface only.
+With it, tests and the demo use the real gateway. It listens only on the loopback interface.
 """
 
 from __future__ import annotations
@@ -9,38 +9,45 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import attrs
 import msgspec
 import trio
+from hilum import Redactor
 from hilum.errors import HilumError, ModelError
+from hilum.hooks import describe_error
 from hilum.messages import AssistantMessage, Text, ToolCall, Usage
-from hilum_guard import Redactor
 
-from hilum_replay import http1
 from hilum_replay.cassette import Cassette
-from hilum_replay.faults import Fault, Faults, fault_of, spoil, with_bad_arguments
-from hilum_replay.matching import RULES, Mode, Rule
-from hilum_replay.model import Pace
-from hilum_replay.places import Places
+from hilum_replay.faults import Ending, Fault, Faults, apply_fault, break_arguments, find_fault
+from hilum_replay.matching import Mode
+from hilum_replay.model import Pace, to_factor
+from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.playback import Playback
-from hilum_replay.render import error_event, failure, render
-from hilum_replay.requests import WireRequest
+from hilum_replay.render import render
+from hilum_replay.render_errors import render_error, render_error_event
+from hilum_replay.rules import RULES, Rule
+from hilum_replay.wire_request import WireRequest
 
-_ENDINGS = (
-    ("/chat/completions", "chat"),
-    ("/responses", "responses"),
-    ("/messages", "anthropic"),
-    (":streamGenerateContent", "gemini"),
-)
+if TYPE_CHECKING:
+    from hilum.testing import Scripted
 
+    from hilum_replay.http_connection import HttpConnection, HttpRequest
+
+_API_BY_PATH_END = {
+    "/chat/completions": "chat",
+    "/responses": "responses",
+    "/messages": "anthropic",
+    ":streamGenerateContent": "gemini",
+}
+# The last events, which mark the answer as complete, come together, as from real servers.
 LAST_EVENTS = 3
 
 
 @attrs.frozen
 class Answer:
-    """An answer of a scripted model, with what a message alone does not say.
+    """An answer of a scripted model: a message with usage and timing.
 
     Args:
         message: The answer.
@@ -55,12 +62,12 @@ class Answer:
     seconds: float = 0.0
 
 
-Scripted = AssistantMessage | Answer | str
-Script = Callable[[WireRequest], Scripted | Awaitable[Scripted]]
+ScriptedAnswer = Union[AssistantMessage, Answer, "Scripted"]
+Script = Callable[[WireRequest], ScriptedAnswer | Awaitable[ScriptedAnswer]]
 
 
-class _Play(NamedTuple):
-    """What to send: the events, and the seconds before the first and until the end."""
+class _Stream(NamedTuple):
+    """The events of an answer, and the seconds before the first and until the end."""
 
     events: list[bytes]
     first: float
@@ -68,15 +75,15 @@ class _Play(NamedTuple):
 
 
 class CassetteServer:
-    """Answers requests. Made by ``serve``.
+    """A server that answers requests. ``serve`` creates it.
 
     Attributes:
         url: Base URL without a path, for example ``http://127.0.0.1:41234``; the APIs are at
             ``/v1`` and ``/v1beta``.
         count: Requests to a model so far, faults included.
         requests: The requests themselves, the latest ``keep`` of them.
-        failures: What a script raised, and mismatches, oldest first.
-        playback: How far a cassette was played, ``None`` for a script.
+        failures: Exceptions raised by a script, and mismatches, oldest first.
+        playback: The playback of a cassette; ``None`` for a script.
     """
 
     def __init__(
@@ -93,175 +100,193 @@ class CassetteServer:
         self.requests: list[WireRequest] = []
         self.failures: list[Exception] = []
         self.playback = playback
-        self._script = None if isinstance(source, Cassette) else source
+        self._source = source
         self._pace = pace
         self._faults = faults
         self._parse = parse
         self._keep = keep
-        if isinstance(source, Cassette):
-            self._models = sorted({e.answer.model for e in source.exchanges} - {""})
-        else:
-            self._models = []
-        self._rendered: dict[tuple[int, str, str, bool], _Play] = {}
+        # Benchmarks request the same exchange many times.
+        self._rendered: dict[tuple[int, str, str, bool], _Stream] = {}
 
     @property
     def bodies(self) -> list[bytes]:
         """The bodies of the requests that were kept."""
         return [request.body for request in self.requests]
 
+    @property
+    def environ(self) -> dict[str, str]:
+        """Environment variables that direct the gateways of all four formats to this server."""
+        return {
+            "OPENAI_BASE_URL": f"{self.url}/v1",
+            "OPENAI_API_KEY": "test",
+            "ANTHROPIC_BASE_URL": self.url,
+            "ANTHROPIC_API_KEY": "test",
+            "GOOGLE_GEMINI_BASE_URL": f"{self.url}/v1beta",
+            "GEMINI_API_KEY": "test",
+        }
+
     async def handle(self, stream: trio.abc.Stream) -> None:
         """Serve one connection until either side closes it."""
-        connection = http1.Connection(stream)
-        try:
-            while (request := await connection.receive()) is not None:
-                if not await self._respond(connection, request):
-                    break
-            await stream.aclose()
-        except http1.BadRequest as error:
-            await connection.send(
-                http1.whole(
-                    400, failure("chat", 400, f"Not HTTP: {error}."), {"connection": "close"}
-                )
-            )
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # the client went away, as it may
+        # h11 is loaded with the first connection: cassettes that play in process never need it.
+        from hilum_replay.http_connection import serve_connection
 
-    async def _respond(self, connection: http1.Connection, request: http1.HttpRequest) -> bool:
-        """Answer one request; says whether the connection can be used again."""
-        path = request.path.partition("?")[0].rstrip("/")
-        if request.method == "GET" and path.endswith("/models"):
-            await connection.send(http1.whole(200, self._list(path)))
-            return True
-        api = next((api for ending, api in _ENDINGS if path.endswith(ending)), "")
-        if not api or request.method != "POST":
-            status, text = (404, f"There is nothing at {path}.") if not api else (405, "Use POST.")
-            await connection.send(http1.whole(status, failure("chat", status, text)))
-            return True
+        await serve_connection(stream, self._respond)
+
+    async def _respond(self, connection: HttpConnection, http: HttpRequest) -> None:
+        """Answer one request."""
+        # Some clients send a slash at the end of the path.
+        path = http.path.partition("?")[0].rstrip("/")
+        if http.method == "GET" and path.endswith("/models"):
+            await connection.send_json(200, self._list_models(path))
+            return
+        api = _find_api(path)
+        if not api:
+            error = render_error("chat", 404, f"There is nothing at {path}.")
+            await connection.send_json(404, error)
+            return
+        if http.method != "POST":
+            await connection.send_json(405, render_error("chat", 405, "Use POST."))
+            return
         self.count += 1
-        asked = WireRequest(api, request.path, request.headers, request.body, self.count)
+        request = WireRequest(api, http.path, http.headers, http.body, self.count)
+        # Otherwise, a long benchmark would keep gigabytes.
         if self._keep:
-            self.requests.append(asked)
+            self.requests.append(request)
             del self.requests[: -self._keep]
-        fault = fault_of(self._faults, asked.number)
-        if fault is not None:
-            await trio.sleep(fault.delay)
-            if fault.refuse:
-                return False
-            if fault.status:
-                if fault.body is None:
-                    body = failure(api, fault.status, fault.message)
-                else:
-                    body = fault.body
-                await connection.send(http1.whole(fault.status, body, fault.headers))
-                return True
-        return await self._answer(connection, asked, fault)
+        fault = find_fault(self._faults, request.number)
+        await trio.sleep(fault.delay)
+        if fault.refuse:
+            return
+        if fault.status:
+            body = fault.body
+            if body is None:
+                body = render_error(api, fault.status, fault.message)
+            await connection.send_json(fault.status, body, fault.headers)
+            return
+        await self._answer(connection, request, fault)
 
-    async def _answer(
-        self, connection: http1.Connection, asked: WireRequest, fault: Fault | None
-    ) -> bool:
+    async def _answer(self, connection: HttpConnection, request: WireRequest, fault: Fault) -> None:
         try:
-            play = await self._play(asked, bool(fault and fault.bad_arguments))
+            stream = await self._find_stream(request, fault.bad_arguments)
         except Exception as error:
-            # A script is foreign code: what it raises reaches the client as an error, and the test
-            # through `failures`.
+            # A script may raise anything. The client gets an error, and the test sees `failures`.
             self.failures.append(error)
-            status = 400 if isinstance(error, HilumError) else 500
             if isinstance(error, HilumError):
+                status = getattr(error, "status", 0) or 400
                 text = str(error)
             else:
-                text = f"The script failed: {type(error).__name__}: {error}"
-            await connection.send(http1.whole(status, failure(asked.api, status, text)))
-            return True
-        events = play.events
-        ending = "end"
-        if fault is not None:
-            events, ending = spoil(fault, events, error_event(asked.api, fault.message))
-        if not self._pace or not play.seconds:
-            body = http1.chunk(b"".join(events))
-            await connection.send(
-                http1.EVENT_STREAM + body + (http1.LAST_CHUNK if ending == "end" else b"")
-            )
+                status = 500
+                text = f"The script failed: {describe_error(error)}"
+            text = text.encode(errors="replace").decode()  # JSON has no lone surrogates
+            await connection.send_json(status, render_error(request.api, status, text))
+            return
+        error_event = render_error_event(request.api, fault.message)
+        events, ending = apply_fault(fault, stream.events, error_event)
+        await self._send(connection, stream._replace(events=events), ending)
+
+    async def _send(self, connection: HttpConnection, stream: _Stream, ending: Ending) -> None:
+        """Send a stream with its timing, and end it as the fault requires."""
+        if self._pace and stream.seconds:
+            await self._send_slowly(connection, stream)
         else:
-            await self._send_slowly(connection, events, play, ending)
-        if ending == "silence":
-            await connection.wait_closed()
-        return ending == "end"
-
-    async def _send_slowly(
-        self, connection: http1.Connection, events: list[bytes], play: _Play, ending: str
-    ) -> None:
-        start = trio.current_time() + play.first * self._pace
-        # What says that the answer is whole comes at once with its last piece, as from real
-        # servers.
-        last = max(1, len(events) - LAST_EVENTS)
-        step = max(0.0, play.seconds - play.first) * self._pace / last
-        await connection.send(http1.EVENT_STREAM)
-        for index, each in enumerate(events):
-            await trio.sleep_until(start + min(index, last) * step)
-            data = http1.chunk(each)
-            if data:
-                await connection.send(data)
+            # All at once: benchmarks measure the client, not the server's packets.
+            await connection.start_stream(b"".join(stream.events))
         if ending == "end":
-            await connection.send(http1.LAST_CHUNK)
+            await connection.end_stream()
+        elif ending == "silence":
+            await connection.wait_closed()
 
-    async def _play(self, asked: WireRequest, bad: bool) -> _Play:
-        """Find the answer to a request, as events."""
-        if self._parse and not asked.stream:
+    async def _send_slowly(self, connection: HttpConnection, stream: _Stream) -> None:
+        start = trio.current_time() + stream.first * self._pace
+        last = max(1, len(stream.events) - LAST_EVENTS)
+        step = max(0.0, stream.seconds - stream.first) * self._pace / last
+        # The headers come at once, as from real servers, and the events later.
+        await connection.start_stream()
+        for index, event in enumerate(stream.events):
+            await trio.sleep_until(start + min(index, last) * step)
+            await connection.send_data(event)
+
+    async def _find_stream(self, request: WireRequest, bad_arguments: bool) -> _Stream:
+        """Return the answer to a request."""
+        if self._parse and not request.stream:
             raise ModelError(
-                "Only streams are served.", kind="request", status=400, hint="Ask with `stream` on."
+                "This server only supports streaming.",
+                kind="request",
+                status=400,
+                hint="Set `stream` to true.",
             )
-        if self._script is not None:
-            given = self._script(asked)
-            answer = _answer_of(await given if inspect.isawaitable(given) else given)
-            if bad:
-                answer = attrs.evolve(answer, message=with_bad_arguments(answer.message))
-            events = render(
-                asked.api, answer.message, answer.usage, self._model(asked), asked.number, not bad
-            )
-            return _Play(events, answer.first, answer.seconds)
-        assert self.playback is not None
+        # Reading the model's name decodes the body, which benchmarks avoid.
+        model = (request.model if self._parse else "") or "model"
+        if self.playback is None:
+            answer = await self._run_script(request)
+            return _render_stream(answer, request.api, model, request.number, bad_arguments)
         if self._parse:
-            index = self.playback.take(asked.asked)
+            index = self.playback.take(request.delta)
         else:
             index = self.playback.take_next()
-        key = (index, asked.api, self._model(asked), bad)
-        known = self._rendered.get(key)
-        if known is None:
+        key = (index, request.api, model, bad_arguments)
+        if key not in self._rendered:
             exchange = self.playback.exchange(index)
-            message = with_bad_arguments(exchange.answer) if bad else exchange.answer
-            events = render(asked.api, message, exchange.usage, key[2], index + 1, not bad)
-            known = self._rendered[key] = _Play(events, exchange.first, exchange.seconds)
-        return known
+            answer = Answer(exchange.answer, exchange.usage, exchange.first, exchange.seconds)
+            stream = _render_stream(answer, request.api, model, index + 1, bad_arguments)
+            self._rendered[key] = stream
+        return self._rendered[key]
 
-    def _model(self, asked: WireRequest) -> str:
-        return (asked.model if self._parse else "") or "model"
+    async def _run_script(self, request: WireRequest) -> Answer:
+        assert not isinstance(self._source, Cassette)
+        result = self._source(request)
+        if inspect.isawaitable(result):
+            result = await result
+        return _to_answer(result, request.number)
 
-    def _list(self, path: str) -> bytes:
-        names = [name.rpartition("/")[2] for name in self._models] or ["model"]
+    def _list_models(self, path: str) -> bytes:
+        # Clients expect at least one.
+        names = ["model"]
+        if isinstance(self._source, Cassette):
+            found = {exchange.answer.model for exchange in self._source.exchanges} - {""}
+            names = [name.rpartition("/")[2] for name in sorted(found)] or names
         if "/v1beta/" in path:
             return msgspec.json.encode({"models": [{"name": f"models/{name}"} for name in names]})
-        entries = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "hilum-replay"}
-            for name in names
-        ]
-        return msgspec.json.encode({"object": "list", "data": entries})
+        entry = {"object": "model", "created": 0, "owned_by": "hilum-replay"}
+        return msgspec.json.encode(
+            {"object": "list", "data": [{"id": name, **entry} for name in names]}
+        )
 
 
-def _answer_of(value: object) -> Answer:
+def _find_api(path: str) -> str:
+    for end, api in _API_BY_PATH_END.items():
+        if path.endswith(end):
+            return api
+    return ""
+
+
+def _render_stream(
+    answer: Answer, api: str, model: str, number: int, bad_arguments: bool
+) -> _Stream:
+    message = break_arguments(answer.message) if bad_arguments else answer.message
+    events = render(api, message, answer.usage, model, number, checked=not bad_arguments)
+    return _Stream(events, answer.first, answer.seconds)
+
+
+def _to_answer(value: Any, number: int) -> Answer:
     if isinstance(value, Answer):
         return value
     if isinstance(value, str):
         return Answer(AssistantMessage((Text(value, "model"),)))
-    if isinstance(value, AssistantMessage):
-        if any(isinstance(part, ToolCall) for part in value.parts) and value.stop == "end":
-            value = msgspec.structs.replace(value, stop="calls")
-        return Answer(value)
-    raise TypeError(f"a script gives an AssistantMessage, an Answer or a text, not {value!r:.80}")
+    if not isinstance(value, AssistantMessage):
+        # The testing kit imports more than the demo and recordings need.
+        from hilum_replay.scripted_answers import build_message
+
+        value = build_message(value, number)
+    has_calls = any(isinstance(part, ToolCall) for part in value.parts)
+    if has_calls and value.stop == "end":
+        value = msgspec.structs.replace(value, stop="calls")
+    return Answer(value)
 
 
 @asynccontextmanager
 async def serve(
-    source: Cassette | Script,
+    source: Cassette | Script | Sequence[Scripted],
     *,
     pace: Pace = 0.0,
     faults: Faults | None = None,
@@ -276,29 +301,40 @@ async def serve(
     """Serve a cassette, or a function, on the loopback interface.
 
     Args:
-        source: A cassette; or a function that takes a ``WireRequest`` and gives an
-            ``AssistantMessage``, an ``Answer`` or a text (``async`` or not).
-        pace: Seconds that pass: 0 none, ``"recorded"`` or 1 as recorded, 0.5 half of that.
-        faults: What goes wrong, by the number of the request.
-        parse: Whether requests are read and checked; without it answers come in their order,
-            whatever is asked.
+        source: A cassette; answers in their order, as ``hilum.testing`` has them; or a function
+            (``async`` or not) that takes a ``WireRequest`` and returns such an answer, an
+            ``AssistantMessage`` or an ``Answer``.
+        pace: Factor of the recorded times: 0 takes none, ``"recorded"`` or 1 the recorded ones.
+        faults: The faults, by the number of the request.
+        parse: Whether requests are parsed and checked; if not, answers are sent in order for any
+            request.
         keep: How many requests are kept.
-        workspace: Where the workspace is now; the current folder by default.
+        workspace: The workspace on this machine; the current folder by default.
         mode: How strictly requests are compared: ``strict``, ``text`` or ``shape``.
-        redactor: What to take out of requests before they are compared.
-        rules: What is forgiven in the mode ``text``.
+        redactor: Removes secrets from requests before they are compared.
+        rules: Rules for the differences to ignore in the mode ``text``.
         port: Port to listen on, 0 for any free one.
+
+    Yields:
+        The server, which listens until the block ends.
 
     Raises:
         OSError: The port is taken.
     """
     playback = None
+    if isinstance(source, Sequence):
+        from hilum_replay.scripted_answers import play_answers
+
+        source = play_answers(source)
     if isinstance(source, Cassette):
         playback = Playback(
-            source, places=Places.here(workspace), mode=mode, redactor=redactor, rules=rules
+            source,
+            placeholders=PathPlaceholders.for_this_machine(workspace),
+            mode=mode,
+            redactor=redactor,
+            rules=rules,
         )
-    factor = 1.0 if pace == "recorded" else float(pace)
-    server = CassetteServer(source, playback, factor, faults, parse, keep)
+    server = CassetteServer(source, playback, to_factor(pace), faults, parse, keep)
     error: Exception | None = None
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
@@ -307,7 +343,8 @@ async def serve(
         try:
             yield server
         except Exception as raised:
-            error = raised  # not inside the nursery, which would wrap it
+            # It is raised outside of the nursery, which would wrap it in a group.
+            error = raised
         nursery.cancel_scope.cancel()
     if error is not None:
         raise error

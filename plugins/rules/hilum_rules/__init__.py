@@ -1,13 +1,14 @@
-"""The rules of a user and a project: found, read, shown to the model, reloaded when they change,
-and enforced.
+"""A user's and a project's rules, read from the rules files of all agents.
 
-What stands here loads at first use: importing the package loads neither a parser nor a pattern.
+The model reads the rules, and hilum enforces those that it can check. Modules load on first use:
+importing the package loads no parser and compiles no pattern.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hilum import hookimpl
@@ -17,9 +18,10 @@ from hilum_rules.settings import RulesSettings
 if TYPE_CHECKING:
     from hilum import Session
 
-    from hilum_rules.half import Rules
     from hilum_rules.loading import load_rules
     from hilum_rules.rule import Bundle, Enforce, Mode, Problem, Rule, RulesFile, RuleType
+    from hilum_rules.rule_store import RuleStore
+    from hilum_rules.session_rules import Rules
 
 __all__ = [
     "Bundle",
@@ -35,39 +37,55 @@ __all__ = [
     "open_session",
 ]
 
-# What the instance of a session implements: without it no call runs.
+# The hooks that a session's instance implements; no call runs without them.
 gates = ("check_answer", "on_tool_call")
-# Where what is public stands.
-_HOMES = {"Rules": "half", "load_rules": "loading"} | dict.fromkeys(
-    ("Bundle", "Enforce", "Mode", "Problem", "Rule", "RuleType", "RulesFile"), "rule"
-)
+_MODULES = {
+    "Bundle": "rule",
+    "Enforce": "rule",
+    "Mode": "rule",
+    "Problem": "rule",
+    "Rule": "rule",
+    "RuleType": "rule",
+    "Rules": "session_rules",
+    "RulesFile": "rule",
+    "load_rules": "loading",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"hilum_rules.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"hilum_rules.{_MODULES[name]}"), name)
+    globals()[name] = value
     return value
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Rules]:
-    """Read the rules of the session's workspace, and hold them until it closes."""
+    """Open the rules of the session's workspace, until the session closes."""
     import trio
 
-    from hilum_rules.half import Rules
+    from hilum_rules.session_rules import Rules
 
     settings = session.settings(RulesSettings)
-    current = await trio.to_thread.run_sync(_load, session.workspace.root, settings, session.kind)
-    yield Rules(session, current, settings.prompt_limit, settings.remind)
+    root = session.workspace.root
+    store = await trio.to_thread.run_sync(open_store, root, settings, session.kind)
+    yield Rules(session, store, settings.prompt_limit, settings.remind)
 
 
-def _load(root: Any, settings: RulesSettings, kind: str) -> Any:
+def open_store(root: Path, settings: RulesSettings, kind: str) -> RuleStore:
+    """Load and return the rules of a workspace. Blocks.
+
+    Args:
+        root: The workspace.
+        settings: The settings.
+        kind: The kind of session.
+    """
     from hilum import config_folder
 
-    from hilum_rules.current import Current
-    from hilum_rules.places import where
+    from hilum_rules.discovery import find_paths
+    from hilum_rules.rule_store import RuleStore
 
-    current = Current(where(root, config_folder()), settings, kind)
-    current.refresh(force=True)
-    return current
+    store = RuleStore(find_paths(root, config_folder()), settings, kind)
+    store.refresh(force=True)
+    return store

@@ -1,23 +1,26 @@
-"""Markdown into blocks: headings, list items, rows of tables, paragraphs, code; each with its line.
+"""Splits Markdown into blocks: headings, list items, table rows, paragraphs and code.
 
-Only the structure of lines matters here, and no line may get lost, whatever it looks like: each one
-that is not blank ends up in exactly one block. (A parser for the whole of Markdown drops what is
-nested too deep, and takes longer to import than this takes for a hundred files.)
+Only the line structure matters here, and no line may get lost: each non-blank line belongs to
+exactly one block. A full Markdown parser drops deeply nested content, and takes longer to import
+than this module takes to split a hundred files.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import zip_longest
 from textwrap import dedent
 from typing import Literal, NamedTuple
 
-from hilum_rules.comments import Fences
+from hilum_rules.comments import FenceTracker
 
-Kind = Literal["heading", "item", "row", "text", "code", "tag", "line"]
+MAX_HEADING = 80
+"""Maximum length of an underlined line that is a heading."""
+BlockKind = Literal["heading", "item", "row", "text", "code", "tag", "line"]
 
-# No expression here looks at a part of a line twice (``*+`` gives nothing back): a line may be as
-# long as the whole file.
+# No expression examines a part of a line twice (``*+`` does not backtrack), because a line may be
+# as long as the whole file.
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:(?=[ \t]|$)|(?<=##)(?=[^#\s!])|(?=[\u3000-\U0010ffff]))")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _LINE = re.compile(r"[ \t]*+(?:([-*_])(?:[ \t]*+\1){2,}+|=+)[ \t]*+$")
@@ -25,263 +28,282 @@ _ITEM = re.compile(
     r"([ \t]*)((?:[-*+•‣◦·–]|\d{1,9}[.)]|[a-zA-Z][)])(?=[ \t]|$)|\d{1,3}(?:[、．）]|，"
     r"(?!\d))|[（(]\d{1,3}[）)])([ \t]*)(.*)$"
 )
-_ROW = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
+_DIVIDER = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
 _TAG = re.compile(r"[ \t]*<(/?)([A-Za-z][\w.:-]*)(?:\s[^<>]*)?(/?)>[ \t]*$")
 _QUOTE = re.compile(r" {0,3}>[ ]?")
 _LABEL = re.compile(r"(\*\*|__)[^*_\n]{1,60}(?:[:：]\1|\1[ \t]*[:：])")
-_VOID = frozenset(
-    {
-        "br",
-        "hr",
-        "img",
-        "p",
-        "div",
-        "center",
-        "summary",
-        "details",
-        "a",
-        "b",
-        "i",
-        "picture",
-        "source",
-        "sub",
-    }
-)
-SHORT_HEADING = 80
+# HTML tags that do not name a section.
+_PLAIN_TAGS = frozenset("br hr img p div center summary details a b i picture source sub".split())
 
 
 class Block(NamedTuple):
-    """A piece of a text.
+    """A part of a text.
 
-    ``level`` is the depth of a heading (1 to 6) or of a list item (from 0); with a tag 1 for one
-    that opens and -1 for one that closes. ``text`` has no list marks, and of a row the cells, named
-    by the head of the table.
+    Attributes:
+        kind: The kind of block.
+        line: The line on which it begins, from 1.
+        text: The text without the mark of a list item. A row names its cells by the head of the
+            table.
+        level: The depth of a heading (from 1) or of a list item (from 0); 1 for an opening tag, -1
+            for a closing tag; -1 for unclosed code.
     """
 
-    kind: Kind
+    kind: BlockKind
     line: int
     text: str
     level: int = 0
-    head: str = ""
 
 
-def blocks(lines: Sequence[str]) -> list[Block]:
-    """Take a text apart.
+def split_blocks(lines: Sequence[str]) -> list[Block]:
+    """Split a text into its blocks, in order.
 
     Args:
-        lines: Its lines, without comments.
-
-    Returns:
-        The blocks in order, lines counted from 1.
+        lines: The lines, without comments.
     """
-    return list(_Reader(lines).read())
+    splitter = _Splitter(lines)
+    splitter.split()
+    return splitter.blocks
 
 
-class _Reader:
-    """One pass over the lines.
-
-    What is open is ``part``: the lines of a paragraph or of a list item.
-    """
+class _Splitter:
+    """One pass over the lines. ``part`` has the lines of the open paragraph or list item."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
-        self.fences = Fences()
-        self.quoted = 0  # how deep in quotations the fence stands
-        self.in_item = False  # the fence stands in a list item
+        self.blocks: list[Block] = []
+        self.fences = FenceTracker()
+        self.quotes = 0  # the depth of the quotation that the fence is in
+        self.in_item = False  # whether the fence is in a list item
         self.code: list[str] = []
         self.code_at = 0
         self.part: list[str] = []
         self.part_at = 0
-        self.indents: list[int] = []  # of the list items that are open, outermost first
-        self.blank = True
-        self.head: list[str] = []  # the cells of the head of a table
-        self.head_at = 0  # its line, 0 once a row follows
+        self.indents: list[int] = []  # indents of the open list items, outermost first
+        self.after_blank = True
+        self.head: list[str] = []  # the cells of a table's header row
+        self.head_at = 0  # the line of that row; 0 once another row follows
 
-    def read(self) -> Iterator[Block]:
+    def split(self) -> None:
         for number, given in enumerate(self.lines, 1):
-            line = _unquoted(given, self.quoted if self.fences.mark else 99)
-            if self.fences.code(line):
-                if self.code:
-                    self.quoted = self.quoted
-                else:
-                    self.quoted = given[: len(given) - len(line)].count(">")
-                yield from self.fence(number, line)
+            # Inside code, a deeper quotation mark is part of the code.
+            line = _unquote(given, self.quotes if self.fences.mark else 99)
+            if self.fences.is_code(line):
+                if not self.code:
+                    self.quotes = given[: len(given) - len(line)].count(">")
+                self.read_code(number, line)
             elif not line.strip():
-                yield from self.end_table()
-                self.blank = True
+                self.end_table()
+                self.after_blank = True
                 if not self.indents:
-                    yield from self.close()
+                    self.end_part()
             else:
-                yield from self.plain(number, line)
-                self.blank = False
-        yield from self.end_table()
-        yield from self.close()
+                self.read_line(number, line)
+                self.after_blank = False
+        self.end_table()
+        self.end_part()
         if self.code:
-            yield Block("code", self.code_at, "\n".join(self.code), -1)
+            self.add("code", self.code_at, "\n".join(self.code), -1)
 
-    def close(self) -> Iterator[Block]:
+    def add(self, kind: BlockKind, line: int, text: str, level: int = 0) -> None:
+        self.blocks.append(Block(kind, line, text, level))
+
+    def end_part(self) -> None:
         """End the open paragraph or list item."""
         if self.part:
-            first = self.part[0].strip()
             rest = dedent("\n".join(self.part[1:]))
-            kind: Kind = "item" if self.indents else "text"
-            yield Block(
-                kind, self.part_at, f"{first}\n{rest}".strip(), max(len(self.indents) - 1, 0)
-            )
+            text = f"{self.part[0].strip()}\n{rest}".strip()
+            if self.indents:
+                self.add("item", self.part_at, text, len(self.indents) - 1)
+            else:
+                self.add("text", self.part_at, text)
         self.part = []
 
-    def end_table(self) -> Iterator[Block]:
-        """End the table that is open; its head stands for itself if there are no rows."""
+    def end_table(self) -> None:
+        """End the open table. A header without rows is a paragraph."""
         if self.head and self.head_at:
-            yield Block("text", self.head_at, "; ".join(filter(None, self.head)))
+            self.add("text", self.head_at, "; ".join(filter(None, self.head)))
         self.head = []
 
-    def leave(self) -> Iterator[Block]:
-        """End the list that is open."""
-        yield from self.close()
+    def end_list(self) -> None:
+        """End the open list."""
+        self.end_part()
         self.indents = []
 
-    def fence(self, number: int, line: str) -> Iterator[Block]:
-        """Take a line of fenced code. Code in a list item stays in its text."""
+    def read_code(self, number: int, line: str) -> None:
+        """Read a line of fenced code. Code in a list item is part of its text."""
         if not self.code:
             self.code_at = number
-            yield from self.end_table()
-            self.in_item = bool(self.indents) and (_width(line) > self.indents[0] or not self.blank)
+            self.end_table()
+            follows_item = bool(self.indents) and not self.after_blank
+            self.in_item = follows_item or _indent(line) > min(self.indents, default=999)
             if not self.in_item:
-                yield from self.leave()
+                self.end_list()
         self.code.append(line)
         if not self.fences.mark:
             if self.in_item:
                 self.part.append(_dedent(self.code))
             else:
-                yield Block("code", self.code_at, _dedent(self.code))
+                self.add("code", self.code_at, _dedent(self.code))
             self.code = []
-        self.blank = False
+        self.after_blank = False
 
-    def plain(self, number: int, line: str) -> Iterator[Block]:
-        """A line outside of code that is not blank."""
-        following = _unquoted(self.lines[number]) if number < len(self.lines) else ""
-        if self.head:
-            if "|" in line:
-                if not (_ROW.match(line) and "-" in line) and (
-                    row := _named(self.head, _cells(line))
-                ):
-                    self.head_at = 0
-                    yield Block("row", number, row)
-                return
-            yield from self.end_table()
-        if "|" in line and "|" in following and _ROW.match(following) and not _ITEM.match(line):
-            yield from self.leave()
-            self.head = _cells(line)
-            self.head_at = number
-            yield Block("line", number, line.strip())
-        elif match := _HEADING.match(line):
-            yield from self.leave()
-            title = _title(line[match.end() :])
-            yield (
-                Block("heading", number, title, len(match[1]))
-                if title
-                else Block("line", number, line.strip())
-            )
-        elif self.underlined(line):
-            yield Block("heading", self.part_at, self.part[0].strip(), 1 if "=" in line else 2)
-            self.part = []
-        elif _LINE.match(line):
-            yield from self.leave()
-            yield Block("line", number, line.strip())
-        elif (tag := _TAG.match(line)) and tag[2].lower() not in _VOID:
-            yield from self.leave()
-            yield Block("tag", number, tag[2], -1 if tag[1] else 0 if tag[3] else 1)
-        elif item := _ITEM.match(line):
-            yield from self.item(number, item)
-        else:
-            yield from self.text(number, line)
-
-    def underlined(self, line: str) -> bool:
-        """Return whether this line makes a heading of the paragraph above it."""
-        alone = len(self.part) == 1 and not self.indents and not self.blank
-        return alone and bool(_UNDERLINE.match(line)) and len(self.part[0]) <= SHORT_HEADING
-
-    def item(self, number: int, match: re.Match[str]) -> Iterator[Block]:
-        """A list item begins."""
-        indent = _width(match[1])
-        if (
-            not self.indents and indent >= 4 and self.part and not self.blank
-        ):  # the wrapped line of a paragraph
-            self.part.append(match[0].rstrip())
+    def read_line(self, number: int, line: str) -> None:
+        """Read a non-blank line outside code."""
+        if self.head and "|" in line:
+            self.read_row(number, line)
             return
-        yield from self.close()
+        self.end_table()
+        for read in (
+            self.read_table_head,
+            self.read_heading,
+            self.read_underline,
+            self.read_rule,
+            self.read_tag,
+            self.read_item,
+        ):
+            if read(number, line):
+                return
+        self.read_text(number, line)
+
+    def read_row(self, number: int, line: str) -> None:
+        row = "" if _DIVIDER.match(line) else _name_cells(self.head, _cells(line))
+        if row:
+            self.head_at = 0
+            self.add("row", number, row)
+
+    def read_table_head(self, number: int, line: str) -> bool:
+        following = _unquote(self.lines[number]) if number < len(self.lines) else ""
+        if "|" not in line or "|" not in following:
+            return False
+        if not _DIVIDER.match(following) or _ITEM.match(line):
+            return False
+        self.end_list()
+        self.head = _cells(line)
+        self.head_at = number
+        self.add("line", number, line.strip())
+        return True
+
+    def read_heading(self, number: int, line: str) -> bool:
+        found = _HEADING.match(line)
+        if found is None:
+            return False
+        self.end_list()
+        title = _heading_text(line[found.end() :])
+        if title:
+            self.add("heading", number, title, len(found[1]))
+        else:
+            self.add("line", number, line.strip())
+        return True
+
+    def read_underline(self, number: int, line: str) -> bool:
+        """Read an underline that makes the line above it a heading."""
+        is_open = len(self.part) == 1 and not self.indents and not self.after_blank
+        if not is_open or len(self.part[0]) > MAX_HEADING or not _UNDERLINE.match(line):
+            return False
+        self.add("heading", self.part_at, self.part[0].strip(), 1 if "=" in line else 2)
+        self.part = []
+        return True
+
+    def read_rule(self, number: int, line: str) -> bool:
+        if not _LINE.match(line):
+            return False
+        self.end_list()
+        self.add("line", number, line.strip())
+        return True
+
+    def read_tag(self, number: int, line: str) -> bool:
+        found = _TAG.match(line)
+        if found is None or found[2].lower() in _PLAIN_TAGS:
+            return False
+        self.end_list()
+        level = 0 if found[3] else 1
+        self.add("tag", number, found[2], -1 if found[1] else level)
+        return True
+
+    def read_item(self, number: int, line: str) -> bool:
+        found = _ITEM.match(line)
+        if found is None:
+            return False
+        indent = _indent(found[1])
+        is_wrapped = self.part and not self.indents and not self.after_blank and indent >= 4
+        if is_wrapped:  # the next line of a paragraph
+            self.part.append(line.rstrip())
+            return True
+        self.end_part()
         while self.indents and indent < self.indents[-1] + 2:
             self.indents.pop()
         self.indents.append(indent)
-        self.part = [match[4]]
+        self.part = [found[4]]
         self.part_at = number
+        return True
 
-    def text(self, number: int, line: str) -> Iterator[Block]:
-        """A line of a paragraph, of its own or of a list item."""
-        if self.indents and self.blank and _width(line) <= self.indents[-1]:
-            yield from self.close()
-            while self.indents and _width(line) <= self.indents[-1]:
-                self.indents.pop()
-            if self.indents:
-                # It goes on with an item further out, whose text is given already: an item of its
-                # own at that depth.
-                self.part = [line]
-                self.part_at = number
-                return
+    def read_text(self, number: int, line: str) -> None:
+        """Read a line of a paragraph, or of a list item."""
+        if self.after_blank and self.leave_items(_indent(line)) and self.indents:
+            # It continues an outer item whose text is complete, so it becomes a new item at that
+            # depth.
+            self.part = [line]
+            self.part_at = number
+            return
         if not self.part:
             self.part_at = number
-        elif self.blank:
+        elif self.after_blank:
             self.part.append("")
         elif not self.indents and _LABEL.match(line) and _LABEL.match(self.part[0]):
-            yield from self.close()  # "**Do**: this", and on the next line "**Ask**: that"
+            self.end_part()  # "**Do**: this", and on the next line "**Ask**: that"
             self.part_at = number
         self.part.append(line.rstrip())
 
+    def leave_items(self, indent: int) -> bool:
+        """End the items that a line with this indent is outside; return whether there are any."""
+        if not self.indents or indent > self.indents[-1]:
+            return False
+        self.end_part()
+        while self.indents and indent <= self.indents[-1]:
+            self.indents.pop()
+        return True
 
-def _title(text: str) -> str:
-    """The text of a heading, without the marks that may close it: ``## Title ##``."""
+
+def _heading_text(text: str) -> str:
+    """Return the text of a heading without optional closing marks: ``## Title ##``."""
     text = text.strip()
-    open_end = text.rstrip("#")
-    if not open_end or open_end[-1] in " \t":
-        return open_end.rstrip()
+    unclosed = text.rstrip("#")
+    if not unclosed or unclosed[-1] in " \t":
+        return unclosed.rstrip()
     return text
 
 
-def _unquoted(line: str, most: int = 99) -> str:
-    """A line without the marks of ``most`` quotations."""
-    while most and (match := _QUOTE.match(line)):
-        line = line[match.end() :]
-        most = most - 1
+def _unquote(line: str, depth: int = 99) -> str:
+    """Return a line without the marks of up to ``depth`` quotations."""
+    for _ in range(depth):
+        found = _QUOTE.match(line)
+        if found is None:
+            break
+        line = line[found.end() :]
     return line
 
 
-def _width(line: str) -> int:
-    """How far a line is indented, in columns."""
+def _indent(line: str) -> int:
+    """Return a line's indentation, in columns."""
     wide = line.expandtabs(4)
     return len(wide) - len(wide.lstrip())
 
 
 def _dedent(lines: Sequence[str]) -> str:
-    """Code without the indentation of its fence."""
+    """Return code without its fence's indentation."""
     indent = len(lines[0]) - len(lines[0].lstrip(" \t"))
-    return "\n".join(
-        line[indent:] if not line[:indent].strip() else line.lstrip() for line in lines
-    )
+    return "\n".join(line.lstrip() if line[:indent].strip() else line[indent:] for line in lines)
 
 
 def _cells(line: str) -> list[str]:
-    return [
-        cell.replace(r"\|", "|").strip()
-        for cell in re.split(r"(?<!\\)\|", line.strip().removeprefix("|").removesuffix("|"))
-    ]
+    row = line.strip().removeprefix("|").removesuffix("|")
+    return [cell.replace(r"\|", "|").strip() for cell in re.split(r"(?<!\\)\|", row)]
 
 
-def _named(head: list[str], cells: list[str]) -> str:
-    """Write a row with the names of its columns."""
-    names = [*head, *[""] * (len(cells) - len(head))]
-    return "; ".join(
-        f"{name}: {cell}" if name else cell
-        for name, cell in zip(names, cells, strict=False)
-        if cell
-    )
+def _name_cells(head: list[str], cells: list[str]) -> str:
+    """Return a row with the names of its columns."""
+    named = []
+    for name, cell in zip_longest(head, cells, fillvalue=""):
+        if cell:
+            named.append(f"{name}: {cell}" if name else cell)
+    return "; ".join(named)

@@ -1,7 +1,4 @@
-"""``hilum rules``: what is read here, which of it is enforced, and why.
-
-And whether a file is read as it is meant.
-"""
+"""``hilum rules``: which rules are read, which of them are enforced, and why."""
 
 from __future__ import annotations
 
@@ -14,46 +11,78 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hilum import SettingsError, UsageError, config_folder
+import msgspec
+from hilum import UsageError
+from hilum.command import Parser, say, say_json
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
-from hilum_commandline import Parser, say, say_json
 
+from hilum_rules import open_store
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile
+from hilum_rules.settings import RulesSettings
 
 if TYPE_CHECKING:
-    from hilum_rules.current import Snapshot
+    from hilum_rules.rule_store import Snapshot
 
-ACTIONS = ("list", "show", "check")
 ABOUT = """\
-Show the rules that hold in this folder, numbered as the model reads them: file
+Show the rules that apply in this folder, numbered as the model sees them: file
 and line, whether the system enforces it or it is advice to the model, and why.
 
   hilum rules                   all rules, and what was not read
   hilum rules show 2.5          one rule in full
-  hilum rules check AGENTS.md   what a file gives, and what of it is not read
+  hilum rules check AGENTS.md   the rules that a file contains, and what is not read
 """
-_PLAYS = {
+MAX_WIDTH = 80
+MAX_LINES = 3
+"""Maximum number of lines to show per rule in a list."""
+INDENT = " " * 7
+# The actions, with the argument that each one takes.
+_ACTIONS = {"list": "nothing", "show": "the number of a rule: 2.5", "check": "a file"}
+_OWNERS = {"user": "yours", "settings": "from your settings", "project": "the project's"}
+_MODES = {
     Mode.ALWAYS: "",
     Mode.AUTO: "for files like {globs}",
-    Mode.AGENT: "when the model asks for it",
+    Mode.AGENT: "when the model requests it",
     Mode.MANUAL: "when you name it: @{name}",
 }
 
 
 def main(argv: Sequence[str]) -> int:
-    """Show the rules that hold here, and which of them are enforced.
+    """Show which rules are read and enforced, and check a file of rules.
 
     Returns:
-        The exit code: 1 if a file that is checked has problems.
+        The exit code: 1 if a checked file has problems.
     """
+    try:
+        options = _make_parser().parse_intermixed_args(argv)
+    except SystemExit as error:  # --help
+        return int(error.code or 0)
+    if bool(options.what) == (options.action == "list"):
+        raise UsageError(
+            f"hilum rules {options.action} takes {_ACTIONS[options.action]}.",
+            code=E_BAD_ARGS,
+            hint="See hilum rules --help.",
+        )
+    if options.action == "check":
+        return _run_check(options)
+    snapshot = _read_snapshot(options)
+    if options.action == "show":
+        _run_show(options, snapshot)
+    elif options.json:
+        say_json(_snapshot_data(snapshot))
+    else:
+        _print(_list_rules(snapshot))
+    return 0
+
+
+def _make_parser() -> Parser:
     parser = Parser("hilum rules", ABOUT)
     parser.add_argument(
         "action",
         nargs="?",
         default="list",
-        choices=ACTIONS,
+        choices=tuple(_ACTIONS),
         metavar="ACTION",
-        help=", ".join(ACTIONS),
+        help=", ".join(_ACTIONS),
     )
     parser.add_argument(
         "what",
@@ -70,171 +99,168 @@ def main(argv: Sequence[str]) -> int:
         help="as in a session of this kind: main, shared, headless",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
-    try:
-        options = parser.parse_intermixed_args(argv)
-    except SystemExit as error:  # --help
-        return int(error.code or 0)
-    if bool(options.what) == (options.action == "list"):
-        takes = {"list": "nothing", "show": "the number of a rule: 2.5", "check": "a file"}[
-            options.action
-        ]
-        raise UsageError(
-            f"hilum rules {options.action} takes {takes}.",
-            code=E_BAD_ARGS,
-            hint="See hilum rules --help.",
-        )
-    if options.action == "check":
-        return _check(options)
-    snapshot = _snapshot(options)
-    if options.action == "list":
-        say_json(_data(snapshot)) if options.json else _print(_list(snapshot))
-        return 0
-    found = next(
-        ((file, rule) for number, file, rule in snapshot.numbered() if number == options.what), None
-    )
-    if found is None:
-        raise UsageError(
-            f"There is no rule {options.what}.", code=E_NOT_FOUND, hint="hilum rules lists them."
-        )
-    say_json(_rule(options.what, *found)) if options.json else _print(_show(options.what, *found))
-    return 0
+    return parser
 
 
-def _snapshot(options: argparse.Namespace) -> Snapshot:
-    from hilum_settings import App
-
-    from hilum_rules.current import Current
-    from hilum_rules.places import where
-    from hilum_rules.settings import RulesSettings
+def _read_snapshot(options: argparse.Namespace) -> Snapshot:
+    from hilum.settings import load
 
     folder = Path(os.path.realpath(os.path.expanduser(options.workspace)))
     if not folder.is_dir():
         raise UsageError(
-            f"There is no folder {options.workspace}.", hint="Name an existing folder."
+            f"There is no folder {options.workspace}.", hint="Choose an existing folder."
         )
-    app = App(
-        "hilum",
-        error=SettingsError,
-        hint="hilum config shows all settings and where they come from.",
-    )
-    settings = app.load([RulesSettings], workspace=folder, known=None).get(RulesSettings)
-    current = Current(where(folder, config_folder()), settings, options.kind)
-    current.refresh(force=True)
-    return current.snapshot
+    settings = load([RulesSettings], workspace=folder, known=None).get(RulesSettings)
+    return open_store(folder, settings, options.kind).snapshot
 
 
-def _list(snapshot: Snapshot) -> Iterator[str]:
-    count = enforced = 0
+# --- actions --------------------------------------------------------------------------------------
+
+
+def _list_rules(snapshot: Snapshot) -> Iterator[str]:
+    rules = [rule for file in snapshot.files for rule in file.rules]
     for file in snapshot.files:
-        if not file.rules:
-            continue
-        number = snapshot.numbers[file.path]
-        yield from ("", *_wrapped(f"{number}. {file.path} ({_about(file)})", "", "   "))
-        for index, rule in enumerate(file.rules, 1):
-            count = count + 1
-            enforced = enforced + (rule.check is not None)
-            yield from _row(f"{number}.{index}", rule)
-    if not count:
-        yield from _wrapped(
+        if file.rules:
+            number = snapshot.numbers[file.path]
+            yield ""
+            yield from _wrap(f"{number}. {file.path} ({_describe_file(file)})", "", "   ")
+            yield from _format_rules(number, file)
+    if rules:
+        enforced = sum(rule.check is not None for rule in rules)
+        yield ""
+        yield from _wrap(
+            f"{_count(rules, 'rule')}, {enforced} enforced, {len(rules) - enforced} advice."
+            " Nested folders add their rules when a file in them is first used."
+        )
+    else:
+        yield from _wrap(
             "There are no rules here. Write AGENTS.md, or see docs/rules.md for the files that are"
             " read."
         )
-    else:
-        told = "Nested folders add theirs when a file in them is first used."
-        yield from (
-            "",
-            *_wrapped(
-                f"{_many(count, 'rule')}, {enforced} enforced, {count - enforced} advice. {told}"
-            ),
-        )
-    yield from _problems(snapshot.problems)
+    yield from _format_problems(snapshot.problems)
 
 
-def _row(number: str, rule: Rule) -> Iterator[str]:
-    state = "enforced" if rule.check is not None else "advice"
-    yield from _wrapped(f"  {number}  {rule.path}:{rule.line}  {state}", "", "       ")
-    yield from _wrapped(rule.sentence, "       ", "       ", most=3)
-    why = rule.why.removeprefix(state).lstrip(": ")
-    if why:
-        yield from _wrapped(f"({why})", "       ", "        ")
-
-
-def _show(number: str, file: RulesFile, rule: Rule) -> Iterator[str]:
-    yield from _row(number, rule)
-    yield from _wrapped(
-        f"Id: {rule.id}. Type: {rule.type.replace('_', ' ')}. Section: {rule.section or 'none'}.",
-        "",
-        "  ",
-    )
-    yield from _wrapped(f"File: {file.path} ({_about(file)}).", "", "  ")
-    for line in rule.enforce:
-        yield from _wrapped(f"{rule.path}:{line.line}  enforce: {line.text}", "", "  ")
-    yield from (
-        "",
-        *(
-            f"  {line}"
-            for line in "\n".join([*([rule.lead] if rule.lead else []), rule.content]).split("\n")
-        ),
+def _run_show(options: argparse.Namespace, snapshot: Snapshot) -> None:
+    number = options.what
+    for each, file, rule in snapshot.numbered():
+        if each == number:
+            if options.json:
+                say_json(_rule_data(number, file, rule))
+            else:
+                _print(_show_rule(number, file, rule))
+            return
+    raise UsageError(
+        f"There is no rule {number}.", code=E_NOT_FOUND, hint="hilum rules lists them."
     )
 
 
-def _check(options: argparse.Namespace) -> int:
+def _show_rule(number: str, file: RulesFile, rule: Rule) -> Iterator[str]:
+    kind = rule.type.replace("_", " ")
+    yield from _format_rule(number, rule)
+    yield from _wrap(f"Id: {rule.id}. Type: {kind}. Section: {rule.section or 'none'}.", "", "  ")
+    yield from _wrap(f"File: {file.path} ({_describe_file(file)}).", "", "  ")
+    for check in rule.enforce:
+        yield from _wrap(f"{rule.path}:{check.line}  enforce: {check.text}", "", "  ")
+    yield ""
+    text = f"{rule.lead}\n{rule.content}" if rule.lead else rule.content
+    for line in text.split("\n"):
+        yield f"  {line}"
+
+
+def _run_check(options: argparse.Namespace) -> int:
     from hilum_rules.loading import load_rules
 
-    path = Path(options.workspace).expanduser() / Path(options.what).expanduser()
-    file = load_rules(path)
+    file = load_rules(Path(options.workspace).expanduser() / Path(options.what).expanduser())
     if options.json:
-        rules = [_rule(f"1.{index}", file, rule) for index, rule in enumerate(file.rules, 1)]
-        data = {
-            "file": _file(1, file),
-            "rules": rules,
-            "problems": [_problem(problem) for problem in file.problems],
-        }
-        say_json(data)
-    else:
-        lines = _wrapped(
-            f"{file.path}: {_many(len(file.rules), 'rule')} ({_about(file)})", "", "  "
+        numbered = enumerate(file.rules, 1)
+        say_json(
+            {
+                "file": _file_data(1, file),
+                "rules": [_rule_data(f"1.{index}", file, rule) for index, rule in numbered],
+                "problems": [_problem_data(problem) for problem in file.problems],
+            }
         )
-        rows = [
-            line for index, rule in enumerate(file.rules, 1) for line in _row(f"1.{index}", rule)
-        ]
-        _print([*lines, *rows, *_problems(file.problems)])
+    else:
+        head = f"{file.path}: {_count(file.rules, 'rule')} ({_describe_file(file)})"
+        rules = _format_rules(1, file)
+        _print([*_wrap(head, "", "  "), *rules, *_format_problems(file.problems)])
     return 1 if file.problems else 0
 
 
-def _problems(problems: Sequence[Problem]) -> Iterator[str]:
+# --- as text --------------------------------------------------------------------------------------
+
+
+def _format_rules(number: int, file: RulesFile) -> Iterator[str]:
+    for index, rule in enumerate(file.rules, 1):
+        yield from _format_rule(f"{number}.{index}", rule)
+
+
+def _format_rule(number: str, rule: Rule) -> Iterator[str]:
+    state = "enforced" if rule.check is not None else "advice"
+    yield from _wrap(f"  {number}  {rule.path}:{rule.line}  {state}", "", INDENT)
+    yield from _wrap(rule.sentence, INDENT, INDENT, MAX_LINES)
+    reason = rule.why.removeprefix(state).lstrip(": ")
+    if reason:
+        yield from _wrap(f"({reason})", INDENT, f"{INDENT} ")
+
+
+def _format_problems(problems: Sequence[Problem]) -> Iterator[str]:
     if problems:
-        yield from ("", "Not read as it may be meant, or worth knowing:")
+        yield ""
+        yield "Not read as intended, or worth knowing:"
     for problem in problems:
-        yield from _wrapped(str(problem), "  ", "    ")
+        yield from _wrap(str(problem), "  ", "    ")
 
 
-def _about(file: RulesFile) -> str:
-    whose = {"user": "yours", "settings": "from your settings", "project": "the project's"}[
-        file.origin
-    ]
-    plays = _PLAYS[file.mode].format(globs=", ".join(file.globs[:5]), name=file.name)
+def _describe_file(file: RulesFile) -> str:
     scope = f"for {file.folder}/" if file.folder.parts else ""
-    return ", ".join(part for part in (whose, scope, plays) if part)
+    mode = _MODES[file.mode].format(globs=", ".join(file.globs[:5]), name=file.name)
+    return ", ".join(filter(None, (_OWNERS[file.origin], scope, mode)))
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
+def _count(items: Sequence[object], what: str) -> str:
+    return f"{len(items)} {what}{'s' * (len(items) != 1)}"
+
+
+def _print(lines: Iterable[str]) -> None:
+    say("\n".join(lines).replace("\t", "    "))
+
+
+def _wrap(text: str, first: str = "", rest: str = "", most: int = 0) -> list[str]:
+    """Return a text wrapped to the width of the terminal.
+
+    Args:
+        text: The text.
+        first: The indent of the first line.
+        rest: The indent of the other lines.
+        most: The maximum number of lines; 0 for all.
+    """
+    width = min(shutil.get_terminal_size().columns, MAX_WIDTH) or MAX_WIDTH
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    if wide:  # double-width letters: wrap as if they were spread evenly
+        width = max(width * len(text) // (len(text) + wide), 20)
+    lines = textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
+    if most and len(lines) > most:
+        lines[most - 1 :] = [f"{lines[most - 1][: width - 4]} ..."]
+    return lines or [first.rstrip()]
 
 
 # --- as data --------------------------------------------------------------------------------------
 
 
-def _data(snapshot: Snapshot) -> dict[str, Any]:
+def _snapshot_data(snapshot: Snapshot) -> dict[str, Any]:
+    numbers = snapshot.numbers
     return {
         "source_hash": snapshot.bundle.source_hash,
-        "files": [_file(snapshot.numbers.get(file.path, 0), file) for file in snapshot.files],
-        "rules": [_rule(number, file, rule) for number, file, rule in snapshot.numbered()],
-        "problems": [_problem(problem) for problem in snapshot.problems],
+        "files": [_file_data(numbers.get(file.path, 0), file) for file in snapshot.files],
+        "rules": [_rule_data(number, file, rule) for number, file, rule in snapshot.numbered()],
+        "problems": [_problem_data(problem) for problem in snapshot.problems],
     }
 
 
-def _file(number: int, file: RulesFile) -> dict[str, Any]:
+def _file_data(number: int, file: RulesFile) -> dict[str, Any]:
     return {
         "number": number,
         "path": file.path,
@@ -249,7 +275,7 @@ def _file(number: int, file: RulesFile) -> dict[str, Any]:
     }
 
 
-def _rule(number: str, file: RulesFile, rule: Rule) -> dict[str, Any]:
+def _rule_data(number: str, file: RulesFile, rule: Rule) -> dict[str, Any]:
     return {
         "number": number,
         "id": rule.id,
@@ -266,39 +292,5 @@ def _rule(number: str, file: RulesFile, rule: Rule) -> dict[str, Any]:
     }
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
-    return {
-        "path": problem.path,
-        "line": problem.line,
-        "message": problem.message,
-        "fatal": problem.fatal,
-    }
-
-
-# --- on the terminal ------------------------------------------------------------------------------
-
-
-def _print(lines: Iterable[str]) -> None:
-    say("\n".join(lines).replace("\t", "    "))
-
-
-def _wrapped(text: str, first: str = "", rest: str = "", most: int = 0) -> list[str]:
-    """Fold a text to the terminal's width, 80 columns at most.
-
-    With ``most`` lines the rest is cut off.
-    """
-    width = min(shutil.get_terminal_size().columns, 80) or 80
-    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
-    if wide:  # letters that take two columns: fold as if all of them did
-        width = max(width * len(text) // (len(text) + wide), 20)
-    lines = textwrap.wrap(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_on_hyphens=False,
-        replace_whitespace=True,
-    )
-    if most and len(lines) > most:
-        lines[most - 1 :] = [f"{lines[most - 1][: width - 4]} ..."]
-    return lines or [first.rstrip()]
+def _problem_data(problem: Problem) -> dict[str, Any]:
+    return msgspec.structs.asdict(problem)

@@ -1,7 +1,6 @@
-"""HTML comments: a person who looks at the page does not see them, so a model does not read them
-either.
+"""HTML comments: readers of a page do not see them, so the model does not read them either.
 
-They are taken out, and that is told; one that begins with ``enforce:`` is a line for hilum.
+They are removed and reported. A comment that begins with ``enforce:`` is an instruction for hilum.
 """
 
 from __future__ import annotations
@@ -11,58 +10,73 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _FENCE = re.compile(r"(?:[ \t>]|[-*+] |\d{1,9}[.)] )*(`{3,}(?!.*`)|~{3,})")
+_OPEN = "<!--"
+_CLOSE = "-->"
 
 
-class Fences:
-    """Follows fenced code line by line."""
+class FenceTracker:
+    """Follows fenced code line by line.
+
+    Attributes:
+        mark: The characters that opened the fence; empty outside code.
+    """
 
     def __init__(self) -> None:
         self.mark = ""
-        """What the fence was opened with, empty outside of code."""
 
-    def code(self, line: str) -> bool:
-        """Return whether this line is in fenced code, or opens or closes it."""
+    def is_code(self, line: str) -> bool:
+        """Return whether the next line is in fenced code, or opens or closes it."""
         found = _FENCE.match(line)
         if not self.mark:
             if found:
                 self.mark = found[1]
-            return bool(found)
+            return found is not None
         if found and found[1].startswith(self.mark) and not line[found.end() :].strip():
             self.mark = ""
         return True
 
 
-def spans(line: str) -> Iterator[tuple[int, int]]:
-    """Yield where spans of code begin and end: from a run of backticks to the next one of the same
-    length.
+def find_code_spans(line: str) -> Iterator[tuple[int, int]]:
+    """Yield the positions at which code spans begin and end.
+
+    A span ends at the next run of the same number of backticks.
     """
     runs = [match.span() for match in re.finditer("`+", line)]
-    partners: dict[int, int] = {}
-    closing = [0] * len(runs)
+    # The matching run of each run, found from the right, because a line may have thousands of runs.
+    next_of_length: dict[int, int] = {}
+    partners = [0] * len(runs)
     for index in range(len(runs) - 1, -1, -1):
         length = runs[index][1] - runs[index][0]
-        closing[index] = partners.get(length, 0)
-        partners[length] = index
+        partners[index] = next_of_length.get(length, 0)
+        next_of_length[length] = index
     index = 0
     while index < len(runs):
-        if closing[index]:
-            yield runs[index][0], runs[closing[index]][1]
-        index = (closing[index] or index) + 1
+        partner = partners[index]
+        if partner:
+            yield runs[index][0], runs[partner][1]
+        index = (partner or index) + 1
 
 
-def without_spans(line: str) -> str:
-    """Put spaces in the place of spans of code."""
-    kept = ""
+def blank_code_spans(line: str) -> str:
+    """Return a line with its code spans replaced by spaces."""
+    if "`" not in line:
+        return line
+    blanked = ""
     at = 0
-    for begins, ends in spans(line) if "`" in line else ():
-        kept = f"{kept}{line[at:begins]}{' ' * (ends - begins)}"
-        at = ends
-    return kept + line[at:]
+    for begin, end in find_code_spans(line):
+        blanked += line[at:begin] + " " * (end - begin)
+        at = end
+    return blanked + line[at:]
 
 
 class Comment(NamedTuple):
-    """A comment: where it begins, from 1, how many lines it has, its text, and whether it ends at
-    all.
+    """A comment.
+
+    Attributes:
+        line: The line on which it begins, from 1.
+        lines: The number of its lines.
+        text: The text.
+        closed: Whether it is closed.
     """
 
     line: int
@@ -71,51 +85,55 @@ class Comment(NamedTuple):
     closed: bool = True
 
 
-def without_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
-    """Take the HTML comments out of a text; there are as many lines as before.
+def remove_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
+    """Return lines without their HTML comments, and the comments.
 
-    What stands in code stays, and so does what is opened and never closed: it would take everything
-    below it along.
+    The number of lines stays the same. Comments in code are kept, and so is an unclosed comment,
+    because removing it would remove everything below it.
     """
     lines = list(given)
-    found = list[Comment]()
-    fences = Fences()
+    comments = list[Comment]()
+    fences = FenceTracker()
     number = 0
     while number < len(lines):
-        if fences.code(lines[number]) or "<!--" not in lines[number]:
+        if fences.is_code(lines[number]) or _OPEN not in lines[number]:
             number += 1
             continue
-        lines[number], start = _inline(lines[number], number + 1, found)
+        lines[number], start = _remove_from_line(lines[number], number + 1, comments)
         if start < 0:
             number += 1
             continue
-        line = lines[number]
-        last = next((n for n in range(number + 1, len(lines)) if "-->" in lines[n]), -1)
+        last = next((n for n in range(number + 1, len(lines)) if _CLOSE in lines[n]), -1)
         if last < 0:
-            found.append(Comment(number + 1, 1, "", closed=False))
+            comments.append(Comment(number + 1, 1, "", closed=False))
             break
-        end = lines[last].find("-->")
-        inner = "\n".join([line[start + 4 :], *lines[number + 1 : last], lines[last][:end]])
-        found.append(Comment(number + 1, last - number + 1, inner))
-        lines[number:last] = [line[:start].rstrip(), *[""] * (last - number - 1)]
-        lines[last] = lines[last][end + 3 :]
+        first_line = lines[number]
+        before, _, after = lines[last].partition(_CLOSE)
+        inner = [first_line[start + len(_OPEN) :], *lines[number + 1 : last], before]
+        comments.append(Comment(number + 1, len(inner), "\n".join(inner)))
+        lines[number:last] = [first_line[:start].rstrip(), *[""] * (last - number - 1)]
+        lines[last] = after
         number = last
-    return lines, found
+    return lines, comments
 
 
-def _inline(line: str, number: int, found: list[Comment]) -> tuple[str, int]:
-    """Take out the comments that end on their line.
+def _remove_from_line(line: str, number: int, comments: list[Comment]) -> tuple[str, int]:
+    """Remove the comments that end on their line.
 
-    Gives what is left, and where one begins that goes on, or -1.
+    Returns:
+        The rest of the line, and the position of a comment in it that does not end on this line, or
+        -1.
     """
-    plain = without_spans(line)
-    kept = ""
+    plain = blank_code_spans(line)
+    rest = ""
     at = 0
-    while (start := plain.find("<!--", at)) >= 0:
-        kept += line[at:start]
-        end = line.find("-->", start + 4)
+    start = plain.find(_OPEN)
+    while start >= 0:
+        rest += line[at:start]
+        end = line.find(_CLOSE, start + len(_OPEN))
         if end < 0:
-            return kept + line[start:], len(kept)
-        found.append(Comment(number, 1, line[start + 4 : end]))
-        at = end + 3
-    return kept + line[at:], -1
+            return rest + line[start:], len(rest)
+        comments.append(Comment(number, 1, line[start + len(_OPEN) : end]))
+        at = end + len(_CLOSE)
+        start = plain.find(_OPEN, at)
+    return rest + line[at:], -1

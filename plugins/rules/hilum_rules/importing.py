@@ -1,6 +1,6 @@
-"""Imports, ``@docs/style.md``: followed to a depth, ended at cycles, kept inside.
+"""Imports, ``@docs/style.md``: resolved to a limited depth, without cycles, within the project.
 
-And the same text only once.
+The same text is read only once.
 """
 
 from __future__ import annotations
@@ -8,222 +8,226 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import attrs
 from hilum import Workspace
 
-from hilum_rules.parsing import Draft, imports
-from hilum_rules.places import Found, Where
+from hilum_rules.discovery import FoundFile, WorkspacePaths
+from hilum_rules.parsed_file import ParsedFile
+from hilum_rules.parsing import Draft, find_imports
 from hilum_rules.rule import Problem
 
-if TYPE_CHECKING:
-    from hilum_rules.loading import Parsed
-
-DEEPEST = 5
-MOST_IMPORTS = 200
-"""Imports of all files together; more are not followed."""
-MOST_NAMES = 1_000
-"""Names of all files together that are looked at: a file may hold tens of thousands."""
-_ENDINGS = (".md", ".mdc", ".markdown", ".txt", ".rst", "")
+MAX_DEPTH = 5
+MAX_IMPORTS = 200
+"""Maximum total number of imports in all files."""
+MAX_NAMES = 1_000
+"""Maximum number of names to examine: a file may contain tens of thousands."""
+_SUFFIXES = (".md", ".mdc", ".markdown", ".txt", ".rst")
 _IMPORTING = frozenset(
-    {
-        "agents",
-        "claude",
-        "claude-rules",
-        "gemini",
-        "copilot",
-        "markdown",
-        "cursorrules",
-        "instructions",
-    }
+    "agents claude claude-rules gemini copilot markdown cursorrules instructions".split()
 )
+# The home folders of other agents: a user's file may import from them.
+_HOMES = (".claude", ".codex", ".gemini", ".cursor", ".config/opencode")
 
-Flat = tuple[Draft, str, tuple[str, ...]]
-"""A draft, the file it stands in as it is shown, and the titles of the place that imports it."""
+
+class PlacedDraft(NamedTuple):
+    """A draft with its origin.
+
+    Attributes:
+        draft: The draft.
+        path: The displayed path of its file.
+        titles: The headings above the import of its file.
+    """
+
+    draft: Draft
+    path: str
+    titles: tuple[str, ...]
 
 
 class _Step(NamedTuple):
-    """A file on the way from import to import."""
+    """A file in a chain of imports."""
 
     real: Path
     shown: str
     titles: tuple[str, ...]
 
 
-class Importing:
-    """Follows the imports of a set of files, and knows what was given already.
+class _NotImportedError(Exception):
+    """A name that is not imported. The message is empty if the name may not be a path at all."""
+
+
+class ImportResolver:
+    """Resolves the imports of several files, and remembers which texts were read.
+
+    Attributes:
+        problems: The current file's imports that failed.
+        sources: The files imported by the current file, and their hashes.
 
     Args:
-        where: The places of the workspace.
-        allowed: Folders outside of the workspace from which files may import.
-        parse: Reads a file.
+        paths: The paths of the workspace.
+        allowed: Folders outside the workspace from which files may import.
+        parse: Parses a file, or returns why it cannot be read.
     """
 
     def __init__(
         self,
-        where: Where,
+        paths: WorkspacePaths,
         allowed: list[Path],
-        parse: Callable[[Path, str, Workspace], Parsed | str],
+        parse: Callable[[Path, str, Workspace], ParsedFile | str],
     ) -> None:
-        self.where = where
-        self.allowed = allowed
-        self.parse = parse
-        self._given: dict[tuple[str, Path | str], list[tuple[PurePosixPath, str]]] = {}
-        self._problems: list[Problem] = []
-        self._sources: list[tuple[Path, str]] = []
-        self._count = 0
+        self.problems: list[Problem] = []
+        self.sources: list[tuple[Path, str]] = []
+        self._paths = paths
+        self._allowed = allowed
+        self._parse = parse
+        self._read: dict[Path | str, list[tuple[PurePosixPath, str]]] = {}
+        self._imports = 0
         self._names = 0
-        self._always = True
+        self._is_always = True
 
-    def taken(self) -> tuple[list[Problem], list[tuple[Path, str]]]:
-        """Return the problems and the files read since the last time."""
-        given = self._problems, self._sources
-        self._problems = []
-        self._sources = []
-        return given
+    def find_twin(self, parsed: ParsedFile, found: FoundFile, is_always: bool) -> str:
+        """Return the file whose rules already include this text; otherwise remember the text.
 
-    def twin(self, parsed: Parsed, found: Found, always: bool) -> str:
-        """Return the file that has brought this text already, for the same folder or one above.
-
-        Notes it if none has.
+        Args:
+            parsed: The text.
+            found: Its file. The twin governs the same folder or one above.
+            is_always: Whether the rules of the file are always active. Only then can the text be
+                skipped later.
         """
-        keys: list[tuple[str, Path | str]] = [
-            ("file", parsed.source.real),
-            ("text", parsed.text_hash),
-        ]
+        keys = (parsed.source.real, parsed.text_hash)
         for key in keys:
-            for folder, shown in self._given.get(key, ()):
-                if found.folder.is_relative_to(folder) and parsed.drafts:
+            for folder, shown in self._read.get(key, ()):
+                if parsed.drafts and found.folder.is_relative_to(folder):
                     return shown
-        if always:
+        if is_always:
             for key in keys:
-                self._given.setdefault(key, []).append((found.folder, found.shown))
+                self._read.setdefault(key, []).append((found.folder, found.shown))
         return ""
 
-    def flat(self, parsed: Parsed, found: Found, always: bool = True) -> Iterator[Flat]:
-        """Yield the drafts of a file, and in their places those of the files that it imports.
+    def resolve(
+        self, parsed: ParsedFile, found: FoundFile, is_always: bool = True
+    ) -> list[PlacedDraft]:
+        """Return the drafts of a file, with the drafts of imported files inserted at their imports.
 
         Args:
             parsed: The file.
-            found: Where it was found.
-            always: Whether its rules are in play at all times: only then is what it imports given
-                once and for all.
+            found: The location at which it was found.
+            is_always: Whether its rules are always active.
         """
-        self._always = always
-        yield from self._flat(parsed, found, [_Step(parsed.source.real, found.shown, ())])
+        self.problems = []
+        self.sources = []
+        self._is_always = is_always
+        return list(self._drafts(parsed, found, [_Step(parsed.source.real, found.shown, ())]))
 
-    def _flat(self, parsed: Parsed, found: Found, trail: list[_Step]) -> Iterator[Flat]:
-        here = trail[-1]
+    def _drafts(
+        self, parsed: ParsedFile, found: FoundFile, chain: list[_Step]
+    ) -> Iterator[PlacedDraft]:
+        here = chain[-1]
+        can_import = found.dialect in _IMPORTING
         for draft in parsed.drafts:
-            if found.dialect in _IMPORTING:
-                named = list(dict.fromkeys(imports(draft.content)))
-            else:
-                named = []
-            followed = [(name, self._one(name, draft, found, trail)) for name in named]
-            inner = [(name, list(flat)) for name, flat in followed if flat is not None]
-            names = {f"@{name}" for name, _ in inner}
-            lines = [
-                line
-                for line in draft.content.split("\n")
-                if not (names and {*line.split()} <= names)
-            ]
-            if any(lines):
-                kept = attrs.evolve(draft, content="\n".join(lines)) if inner else draft
-                yield kept, here.shown, here.titles
-            for _, drafts in inner:
+            imported: dict[str, list[PlacedDraft]] = {}
+            for name in dict.fromkeys(find_imports(draft.content)) if can_import else ():
+                try:
+                    imported[f"@{name}"] = self._import(name, draft, found, chain)
+                except _NotImportedError as error:
+                    if error.args:
+                        message = f"@{name} {error}"
+                        self.problems.append(Problem(here.shown, draft.line, message))
+            rest = _without_imports(draft, imported) if imported else draft
+            if rest.content.strip("\n"):
+                yield PlacedDraft(rest, here.shown, here.titles)
+            for drafts in imported.values():
                 yield from drafts
 
-    def _one(
-        self, name: str, draft: Draft, found: Found, trail: list[_Step]
-    ) -> Iterator[Flat] | None:
-        """Follow an import, ``None`` if it is none or is not followed."""
-        here = trail[-1]
-
-        def told(message: str) -> None:
-            self._problems.append(Problem(here.shown, draft.line, f"@{name} {message}"))
-
-        self._names += 1
-        if self._names > MOST_NAMES:
-            if self._names == MOST_NAMES + 1:
-                told(
-                    f"is not imported, nor is what is named after it: more than {MOST_NAMES:,}"
-                    " names are not looked at."
-                )
-            return None
-        path = self._path(name, here.real)
-        looks_so = (
-            name.startswith(("./", "../", "~/", "/")) or Path(name).suffix.lower() in _ENDINGS[:-1]
-        )
-        real = Path(os.path.realpath(path))
-        fence = self._fence(real, found)
-        if fence is None:
-            if looks_so:
-                told(
-                    "is not imported: it is outside of the project. The setting rules.import_from"
-                    " may allow its folder."
-                )
-            return None
-        if not os.path.lexists(path) or os.path.isdir(real):
-            if looks_so:
-                told(
-                    "is not imported: there is no such file."
-                    if not os.path.isdir(real)
-                    else "is not imported: it is a folder."
-                )
-            return None
-        if Path(name).suffix.lower() not in _ENDINGS:
-            told("is named and not imported: it is no Markdown and no text.")
-            return None
-        if real in {step.real for step in trail}:
-            told(
-                f"is not imported again: {' imports '.join(step.shown for step in trail)}"
-                " imports it."
-            )
-            return None
-        if len(trail) > DEEPEST or self._count >= MOST_IMPORTS:
-            told(
-                f"is not imported: imports go {DEEPEST} deep."
-                if len(trail) > DEEPEST
-                else "is not imported: too many imports."
-            )
-            return None
-        self._count += 1
-        parsed = self.parse(real, "import", fence)
+    def _import(
+        self, name: str, draft: Draft, found: FoundFile, chain: list[_Step]
+    ) -> list[PlacedDraft]:
+        """Return the drafts of the file that a name imports."""
+        real, fence = self._find_file(name, found, chain)
+        self._imports += 1
+        parsed = self._parse(real, "import", fence)
         if isinstance(parsed, str):
-            told(f"is not imported. {parsed}")
-            return None
-        shown = self.where.shown(real)
+            raise _NotImportedError(f"is not imported. {parsed}")
+        here = chain[-1]
+        shown = self._paths.display(real)
         inner = found._replace(shown=shown, path=real)
-        twin = self.twin(parsed, inner, self._always)
+        twin = self.find_twin(parsed, inner, self._is_always)
         if twin:
-            told(f"is not imported: its text is that of {twin}, which is read already.")
-            return iter(())
-        self._sources.append((real, parsed.hash))
-        self._problems += [Problem(shown, line, message) for line, message in parsed.problems]
+            message = (
+                f"@{name} is not imported: it has the same text as {twin}, which was read before."
+            )
+            self.problems.append(Problem(here.shown, draft.line, message))
+            return []
+        self.sources.append((real, parsed.hash))
+        self.problems += [Problem(shown, line, message) for line, message in parsed.problems]
         step = _Step(real, shown, (*here.titles, *draft.titles))
-        return self._flat(parsed, inner, [*trail, step])
+        return list(self._drafts(parsed, inner, [*chain, step]))
 
-    def _path(self, name: str, importer: Path) -> Path:
-        plain = name.replace("\\", "/")
-        if plain.startswith("~/"):
-            return self.where.home / plain[2:]
-        return importer.parent / plain
+    def _find_file(self, name: str, found: FoundFile, chain: list[_Step]) -> tuple[Path, Workspace]:
+        """Return the file that a name imports, and the folder that must contain it."""
+        self._count_name()
+        path = self._join(name, chain[-1].real)
+        real = Path(os.path.realpath(path))
+        suffix = Path(name).suffix.lower()
+        fence = self._find_fence(real, found)
+        problem = ""
+        if fence is None:
+            problem = (
+                "is not imported: it is outside the project. The setting rules.import_from"
+                " can allow its folder."
+            )
+        elif os.path.isdir(real):
+            problem = "is not imported: it is a folder."
+        elif not os.path.lexists(path):
+            problem = "is not imported: there is no such file."
+        if fence is None or problem:
+            # A word behind `@` may also be the name of a user or a decorator.
+            is_path = suffix in _SUFFIXES or name.startswith(("./", "../", "~/", "/"))
+            raise _NotImportedError(*([problem] if is_path else []))
+        if suffix and suffix not in _SUFFIXES:
+            raise _NotImportedError("is named but not imported: it is not a Markdown or text file.")
+        # Links are followed, because two names of one file could make an endless chain.
+        if real in [step.real for step in chain]:
+            cycle = " imports ".join(step.shown for step in chain)
+            raise _NotImportedError(f"is not imported again: {cycle} imports it.")
+        if len(chain) > MAX_DEPTH:
+            raise _NotImportedError(f"is not imported: the maximum import depth is {MAX_DEPTH}.")
+        if self._imports >= MAX_IMPORTS:
+            raise _NotImportedError("is not imported: too many imports.")
+        return real, fence
 
-    def _fence(self, real: Path, found: Found) -> Workspace | None:
-        """Return the folder that an imported file may be in, if it is in one."""
-        folders = [self.where.top]
+    def _count_name(self) -> None:
+        self._names += 1
+        if self._names == MAX_NAMES + 1:
+            raise _NotImportedError(
+                f"is not imported, nor are the names after it: no more than {MAX_NAMES:,} names"
+                " are examined."
+            )
+        if self._names > MAX_NAMES:
+            raise _NotImportedError
+
+    def _join(self, name: str, importer: Path) -> Path:
+        name = name.replace("\\", "/")
+        if name.startswith("~/"):
+            return self._paths.home / name[2:]
+        return importer.parent / name
+
+    def _find_fence(self, real: Path, found: FoundFile) -> Workspace | None:
+        """Return the folder from which a file may be imported; ``None`` if there is none."""
+        folders = [self._paths.top, *self._allowed]
         if found.origin == "user":
-            # Below the folder of the user's own file: ~/.claude/CLAUDE.md may import from
-            # ~/.claude.
-            folders += [self.where.config, *self._homes()]
-        folders += self.allowed
+            # `~/.claude/CLAUDE.md` may import from `~/.claude`.
+            folders.append(self._paths.config)
+            folders += [self._paths.home / name for name in _HOMES]
         for folder in folders:
             resolved = Path(os.path.realpath(folder))
             if real.is_relative_to(resolved):
                 return Workspace(resolved)
         return None
 
-    def _homes(self) -> Iterator[Path]:
-        for name in (".claude", ".codex", ".gemini", ".cursor", ".config/opencode"):
-            yield self.where.home / name
+
+def _without_imports(draft: Draft, imported: dict[str, list[PlacedDraft]]) -> Draft:
+    """Return a draft without the lines that contain only imports."""
+    lines = [line for line in draft.content.split("\n") if not set(line.split()) <= imported.keys()]
+    return attrs.evolve(draft, content="\n".join(lines))

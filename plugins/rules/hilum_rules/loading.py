@@ -1,384 +1,326 @@
-"""Files of rules as they hold together: imports followed, the same text once, each rule with its
-type, its id and its check.
-"""
+"""Loads rules files: resolves imports, skips duplicates, adds each rule's type, id and check."""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 import msgspec
-from hilum import Workspace
+from hilum import Workspace, config_folder
 
-from hilum_rules.fields import Fields, read_fields
-from hilum_rules.importing import Flat, Importing
-from hilum_rules.parsing import Draft, drafts
-from hilum_rules.places import Found, Where, dialect_of, in_one_line, where
-from hilum_rules.reading import Source, Stamp, Unread, read, stamp
+from hilum_rules.discovery import FoundFile, WorkspacePaths, find_paths, guess_dialect
+from hilum_rules.heading_completion import complete_sentence
+from hilum_rules.hidden_characters import escape_name
+from hilum_rules.importing import ImportResolver, PlacedDraft
+from hilum_rules.parsed_file import ParsedFile, digest_text, parse_source
+from hilum_rules.parsing import Problems
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile, RuleType
-from hilum_rules.sections import bounds, meaning, type_of
-from hilum_rules.subjects import completed
+from hilum_rules.sections import choose_type, find_type, is_limiting
+from hilum_rules.source import Source, Stamp, UnreadableError, read_source, read_stamp
 
 if TYPE_CHECKING:
-    from hilum_rules.checks import Check
+    from hilum_rules.checks import Compiled
 
-    Judged = tuple[Check | None, str, list[tuple[int, str]]]
-
-RACY = 2_000_000_000
-"""Nanoseconds within which a file may change twice without showing it in its stamp."""
-SHORT_LEAD = 6
-MOST_PROBLEMS = 200
-"""Problems of a file that are told one by one."""
-MOST_KEPT = 1_000
-"""Versions of files whose rules are remembered."""
-
-
-@attrs.frozen
-class Parsed:
-    """A file by itself, before imports."""
-
-    source: Source
-    fields: Fields
-    drafts: list[Draft]
-    problems: list[tuple[int, str]]
-    hash: str
-    text_hash: str
-    read_at: int
+MAX_LEAD_WORDS = 6
+"""Maximum number of words in a line before a list that determines the type of its rules."""
+MAX_PROBLEMS = 200
+"""Maximum number of problems per file to report individually."""
+MAX_REMEMBERED = 1_000
+"""Maximum number of file versions whose rules are cached."""
+_NO_STAMP = Stamp(0, 0, 0, 0, 0)
 
 
 class Loader:
-    """Reads files and remembers what it read, so that only what changed is read again.
+    """Loads and caches files, so that only changed files are read again.
 
-    Blocks; one thread at a time.
+    Methods block; only one thread at a time may call them.
 
     Args:
-        where: The places of the workspace.
-        limit: Most bytes of a file that are read.
-        import_from: Folders outside of the workspace from which files may import.
+        paths: The paths of the workspace.
+        limit: Maximum number of bytes to read from a file.
+        import_from: Folders outside the workspace from which files may import.
     """
 
-    def __init__(self, where: Where, limit: int = 100_000, import_from: Iterable[str] = ()) -> None:
-        self.where = where
+    def __init__(
+        self, paths: WorkspacePaths, limit: int = 100_000, import_from: Iterable[str] = ()
+    ) -> None:
+        self.paths = paths
         self.limit = limit
         self.allowed = [Path(folder).expanduser() for folder in import_from]
-        self._parsed: dict[tuple[Path, str], Parsed | str] = {}
+        self._parsed: dict[tuple[Path, str], ParsedFile | str] = {}
         self._stamps: dict[Path, Stamp | None] = {}
-        self._made_rules: dict[tuple[object, ...], tuple[tuple[Rule, ...], list[Problem]]] = {}
-        self._compiled: dict[tuple[object, ...], Judged] = {}
+        self._rules: dict[tuple[object, ...], tuple[tuple[Rule, ...], list[Problem]]] = {}
+        self._compiled: dict[tuple[object, ...], tuple[Compiled, Problems]] = {}
 
-    # --- files by themselves ----------------------------------------------------------------------
+    # --- single files -----------------------------------------------------------------------------
 
-    def parse(self, path: Path, dialect: str, fence: Workspace) -> Parsed | str:
-        """Read and take apart a file, or say why it cannot be read."""
-        now = self._stamps[path] = stamp(path)
+    def parse(self, path: Path, dialect: str, fence: Workspace) -> ParsedFile | str:
+        """Parse a file, or return why it cannot be read."""
+        stamp = read_stamp(path)
+        self._stamps[path] = stamp
         known = self._parsed.get((path, dialect))
-        if (
-            isinstance(known, Parsed)
-            and known.source.stamp == now
-            and known.read_at - known.source.stamp.modified > RACY
-        ):
+        if isinstance(known, str):
+            known = None
+        if known and known.source.stamp == stamp and not known.may_have_changed:
             return known
         try:
-            source = read(path, fence, self.limit)
-        except Unread as error:
+            source = read_source(path, fence, self.limit)
+            self._check_secret(source.real)
+        except UnreadableError as error:
             self._parsed[path, dialect] = str(error)
             return str(error)
-        why = self._secret(source.real)
-        if why:
-            self._parsed[path, dialect] = why
-            return why
+        # An editor may write the same contents again; then the file need not be parsed again.
         digest = hashlib.sha256(source.data).hexdigest()
-        if not (
-            isinstance(known, Parsed) and known.hash == digest and known.source.size == source.size
-        ):
-            known = _parse(source, dialect, digest)
+        if known is None or known.hash != digest or known.source.size != source.size:
+            known = parse_source(source, dialect, digest)
         known = attrs.evolve(known, source=source, read_at=time.time_ns())
         self._stamps[path] = source.stamp
         self._parsed[path, dialect] = known
         return known
 
-    def _secret(self, real: Path) -> str:
-        """Return why the text of a file gets to no model, though a repository imports it, or has a
-        link to it.
-        """
-        from hilum_guard import secret_file
+    def _check_secret(self, real: Path) -> None:
+        """Keep secrets from models, even if a repository imports one or contains a link to it."""
+        from hilum_guard import explain_secret_file
 
-        top = self.where.top
-        why = secret_file(
-            real.relative_to(top).as_posix() if real.is_relative_to(top) else real.name
-        )
-        return f"It is kept from models: {why}." if why else ""
+        top = self.paths.top
+        name = real.relative_to(top).as_posix() if real.is_relative_to(top) else real.name
+        reason = explain_secret_file(name)
+        if reason:
+            raise UnreadableError(f"It is kept from models: {reason}.")
 
-    def changed(self) -> bool:
-        """Return whether a file that was read before, or was missing, is another one now.
-
-        Cheap: a look at each.
-        """
-        for path, before in self._stamps.items():
-            if stamp(path) != before:
-                return True
-        return any(
-            isinstance(known, Parsed)
-            and known.read_at - known.source.stamp.modified <= RACY
-            and self._differs(path, known)
-            for (path, _), known in self._parsed.items()
-        )
-
-    def _differs(self, path: Path, known: Parsed) -> bool:
-        """Return whether a file that was written just before it was read has another content by
-        now.
-        """
-        try:
-            source = read(path, Workspace("/"), self.limit)
-        except Unread:
+    def has_changed(self) -> bool:
+        """Return whether a file has changed since it was read. Checks each file's status once."""
+        if any(read_stamp(path) != before for path, before in self._stamps.items()):
             return True
-        same = hashlib.sha256(source.data).hexdigest() == known.hash
-        if same and time.time_ns() - source.stamp.modified > RACY:
-            for key, value in self._parsed.items():
-                if value is known:
-                    self._parsed[key] = attrs.evolve(known, source=source, read_at=time.time_ns())
-                    break
-        return not same
+        return any(
+            isinstance(parsed, ParsedFile) and parsed.may_have_changed and self._differs(key)
+            for key, parsed in list(self._parsed.items())
+        )
+
+    def _differs(self, key: tuple[Path, str]) -> bool:
+        """Return whether a file's contents have changed since it was parsed."""
+        known = self._parsed[key]
+        try:
+            source = read_source(key[0], Workspace("/"), self.limit)
+        except UnreadableError:
+            return True
+        if isinstance(known, str) or hashlib.sha256(source.data).hexdigest() != known.hash:
+            return True
+        self._parsed[key] = attrs.evolve(known, source=source, read_at=time.time_ns())
+        return False
 
     def begin(self) -> None:
-        """Begin to read a set of files: those that are not read again are watched no more."""
+        """Begin loading a set of files; other files are no longer watched."""
         self._stamps = {}
 
     def end(self) -> None:
-        """Forget the files that were not read again."""
+        """Forget the files that are not in the set."""
         self._parsed = {
             key: parsed for key, parsed in self._parsed.items() if key[0] in self._stamps
         }
 
-    # --- files together ---------------------------------------------------------------------------
+    # --- sets of files ----------------------------------------------------------------------------
 
-    def load(self, found: Iterable[Found]) -> list[RulesFile]:
-        """Read files in their order; what was there before is not given again."""
-        importing = Importing(self.where, self.allowed, self.parse)
-        return [self._file(one, importing) for one in found]
+    def load(self, found: Iterable[FoundFile]) -> list[RulesFile]:
+        """Load files in order. A text that has already been loaded is not loaded again."""
+        resolver = ImportResolver(self.paths, self.allowed, self.parse)
+        return [self._load_file(file, resolver) for file in found]
 
-    def texts(self, texts: Iterable[str]) -> list[RulesFile]:
-        """Make files of texts from settings."""
-        made = []
+    def load_texts(self, texts: Iterable[str]) -> list[RulesFile]:
+        """Load texts from settings."""
+        files = []
         for number, text in enumerate(texts, 1):
             shown = f"settings: rules.text {number}"
-            found = Found(Path(), shown, "agents", Workspace(self.where.workspace), "settings")
-            parsed = _parse(
-                Source(Path(), text.encode(), len(text), Stamp(0, 0, 0, 0, 0)),
-                "settings",
-                _digest(text.encode()),
+            fence = Workspace(self.paths.workspace)
+            found = FoundFile(Path(), shown, "agents", fence, "settings")
+            data = text.encode()
+            parsed = parse_source(
+                Source(Path(), data, len(data), _NO_STAMP), "settings", digest_text(text)
             )
-            made.append(
-                self._made(
-                    found, parsed, [(draft, shown, ()) for draft in parsed.drafts], (), real=None
-                )
-            )
-        return made
+            drafts = [PlacedDraft(draft, shown, ()) for draft in parsed.drafts]
+            file = self._make_file(_empty_file(found), found, parsed, drafts)
+            files.append(msgspec.structs.replace(file, real=None, sources=()))
+        return files
 
-    def _file(self, found: Found, importing: Importing) -> RulesFile:
+    def _load_file(self, found: FoundFile, resolver: ImportResolver) -> RulesFile:
         parsed = self.parse(found.path, found.dialect, found.fence)
-        empty = RulesFile(
-            found.shown,
-            found.path,
-            found.dialect,
-            found.origin,
-            found.folder,
-            name=found.name,
-            base=found.base,
-        )
+        empty = _empty_file(found)
         if isinstance(parsed, str):
-            return msgspec.structs.replace(
-                empty, problems=(Problem(found.shown, 0, f"Not read: {parsed}", fatal=True),)
-            )
-        always = parsed.fields.mode is Mode.ALWAYS
-        twin = importing.twin(parsed, found, always)
+            problem = Problem(found.shown, 0, f"Not read: {parsed}", fatal=True)
+            return msgspec.structs.replace(empty, problems=(problem,))
+        is_always = parsed.front_matter.mode is Mode.ALWAYS
+        twin = resolver.find_twin(parsed, found, is_always)
         if twin:
-            why = f"Its text is that of {twin}, which is read already: it stands once."
-            return msgspec.structs.replace(
-                empty, problems=(Problem(found.shown, 0, why),), source_hash=parsed.hash
-            )
-        flat = list(importing.flat(parsed, found, always))
-        return self._made(found, parsed, flat, importing.taken(), real=found.path)
+            message = f"It has the same text as {twin}, which was read before."
+            problem = Problem(found.shown, 0, message)
+            return msgspec.structs.replace(empty, problems=(problem,), source_hash=parsed.hash)
+        drafts = resolver.resolve(parsed, found, is_always)
+        return self._make_file(empty, found, parsed, drafts, resolver)
 
-    def _made(
+    def _make_file(
         self,
-        found: Found,
-        parsed: Parsed,
-        flat: list[Flat],
-        imported: tuple[list[Problem], list[tuple[Path, str]]] | tuple[()],
-        real: Path | None,
+        empty: RulesFile,
+        found: FoundFile,
+        parsed: ParsedFile,
+        drafts: list[PlacedDraft],
+        resolver: ImportResolver | None = None,
     ) -> RulesFile:
+        sources = resolver.sources if resolver else []
+        import_problems = resolver.problems if resolver else []
+        hashes = [f"{path} {digest}" for path, digest in sources]
+        source_hash = digest_text("\n".join([found.shown, parsed.hash, *hashes]))
+        rules, rule_problems = self._remember_rules(found, drafts, source_hash)
         problems = [Problem(found.shown, line, message) for line, message in parsed.problems]
-        more, sources = imported or ([], [])
-        digest = _digest(
-            "\n".join(
-                [found.shown, parsed.hash, *(f"{path} {hash_}" for path, hash_ in sources)]
-            ).encode(errors="replace")
-        )
-        rules, wrong = self._kept(found, flat, digest)
-        problems += wrong
-        if not rules and not problems and not more:
-            problems.append(Problem(found.shown, 0, "There are no rules in it."))
-        return RulesFile(
-            found.shown,
-            real,
-            found.dialect,
-            found.origin,
-            found.folder,
-            parsed.fields.mode,
-            parsed.fields.globs,
-            parsed.fields.description,
-            found.name,
-            rules,
-            _bounded([*problems, *more]),
-            digest,
-            (*([real] if real else []), *(path for path, _ in sources)),
-            found.base,
+        problems += rule_problems
+        if not rules and not problems and not import_problems:
+            problems.append(Problem(found.shown, 0, "It contains no rules."))
+        return msgspec.structs.replace(
+            empty,
+            mode=parsed.front_matter.mode,
+            globs=parsed.front_matter.globs,
+            description=parsed.front_matter.description,
+            rules=rules,
+            problems=_limit([*problems, *import_problems]),
+            source_hash=source_hash,
+            sources=(found.path, *(path for path, _ in sources)),
         )
 
-    def _kept(
-        self, found: Found, flat: list[Flat], digest: str
+    def _remember_rules(
+        self, found: FoundFile, drafts: list[PlacedDraft], source_hash: str
     ) -> tuple[tuple[Rule, ...], list[Problem]]:
-        """Return the rules of a file, made anew only if it or what it imports is not as it was."""
-        key = digest, found.folder, tuple((draft.line, path) for draft, path, _ in flat)
-        if key not in self._made_rules:
-            while len(self._made_rules) >= MOST_KEPT:
-                del self._made_rules[next(iter(self._made_rules))]
-            wrong: list[Problem] = []
-            self._made_rules[key] = tuple(self._rules(found, flat, wrong)), wrong
-        return self._made_rules[key]
+        """Return the rules of a file, rebuilt only if the file or one of its imports changed."""
+        places = tuple((placed.draft.line, placed.path) for placed in drafts)
+        key = (source_hash, found.folder, places)
+        if key not in self._rules:
+            while len(self._rules) >= MAX_REMEMBERED:
+                del self._rules[next(iter(self._rules))]
+            self._rules[key] = self._make_rules(found, drafts)
+        return self._rules[key]
 
-    def _rules(self, found: Found, flat: list[Flat], problems: list[Problem]) -> Iterator[Rule]:
+    def _make_rules(
+        self, found: FoundFile, drafts: list[PlacedDraft]
+    ) -> tuple[tuple[Rule, ...], list[Problem]]:
+        rules: list[Rule] = []
+        problems: list[Problem] = []
         seen: dict[str, int] = {}
-        for draft, path, above in flat:
-            titles = (*above, *draft.titles)
-            if draft.enforce:
-                kind = RuleType.HARD_CONSTRAINT
-            else:
-                kind = type_of([*titles, *_short(draft.lead)])
-            section = " > ".join(titles)
-            identity = _digest(
-                "\0".join([path, section, draft.lead, " ".join(draft.content.split())]).encode()
-            )[:10]
-            seen[identity] = seen.get(identity, 0) + 1
-            if seen[identity] > 1:
-                identity = f"{identity}-{seen[identity]}"
-            rule = Rule(
-                identity,
-                kind,
-                section,
-                draft.content,
-                path,
-                draft.line,
-                found.folder,
-                draft.lead,
-                draft.depth,
-                draft.enforce,
-            )
-            check, why, wrong = self._compile(rule)
-            problems += [
-                Problem(path, rule.enforce[index].line, message) for index, message in wrong
-            ]
-            yield msgspec.structs.replace(rule, check=check, why=why)
+        for placed in drafts:
+            rule = _make_rule(placed, found, seen)
+            compiled, mistakes = self._compile(rule)
+            for index, message in mistakes:
+                problems.append(Problem(rule.path, rule.enforce[index].line, message))
+            rules.append(msgspec.structs.replace(rule, check=compiled.check, why=compiled.why))
+        return tuple(rules), problems
 
-    def _compile(self, rule: Rule) -> Judged:
-        title = "" if rule.lead else rule.section.rpartition(" > ")[2]
-        bounding = next((each for each in reversed(rule.section.split(" > ")) if bounds(each)), "")
-        key = rule.sentence, title, bounding, rule.hard, rule.folder, rule.enforce
+    def _compile(self, rule: Rule) -> tuple[Compiled, Problems]:
+        """Return the check of a rule, and the mistakes in its ``enforce:`` lines."""
+        headings = rule.section.split(" > ")
+        heading = "" if rule.lead else headings[-1]
+        limiting = [each for each in headings if is_limiting(each)]
+        limit = limiting[-1] if limiting else ""
+        key = (rule.sentence, heading, limit, rule.hard, rule.folder, rule.enforce)
         if key not in self._compiled:
             from hilum_rules import checks
 
             if rule.enforce:
                 texts = [line.text for line in rule.enforce]
-                compiled, wrong = checks.compile_lines(
-                    texts, folder=rule.folder, sentence=rule.sentence
-                )
+                self._compiled[key] = checks.compile_lines(texts, folder=rule.folder)
             else:
-                meanings = completed(rule.sentence, title)
-                made = [
-                    checks.compile_rule(text, hard=rule.hard, folder=rule.folder)
-                    for text in meanings
-                ]
-                compiled = next((one for one in made if one.check), made[0])
-                if compiled.check and bounding:
-                    why = (
-                        f"advice: it stands under {in_one_line(bounding)[:60]!r}, which may"
-                        " bound it"
-                    )
-                    compiled = checks.Compiled(None, why)
-                wrong = []
-            self._compiled[key] = compiled.check, compiled.why, wrong
+                self._compiled[key] = _compile_sentence(rule, heading, limit), []
         return self._compiled[key]
 
 
-def _parse(source: Source, dialect: str, digest: str) -> Parsed:
-    data = source.data
-    cut = ""
-    if source.size > len(data):
-        whole = data[: data.rfind(b"\n") + 1] or data
-        lines = whole.count(b"\n") + 1
-        cut = (
-            f"What follows is not read: the file has {source.size:,} bytes, of which {len(whole):,}"
-            " are."
-        )
-        data = whole
-    fields = read_fields(data, dialect)
-    found, problems = drafts(fields.body, fields.line)
-    problems = [*fields.problems, *problems]
-    if cut:
-        problems.append((lines, cut))
-    text_hash = _digest(" ".join(fields.body.split()).encode())
-    return Parsed(source, fields, found, problems, digest, text_hash, 0)
+def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
+    from hilum_rules import checks
 
-
-def _bounded(problems: list[Problem]) -> tuple[Problem, ...]:
-    """A file can have a problem on each line: the first ones tell what is wrong with it."""
-    if len(problems) > MOST_PROBLEMS:
-        rest = problems[MOST_PROBLEMS:]
-        told = f"And {len(rest):,} problems more, the last on line {rest[-1].line}."
-        problems = [
-            *problems[:MOST_PROBLEMS],
-            Problem(rest[0].path, rest[0].line, told, any(one.fatal for one in rest)),
-        ]
-    return tuple(problems)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def _short(lead: str) -> list[str]:
-    """A line before a list counts as a title if it is short: ``You must never:``."""
-    return [
-        line
-        for line in lead.split("\n")
-        if 0 < len(line.split()) <= SHORT_LEAD and meaning(line) is RuleType.HARD_CONSTRAINT
+    compiled = [
+        checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)
+        for sentence in complete_sentence(rule.sentence, heading)
     ]
+    enforced = [each for each in compiled if each.check is not None]
+    if not enforced:
+        return compiled[0]
+    if limit:
+        shown = escape_name(limit)[:60]
+        return checks.Compiled(None, f"advice: it is under {shown!r}, which may limit it")
+    return enforced[0]
+
+
+def _make_rule(placed: PlacedDraft, found: FoundFile, seen: dict[str, int]) -> Rule:
+    """Return the rule of a draft. Rules with the same text get different ids by ``seen``."""
+    draft = placed.draft
+    headings = (*placed.titles, *draft.titles)
+    kind = RuleType.HARD_CONSTRAINT
+    if not draft.enforce:
+        kind = choose_type([*headings, *_hard_leads(draft.lead)])
+    section = " > ".join(headings)
+    content = " ".join(draft.content.split())
+    identity = digest_text("\0".join([placed.path, section, draft.lead, content]))[:10]
+    seen[identity] = seen.get(identity, 0) + 1
+    if seen[identity] > 1:
+        identity = f"{identity}-{seen[identity]}"
+    return Rule(
+        identity,
+        kind,
+        section,
+        draft.content,
+        placed.path,
+        draft.line,
+        found.folder,
+        draft.lead,
+        draft.depth,
+        draft.enforce,
+    )
+
+
+def _empty_file(found: FoundFile) -> RulesFile:
+    return RulesFile(
+        found.shown,
+        found.path,
+        found.dialect,
+        found.origin,
+        found.folder,
+        name=found.name,
+        base=found.base,
+    )
+
+
+def _limit(problems: list[Problem]) -> tuple[Problem, ...]:
+    """Return the first problems, and a count of the rest, because every line may have one."""
+    rest = problems[MAX_PROBLEMS:]
+    if not rest:
+        return tuple(problems)
+    message = f"And {len(rest):,} more problems, the last on line {rest[-1].line}."
+    is_fatal = any(problem.fatal for problem in rest)
+    return (*problems[:MAX_PROBLEMS], Problem(rest[0].path, rest[0].line, message, is_fatal))
+
+
+def _hard_leads(lead: str) -> list[str]:
+    """Return the short lines before a list that make its rules hard: ``You must never:``."""
+    lines = [line for line in lead.split("\n") if 0 < len(line.split()) <= MAX_LEAD_WORDS]
+    return [line for line in lines if find_type(line) is RuleType.HARD_CONSTRAINT]
 
 
 def load_rules(path: str | Path) -> RulesFile:
-    """Read one file of rules of any dialect, which its name tells, with what it imports. Blocks.
+    """Load one rules file with its imports; its name determines the format. Blocks.
 
     Args:
         path: The file.
 
     Returns:
-        Its rules and every problem. A file that cannot be read gives no rules and a fatal problem;
+        Its rules and every problem. A file that cannot be read has no rules and a fatal problem;
         nothing is raised.
     """
-    from hilum import config_folder
-
     absolute = Path(path).expanduser().absolute()
-    places = where(absolute.parent, config_folder())
-    found = Found(
+    # The user named the file, so its links may lead anywhere.
+    found = FoundFile(
         absolute,
-        in_one_line(str(path)),
-        dialect_of(absolute),
+        escape_name(str(path)),
+        guess_dialect(absolute),
         Workspace("/"),
-        name=in_one_line(absolute.name.split(".")[0]),
-    )  # the user named it
-    return Loader(places).load([found])[0]
+        name=escape_name(absolute.name.split(".")[0]),
+    )
+    return Loader(find_paths(absolute.parent, config_folder())).load([found])[0]

@@ -1,47 +1,51 @@
-"""The text of a rules file into drafts of rules: what stands in the file, before imports and
-types.
-"""
+"""Parses the text of a rules file into drafts of rules, before imports and types are resolved."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import attrs
 
-from hilum_rules.blocks import Block, blocks
-from hilum_rules.comments import Comment, Fences, without_comments, without_spans
-from hilum_rules.hidden import reveal
+from hilum_rules.blocks import Block, split_blocks
+from hilum_rules.comments import Comment, FenceTracker, blank_code_spans, remove_comments
+from hilum_rules.hidden_characters import reveal
 from hilum_rules.rule import Enforce
+
+MAX_TITLE_WORDS = 6
+"""Maximum number of words in a bold line that counts as a heading."""
+MAX_TITLE_LENGTH = 60
+BOLD_LEVEL = 7
+"""The heading level of a bold line: below all other levels."""
+MIN_RULE_WORDS = 3
+"""Minimum number of words in a heading that counts as a rule if nothing is under it."""
+MAX_NESTING = 30
+"""Maximum nesting depth of headings and tags. Deeper tags are ignored."""
+MAX_PROBLEMS = 20
+"""Maximum number of problems of one kind to report individually."""
 
 _ENFORCE = re.compile(
     r"[ \t>]*(?:[-*+][ \t]+)?`?enforce[ \t]*[:：][ \t]*(.*?)`?[ \t]*$", re.IGNORECASE
 )
 _BOLD = re.compile(r"(\*\*|__)(?!\s)([^\n]*?)\1[ \t]*[:：]?$")
-MOST_WORDS = 6
-"""Words of a bold line, or of a line before a list, that is taken for a title."""
-BOLD = 7
-"""The level of a bold line that is taken for a title: below all headings."""
-SENTENCE = 3
-"""Words from which on a heading without text below it is taken for a rule."""
-MOST_TITLES = 30
-"""Titles and tags within each other; tags that are deeper are passed over."""
-MOST_PROBLEMS = 20
-"""Problems of one kind that are told one by one."""
+_COLONS = (":", "：")
+Problems = list[tuple[int, str]]
+"""Problems, each as a line number of a file and a sentence."""
 
 
 @attrs.frozen
 class Draft:
-    """What may become a rule.
+    """A text that may become a rule.
 
     Attributes:
-        content: Its text.
-        line: Its line in the file, from 1.
-        titles: The titles it stands under, outermost first.
-        lead: The line that introduces the list it stands in, ``You must never:`` for example.
-        depth: How deep it stands in nested lists.
-        enforce: The ``enforce:`` lines that stand with it.
+        content: The text.
+        line: The line in the file, from 1.
+        titles: The headings above it, outermost first.
+        lead: The line that introduces its list, such as ``You must never:``.
+        depth: The depth in nested lists.
+        enforce: The ``enforce:`` lines that belong to it.
     """
 
     content: str
@@ -52,267 +56,279 @@ class Draft:
     enforce: tuple[Enforce, ...] = ()
 
 
-def drafts(text: str, first: int = 1) -> tuple[list[Draft], list[tuple[int, str]]]:
-    """Read the body of a rules file.
+def parse_drafts(text: str, first: int = 1) -> tuple[list[Draft], Problems]:
+    """Parse the body of a rules file.
 
     Args:
-        text: The body, with line ends ``\\n``.
+        text: The body, with newlines ``\\n``.
         first: The line of the file on which it begins.
 
     Returns:
-        The drafts in order, and what was left out or is odd: lines of the file and sentences.
+        The drafts in order, and the problems: parts that were left out or are unusual.
     """
     text, hidden = reveal(text)
-    lines, comments = without_comments(text.split("\n"))
+    lines, comments = remove_comments(text.split("\n"))
+    problems = _report_hidden(hidden)
+    checks = _take_enforce_lines(lines, comments)
+    problems += _report_comments(comments)
+    builder = _DraftBuilder()
+    for block, following in pairwise([*split_blocks(lines), None]):
+        if block is not None:
+            builder.add_block(block, following)
+    builder.end_headings(0)
+    drafts = _attach(builder.drafts, builder.sections, checks)
+    problems += builder.problems
+    shift = first - 1
+    if shift:
+        drafts = [_move(draft, shift) for draft in drafts]
+        problems = [(line + shift, message) for line, message in problems]
+    return drafts, problems
+
+
+def _move(draft: Draft, shift: int) -> Draft:
+    enforce = tuple(Enforce(check.line + shift, check.text) for check in draft.enforce)
+    return attrs.evolve(draft, line=draft.line + shift, enforce=enforce)
+
+
+def _report_hidden(hidden: Sequence[tuple[int, int]]) -> Problems:
     problems = [
         (
             line,
-            (
-                f"{count} hidden character{'s' * (count > 1)}, which you would not see and a model"
-                " would read; shown as <U+…>."
-            ),
+            f"{count} hidden character{'s' * (count > 1)}, which are invisible to you but not to a"
+            " model; shown as <U+…>.",
         )
-        for line, count in hidden
+        for line, count in hidden[:MAX_PROBLEMS]
     ]
-    if len(problems) > MOST_PROBLEMS:
-        more = problems[MOST_PROBLEMS:]
-        problems[MOST_PROBLEMS:] = [
-            (more[0][0], f"Hidden characters on {len(more)} more lines, the last on {more[-1][0]}.")
-        ]
-    checks = _checks(lines, comments)
-    problems += [(c.line, sentence) for c in comments if (sentence := _told(c))]
-    builder = _Builder()
-    found = blocks(lines)
-    for block, following in pairwise([*found, None]):
-        if block is not None:
-            builder.take(block, following)
-    builder.bare()
-    attached = _attach(builder.drafts, builder.sections, checks)
-    problems += builder.problems
-    shift = first - 1
-    return [
-        attrs.evolve(
-            draft,
-            line=draft.line + shift,
-            enforce=tuple(Enforce(e.line + shift, e.text) for e in draft.enforce),
-        )
-        for draft in attached
-    ], [(line + shift, sentence) for line, sentence in problems]
+    more = hidden[MAX_PROBLEMS:]
+    if more:
+        message = f"Hidden characters on {len(more)} more lines, the last on {more[-1][0]}."
+        problems.append((more[0][0], message))
+    return problems
 
 
-def _told(comment: Comment) -> str:
-    if not comment.closed:
-        return "A comment '<!--' is opened here and never closed: what follows is read as text."
-    if _ENFORCE.match(comment.text.strip().split("\n")[0]) or not comment.text.strip():
-        return ""
-    what = "A comment" if comment.lines == 1 else f"A comment of {comment.lines} lines"
-    return f"{what} is left out: readers of the page do not see it."
-
-
-def _checks(lines: list[str], comments: Sequence[Comment]) -> list[Enforce]:
-    """Take the ``enforce:`` lines out of a text, those in comments too."""
-    found = []
-    fences = Fences()
-    for number, line in enumerate(lines):
-        if not fences.code(line) and (match := _ENFORCE.match(line)):
-            found.append(Enforce(number + 1, match[1].strip()))
-            lines[number] = ""
+def _report_comments(comments: Sequence[Comment]) -> Problems:
+    problems: Problems = []
     for comment in comments:
-        inner = comment.text.strip()
-        if comment.closed and _ENFORCE.match(inner.split("\n")[0]):
-            start = comment.line + comment.text[
-                : len(comment.text) - len(comment.text.lstrip())
-            ].count("\n")
-            for offset, line in enumerate(inner.split("\n")):
+        if not comment.closed:
+            message = (
+                "A comment '<!--' is opened here and never closed: what follows is read as text."
+            )
+        elif _is_enforce(comment) or not comment.text.strip():
+            continue
+        else:
+            what = "A comment" if comment.lines == 1 else f"A comment of {comment.lines} lines"
+            message = f"{what} is left out, because readers of the page do not see it."
+        problems.append((comment.line, message))
+    return problems
+
+
+# --- enforce lines --------------------------------------------------------------------------------
+
+
+def _is_enforce(comment: Comment) -> bool:
+    return _ENFORCE.match(comment.text.strip().split("\n")[0]) is not None
+
+
+def _take_enforce_lines(lines: list[str], comments: Sequence[Comment]) -> list[Enforce]:
+    """Remove the ``enforce:`` lines from a text, and return them with those in comments."""
+    found = []
+    fences = FenceTracker()
+    for index, line in enumerate(lines):
+        match = None if fences.is_code(line) else _ENFORCE.match(line)
+        if match:
+            found.append(Enforce(index + 1, match[1].strip()))
+            lines[index] = ""
+    for comment in comments:
+        if comment.closed and _is_enforce(comment):
+            for number, line in enumerate(comment.text.split("\n"), comment.line):
                 match = _ENFORCE.match(line)
-                rest = (match[1] if match else line).strip()
-                if rest:
-                    found.append(Enforce(start + offset, rest))
+                text = (match[1] if match else line).strip()
+                if text:
+                    found.append(Enforce(number, text))
     return sorted(found, key=lambda check: check.line)
 
 
-def _attach(found: list[Draft], sections: list[int], checks: list[Enforce]) -> list[Draft]:
-    """Return each ``enforce:`` line to the rule above it in its section.
+def _attach(drafts: list[Draft], sections: list[int], checks: list[Enforce]) -> list[Draft]:
+    """Return drafts with each ``enforce:`` line attached to the rule above it in its section.
 
-    Without one it is a rule of its own.
+    Without such a rule, the line becomes a rule of its own.
     """
-    from bisect import bisect_right
-
     for check in checks:
         section = bisect_right(sections, check.line)
-        above = sections[section - 1] if section else 0
-        index = bisect_right([draft.line for draft in found], check.line) - 1
-        if index >= 0 and found[index].line > above:
-            found[index] = attrs.evolve(found[index], enforce=(*found[index].enforce, check))
-        else:
-            titles = (
-                found[index + 1].titles
-                if index + 1 < len(found) and not _between(sections, check, found[index + 1])
-                else ()
-            )
-            found.insert(
-                index + 1, Draft(f"enforce: {check.text}", check.line, titles, enforce=(check,))
-            )
-    return found
+        begin = sections[section - 1] if section else 0
+        following = bisect_right([draft.line for draft in drafts], check.line)
+        above = drafts[following - 1] if following else None
+        if above and above.line > begin:
+            drafts[following - 1] = attrs.evolve(above, enforce=(*above.enforce, check))
+            continue
+        end = sections[section] if section < len(sections) else float("inf")
+        is_followed = following < len(drafts) and drafts[following].line <= end
+        titles = drafts[following].titles if is_followed else ()
+        own = Draft(f"enforce: {check.text}", check.line, titles, enforce=(check,))
+        drafts.insert(following, own)
+    return drafts
 
 
-def _between(sections: list[int], check: Enforce, draft: Draft) -> bool:
-    return any(check.line < line < draft.line for line in sections)
+# --- blocks to drafts -----------------------------------------------------------------------------
 
 
-class _Builder:
-    """Makes drafts of blocks."""
+class _DraftBuilder:
+    """Converts blocks into drafts."""
 
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
         self.sections: list[int] = []  # the lines on which a section begins or ends
-        self.problems: list[tuple[int, str]] = []
+        self.problems: Problems = []
         self.titles: list[tuple[int, str]] = []  # level and text; 0 is a tag
         self.lead = ""
-        self.leads: list[tuple[int, str]] = []  # of list items that introduce deeper ones
-        self.joins = False  # code that follows belongs to the last draft
-        self.open: Block | None = None  # a heading under which nothing stands yet
+        self.item_leads: list[tuple[int, str]] = []  # list items that introduce deeper ones
+        self.takes_code = False  # code that follows belongs to the last draft
+        self.open_headings: list[Block] = []  # headings with nothing under them yet
 
-    def take(self, block: Block, following: Block | None) -> None:
-        """Take the next block; ``following`` is the one behind it."""
+    def add_block(self, block: Block, following: Block | None) -> None:
+        """Add the next block; ``following`` is the one after it."""
         if block.kind in ("heading", "tag"):
-            self.sections.append(block.line)
-            self.lead = ""
-            self.joins = False
-            if block.level <= (self.open.level if self.open and block.kind == "heading" else 0):
-                self.bare()
-            self.heading(block.level, block.text) if block.kind == "heading" else self.tag(block)
-            if block.kind == "heading":
-                self.open = block
+            self.begin_section(block)
         elif block.kind == "code":
-            self.code(block)
+            self.add_code(block)
         elif block.kind == "line":
-            self.joins = False
-        elif block.text:
-            self.words(block, following)
+            self.takes_code = False
+        elif block.text and not self.introduces(block, following):
+            self.add_draft(block)
+            self.takes_code = True
 
-    def bare(self) -> None:
-        """A heading with nothing under it: it is a rule itself (``# Never push to main``), or else
-        it is told.
-        """
-        if self.open is None:
-            return
-        block = self.open
-        self.open = None
-        if (
-            block.level == BOLD
-            or len(block.text.split()) >= SENTENCE
-            or re.search(r"[\u3040-\u9fff\uac00-\ud7a3]{4}", block.text)
-        ):
-            titles = tuple(text for level, text in self.titles if level < block.level)
-            self.drafts.append(Draft(block.text, block.line, titles))
+    def begin_section(self, block: Block) -> None:
+        self.sections.append(block.line)
+        self.lead = ""
+        self.takes_code = False
+        if block.kind == "tag":
+            if block.level <= 0 and self.open_headings:
+                self.end_headings(self.open_headings[-1].level)
+            self.add_tag(block)
         else:
-            self.problems.append(
-                (block.line, f"Nothing stands under the heading {block.text[:60]!r}.")
-            )
+            self.end_headings(block.level)
+            self.add_heading(block)
 
-    def heading(self, level: int, title: str) -> None:
-        while self.titles and self.titles[-1][0] >= level:
+    def add_heading(self, block: Block) -> None:
+        while self.titles and self.titles[-1][0] >= block.level:
             self.titles.pop()
-        self.titles.append((level, " ".join(title.split())))
+        self.titles.append((block.level, " ".join(block.text.split())))
+        self.open_headings.append(block)
 
-    def tag(self, block: Block) -> None:
+    def add_tag(self, block: Block) -> None:
         name = block.text.replace("_", " ").replace("-", " ")
-        if block.level > 0 and len(self.titles) < MOST_TITLES:
+        if block.level > 0 and len(self.titles) < MAX_NESTING:
             self.titles.append((0, name))
         elif block.level < 0 and (0, name) in self.titles:
             while self.titles.pop() != (0, name):
                 pass
 
-    def code(self, block: Block) -> None:
+    def end_headings(self, level: int) -> None:
+        """End the headings of a level, and deeper ones, that have nothing under them.
+
+        The innermost heading becomes a rule itself (``# Never push to main``), or is reported.
+        """
+        has_inner = False
+        while self.open_headings and self.open_headings[-1].level >= level:
+            block = self.open_headings.pop()
+            if not _is_rule(block):
+                message = f"There is nothing under the heading {block.text[:60]!r}."
+                self.problems.append((block.line, message))
+            elif not has_inner:
+                titles = tuple(text for depth, text in self.titles if depth < block.level)
+                self.drafts.append(Draft(block.text, block.line, titles))
+                self.open_headings = []
+            has_inner = True
+
+    def add_code(self, block: Block) -> None:
         if block.level < 0:
-            self.problems.append(
-                (
-                    block.line,
-                    "A block of code is opened here and never closed: all that follows is code.",
-                )
+            message = (
+                "A code block is opened here and never closed: everything that follows is code."
             )
-        if self.joins:
+            self.problems.append((block.line, message))
+        if self.takes_code:
             last = self.drafts[-1]
             self.drafts[-1] = attrs.evolve(last, content=f"{last.content}\n{block.text}")
         else:
-            self.add(block)
+            self.add_draft(block)
 
-    def words(self, block: Block, following: Block | None) -> None:
-        """A paragraph, a list item, or a row of a table."""
-        listed = following is not None and following.kind in ("item", "row")
+    def introduces(self, block: Block, following: Block | None) -> bool:
+        """Return whether a paragraph or list item introduces the next block, and remember it."""
         if block.kind == "text":
             self.lead = ""
-            self.leads = []
-            title = _title(block.text)
-            if (
-                title
-                and following is not None
-                and following.kind in ("item", "row", "text", "code")
-            ):
-                self.sections.append(block.line)
-                if self.open and self.open.level == BOLD:
-                    self.bare()
-                self.heading(BOLD, title)
-                self.open = block._replace(level=BOLD)
-                self.joins = False
-                return
-            if listed and block.text.rstrip("*_").endswith((":", "：")):
-                self.lead = block.text
-                return
-        else:
-            while self.leads and self.leads[-1][0] >= block.level:
-                self.leads.pop()
-            deeper = (
-                following is not None and following.kind == "item" and following.level > block.level
-            )
-            if (
-                block.kind == "item"
-                and deeper
-                and (block.text.rstrip("*_").endswith((":", "：")) or _title(block.text))
-            ):
-                self.leads.append((block.level, block.text))
-                return
-        self.add(block)
-        self.joins = True
+            self.item_leads = []
+            return following is not None and self.introduces_as_text(block, following)
+        while self.item_leads and self.item_leads[-1][0] >= block.level:
+            self.item_leads.pop()
+        if following is None or block.kind != "item" or following.kind != "item":
+            return False
+        is_lead = _ends_with_colon(block.text) or _bold_title(block.text)
+        if following.level <= block.level or not is_lead:
+            return False
+        self.item_leads.append((block.level, block.text))
+        return True
 
-    def add(self, block: Block) -> None:
-        self.open = None
+    def introduces_as_text(self, block: Block, following: Block) -> bool:
+        title = _bold_title(block.text)
+        if title and following.kind in ("item", "row", "text", "code"):
+            self.sections.append(block.line)
+            self.end_headings(BOLD_LEVEL)
+            self.add_heading(Block("heading", block.line, title, BOLD_LEVEL))
+            # If nothing is under it, the whole line is the rule, not only the title.
+            self.open_headings[-1] = block._replace(level=BOLD_LEVEL)
+            self.takes_code = False
+            return True
+        if following.kind in ("item", "row") and _ends_with_colon(block.text):
+            self.lead = block.text
+            return True
+        return False
+
+    def add_draft(self, block: Block) -> None:
+        self.open_headings = []
+        lead = ""
         if block.kind != "text":
-            lead = "\n".join(
-                [*([self.lead] if self.lead else []), *(text for _, text in self.leads)]
-            )
-        else:
-            lead = ""
+            leads = [self.lead, *(text for _, text in self.item_leads)]
+            lead = "\n".join(filter(None, leads))
         depth = block.level if block.kind == "item" else 0
-        self.drafts.append(
-            Draft(block.text, block.line, tuple(text for _, text in self.titles), lead, depth)
-        )
+        titles = tuple(text for _, text in self.titles)
+        self.drafts.append(Draft(block.text, block.line, titles, lead, depth))
 
 
-def _title(text: str) -> str:
-    """Return a line that is bold as a whole and short as the title it stands for."""
-    match = _BOLD.match(text.strip())
-    if not match or "**" in match[2] or "\n" in text.strip():
+def _is_rule(heading: Block) -> bool:
+    """Return whether the wording of a heading with nothing under it makes it a rule."""
+    if heading.level == BOLD_LEVEL or len(heading.text.split()) >= MIN_RULE_WORDS:
+        return True
+    return re.search(r"[\u3040-\u9fff\uac00-\ud7a3]{4}", heading.text) is not None
+
+
+def _ends_with_colon(text: str) -> bool:
+    return text.rstrip("*_").endswith(_COLONS)
+
+
+def _bold_title(text: str) -> str:
+    """Return the heading that a bold line represents; empty if it is a sentence."""
+    text = text.strip()
+    found = _BOLD.match(text)
+    if not found or "**" in found[2] or "\n" in text:
         return ""
-    inner = match[2].strip()
-    ends = inner.endswith((":", "：")) or text.rstrip().endswith((":", "："))
-    short = (
-        len(inner.split()) <= MOST_WORDS
-        and len(inner) <= 60
-        and not inner.endswith((".", "!", "。", "！", ";"))
-    )
-    return inner.rstrip(":：") if ends or short else ""
+    inner = found[2].strip()
+    if inner.endswith(_COLONS) or text.endswith(_COLONS):
+        return inner.rstrip(":：")
+    is_long = len(inner.split()) > MAX_TITLE_WORDS or len(inner) > MAX_TITLE_LENGTH
+    return "" if is_long or inner.endswith((".", "!", "。", "！", ";")) else inner
 
 
-def imports(content: str) -> Iterator[str]:
-    """Yield the paths that a text imports, ``@docs/style.md``, outside of code."""
+# --- imports --------------------------------------------------------------------------------------
+
+_IMPORT = re.compile(r"(?<![\w@/.\\])@([\w.~/\\\-][^\s`'\"<>()\[\]{}|*,;]*)")
+
+
+def find_imports(content: str) -> Iterator[str]:
+    """Yield the paths that a text imports outside code, such as ``@docs/style.md``."""
     if "@" not in content:
         return
-    fences = Fences()
+    fences = FenceTracker()
     for line in content.split("\n"):
-        if not fences.code(line):
-            for match in re.finditer(
-                r"(?<![\w@/.\\])@([\w.~/\\\-][^\s`'\"<>()\[\]{}|*,;]*)", without_spans(line)
-            ):
-                yield match[1].rstrip(".:!?。，：；！？、）")
+        if not fences.is_code(line):
+            for found in _IMPORT.finditer(blank_code_spans(line)):
+                yield found[1].rstrip(".:!?。，：；！？、）")

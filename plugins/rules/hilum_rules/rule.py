@@ -1,4 +1,4 @@
-"""What a rule is, and what a file of rules holds."""
+"""Rules and rules files."""
 
 from __future__ import annotations
 
@@ -11,38 +11,40 @@ import msgspec
 if TYPE_CHECKING:
     from hilum_rules.checks import Check
 
+WORKSPACE = PurePosixPath(".")
+
 
 class RuleType(StrEnum):
-    """What kind of rule it is."""
+    """The type of a rule."""
 
     HARD_CONSTRAINT = "hard_constraint"
-    """Must hold: the system enforces it where it can."""
+    """Must be followed. hilum enforces it if it can."""
     SOFT_GUIDELINE = "soft_guideline"
-    """Should hold: the model is told."""
+    """Should be followed. The model reads it."""
     IDENTITY = "identity"
-    """Who the agent is."""
+    """Describes the agent's identity."""
 
 
 class Mode(StrEnum):
-    """When the rules of a file are in play."""
+    """When the rules of a file are active."""
 
     ALWAYS = "always"
     AUTO = "auto"
-    """When a file that matches the globs is in play."""
+    """When a file that matches the globs is in use."""
     AGENT = "agent"
-    """When the model asks for them, by their description."""
+    """When the model reads the file, because of its description."""
     MANUAL = "manual"
-    """When the user names them: ``@name``."""
+    """When the user names the file: ``@name``."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What was not read as its author may have meant it.
+    """A part of a rules file that hilum may not read as its author intended.
 
     Attributes:
-        path: The file, as it is shown.
-        line: The line, counted from 1; 0 for the whole file.
-        message: What happened, in one sentence.
-        fatal: Whether nothing of the file was loaded.
+        path: The displayed path of the file.
+        line: The line, from 1; 0 for the whole file.
+        message: The problem, in one sentence.
+        fatal: Whether no part of the file was loaded.
     """
 
     path: str
@@ -57,11 +59,11 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Enforce(msgspec.Struct, frozen=True):
-    """A line with which an author attaches a check to a rule by hand: ``enforce: …``.
+    """A line with which an author attaches a check to a rule: ``enforce: …``.
 
     Attributes:
-        line: Its line in the file, counted from 1.
-        text: What stands behind ``enforce:``.
+        line: Its line in the file, from 1.
+        text: The text after ``enforce:``.
     """
 
     line: int
@@ -72,18 +74,18 @@ class Rule(msgspec.Struct, frozen=True):
     """One rule.
 
     Attributes:
-        id: Stays the same while file, section and sentence do, whatever changes elsewhere in the
+        id: Stays the same as long as file, section and sentence do, whatever else changes in the
             file.
         type: Hard constraint, soft guideline, or identity.
-        section: The headings it stands under, outermost first, joined by `` > ``; empty for none.
+        section: The headings above it, outermost first, joined by `` > ``; empty for none.
         content: Its text, in Markdown, with the code blocks that belong to it.
-        path: The file it stands in (an imported file, not the one that imports it), as it is shown.
-        line: Its line in that file, counted from 1.
-        folder: The folder it governs, relative to the workspace; ``.`` for all.
-        lead: The line that introduces the list it stands in, ``You must never:`` for example.
-        depth: How deep it stands in nested lists.
-        enforce: The ``enforce:`` lines that stand with it.
-        check: What enforces it, ``None`` if it is advice.
+        path: The displayed path of its file (the imported file, not the importing one).
+        line: Its line in that file, from 1.
+        folder: The folder that it governs, relative to the workspace; ``.`` for all.
+        lead: The line that introduces its list, for example ``You must never:``.
+        depth: The depth in nested lists.
+        enforce: The ``enforce:`` lines that belong to it.
+        check: The check that enforces it; ``None`` if it is advice.
         why: Why it is enforced, or why it is advice.
     """
 
@@ -93,7 +95,7 @@ class Rule(msgspec.Struct, frozen=True):
     content: str
     path: str
     line: int
-    folder: PurePosixPath = PurePosixPath(".")
+    folder: PurePosixPath = WORKSPACE
     lead: str = ""
     depth: int = 0
     enforce: tuple[Enforce, ...] = ()
@@ -102,39 +104,32 @@ class Rule(msgspec.Struct, frozen=True):
 
     @property
     def hard(self) -> bool:
-        """Whether it must hold."""
+        """Whether it is a hard constraint."""
         return self.type is RuleType.HARD_CONSTRAINT
 
     @property
     def sentence(self) -> str:
-        """Its text in one line, with what introduces it and without code blocks: what a denial
-        quotes.
-        """
+        """Its text on one line, with its lead and without code blocks, as quoted in denials."""
         plain = f"{self.lead} {self.content}".split("\n```", 1)[0].split("\n~~~", 1)[0]
         return " ".join(plain.split())
 
-    @property
-    def prompt_text(self) -> str:
-        """What a model reads, without the number."""
-        return self.content
-
 
 class RulesFile(msgspec.Struct, frozen=True):
-    """One file of rules, of any dialect, with what it imports.
+    """One rules file of any format, with its imports.
 
     Attributes:
-        path: The file, as it is shown; ``settings`` for texts from settings.
-        real: Where it is on disk, ``None`` for texts from settings.
-        dialect: Whose format it is, for example ``agents`` or ``mdc``.
+        path: The displayed path of the file; ``settings`` for texts from settings.
+        real: Its path on disk; ``None`` for texts from settings.
+        dialect: Its format, for example ``agents`` or ``mdc``.
         origin: ``user``, ``project`` or ``settings``.
-        folder: The folder it governs, relative to the workspace; ``.`` for all.
-        mode: When its rules are in play.
-        globs: Files that bring it into play, with mode ``auto``.
-        description: What it is about, with mode ``agent``.
-        name: What a user writes behind ``@`` to bring it into play.
+        folder: The folder that it governs, relative to the workspace; ``.`` for all.
+        mode: When its rules are active.
+        globs: Files that activate it, with mode ``auto``.
+        description: Its subject, with mode ``agent``.
+        name: The name that a user writes after ``@`` to activate it.
         rules: Its rules, in order.
-        problems: What was not read as its author may have meant it.
-        source_hash: SHA-256 over all bytes read, imports too, in hexadecimal.
+        problems: What hilum may not read as its author meant it.
+        source_hash: SHA-256 of all bytes read, including imports, in hexadecimal.
         sources: All files read for it: itself and its imports.
         base: The folder that its globs are relative to.
     """
@@ -143,7 +138,7 @@ class RulesFile(msgspec.Struct, frozen=True):
     real: Path | None
     dialect: str
     origin: str = "project"
-    folder: PurePosixPath = PurePosixPath(".")
+    folder: PurePosixPath = WORKSPACE
     mode: Mode = Mode.ALWAYS
     globs: tuple[str, ...] = ()
     description: str = ""
@@ -156,32 +151,32 @@ class RulesFile(msgspec.Struct, frozen=True):
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """All rules that hold, in order of precedence: later ones win.
+    """All active rules, in order of precedence: later ones win.
 
     Attributes:
         rules: The rules.
-        source_hash: SHA-256 over all sources, in hexadecimal: the same while no source changes.
-        problems: What was not read as its author may have meant it.
+        source_hash: SHA-256 of all sources, in hexadecimal. It changes when a source changes.
+        problems: What hilum may not read as its author meant it.
     """
 
     rules: tuple[Rule, ...] = ()
     source_hash: str = ""
     problems: tuple[Problem, ...] = ()
 
-    def _of(self, kind: RuleType) -> tuple[Rule, ...]:
+    def _of_type(self, kind: RuleType) -> tuple[Rule, ...]:
         return tuple(rule for rule in self.rules if rule.type is kind)
 
     @property
     def hard_constraints(self) -> tuple[Rule, ...]:
-        """The rules that must hold."""
-        return self._of(RuleType.HARD_CONSTRAINT)
+        """The rules that must be followed."""
+        return self._of_type(RuleType.HARD_CONSTRAINT)
 
     @property
     def soft_guidelines(self) -> tuple[Rule, ...]:
-        """The rules that should hold."""
-        return self._of(RuleType.SOFT_GUIDELINE)
+        """The rules that should be followed."""
+        return self._of_type(RuleType.SOFT_GUIDELINE)
 
     @property
     def identity_rules(self) -> tuple[Rule, ...]:
-        """The rules that say who the agent is."""
-        return self._of(RuleType.IDENTITY)
+        """The rules that describe the agent's identity."""
+        return self._of_type(RuleType.IDENTITY)

@@ -1,6 +1,6 @@
-"""The settings of the plugin.
+"""The settings of the rules plugin.
 
-A project sets none of them: it has files of rules for what it wants to say.
+A project cannot set them: its rules files serve that purpose.
 """
 
 from __future__ import annotations
@@ -10,43 +10,43 @@ from hilum import section, setting
 
 @section("rules")
 class RulesSettings:
-    """Which rules are read, and how much of them."""
+    """The settings for which rules are read, and how much of them."""
 
     text: list[str] = setting(
-        factory=list, project=False, help="Rules of your own, in Markdown, for all folders."
+        factory=list, project=False, help="Your own rules, in Markdown, for all folders."
     )
     files: list[str] = setting(
         factory=list,
         project=False,
-        help=(
-            "Further files of rules: paths or patterns, absolute, from ~/, or relative to the"
-            " workspace."
-        ),
+        help="More rules files: paths or patterns, absolute, in ~/ or relative to the workspace.",
     )
     skip: list[str] = setting(
         factory=list,
         project=False,
-        help="Files of rules that are not read, as patterns of a .gitignore: CLAUDE.md, docs/**.",
+        help="Rules files to skip, as .gitignore patterns, such as CLAUDE.md or docs/**.",
     )
     homes: bool = setting(
         default=True,
         project=False,
-        help="Read what you wrote for other agents: ~/.codex, ~/.claude, ~/.gemini and the like.",
+        help="Read your rules for other agents, such as ~/.codex, ~/.claude and ~/.gemini.",
     )
     import_from: list[str] = setting(
         factory=list,
         project=False,
-        help="Folders outside of the workspace from which files of rules may import (@path).",
+        help="Folders outside the workspace from which rules files may import (@path).",
     )
     remind: bool = setting(
         default=True, project=False, help="Remind the model of the rules after each round of calls."
     )
     file_limit: int = setting(
-        default=100_000, minimum=1_000, project=False, help="Bytes of a file that are read."
+        default=100_000,
+        minimum=1_000,
+        project=False,
+        help="Maximum number of bytes to read from a file.",
     )
     prompt_limit: int = setting(
         default=120_000,
         minimum=1_000,
         project=False,
-        help="Bytes of rules that the model is shown; all are enforced.",
+        help="Maximum size, in bytes, of the rules shown to the model; all rules are enforced.",
     )

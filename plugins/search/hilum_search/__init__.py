@@ -1,6 +1,4 @@
-"""Searches what stands in files and what files are called, with ripgrep where there is one and
-without it elsewhere.
-"""
+"""Searches the content and the names of files with ripgrep."""
 
 from __future__ import annotations
 
@@ -11,9 +9,10 @@ import attrs
 import trio
 from hilum import Tool, hookimpl
 
-from hilum_search.content import SLACK, SearchSettings, search_files
-from hilum_search.names import Paths, find_paths, glob_search
-from hilum_search.running import ripgrep
+from hilum_search.content_search import search_files
+from hilum_search.name_search import glob_search
+from hilum_search.path_index import PathIndex, find_paths
+from hilum_search.settings import SearchSettings
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -28,13 +27,15 @@ __all__ = [
     "glob_search",
     "open_session",
     "provide_tools",
-    "ripgrep",
     "search_files",
 ]
 
+REPLY_SECONDS = 10.0
+"""Seconds that the kernel waits beyond the tools' time limit, to return the results so far."""
+
 
 def __getattr__(name: str) -> Any:
-    """Return what is public in ``hilum_search.mentions``, which is loaded when it is asked for."""
+    """Return a public name of ``hilum_search.mentions``, which is imported at first use."""
     if name in ("Mention", "find_mentions"):
         from hilum_search import mentions
 
@@ -45,16 +46,13 @@ def __getattr__(name: str) -> Any:
 @hookimpl
 def provide_tools(session: Session) -> Sequence[Tool]:
     """Return both tools, with the time limit of this session's settings."""
-    limit = session.settings(SearchSettings).timeout + SLACK
+    limit = session.settings(SearchSettings).timeout + REPLY_SECONDS
     return (attrs.evolve(search_files, timeout=limit), attrs.evolve(glob_search, timeout=limit))
 
 
 @hookimpl
-async def open_session(session: Session) -> AsyncIterator[Paths]:
-    """Keep the paths of the workspace for ``find_paths``.
-
-    Nothing is listed before it is asked for.
-    """
+async def open_session(session: Session) -> AsyncIterator[PathIndex]:
+    """Open the index for ``find_paths``, which lists nothing before its first query."""
     async with trio.open_nursery() as nursery:
-        yield Paths(session, nursery)
+        yield PathIndex(session, nursery)
         nursery.cancel_scope.cancel()

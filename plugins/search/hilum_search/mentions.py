@@ -1,6 +1,4 @@
-"""``find_mentions``: the files in which some words stand, best first, for plugins that show a model
-where to look.
-"""
+"""Finds files that mention given words, for plugins that point a model to relevant files."""
 
 from __future__ import annotations
 
@@ -11,33 +9,32 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from hilum_search.content import SearchSettings, cut
-from hilum_search.engine.ignoring import in_repository
-from hilum_search.engine.patterns import Pattern
-from hilum_search.places import show
-from hilum_search.running import FoundFile, Scope, Search, search
+from hilum_search.matches import MatchCollector, MatchedFile
+from hilum_search.patterns import Pattern
+from hilum_search.report import shorten
+from hilum_search.ripgrep import search, workspace_scope
+from hilum_search.targets import show
 from hilum_search.withholding import withheld_files
 
 if TYPE_CHECKING:
     from hilum import Session
 
-COUNTED = 2_000
-"""Matches that are looked at."""
-LARGEST = 1_000_000
-"""Bytes of a file above which it is not searched."""
-DEFINES = re.compile(
+MAX_MATCHES = 2_000
+MAX_FILE_BYTES = 1_000_000
+MAX_LINE_BYTES = 10_000
+DEFINITION = re.compile(
     rb"\b(?:class|def|func|fn|function|interface|struct|enum|trait|type|const|let|var)\s+$"
 )
 
 
 class Mention(NamedTuple):
-    """A file in which words stand.
+    """A file that mentions words.
 
     Attributes:
         path: The file, relative to the workspace.
-        lines: Number and text of each line with one of the words, long ones cut, in the file's
-            order.
-        words: Those of the words that stand in it.
+        lines: Number and text of each line with one of the words, in the file's order; long lines
+            are cut.
+        words: The words that it mentions.
     """
 
     path: str
@@ -48,67 +45,78 @@ class Mention(NamedTuple):
 async def find_mentions(
     session: Session, words: Sequence[str], *, limit: int = 8, seconds: float = 1.0
 ) -> list[Mention]:
-    """Find the files in which words stand as whole words. Ignore files hold, as for the tools.
+    """Find the non-ignored files that mention any of the given whole words.
 
     Args:
-        session: Whose workspace.
-        words: Names as they are written in programs; case counts.
-        limit: Most files to give.
-        seconds: How long it may take; after that it gives the best of what was found until then.
+        session: The session whose workspace is searched.
+        words: Names as they are written in programs; case matters.
+        limit: Maximum number of files.
+        seconds: Time limit, after which the best of the files found so far are returned.
 
     Returns:
-        Files, best first: a word that few files have counts more, and so does a line that defines
-        it.
+        Files, best first. Words that occur in few files count more, and so do lines that define a
+        word.
 
     Raises:
-        ToolError: The search cannot be done.
+        ToolError: The search failed, or ripgrep is not installed.
     """
     if not words:
         return []
     withheld = await trio.to_thread.run_sync(withheld_files, session, ".")
-    found = Search(lambda path: withheld is None or not withheld(path), lambda _: None, COUNTED)
-    with trio.move_on_after(seconds):
-        root = session.workspace.root
-        repository = await trio.to_thread.run_sync(in_repository, str(root), abandon_on_cancel=True)
-        pattern = Pattern(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
-        scope = Scope(root, repository=repository, max_size=LARGEST)
-        await search(
-            session.processes, session.settings(SearchSettings).rg(), scope, pattern, 0, found
-        )
-    return await trio.to_thread.run_sync(_best, found.files, list(words), limit)
-
-
-def _best(files: list[FoundFile], words: list[str], limit: int) -> list[Mention]:
-    """Order files by the words in them."""
-    word = re.compile(
-        rb"(?<!\w)(?:" + b"|".join(re.escape(each.encode()) for each in words) + rb")(?!\w)"
+    found = MatchCollector(
+        lambda path: withheld is None or not withheld(path), lambda _: None, MAX_MATCHES
     )
-    had: dict[str, Counter[str]] = {}
-    defined: dict[str, set[str]] = {}
-    for file in files:
-        counts = had.setdefault(file.path, Counter())
-        defines = defined.setdefault(file.path, set())
-        for line in file.lines:
-            for match in word.finditer(line.text[:10_000]):
-                name = match[0].decode()
-                counts[name] += 1
-                if DEFINES.search(line.text[: match.start()]):
-                    defines.add(name)
-    spread = Counter(name for counts in had.values() for name in counts)
-
-    def worth(file: FoundFile) -> float:
-        counts = had[file.path]
-        return sum(
-            (1 + 2 * (name in defined[file.path]) + 0.1 * min(counts[name], 5)) / spread[name]
-            for name in counts
+    pattern = Pattern(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
+    with trio.move_on_after(seconds):
+        scope = await trio.to_thread.run_sync(
+            workspace_scope, session.workspace.root, MAX_FILE_BYTES, abandon_on_cancel=True
         )
+        await search(session.processes, scope, pattern, 0, found)
+    return await trio.to_thread.run_sync(_best_mentions, found.files, list(words), limit)
 
-    ordered = sorted(files, key=lambda file: (-worth(file), len(file.path), file.path))[:limit]
-    return [
-        Mention(
-            show(f.path),
-            tuple((line.number, cut(line)) for line in f.lines),
-            frozenset(had[f.path]),
-        )
-        for f in ordered
-    ]
+
+class _WordUse(NamedTuple):
+    """A file's use of words: the number of uses of each, and the words that it defines."""
+
+    counts: Counter[str]
+    defined: set[str]
+
+
+def _best_mentions(files: list[MatchedFile], words: list[str], limit: int) -> list[Mention]:
+    """Return the files ranked by the words that they use, best first."""
+    alternatives = b"|".join(re.escape(word.encode()) for word in words)
+    # ripgrep reports where a line matches, but not which word, and a line may have several.
+    word_regex = re.compile(rb"(?<!\w)(?:" + alternatives + rb")(?!\w)")
+    uses = {file.path: _word_use(file, word_regex) for file in files}
+    files_with_word = Counter(word for use in uses.values() for word in use.counts)
+
+    def rank(file: MatchedFile) -> tuple[float, int, str]:
+        score = _score(uses[file.path], files_with_word)
+        return -score, len(file.path), file.path
+
+    mentions: list[Mention] = []
+    for file in sorted(files, key=rank)[:limit]:
+        lines = tuple((line.number, shorten(line)) for line in file.lines)
+        mentions.append(Mention(show(file.path), lines, frozenset(uses[file.path].counts)))
+    return mentions
+
+
+def _word_use(file: MatchedFile, word_regex: re.Pattern[bytes]) -> _WordUse:
+    use = _WordUse(Counter(), set())
+    for line in file.lines:
+        for match in word_regex.finditer(line.text[:MAX_LINE_BYTES]):
+            word = match[0].decode()
+            use.counts[word] += 1
+            if DEFINITION.search(line.text[: match.start()]):
+                use.defined.add(word)
+    return use
+
+
+def _score(use: _WordUse, files_with_word: Counter[str]) -> float:
+    score = 0.0
+    for word, count in use.counts.items():
+        weight = 1 + 0.1 * min(count, 5)
+        if word in use.defined:
+            weight += 2
+        score += weight / files_with_word[word]
+    return score

@@ -1,9 +1,8 @@
-"""What a search leaves out because the guard would not let it be read without approval."""
+"""Excludes files from a search that the guard does not allow to be read without approval."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from hilum import ReadingPolicy
@@ -11,91 +10,90 @@ from hilum import ReadingPolicy
 if TYPE_CHECKING:
     from hilum import Session
 
+    from hilum_search.ripgrep import Reveal
+
 MAX_NAMED = 3
-"""Files that are left out which are named to the model."""
+"""Maximum number of left-out files to name to the model."""
 
 
 def withheld_files(session: Session, base: str) -> Callable[[str], bool] | None:
-    """Return what tells whether a file is left out; None where no guard judges this session.
-
-    Blocks.
+    """Return a function that checks whether a file is left out. Blocks.
 
     Args:
         session: The session.
         base: The path that the search names, relative to the workspace.
+
+    Returns:
+        The function, or ``None`` if this session has no guard.
     """
-    policy = session.half(ReadingPolicy)  # type: ignore[type-abstract]
+    policy = session.plugin(ReadingPolicy)
     if policy is None:
         return None
     return policy.withheld(base)
 
 
-def revealing(
-    session: Session, file: str = ""
-) -> Callable[[list[str]], AbstractContextManager[None]] | None:
-    """Return what lets a process see files that the sandbox hides. Blocks.
+def revealing(session: Session, file: str = "") -> Reveal | None:
+    """Return a function that lets a process read files that the sandbox hides. Blocks.
 
     Args:
         session: The session.
-        file: A file that the call names, resolved: it was judged, and approved where need be.
-            Without one, what rules keep from being read: only for a process that lists names, to
-            count what is left out.
+        file: The resolved path of a file named in the call, which was checked, and approved if
+            necessary. Empty for all files hidden by rules, which is only for a process that lists
+            names to count the left-out files.
     """
-    policy = session.half(ReadingPolicy)  # type: ignore[type-abstract]
+    policy = session.plugin(ReadingPolicy)
     if policy is None:
         return None
     paths = (file,) if file else policy.denied_to_commands()
     return lambda argv: policy.reveal(argv, paths)
 
 
-class LeftOut:
-    """Counts the files of a listing that are searched, and those that are left out.
+class FileCounter:
+    """Counts the searched and the left-out files of a listing.
 
     Args:
-        wanted: Whether the search means a file.
-        withheld: Whether a file is left out.
+        wanted: Returns whether a file belongs to the search.
+        is_withheld: Returns whether a file is left out; ``None`` if no file is.
 
     Attributes:
-        searched: How many files were searched.
-        count: How many files were left out.
-        names: The first of them.
+        searched: Number of searched files.
+        withheld: Number of left-out files.
         complete: Whether all files were counted.
     """
 
     def __init__(
-        self, wanted: Callable[[str], bool], withheld: Callable[[str], bool] | None
+        self, wanted: Callable[[str], bool], is_withheld: Callable[[str], bool] | None
     ) -> None:
         self._wanted = wanted
-        self._withheld = withheld
+        self._is_withheld = is_withheld
+        self._names: list[str] = []
         self.searched = 0
-        self.count = 0
-        self.names: list[str] = []
+        self.withheld = 0
         self.complete = False
 
     def take(self, paths: list[bytes]) -> bool:
-        """Take paths of a listing; returns that more are wanted."""
+        """Count the paths of a listing, and return ``False``, because all of them are needed."""
         for raw in paths:
             path = raw.decode("utf-8", "surrogateescape")
             if not raw or not self._wanted(path):
                 continue
-            if self._withheld is not None and self._withheld(path):
-                self.count += 1
-                self.names.append(path)
+            if self._is_withheld and self._is_withheld(path):
+                self.withheld += 1
+                self._names.append(path)
             else:
                 self.searched += 1
         return False
 
-    def described(self) -> str:
-        """Return a sentence about what was left out; empty for nothing."""
+    def note(self) -> str:
+        """Return a notice about the left-out files, or an empty text if there are none."""
         if not self.complete:
             return "[Files that need approval to be read were left out; how many was not counted.]"
-        if not self.count:
+        if not self.withheld:
             return ""
-        files = "1 file was" if self.count == 1 else f"{self.count:,} files were"
-        names = ", ".join(
-            path if path.isprintable() else repr(path) for path in sorted(self.names)[:MAX_NAMED]
-        )
-        more = ", …" if self.count > MAX_NAMED else ""
+        files = "1 file was" if self.withheld == 1 else f"{self.withheld:,} files were"
+        shown = sorted(self._names)[:MAX_NAMED]
+        names = ", ".join(path if path.isprintable() else repr(path) for path in shown)
+        more = ", …" if self.withheld > MAX_NAMED else ""
         return (
             f"[{files} left out: reading needs approval or is denied. To search, name one in path:"
             f" {names}{more}]"

@@ -1,9 +1,8 @@
-"""Runs commands: output bounded and streamed, nothing left running.
+"""Runs shell commands, and keeps long ones in the background as services.
 
-Long ones in the background, where they can be read.
-
-The model reads the exit code first, then standard output, then standard error under a heading of
-its own. Faces get both as they come, with their escapes.
+Output is limited and streamed, and no process is left running. The model receives the exit code
+first, then standard output, then standard error under its own heading. Faces receive both streams
+as they arrive, with terminal escapes.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from typing import TYPE_CHECKING
 import trio
 from hilum import hookimpl
 
-from hilum_shell.output import clean
-from hilum_shell.services import Printed, Services
+from hilum_shell.output import strip_escapes
+from hilum_shell.services import PrintedOutput, Services
 from hilum_shell.settings import ShellSettings
 from hilum_shell.shell import Shell
 
 if TYPE_CHECKING:
     from hilum import Session
 
-__all__ = ["Printed", "Services", "Shell", "ShellSettings", "clean", "open_session"]
+__all__ = ["PrintedOutput", "Services", "Shell", "ShellSettings", "open_session", "strip_escapes"]
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Shell]:
-    """Live as long as the session: every command is a task in here, and ends when it is left."""
+    """Create the plugin's instance, whose commands end with the session."""
     settings = session.settings(ShellSettings)
     async with trio.open_nursery() as nursery:
         yield Shell(session, nursery, settings)

@@ -1,38 +1,37 @@
-"""What a command wrote, as a model gets it: plain text, the head and the tail of it, or what came
-since an offset.
-"""
+"""Prepares command output for models: plain text, head and tail, or the part after an offset."""
 
 from __future__ import annotations
 
 import codecs
 import functools
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from hilum import ToolError, errors
 
-PAGE = 65536
-"""Bytes in which a pattern is searched at once."""
-PATTERN_SECONDS = 0.25
-"""Seconds that one search of a page may take: some patterns take for ever on some texts."""
-_LONG_LINE = 4096  # bytes of an unfinished line that are searched again when it goes on
+PAGE_BYTES = 65536
+"""Number of bytes to search for a pattern at once."""
+PATTERN_TIMEOUT = 0.25
+"""Maximum seconds to search a page, because some patterns take forever on some texts."""
+_LONG_LINE = 4096  # maximum bytes of an unfinished line to search again with its rest
 
 _ESCAPES = re.compile(
-    r"\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # titles, links, pictures: everything up to their end
+    r"\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # titles, links and pictures, to their end
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and movements
     r"|\x1b[ -/]*[0-~]"
-    r"|[^\n]\x08"  # overstriking, as old manual pages do it
+    r"|[^\n]\x08"  # overstriking, as in old manual pages
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-_RETURNS = re.compile(r"(?<!\r)\r+(?=\n|\Z)")  # looking back keeps it linear
+_RETURNS = re.compile(r"(?<!\r)\r+(?=\n|\Z)")  # looking back keeps the search linear
 
 
-def clean(text: str) -> str:
-    """Take out terminal escapes and other control characters.
+def strip_escapes(text: str) -> str:
+    """Return the text without terminal escapes and other control characters.
 
-    Of a line written over and over keep the last version.
+    For an overwritten line, the last version is kept.
     """
-    if text.replace("\n", "").replace("\t", "").isprintable():  # as most is: twenty times as fast
+    # Most texts are printable, and this check is 20 times as fast as the substitution.
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     text = _RETURNS.sub("", _ESCAPES.sub("", text))
     if "\r" not in text:
@@ -40,12 +39,12 @@ def clean(text: str) -> str:
     return "\n".join(line.rpartition("\r")[2] for line in text.split("\n"))
 
 
-class Kept:
+class OutputBuffer:
     """The head and the tail of a stream of bytes of any length.
 
     Args:
-        limit: Characters wanted of it later. A character may take four bytes, and escapes come on
-            top, so more is kept.
+        limit: Number of characters needed later. More bytes are kept, because a character may have
+            four bytes and escapes are removed later.
     """
 
     def __init__(self, limit: int) -> None:
@@ -53,59 +52,88 @@ class Kept:
         self._head = bytearray()
         self._tail = bytearray()
         self._dropped = 0
+        self._characters = 0
+        self._lines = 0
+        self._unfinished = False
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def add(self, chunk: bytes) -> str:
-        """Take the next bytes.
+        """Add the next bytes and return their text, without a trailing incomplete character.
 
-        Give their text, to be shown as it comes, with a character cut in two left for later.
+        The text still contains escapes, because faces show it as it arrives.
         """
+        # The head fills first and is never dropped, because errors often come at the beginning.
         free = max(self._room - len(self._head), 0)
         self._head += chunk[:free]
         self._tail += chunk[free:]
-        if len(self._tail) > 2 * self._room + 65536:  # rarely, as it moves the tail
+        if len(self._tail) > 2 * self._room + 65536:  # rarely, because this moves the tail
             self._dropped += len(self._tail) - self._room
             del self._tail[: len(self._tail) - self._room]
-        return self._decoder.decode(chunk)
+        text = self._decoder.decode(chunk)
+        if text:
+            self._characters += len(text)
+            self._lines += text.count("\n")
+            self._unfinished = not text.endswith("\n")
+        return text
 
-    def text(self) -> tuple[str, str, int]:
-        """Return the text of the head, that of the tail, and how many bytes are missing in between.
+    def text(self) -> StreamText:
+        """Return the kept text and the size of the whole text.
 
-        Where nothing is missing all of it is head.
+        If nothing is missing, the head is the whole text, and the size does not count escapes.
         """
         if not self._dropped:
-            return clean((self._head + self._tail).decode(errors="replace")), "", 0
-        return (
-            clean(self._head.decode(errors="ignore")),
-            clean(self._tail.decode(errors="ignore")),
-            self._dropped,
+            text = strip_escapes((self._head + self._tail).decode(errors="replace"))
+            lines = text.count("\n") + bool(text and not text.endswith("\n"))
+            return StreamText(text, "", len(text), lines)
+        return StreamText(
+            strip_escapes(self._head.decode(errors="ignore")),
+            strip_escapes(self._tail.decode(errors="ignore")),
+            self._characters,
+            self._lines + self._unfinished,
         )
 
 
-def cut(parts: tuple[str, str, int], limit: int) -> tuple[str, int]:
-    """Shorten a text to a number of characters, in its middle.
+class StreamText(NamedTuple):
+    """The text of one stream.
+
+    Attributes:
+        head: The beginning of the text; the whole text if there is no tail.
+        tail: The end of the text.
+        characters: Number of characters of the whole text.
+        lines: Number of lines of the whole text.
+    """
+
+    head: str
+    tail: str
+    characters: int
+    lines: int
+
+
+def cut_middle(written: StreamText, limit: int) -> tuple[str, int]:
+    """Return a text without its middle, and the number of characters that were left out.
 
     Args:
-        parts: What ``Kept.text`` gave.
-        limit: Characters that may stay; a notice in place of the rest comes on top.
-
-    Returns:
-        The text, and how many characters were left out.
+        written: The text.
+        limit: Maximum number of characters, not counting the notice about the rest.
     """
-    head, tail, missing = parts
-    if not missing and len(head) <= limit:
+    head = written.head
+    if not written.tail and len(head) <= limit:
         return head, 0
+    end = written.tail or head
     first = head[: limit - limit // 2]
-    last = (tail or head)[max(len(tail or head) - limit // 2, 0) :]
-    left_out = missing + len(head) + len(tail) - len(first) - len(last)
-    return f"{first}\n[… {left_out:,} characters left out …]\n{last}", left_out
+    last = end[max(len(end) - limit // 2, 0) :]
+    left_out = written.characters - len(first) - len(last)
+    if left_out <= 0:  # only escapes and overwritten lines were dropped
+        return f"{first}\n{last}", 0
+    notice = f"[… {left_out:,} of {written.characters:,} characters left out …]"
+    return f"{first}\n{notice}\n{last}", left_out
 
 
 class Spool:
-    """The last bytes of a stream, found by their offset from its beginning.
+    """The last bytes of a stream, addressed by their offset from the beginning of the stream.
 
     Args:
-        limit: Bytes that are kept.
+        limit: Maximum number of bytes to keep.
     """
 
     def __init__(self, limit: int) -> None:
@@ -116,20 +144,20 @@ class Spool:
 
     @property
     def end(self) -> int:
-        """Offset of the byte that comes next: how much was written so far."""
+        """Offset of the next byte, which equals the number of bytes so far."""
         return self.start + len(self._bytes)
 
     def add(self, chunk: bytes) -> None:
-        """Take the next bytes; old ones are let go."""
+        """Add the next bytes, and drop old ones."""
         self._bytes += chunk
-        if len(self._bytes) > 2 * self._limit:  # rarely, as it moves the rest
+        if len(self._bytes) > 2 * self._limit:  # rarely, because this moves the rest
             self.start += len(self._bytes) - self._limit
             del self._bytes[: len(self._bytes) - self._limit]
 
     def read(self, offset: int, size: int | None = None) -> bytes:
-        """Return what is kept from an offset on, at most ``size`` bytes.
+        """Return the kept bytes from an offset, at most ``size`` of them.
 
-        A character cut in two at its end is left out.
+        A trailing incomplete character is left out.
         """
         at = max(offset - self.start, 0)
         data = bytes(self._bytes[at : None if size is None else at + size])
@@ -141,14 +169,13 @@ class Spool:
         return data
 
 
-class Finder:
-    """Searches for a pattern in a spool, from an offset on, and goes on where it stopped when more
-    has come.
+class PatternSearch:
+    """Searches a spool for a pattern, and continues when there is more output.
 
     Args:
         pattern: A regular expression; ``^`` and ``$`` match at the ends of lines.
-        spool: Where to search.
-        offset: Where to begin.
+        spool: The spool.
+        offset: The offset at which the search begins.
 
     Raises:
         ToolError: The pattern is not valid.
@@ -163,42 +190,44 @@ class Finder:
         """Search one page.
 
         Returns:
-            The line with the match, empty if there is none, and whether more is there to be
-            searched.
+            The line with the match, or an empty text, and whether there is more to search.
 
         Raises:
             ToolError: The search takes too long.
         """
         self._at = max(self._at, self._spool.start)
-        data = self._spool.read(self._at, PAGE)
-        text = clean(data.decode(errors="replace"))
+        data = self._spool.read(self._at, PAGE_BYTES)
+        text = strip_escapes(data.decode(errors="replace"))
         try:
-            found = self._pattern.search(text, timeout=PATTERN_SECONDS)
+            found = self._pattern.search(text, timeout=PATTERN_TIMEOUT)
         except TimeoutError:
             problem = "The search for this pattern takes too long."
             raise ToolError(
-                problem, code=errors.E_BAD_ARGS, hint="Give a simpler pattern."
+                problem, code=errors.E_BAD_ARGS, hint="Use a simpler pattern."
             ) from None
         if found:
             begin = text.rfind("\n", 0, found.start()) + 1
             end = text.find("\n", found.end())
             return text[begin : end if end >= 0 else None].strip() or "an empty line", False
-        more = self._at + len(data) < self._spool.end and len(data) >= PAGE - 4
-        done = data.rfind(b"\n") + 1
-        self._at += max(
-            done, len(data) - _LONG_LINE if more or len(data) - done > _LONG_LINE else 0
-        )
-        return "", more
+        # A trailing incomplete character of a page has up to three bytes.
+        has_more = self._at + len(data) < self._spool.end and len(data) >= PAGE_BYTES - 4
+        # An unfinished line is searched again with its rest, but only the end of a very long one.
+        searched = data.rfind(b"\n") + 1
+        if has_more or len(data) - searched > _LONG_LINE:
+            searched = max(searched, len(data) - _LONG_LINE)
+        self._at += searched
+        return "", has_more
 
 
 @functools.lru_cache(16)
 def _compiled(pattern: str) -> Any:
-    # Unlike re it has a time limit. It takes 15 ms to import, so only where a pattern is used.
+    # Unlike re, regex has a time limit. Its import takes 15 ms, so it is imported only for a
+    # pattern.
     import regex  # type: ignore[import-untyped]
 
     try:
         return regex.compile(pattern, regex.MULTILINE)
     except (regex.error, OverflowError, RecursionError) as error:
-        problem = f"This is no regular expression: {error}."
-        hint = "Escape what is meant literally: \\( \\[ \\. \\*"
+        problem = f"This is not a valid regular expression: {error}."
+        hint = "Escape literal characters: \\( \\[ \\. \\*"
         raise ToolError(problem, code=errors.E_BAD_ARGS, hint=hint) from None

@@ -1,7 +1,7 @@
-"""What a command line runs, as far as it can be seen at a glance: for repeated failures, and for
-exit codes that are answers.
+"""Finds a command line's main program, and exit codes that are results rather than failures.
 
-It decides nothing about safety: that is the guard's, which reads commands in earnest.
+This quick analysis is used for counting repeated failures. It is not used for security decisions:
+the guard has its own parser.
 """
 
 from __future__ import annotations
@@ -11,35 +11,42 @@ import re
 import shlex
 from typing import Any
 
-# Programs that answer a question with exit code 1: nothing found, different, not so.
+# Programs whose exit code 1 is a result: nothing was found, files differ, a condition is false.
 ANSWERING = frozenset(
     "grep egrep fgrep zgrep rg ag ack test [ [[ diff cmp pgrep which type".split()
 )
-MAX_LENGTH = 10_000  # characters; a longer command is a script, and splitting it would take long
+MAX_LENGTH = 10_000  # characters; a longer command is a script, which would take long to split
 _GIT_ANSWERING = frozenset({"grep", "diff"})
 _OPERATOR = re.compile(r"[|&;()<>\n]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-# Programs that run the one named after them.
+# Programs that run the program named in their arguments.
 _WRAPPERS = frozenset("sudo env nohup time nice command exec uv run poetry pipenv".split())
+# Commands that only prepare the shell for the next one.
+_SETUP = frozenset({"cd", "set", "export", "source", "."})
 
 
-def aim(arguments: dict[str, Any]) -> str:
-    """Return what a command is about: the program that it runs, without folders that it goes to
-    first.
-    """
-    commands = _commands(arguments["command"])
-    for _, words in commands or ():
-        words = [word for word in words if not _ASSIGNMENT.match(word) and not word.startswith("-")]
-        while len(words) > 1 and words[0] in _WRAPPERS:
-            words = words[1:]
-        if words and words[0] not in ("cd", "set", "export", "source", "."):
-            return os.path.basename(words[0])
+def describe_target(arguments: dict[str, Any]) -> str:
+    """Return the main program of a command, ignoring preceding commands such as ``cd``."""
+    for _, words in _commands(arguments["command"]) or ():
+        program = _find_program(words)
+        if program and program not in _SETUP:
+            return os.path.basename(program)
     return ""
 
 
-def is_answer(command: str, code: int) -> bool:
-    """Return whether an exit code answers a question: that of ``grep``, ``test`` or ``diff`` is 1
-    where nothing is wrong.
+def _find_program(words: list[str]) -> str:
+    """Return the program that a command runs, without assignments, options and wrappers."""
+    plain = [word for word in words if not _ASSIGNMENT.match(word) and not word.startswith("-")]
+    for word in plain:
+        if word not in _WRAPPERS:
+            return word
+    return plain[-1] if plain else ""
+
+
+def is_answer_code(command: str, code: int) -> bool:
+    """Return whether an exit code is a result and not a failure.
+
+    ``grep``, ``test`` and ``diff``, for example, exit with 1 without an error.
 
     Args:
         command: The command line.
@@ -48,8 +55,7 @@ def is_answer(command: str, code: int) -> bool:
     commands = _commands(command)
     if code != 1 or not commands:
         return False
-    # After `&&` it may be any of the commands that ended with 1; after a pipe, `;` or a new line it
-    # is the last one.
+    # The exit code is that of the last command, or of any command in a chain of `&&`.
     for number, (operator, words) in enumerate(reversed(commands)):
         if not _answers(words) and not (number and words[:1] == ["cd"]):
             return False
@@ -65,30 +71,41 @@ def _answers(words: list[str]) -> bool:
 
 
 def _commands(command: str) -> list[tuple[str, list[str]]] | None:
-    """Split a command line into its commands, each with the operator before it.
+    """Return the commands of a command line, each with the operator before it.
 
-    ``None`` where that needs a real shell.
+    The result is ``None`` if splitting the line requires a real parser.
     """
     if len(command) > MAX_LENGTH:
         return None
-    lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;()<>\n")
-    lexer.whitespace = " \t\r"
-    lexer.commenters = ""
-    try:
-        words = list(lexer)
-    except ValueError:  # an open quote
+    words = _split_words(command)
+    if words is None or any(_is_parenthesis(word) for word in words):
         return None
     commands: list[tuple[str, list[str]]] = [("", [])]
-    skipped = False
+    is_redirected = False
     for word in words:
         if not _OPERATOR.fullmatch(word):
-            if not skipped:
+            if not is_redirected:
                 commands[-1][1].append(word)
-            skipped = False
+            is_redirected = False
         elif set(word) & set("<>"):
-            skipped = True  # the word after a redirection is no argument
-        elif set(word) & set("()"):
-            return None
+            is_redirected = True  # the word after a redirection is not an argument
         else:
             commands.append((word.strip("\n") or ";", []))
     return [(operator, found) for operator, found in commands if found]
+
+
+def _split_words(command: str) -> list[str] | None:
+    """Return the words and operators of a command line; ``None`` if a quote is not closed."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;()<>\n")
+    lexer.whitespace = " \t\r"  # a newline counts as an operator
+    lexer.commenters = ""
+    try:
+        return list(lexer)
+    except ValueError:
+        return None
+
+
+def _is_parenthesis(word: str) -> bool:
+    """Return whether a word is an operator with a parenthesis, as in a sub-shell."""
+    has_parenthesis = bool(set(word) & set("()"))
+    return has_parenthesis and not set(word) & set("<>") and bool(_OPERATOR.fullmatch(word))

@@ -1,153 +1,196 @@
-"""What the model reads of a command: how it ended, what it printed, and what may be done next."""
+"""Texts for the model about commands: how a command ended, its output, and the next step."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from hilum import Output, errors
 
-from hilum_shell.output import Kept, cut
-from hilum_shell.service import Service, ending
+from hilum_shell.output import OutputBuffer, cut_middle
+from hilum_shell.service import Service, describe_exit
 
 LEFT = (
-    "[It left something running in the background, which was ended with it. To keep a command"
-    " running, give that command alone, with background=true.]"
+    "[It left processes running in the background, which were ended with it. To keep a command"
+    " running, start only that command, with background=true.]"
 )
 
 
-def kept(service: Service, *, beyond: bool) -> str:
-    """Tell that what a command left running goes on as a service.
+def describe_kept(service: Service, *, beyond: bool) -> str:
+    """Return the note that a command's remaining processes continue as a service.
 
     Args:
         service: The service.
-        beyond: Whether it goes on when the run has ended.
+        beyond: Whether the service continues after the end of the run.
     """
     name = service.id
     return (
-        f"[What it left running in the background goes on as {name}: read_service({name!r}) gives"
-        f" what it prints, stop_service ends it. {lifetime(beyond=beyond)}]"
+        f"[The processes that it left running continue as {name}: read_service({name!r}) returns"
+        f" their output, stop_service ends them. {describe_lifetime(beyond=beyond)}]"
     )
 
 
-def lifetime(*, beyond: bool) -> str:
-    """Tell how long a service lives at most: what the agent tells the user must be true."""
+def describe_lifetime(*, beyond: bool) -> str:
+    """Describe how long a service runs at most, so that the agent informs the user correctly."""
     if beyond:
-        return "It goes on when your work is done, until the user ends hilum."
+        return "It continues when your work is done, until the user ends hilum."
     return "It ends with this session: tell the user so if you name its address."
 
 
-def finished(
+def format_finished(
     service: Service, text: str, data: dict[str, Any], is_answer: bool, note: str = ""
 ) -> Output:
-    """Tell of the end of a command in the foreground.
+    """Return the output for a command that ended in the foreground.
 
     Args:
         service: The command.
-        text: Its output, as ``written`` gives it.
-        data: Plain data for faces, to be completed.
-        is_answer: Whether its exit code answers a question, as that of ``grep`` does, and is no
-            failure.
-        note: What became of what it left running.
+        text: Its output, as in ``ShownOutput.text``.
+        data: Plain data for faces; the exit code and the time are added here.
+        is_answer: Whether the exit code is a result, as with ``grep``, and not a failure.
+        note: A note about the processes that the command left running.
     """
     assert service.code is not None
     data |= {"exit_code": service.code, "seconds": round(service.seconds, 3)}
-    how = ending(service.code)
-    text = f"{how[0].upper()}{how[1:]} after {service.seconds:.1f} s\n{text}"
-    note = note or (LEFT if service.left else "")
+    exit_text = describe_exit(service.code)
+    lines = [f"{exit_text[0].upper()}{exit_text[1:]} after {service.seconds:.1f} s", text]
+    if not note and service.left:
+        note = LEFT
     if note:
-        text = f"{text}\n{note}"
-    return Output(text, data=data, code="" if is_answer or not service.code else errors.E_CMD_FAIL)
+        lines.append(note)
+    is_failure = service.code != 0 and not is_answer
+    return Output("\n".join(lines), data=data, code=errors.E_CMD_FAIL if is_failure else "")
 
 
-def late(limit: float, most: float, text: str) -> str:
-    """Tell that a command was ended because its time was over.
+def format_late(limit: float, max_limit: float, text: str) -> str:
+    """Return the text for a command that was ended at its time limit.
 
     Args:
-        limit: Seconds it had.
-        most: Seconds it may have.
+        limit: The time limit in seconds.
+        max_limit: The highest possible time limit.
         text: Its output so far.
     """
     return (
-        f"The command took longer than {limit:g} s; it was ended, with everything it had started."
-        f" Give it a longer timeout (at most {most:g} s), or let it do less at once. A server or a"
-        " watcher never ends by itself: start it with background=true. A command that asks for"
-        f" input cannot get any.\nIts output so far:\n{text}"
+        f"The command took longer than {limit:g} s; it was ended with all its child processes."
+        f" Set a longer timeout (at most {max_limit:g} s), or do less at once. A server or a"
+        " watcher never ends: start it with background=true. A command that asks for input gets"
+        f" none.\nIts output so far:\n{text}"
     )
 
 
-def moved(service: Service, seconds: float, rest: float, text: str) -> str:
-    """Tell that a command goes on in the background.
+def format_moved(service: Service, seconds: float, rest: float, text: str) -> str:
+    """Return the text for a command that continues in the background.
 
     Args:
         service: The command.
-        seconds: How long it was waited for.
-        rest: Seconds until it is ended.
+        seconds: Seconds that hilum waited for it.
+        rest: Seconds until hilum ends it.
         text: Its output so far.
     """
     name = service.id
     return (
         f"The command has not ended after {seconds:.0f} s. It still runs, now in the background as"
         f" {name}: do not start it again. read_service({name!r}, timeout=…) waits for its end and"
-        f" gives what it prints; stop_service ends it, and so do {rest:g} s more. It gets no"
+        f" returns its output; stop_service ends it. It is ended after {rest:g} s more. It gets no"
         f" input.\nIts output so far:\n{text}"
     )
 
 
-def written(kept: dict[str, Kept], limit: int) -> tuple[str, int]:
-    """Put both streams together.
+class ShownOutput(NamedTuple):
+    """The output of a command, as shown to the model.
 
-    Standard error gets up to half the room, and what standard output leaves.
+    Attributes:
+        text: Standard output, then standard error, shortened if they are too long.
+        left_out: Number of characters that were left out.
+        characters: Number of characters of the whole output.
+        lines: Number of lines of the whole output.
+    """
+
+    text: str
+    left_out: int
+    characters: int
+    lines: int
+
+
+def format_cut_notice(shown: ShownOutput, service: Service) -> str:
+    """Return the notice about shortened output: its size, where it is kept and how to read it.
+
+    Args:
+        shown: The output.
+        service: The command; its id is empty if its output could not be kept.
+    """
+    lines = "1 line" if shown.lines == 1 else f"{shown.lines:,} lines"
+    size = f"{shown.characters:,} characters in {lines}"
+    if not service.id:
+        advice = "Redirect it to a file to read all of it."
+        return f"[The output was cut. In full it has {size}; the rest is not kept. {advice}]"
+    start = service.spool.start
+    if start:
+        where = f"Its last {service.spool.end - start:,} bytes are kept as {service.id}"
+    else:
+        where = f"All of it is kept as {service.id}"
+    return (
+        f"[The output was cut. In full it has {size}. {where}: read_service({service.id!r},"
+        f" offset={start}) reads it page by page, with wait_for='REGEX' it finds a line.]"
+    )
+
+
+def cut_streams(kept: dict[str, OutputBuffer], limit: int) -> ShownOutput:
+    """Return both streams together, shortened if they are too long.
+
+    Standard error gets up to half of the limit, plus the part that standard output does not use.
 
     Args:
         kept: Head and tail of ``stdout`` and ``stderr``.
-        limit: Characters that both may take.
-
-    Returns:
-        The text, and how many characters were left out.
+        limit: Maximum number of characters of both.
     """
     out = kept["stdout"].text()
     err = kept["stderr"].text()
-    length = sum(len(part) for part in out[:2])
-    stderr, lost = cut(err, max(limit // 2, limit - length))
-    stdout, more = cut(out, limit - min(len(stderr), limit // 2))
+    length = len(out.head) + len(out.tail)
+    # Errors matter more than output, but must not displace all of it.
+    stderr, lost = cut_middle(err, max(limit // 2, limit - length))
+    stdout, more = cut_middle(out, limit - min(len(stderr), limit // 2))
     text = stdout.rstrip("\n")
     if stderr.strip():
         text = f"{text}\n[standard error]\n{stderr.rstrip()}".lstrip("\n")
-    return text or "[no output]", lost + more
+    return ShownOutput(
+        text or "[no output]",
+        lost + more,
+        out.characters + err.characters,
+        out.lines + err.lines,
+    )
 
 
-def read(
+def read_output(
     service: Service, agent: str, start: int, limit: int, *, paged: bool = False, said: str = ""
 ) -> Output:
-    """Return a service's state and its output from an offset on, and note that this agent has read
-    it.
+    """Return a service's state and its output from an offset, and record that it was read.
 
     Args:
         service: The service.
-        agent: Who reads. A failure is told to each reader once.
+        agent: The agent that reads the output. A failure is reported to each agent once.
         start: Offset in bytes.
-        limit: Most characters.
-        paged: Whether to give one page; otherwise all that is there, without its middle if it is
+        limit: Maximum number of characters.
+        paged: Whether to return one page; otherwise all of the output, without its middle if it is
             too long.
-        said: What to say first.
+        said: The text to begin with.
     """
     spool = service.spool
     start = max(start, 0)
     begin = min(max(start, spool.start), spool.end)
     data = spool.read(begin, limit if paged else None)
     end = begin + len(data)
-    kept = Kept(limit)
-    kept.add(data)
-    text, left_out = cut(kept.text(), limit)
+    buffer = OutputBuffer(limit)
+    buffer.add(data)
+    text, left_out = cut_middle(buffer.text(), limit)
     lines = [f"{said}{service.title}: {service.describe()}."]
     if begin > start:
-        lines.append(f"[bytes {start} to {begin} of its output are kept no longer]")
+        lines.append(f"[bytes {start} to {begin} of its output are not kept anymore]")
     if left_out:
         lines.append(
-            f"[bytes {begin} to {end} of its output; offset={begin} gives them page by page]"
+            f"[bytes {begin} to {end} of its output; offset={begin} reads them page by page]"
         )
     if service.state != "lost":
-        lines.append(text.rstrip("\n") or ("[nothing new]" if spool.end else "[no output]"))
+        missing = "[nothing new]" if spool.end else "[no output]"
+        lines.append(text.rstrip("\n") or missing)
     if end < spool.end:
         lines.append(f"[there is more: offset={end}]")
     if service.left and not service.remains:
@@ -159,13 +202,13 @@ def read(
 
 
 def _failure(service: Service, agent: str) -> str:
-    """Return the code of a service's failure, to an agent that did not get it before."""
-    if not service.over.is_set():
+    """Return the code of a service's failure, unless the agent has received it before."""
+    if not service.ended.is_set():
         return ""
-    service.knowing.discard(agent)
-    if agent in service.told:
+    service.informed.discard(agent)
+    if agent in service.failure_reported:
         return ""
-    service.told.add(agent)
+    service.failure_reported.add(agent)
     if service.late:
         return errors.E_TIMEOUT
     if service.state == "exited" and service.code:

@@ -1,6 +1,4 @@
-"""One command while it runs, in the foreground or as a service: its process, its output, its
-end.
-"""
+"""Runs a command, in the foreground or in the background."""
 
 from __future__ import annotations
 
@@ -13,11 +11,13 @@ import attrs
 import trio
 from hilum import HilumError, Process
 
-from hilum_shell.output import Kept, Spool
+from hilum_shell.output import OutputBuffer, Spool
 
+CHUNK_BYTES = 65536
 State = Literal["running", "exited", "stopped", "lost"]
-DRAIN = 2.0
-"""Seconds to read what an ended command has left in its pipes."""
+MAX_TITLE = 80
+DRAIN_TIMEOUT = 2.0
+"""Maximum seconds to read the rest of an ended command's output."""
 
 
 @attrs.define(eq=False)
@@ -27,32 +27,32 @@ class Service:
     Args:
         command: The command line.
         agent: Name of the agent that started it.
-        runs: Ids of the runs it was started in: the agent's, and those of the agents above it.
-        spool: Its output, both streams as they came.
-        kept: Head and tail of each stream, while it is in the foreground.
-        show: Where its output is shown, while it is in the foreground.
-        id: Its name, once it is in the background.
-        state: ``lost`` is one that ended with hilum, before this session was resumed.
+        runs: Ids of the runs of its agent and of the agent's parents.
+        spool: Its output, with both streams in the order of arrival.
+        buffers: Head and tail of each stream, while it is in the foreground.
+        show: Receives its output, while it is in the foreground.
+        id: Its id, once it is in the background.
+        state: Its state; ``lost`` means that it ended with hilum before this session was resumed.
         reason: Why it was stopped.
-        code: Its exit code; below zero, the number of the signal that ended it.
-        failure: Why its end is not known: what watched over it was killed.
-        left: Whether it exited and left something running, which was ended.
-        late: Whether it was ended because its time was over.
-        remains: Whether it exited and left something running, which goes on.
-        exited: Set when the command itself has exited; what it left may still run.
-        over: Set when nothing of it is left.
-        knowing: Names of the agents that were told of it, and not yet of its end.
-        told: Names of the agents that were told whether it failed.
-        cursors: Up to where each agent was shown its output.
-        searched: From where each agent waits for a pattern: what the answer to the start showed is
-            searched as well.
+        code: Its exit code; a negative one is the number of the signal that ended it.
+        failure: Why it is unknown how the command ended, because the warden was killed.
+        left: Whether it left processes running, which were then ended.
+        late: Whether it was ended because of its time limit.
+        remains: Whether it left processes running, which continue.
+        exited: Set when the command itself has exited, although its child processes may still run.
+        ended: Set when none of its processes is left.
+        informed: Names of the agents that were informed of its start, but not yet of its end.
+        failure_reported: Names of the agents to which its failure was reported.
+        cursors: The offset up to which each agent has read the output.
+        searched: The offset from which each agent waits for a pattern. The range includes the
+            output shown when the service started.
     """
 
     command: str
     agent: str
     runs: frozenset[str]
     spool: Spool
-    kept: dict[str, Kept] | None = None
+    buffers: dict[str, OutputBuffer] | None = None
     show: Callable[[str], None] | None = None
     id: str = ""
     state: State = "running"
@@ -63,33 +63,31 @@ class Service:
     late: bool = False
     remains: bool = False
     exited: trio.Event = attrs.Factory(trio.Event)
-    over: trio.Event = attrs.Factory(trio.Event)
-    knowing: set[str] = attrs.Factory(set)
-    told: set[str] = attrs.Factory(set)
+    ended: trio.Event = attrs.Factory(trio.Event)
+    informed: set[str] = attrs.Factory(set)
+    failure_reported: set[str] = attrs.Factory(set)
     cursors: dict[str, int] = attrs.Factory(dict)
     searched: dict[str, int] = attrs.Factory(dict)
     began: float = attrs.Factory(trio.current_time)
-    heard: float = attrs.Factory(trio.current_time)
+    last_output: float = attrs.Factory(trio.current_time)
     seconds: float = 0.0
     input: trio.Lock = attrs.Factory(trio.Lock)
     _process: Process | None = None
     _news: trio.Event = attrs.Factory(trio.Event)
 
-    async def live(
+    async def run(
         self, opened: AbstractAsyncContextManager[Process], task_status: trio.TaskStatus[None]
     ) -> None:
-        """Be the task of this command, from its start until nothing of it is left.
+        """Run the command until none of its processes is left.
 
         Raises:
-            ToolError: It could not be started, or was refused.
+            ToolError: The command could not be started, or was rejected.
         """
         try:
             async with opened as self._process, trio.open_nursery() as nursery:
                 task_status.started()
-                for name, stream in (
-                    ("stdout", self._process.stdout),
-                    ("stderr", self._process.stderr),
-                ):
+                streams = {"stdout": self._process.stdout, "stderr": self._process.stderr}
+                for name, stream in streams.items():
                     if stream is not None:
                         nursery.start_soon(self._pump, name, stream)
                 try:
@@ -104,106 +102,107 @@ class Service:
                 self.left = self._process.left
                 if not self.remains:
                     self.seconds = trio.current_time() - self.began
-                # Nobody is left to write, unless a descriptor was given away to a process from
-                # elsewhere.
-                nursery.cancel_scope.deadline = trio.current_time() + DRAIN
+                # No process of the command is left to write, but it may have passed its pipe to
+                # another program.
+                nursery.cancel_scope.deadline = trio.current_time() + DRAIN_TIMEOUT
         finally:
             self.state = "stopped" if self.reason else "exited"
             self.exited.set()
-            self.over.set()
+            self.ended.set()
             self._news.set()
 
     async def _pump(self, name: str, stream: trio.lowlevel.FdStream) -> None:
-        while chunk := bytes(await stream.receive_some(65536)):
+        while chunk := bytes(await stream.receive_some(CHUNK_BYTES)):
             self.spool.add(chunk)
-            self.heard = trio.current_time()
-            if (
-                self.kept is not None
-                and (text := self.kept[name].add(chunk))
-                and self.show is not None
-            ):
-                self.show(text)
+            self.last_output = trio.current_time()
+            if self.buffers is not None:
+                text = self.buffers[name].add(chunk)
+                if text and self.show is not None:
+                    self.show(text)
             self._news.set()
             self._news = trio.Event()
 
-    async def news(self) -> None:
-        """Wait for more output, or the end."""
-        await (self.over if self.over.is_set() else self._news).wait()
+    async def wait_for_output(self) -> None:
+        """Wait for more output or for the end of the command."""
+        await (self.ended if self.ended.is_set() else self._news).wait()
 
     async def stop(self, reason: str, grace: float) -> None:
-        """End it with all it started, and wait until nothing is left.
-
-        Nothing happens if it has ended already.
+        """End the command with all its child processes, and wait until none is left.
 
         Args:
-            reason: Why, for who asks later.
+            reason: Why the command is stopped, for later reports.
             grace: Seconds between SIGTERM and SIGKILL.
         """
-        if not self.over.is_set() and self._process is not None:
+        if not self.ended.is_set() and self._process is not None:
+            # The first reason is the cause; closing the session comes later.
             self.reason = self.reason or reason
             try:
                 await self._process.stop(grace)
-            except HilumError:  # its own task is told the same
+            except HilumError:  # the command's own task reports the same error
                 pass
-            await self.over.wait()
+            await self.ended.wait()
 
     @property
     def takes_input(self) -> bool:
-        """Whether it can be written to."""
+        """Whether the command accepts input."""
         return (
-            self._process is not None and self._process.stdin is not None and not self.over.is_set()
+            self._process is not None
+            and self._process.stdin is not None
+            and not self.ended.is_set()
         )
 
     async def write(self, data: bytes, close: bool) -> None:
-        """Write to its standard input, one writer after another.
+        """Write to the command's standard input, one writer at a time.
 
         Args:
-            data: What to write.
-            close: Whether that was all: the command sees the end of its input.
+            data: The bytes to write.
+            close: Whether to close the input afterwards.
 
         Raises:
-            trio.BrokenResourceError: It reads no more.
-            trio.ClosedResourceError: Its input was closed.
+            trio.BrokenResourceError: The command no longer reads its input.
+            trio.ClosedResourceError: The input was closed.
         """
         assert self._process is not None
         assert self._process.stdin is not None
+        # Lines from two writers must not be mixed.
         async with self.input:
             await self._process.stdin.send_all(data)
             if close:
                 self._process.stdin.close()
 
     def describe(self) -> str:
-        """Return how it is, for example ``running for 12 s, quiet for 3 s``."""
-        now = trio.current_time()
+        """Describe the command's state, for example ``running for 12 s, quiet for 3 s``."""
         if self.state == "lost":
             return (
-                "gone: it ended with hilum, when this session was closed or cut off. Start it again"
-                " if it is needed"
+                "gone: it ended with hilum, when this session was closed or interrupted. Start it"
+                " again if it is needed"
             )
-        if self.state == "running" and self.remains:
-            how = "" if self.code is None else f" ({ending(self.code)})"
-            return (
-                f"its command has ended{how}; what that started runs on, quiet for"
-                f" {now - self.heard:.0f} s"
-            )
+        how = "" if self.code is None else f" ({describe_exit(self.code)})"
         if self.state == "running":
-            return f"running for {now - self.began:.0f} s, quiet for {now - self.heard:.0f} s"
+            now = trio.current_time()
+            quiet = f"quiet for {now - self.last_output:.0f} s"
+            if self.remains:
+                return (
+                    f"its command has ended{how}; the processes that it started continue, {quiet}"
+                )
+            return f"running for {now - self.began:.0f} s, {quiet}"
         if self.failure is not None:
-            return "ended, and it is not known how: what watches over it was ended from outside"
-        how = "" if self.code is None else f" ({ending(self.code)})"
+            return "ended in an unknown way: the process that watches it was killed"
         if self.state == "stopped":
             return f"stopped after {self.seconds:.1f} s{how}: {self.reason}"
-        return f"ended by itself after {self.seconds:.1f} s{how}"
+        return f"ended after {self.seconds:.1f} s{how}"
 
     @property
     def title(self) -> str:
-        """Its id and its command line, short and on one line."""
+        """The id and the shortened command line, on one line."""
         line = " ".join(self.command.split())
-        return f"{self.id} ({line if len(line) <= 80 else line[:77] + '…'})"
+        if len(line) > MAX_TITLE:
+            line = f"{line[: MAX_TITLE - 3]}…"
+        return f"{self.id} ({line})"
 
 
-def ending(code: int) -> str:
-    """Say in words how a command ended."""
+def describe_exit(code: int) -> str:
+    """Describe how a command ended."""
     if code >= 0:
         return f"exit code {code}"
     try:

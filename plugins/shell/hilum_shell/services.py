@@ -1,5 +1,6 @@
-"""The commands of a session that are in the background: found, counted, told of, and ended with
-what they belong to.
+"""Manages the services of a session, which are commands in the background.
+
+Services are listed and reported to agents, and end with the run or session to which they belong.
 """
 
 from __future__ import annotations
@@ -12,30 +13,31 @@ import attrs
 import trio
 from hilum import Agent, Block, Process, StoreError, ToolError, errors, events, hookimpl
 
-from hilum_shell.output import Spool, clean
-from hilum_shell.service import Service
+from hilum_shell.output import Spool, strip_escapes
+from hilum_shell.service import MAX_TITLE, Service
 from hilum_shell.settings import ShellSettings
 
 if TYPE_CHECKING:
     from hilum import Session
 
-GRACE = 0.15
-"""Seconds between SIGTERM and SIGKILL when a run was stopped: that must be quick."""
-ENDED = 20
-"""How many services that have ended can still be read."""
+GRACE_SECONDS = 0.15
+"""Seconds between SIGTERM and SIGKILL when a run is stopped, which must be quick."""
+MAX_ENDED = 20
+"""Maximum number of ended services that can still be read."""
 STARTED = "shell.service_started"
 OVER = "shell.service_ended"
+OUTPUT_KEPT = "shell.output_kept"
 
 
-class Printed(NamedTuple):
-    """The end of what a command has printed.
+class PrintedOutput(NamedTuple):
+    """The last part of a command's output.
 
     Attributes:
         title: The command, short and on one line.
         state: ``running``, ``exited`` or ``stopped``.
-        text: Its output, without escapes.
-        heard: When it printed last, on trio's clock.
-        call: Id of the call whose result has this output, too; empty for a service.
+        text: Its output without terminal escapes.
+        heard: Time of its last output, on trio's clock.
+        call: Id of the call whose result contains the output; empty for a service.
     """
 
     title: str
@@ -45,17 +47,19 @@ class Printed(NamedTuple):
     call: str = ""
 
 
-def _end(data: bytes, limit: int) -> str:
-    """Return the last characters of an output."""
-    return clean(data.decode(errors="replace")).strip("\n")[-limit:]
+def _read_end(service: Service, limit: int, start: int = 0) -> str:
+    """Return the last characters of a command's output after an offset."""
+    # A character has up to four bytes.
+    data = service.spool.read(max(start, service.spool.end - 4 * limit))
+    return strip_escapes(data.decode(errors="replace")).strip("\n")[-limit:]
 
 
 @attrs.define(eq=False)
 class Services:
-    """The services of a session, and the hooks that tell agents of them.
+    """The services of a session, and the hooks that report them to agents.
 
-    What they say is the services' state and never their output: that is data, and comes as a tool's
-    result only.
+    The hooks report the state of services and never their output: output is data, and only results
+    of tools contain it.
 
     Args:
         session: The session.
@@ -70,172 +74,181 @@ class Services:
     """The last command that ended in the foreground, and the id of its call."""
     _all: dict[str, Service] = attrs.Factory(dict)
     _count: int = 0
-    _remembered: bool = False
+    _has_read_earlier: bool = False
     _watching: bool = False
 
     # --- one command ------------------------------------------------------------------------------
 
     async def start(self, service: Service, opened: AbstractAsyncContextManager[Process]) -> None:
-        """Start a command in a task of the session's.
+        """Start a command in a task of the session.
 
         Raises:
-            ToolError: It could not be started, or was refused.
+            ToolError: The command could not be started, or was rejected.
         """
-        await self.nursery.start(service.live, opened, name=f"command {service.command[:40]}")
+        await self.nursery.start(service.run, opened, name=f"command {service.command[:40]}")
+
+    @property
+    def keep_running(self) -> bool:
+        """Whether services continue after the last run, until the user ends them."""
+        return self.settings.keep_services
 
     def full(self) -> bool:
-        """Return whether no more may go to the background."""
+        """Return whether the maximum number of services is running."""
         return sum(1 for _ in self.running()) >= self.settings.services
 
     def running(self) -> Iterator[Service]:
-        """Return those that run."""
+        """Return the running services."""
         return (service for service in self._all.values() if service.state == "running")
 
     def all(self) -> list[Service]:
-        """Return all that can be read, oldest first."""
-        self._remember()
+        """Return all services that can be read, oldest first."""
+        self._read_earlier()
         return list(self._all.values())
 
     def adopt(self, service: Service, limit: float | None) -> None:
-        """Make a running command a service: it gets its name, and goes on when its call is over.
+        """Turn a running command into a service with an id, which outlives its call.
 
         Args:
             service: The command.
             limit: Seconds from now after which it is ended.
 
         Raises:
-            StoreError: This could not be written down; the command still belongs to its call.
+            StoreError: The event could not be logged; the command still belongs to its call.
         """
-        self._remember()
-        self._count += 1
-        name = f"s{self._count}"
-        self.session.note(STARTED, id=name, command=service.command, agent=service.agent)
-        service.id = name
-        service.kept = None
+        self._register(service, STARTED)
+        # The spool contains all output; head and tail are needed only for a result.
+        service.buffers = None
         service.show = None
-        service.knowing.add(service.agent)
-        self._all[name] = service
-        self.nursery.start_soon(self._see_off, service, limit)
+        service.informed.add(service.agent)
+        self.nursery.start_soon(self._await_end, service, limit)
         if not self._watching:
             self._watching = True
             self.nursery.start_soon(self._watch_runs, self.session.journal.last)
-        gone = [other for other in self._all.values() if other.over.is_set()]
-        for other in gone[: max(len(gone) - ENDED, 0)]:
+
+    def keep_output(self, service: Service) -> None:
+        """Keep the output of a command that ended in the foreground, so that it can be read later.
+
+        If the event cannot be logged, the command gets no id.
+        """
+        with suppress(StoreError):
+            self._register(service, OUTPUT_KEPT)
+            service.cursors[service.agent] = service.spool.end
+            service.failure_reported.add(service.agent)
+
+    def _register(self, service: Service, event: str) -> None:
+        """Assign the next id to a command, log it, and forget the oldest ended services.
+
+        Raises:
+            StoreError: The event could not be logged.
+        """
+        self._read_earlier()
+        self._count += 1
+        name = f"s{self._count}"
+        self.session.note(event, id=name, command=service.command, agent=service.agent)
+        service.id = name
+        self._all[name] = service
+        gone = [other for other in self._all.values() if other.ended.is_set()]
+        for other in gone[: max(len(gone) - MAX_ENDED, 0)]:
             del self._all[other.id]
 
     def find(self, name: str, agent: str) -> Service:
-        """Return a service by its id, to an agent that is told of its end from now on.
+        """Return a service by its id, and report its end to the agent from now on.
 
         Raises:
-            ToolError: There is none of that id.
+            ToolError: There is no such service.
         """
-        self._remember()
+        self._read_earlier()
         if name not in self._all:
-            error = errors.unknown(
-                "service", name, self._all, hint="" if self._all else "None was started."
+            error = errors.unknown_name_error(
+                "service", name, self._all, hint="" if self._all else "No service was started."
             )
             raise ToolError(error.message, code=errors.E_UNKNOWN, hint=error.hint)
         if self._all[name].state == "running":
-            self._all[name].knowing.add(agent)
+            self._all[name].informed.add(agent)
         return self._all[name]
 
-    def printed(self, agent: str, limit: int) -> list[Printed]:
-        """Return the ends of what commands have printed: of services what an agent has not read,
-        and of the last other command.
+    def printed(self, agent: str, limit: int) -> list[PrintedOutput]:
+        """Return the unread output of services and of the last command in the foreground.
 
         Args:
             agent: Name of the agent.
-            limit: Most characters of each.
+            limit: Maximum number of characters of each.
 
         Returns:
-            Those that printed something; the one that printed last is the last. An agent's reading
-            goes on where it was.
+            The last parts of the outputs, ordered by time. They do not count as read by the agent.
         """
-        found = []
+        found: list[PrintedOutput] = []
         for service in self._all.values():
-            new = max(
-                service.cursors.get(agent, 0), service.spool.end - 4 * limit
-            )  # a character has up to four bytes
-            text = _end(service.spool.read(new), limit)
-            if text:
-                found.append(Printed(service.title, service.state, text, service.heard))
-        if self.last and (
-            text := _end(self.last[0].spool.read(self.last[0].spool.end - 4 * limit), limit)
-        ):
+            if service.buffers is None:  # only the last command in the foreground counts
+                text = _read_end(service, limit, service.cursors.get(agent, 0))
+                found.append(PrintedOutput(service.title, service.state, text, service.last_output))
+        if self.last:
             service, call = self.last
-            found.append(
-                Printed(
-                    " ".join(service.command.split())[:80], service.state, text, service.heard, call
-                )
-            )
-        return sorted(found, key=lambda each: each.heard)
+            text = _read_end(service, limit)
+            title = " ".join(service.command.split())[:MAX_TITLE]
+            found.append(PrintedOutput(title, service.state, text, service.last_output, call))
+        with_text = [output for output in found if output.text]
+        return sorted(with_text, key=lambda output: output.heard)
 
-    async def _see_off(self, service: Service, limit: float | None) -> None:
-        """Wait for a service's end, and bring it about when its time is over.
-
-        Then write it down.
-        """
+    async def _await_end(self, service: Service, limit: float | None) -> None:
+        """Wait for the end of a service, or end it after its time limit, and log the end."""
         with trio.move_on_after(float("inf") if limit is None else limit):
-            await service.over.wait()
-        service.late = not service.over.is_set()
-        await service.stop(
-            f"it had run for {trio.current_time() - service.began:.0f} s, its time limit", GRACE
-        )
-        with suppress(
-            StoreError
-        ):  # the session can take no more: it has other troubles, and the service is over
+            await service.ended.wait()
+        service.late = not service.ended.is_set()
+        seconds = trio.current_time() - service.began
+        await service.stop(f"it had run for {seconds:.0f} s, its time limit", GRACE_SECONDS)
+        # If the log cannot be written, the session reports that. The service has ended anyway.
+        with suppress(StoreError):
             self.session.note(
                 OVER, id=service.id, state=service.state, code=service.code, reason=service.reason
             )
 
     async def _watch_runs(self, after: int) -> None:
-        """End what a run started when that run is stopped."""
+        """End the services of a run when the run is stopped."""
         async for event in self.session.events(after):
-            stop = isinstance(event, events.StopAsked)
-            late = isinstance(event, events.RunEnded) and event.state in ("stopped", "timed_out")
-            for service in list(self.running()) if stop or late else ():
+            if not _is_stop(event):
+                continue
+            for service in list(self.running()):
                 if event.run in service.runs:
                     self.nursery.start_soon(
-                        service.stop, "the run that started it was stopped", GRACE
+                        service.stop, "the run that started it was stopped", GRACE_SECONDS
                     )
 
-    def _remember(self) -> None:
-        """Read in the log which services there were when this session was last open.
-
-        Done once, when it first matters.
-        """
-        if self._remembered:
+    def _read_earlier(self) -> None:
+        """Read the services from the session's earlier processes from the log, once."""
+        if self._has_read_earlier:
             return
-        self._remembered = True
+        self._has_read_earlier = True
         after = 0
         while page := self.session.journal.since(after):
             after = page[-1].seq
             for event in page:
-                if isinstance(event, events.PluginEvent) and event.name == STARTED:
-                    data = event.data
-                    self._count = self._count + 1
-                    lost = Service(
-                        data["command"],
-                        data["agent"],
-                        frozenset(),
-                        Spool(0),
-                        id=data["id"],
-                        state="lost",
-                    )
-                    lost.knowing.add(data["agent"])
-                    lost.over.set()
-                    self._all[lost.id] = lost
-                elif isinstance(event, events.PluginEvent) and event.name == OVER:
-                    self._all.pop(event.data["id"], None)
+                if isinstance(event, events.PluginEvent):
+                    self._replay(event)
 
-    # --- what agents are told ---------------------------------------------------------------------
+    def _replay(self, event: events.PluginEvent) -> None:
+        data = event.data
+        if event.name in (STARTED, OUTPUT_KEPT):
+            self._count += 1  # its id is never reused
+        if event.name == STARTED:
+            spool = Spool(0)
+            lost = Service(
+                data["command"], data["agent"], frozenset(), spool, id=data["id"], state="lost"
+            )
+            lost.informed.add(data["agent"])
+            lost.ended.set()
+            self._all[lost.id] = lost
+        elif event.name == OVER:
+            self._all.pop(data["id"], None)
+
+    # --- reports to agents ---------------------------------------------------------------------
 
     @hookimpl
     def gather_context(self, agent: Agent) -> Block | None:
-        """List what runs, and what has ended since this agent was last told."""
-        lines = [*self._news(agent.name)]
+        """Return the running services, and those that ended since the last report to an agent."""
+        lines = list(self._report_ended(agent.name))
         for service in self.running():
-            service.knowing.add(agent.name)
+            service.informed.add(agent.name)
             lines.append(f"{service.title}: {service.describe()}")
         if lines:
             return Block("services", "\n".join(lines), priority=5)
@@ -243,21 +256,29 @@ class Services:
 
     @hookimpl
     def remind(self, agent: Agent) -> str | None:
-        """Tell of services that have ended without this agent's doing."""
-        lines = [*self._news(agent.name)]
+        """Return a note about services that ended without an action of this agent."""
+        lines = list(self._report_ended(agent.name))
         if not lines:
             return None
         return "\n".join(
-            ["Background commands have ended; read_service gives what they printed.", *lines]
+            ["Background commands have ended; read_service returns their output.", *lines]
         )
 
-    def _news(self, agent: str) -> Iterator[str]:
-        self._remember()
+    def _report_ended(self, agent: str) -> Iterator[str]:
+        """Yield each service that ended since the last report to an agent."""
+        self._read_earlier()
         for service in self._all.values():
-            if service.over.is_set() and agent in service.knowing:
-                service.knowing.discard(agent)
+            if service.ended.is_set() and agent in service.informed:
+                service.informed.discard(agent)
                 if service.state == "lost":
                     self.session.note(
                         OVER, id=service.id, state="lost", code=None, reason="hilum ended"
                     )
                 yield f"{service.title}: {service.describe()}."
+
+
+def _is_stop(event: events.AnyEvent | events.Delta) -> bool:
+    """Return whether an event stops a run."""
+    if isinstance(event, events.StopAsked):
+        return True
+    return isinstance(event, events.RunEnded) and event.state in ("stopped", "timed_out")

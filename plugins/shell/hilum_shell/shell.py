@@ -1,4 +1,4 @@
-"""The tools: run a command, and read, write to, list and stop those in the background."""
+"""The tools that run commands, and list, read, write to and stop those in the background."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -14,12 +15,11 @@ import trio
 from hilum import EVERYTHING, Agent, Call, Output, Tool, ToolError, errors, hookimpl, tool
 
 from hilum_shell import programs, report
-from hilum_shell.output import Finder, Kept, Spool
+from hilum_shell.output import OutputBuffer, PatternSearch, Spool
 from hilum_shell.service import Service
-from hilum_shell.services import GRACE, Services
+from hilum_shell.services import GRACE_SECONDS, Services
 
-# Added to what the user's shell gave hilum: nothing may wait for a key, page, paint or hold output
-# back.
+# Environment variables that keep programs from waiting for keys, paging, drawing or buffering.
 ENVIRONMENT = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
@@ -30,47 +30,48 @@ ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",
 }
 IN_BACKGROUND = {"HILUM_BACKGROUND": "1"}
-"""Tells the sandbox that a command may run for long: it cannot write to the Git folder."""
-SLACK = 15.0
-"""Seconds the kernel waits longer than a tool, so that the output so far gets back to the model."""
-PATIENCE = 30.0
-"""Seconds to wait for a pattern where none are named."""
-FIRST_LOOK = 0.5
-"""Seconds that a command started in the background is watched: most mistakes end it within that."""
-FAREWELL = 2.0
-"""Seconds that ``stop_service`` gives a command to go by itself."""
-PAUSE = 0.3
-"""Seconds of silence after which an answer to what was typed counts as whole."""
+"""Marks a command that may run for long, which the sandbox keeps from writing to the Git folder."""
+DEADLINE_SLACK_SECONDS = 15.0
+"""Seconds by which the kernel's deadline exceeds the tool's, to return the output so far."""
+DEFAULT_WAIT_SECONDS = 30.0
+"""Seconds to wait for a pattern if the call sets no timeout."""
+START_WATCH_SECONDS = 0.5
+"""Seconds to watch a new background command, because most mistakes end it in that time."""
+STOP_GRACE_SECONDS = 2.0
+"""Seconds between SIGTERM and SIGKILL in ``stop_service``."""
+ANSWER_PAUSE_SECONDS = 0.3
+"""Seconds without output after which the response to an input counts as complete."""
 
 
 SERVICE = "service {service}"
-"""Calls of one answer that use one service act in their order."""
+"""The queue of a service: calls in the same answer that use the service run in order."""
 
 
 def _reads_everything(arguments: dict[str, Any]) -> list[str]:
-    """Return what a command reads: it may use any file, so it waits for the changes before it, and
-    those after wait for it.
-    """
+    """Return all files: a command may use any of them, so it waits for earlier changes."""
     return [EVERYTHING]
 
 
 class Shell(Services):
-    """The half of a session: its services, and the tools to work with them."""
+    """The tools for commands and services. This is the plugin's instance for the session."""
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
         """Return the tools, with the time limits of this session's settings."""
 
         def run(arguments: dict[str, Any]) -> float:
-            return self._limit(arguments["timeout"]) + SLACK
+            return self._limit(arguments["timeout"]) + DEADLINE_SLACK_SECONDS
 
         def wait(arguments: dict[str, Any]) -> float:
-            return self._patience(arguments["timeout"], PATIENCE) + SLACK
+            return (
+                self._wait_limit(arguments["timeout"], DEFAULT_WAIT_SECONDS)
+                + DEADLINE_SLACK_SECONDS
+            )
 
         def without_services(agent: Agent) -> bool:
             return not self.all()
 
-        of_services = (
+        service_tools = (
             attrs.evolve(self.read_service, timeout=wait),
             attrs.evolve(self.write_service, timeout=wait),
             self.list_services,
@@ -78,12 +79,12 @@ class Shell(Services):
         )
         return (
             attrs.evolve(self.run_terminal_cmd, timeout=run),
-            *(attrs.evolve(each, deferred=without_services) for each in of_services),
+            *(attrs.evolve(each, deferred=without_services) for each in service_tools),
         )
 
     # --- running ----------------------------------------------------------------------------------
 
-    @tool(risk="execute", effect="once", reads=_reads_everything, aim=programs.aim)
+    @tool(risk="execute", effect="once", reads=_reads_everything, aim=programs.describe_target)
     async def run_terminal_cmd(
         self,
         call: Call,
@@ -105,17 +106,7 @@ class Shell(Services):
             timeout: Seconds, at most 3600. Without one, a slow command becomes a service.
             background: Return at once and leave it running as a service.
         """
-        if "\0" in command or not command.strip():
-            raise ToolError(
-                "This is no command.", code=errors.E_BAD_ARGS, hint="Give a command line."
-            )
-        folder = call.workspace.resolve(working_directory, must_exist=True)
-        if not await trio.Path(folder).is_dir():
-            raise ToolError(
-                f"{working_directory!r} is not a folder.",
-                code=errors.E_BAD_ARGS,
-                hint="Name a folder.",
-            )
+        folder = await _check_command(call, command, working_directory)
         if background and self.full():
             raise ToolError(
                 self._too_many(),
@@ -124,119 +115,149 @@ class Shell(Services):
             )
         service = Service(command, call.agent.name, _runs(call.agent), Spool(self.settings.spool))
         if not background:
-            service.kept = {name: Kept(self.settings.output_limit) for name in ("stdout", "stderr")}
+            service.buffers = {
+                name: OutputBuffer(self.settings.output_limit) for name in ("stdout", "stderr")
+            }
             service.show = call.emit
+            call.output_so_far = lambda: self._output_so_far(service)
         env = ENVIRONMENT | (IN_BACKGROUND if background else {})
         opened = call.processes.open(
             [*_shell(), command], cwd=folder, env=env, stdin=background, merge=background, hold=True
         )
         try:
             await self.start(service, opened)
-            return await (
-                self._first_look(service, timeout) if background else self._wait(service, timeout)
-            )
+            if background:
+                return await self._report_start(service, timeout)
+            return await self._wait(service, timeout)
         finally:
-            if not service.id:  # it ends with the call, however that ends
+            # A command in the foreground ends with its call, however the call ends.
+            if not service.id or service.buffers is not None:
+                # Even a cancelled call must not leave processes behind.
                 with trio.CancelScope(shield=True):
-                    await service.stop("the call was stopped", GRACE)
+                    await service.stop("the call was stopped", GRACE_SECONDS)
                 self.last = service, call.id
 
-    async def _first_look(self, service: Service, timeout: float | None) -> Output:
-        """Create a service of a command that has just started, and tell if it ends at once."""
+    def _output_so_far(self, service: Service) -> str:
+        """Return the output of a command whose call was stopped."""
+        if service.buffers is None:
+            return ""
+        shown = report.cut_streams(service.buffers, self.settings.output_limit)
+        if shown.left_out:
+            self.keep_output(service)
+        return _with_note(shown, service)
+
+    async def _report_start(self, service: Service, timeout: float | None) -> Output:
+        """Turn a new command into a service, and report if it ends immediately."""
         limit = self._limit(timeout) if timeout else None
         self.adopt(service, limit)
-        with trio.move_on_after(FIRST_LOOK):
-            await service.over.wait()
-        until = "until it is stopped" if limit is None else f"for {limit:g} s at most"
-        said = (
-            f"The command runs in the background as {service.id}, {until}. read_service gives its"
-            " output and can wait for a pattern in it; stop_service ends it."
-            f" {report.lifetime(beyond=self.settings.keep_services)}\n"
-        )
-        return report.read(
-            service,
-            service.agent,
-            0,
-            self.settings.output_limit,
-            said="" if service.over.is_set() else said,
-        )
+        with trio.move_on_after(START_WATCH_SECONDS):
+            await service.ended.wait()
+        said = ""
+        if not service.ended.is_set():
+            until = "until it is stopped" if limit is None else f"for {limit:g} s at most"
+            lifetime = report.describe_lifetime(beyond=self.settings.keep_services)
+            said = (
+                f"The command runs in the background as {service.id}, {until}. read_service returns"
+                " its output and can wait for a pattern in it; stop_service ends it."
+                f" {lifetime}\n"
+            )
+        return report.read_output(service, service.agent, 0, self.settings.output_limit, said=said)
 
     async def _wait(self, service: Service, timeout: float | None) -> Output:
-        """Wait for a command in the foreground, and tell what came of it: its end, that it goes on,
-        or was ended late.
-        """
+        """Wait for a foreground command, and report how it ended or that it continues."""
         limit = self._limit(timeout)
         may_move = timeout is None and self.settings.when_late == "background"
-        if may_move and self.settings.quiet and not self.full():
-            quiet = self.settings.quiet
-        else:
+        quiet = self.settings.quiet
+        if not quiet or not may_move or self.full():
             quiet = inf
-        while not service.exited.is_set():
-            due = min(service.began + limit, service.heard + quiet)
-            if trio.current_time() >= due:
-                break
-            with trio.move_on_at(due):
-                await service.exited.wait()
-        if service.remains and not service.over.is_set() and service.failure is None:
+        await _wait_for_exit(service, limit, quiet)
+        if service.ended.is_set():
+            return self._report_end(service)
+        if service.remains and service.failure is None:
             return await self._keep(service)
-        moves = may_move and not service.over.is_set() and not self.full()
-        is_late = not service.over.is_set() and not moves
-        if is_late:
-            await service.stop("it took too long", GRACE)
+        if may_move and not self.full():
+            return self._move(service)
+        return await self._end_late(service, limit, may_move)
+
+    def _report_end(self, service: Service) -> Output:
+        """Report how a command in the foreground ended."""
         if service.failure is not None:
             raise service.failure
-        assert service.kept is not None
-        text, left_out = report.written(service.kept, self.settings.output_limit)
+        text, data = self._read_streams(service)
+        is_answer = programs.is_answer_code(service.command, service.code or 0)
+        return report.format_finished(service, text, data, is_answer)
+
+    async def _end_late(self, service: Service, limit: float, may_move: bool) -> Output:
+        """End a command that took too long.
+
+        Args:
+            service: The command.
+            limit: The time limit.
+            may_move: Whether the command could have become a service if there were fewer services.
+        """
+        await service.stop("it took too long", GRACE_SECONDS)
+        if service.failure is not None:
+            raise service.failure
+        text, data = self._read_streams(service)
+        text = report.format_late(limit, self.settings.max_timeout, text)
+        if may_move:
+            text = f"{self._too_many()} {text}"
+        return Output(text, data=data, code=errors.E_TIMEOUT)
+
+    def _move(self, service: Service) -> Output:
+        """Turn a slow command into a service."""
+        if service.failure is not None:
+            raise service.failure
+        assert service.buffers is not None
+        shown = report.cut_streams(service.buffers, self.settings.output_limit)
         seconds = trio.current_time() - service.began
-        data: dict[str, Any] = {
-            "left_out": left_out,
-            "seconds": round(seconds, 3),
-            "exit_code": None,
-        }
-        if moves:
-            rest = round(max(self.settings.max_timeout - seconds, 0))
-            self.adopt(service, rest)
-            service.cursors[service.agent] = service.spool.end
-            return Output(
-                report.moved(service, seconds, rest, text), data={**data, "service": service.id}
-            )
-        if is_late:
-            text = report.late(limit, self.settings.max_timeout, text)
-            return Output(
-                f"{self._too_many()} {text}" if may_move else text, data=data, code=errors.E_TIMEOUT
-            )
-        return report.finished(
-            service, text, data, programs.is_answer(service.command, service.code or 0)
-        )
+        rest = round(max(self.settings.max_timeout - seconds, 0))
+        self.adopt(service, rest)
+        # The result shows the output so far; the next read starts after it.
+        service.cursors[service.agent] = service.spool.end
+        text = report.format_moved(service, seconds, rest, _with_note(shown, service))
+        return Output(text, data={**_make_data(service, shown), "service": service.id})
+
+    def _read_streams(self, service: Service) -> tuple[str, dict[str, Any]]:
+        """Return the output of a command that ended, and the data for faces."""
+        assert service.buffers is not None
+        shown = report.cut_streams(service.buffers, self.settings.output_limit)
+        data = _make_data(service, shown)
+        if shown.left_out:
+            self.keep_output(service)
+        return _with_note(shown, service), data
 
     async def _keep(self, service: Service) -> Output:
-        """Create a service of what a command left running; end it where there are too many.
-
-        Tell either.
-        """
-        assert service.kept is not None
+        """Turn remaining processes into a service, or end them if there are too many services."""
+        assert service.buffers is not None
         note = report.LEFT
         if self.full():
-            await service.stop("there were too many services", GRACE)
+            await service.stop("there were too many services", GRACE_SECONDS)
             note = f"{note}\n{self._too_many()}"
-        text, left_out = report.written(service.kept, self.settings.output_limit)
-        data: dict[str, Any] = {"left_out": left_out}
-        if not service.over.is_set():
+        shown = report.cut_streams(service.buffers, self.settings.output_limit)
+        data: dict[str, Any] = {"left_out": shown.left_out}
+        if not service.ended.is_set():
             self.adopt(service, None)
             service.cursors[service.agent] = service.spool.end
             data["service"] = service.id
-            note = report.kept(service, beyond=self.settings.keep_services)
-        return report.finished(
-            service, text, data, programs.is_answer(service.command, service.code or 0), note
-        )
+            note = report.describe_kept(service, beyond=self.settings.keep_services)
+        elif shown.left_out:
+            self.keep_output(service)
+        text = _with_note(shown, service)
+        is_answer = programs.is_answer_code(service.command, service.code or 0)
+        return report.format_finished(service, text, data, is_answer, note)
 
     def _limit(self, timeout: float | None) -> float:
-        return min(
-            timeout if timeout and timeout > 0 else self.settings.timeout, self.settings.max_timeout
-        )
+        """Return how many seconds a command may take."""
+        if timeout is None or timeout <= 0:
+            timeout = self.settings.timeout
+        return min(timeout, self.settings.max_timeout)
 
-    def _patience(self, timeout: float | None, otherwise: float) -> float:
-        return max(0.0, min(otherwise if timeout is None else timeout, self.settings.max_timeout))
+    def _wait_limit(self, timeout: float | None, default: float) -> float:
+        """Return how many seconds to wait for a service."""
+        if timeout is None:
+            timeout = default
+        return max(0.0, min(timeout, self.settings.max_timeout))
 
     def _too_many(self) -> str:
         return (
@@ -258,7 +279,7 @@ class Shell(Services):
             state = {"state": service.state, "exit_code": service.code}
             listed.append({"id": service.id, "command": service.command, **state})
             if service.state == "running":
-                service.knowing.add(call.agent.name)
+                service.informed.add(call.agent.name)
         return Output("\n".join(lines) or "There are no services.", data={"services": listed})
 
     @tool(risk="read", effect="idempotent", queues=SERVICE)
@@ -270,13 +291,14 @@ class Shell(Services):
         timeout: float | None = None,
         offset: int | None = None,
     ) -> Output:
-        """Read what a service has printed since you last read it, and its state.
+        """Read the output of a service since you last read it, and its state.
 
         Args:
             service: Its id, such as s1.
             wait_for: Regular expression to wait for in a line of its output, such as "listening
                 on".
-            timeout: Seconds to wait: for the pattern (30 by default), or without one for its end.
+            timeout: Seconds to wait: for the pattern (30 by default), or without a pattern for its
+                end.
             offset: Read from this byte of its output instead.
         """
         found = self.find(service, call.agent.name)
@@ -285,11 +307,13 @@ class Shell(Services):
         if wait_for:
             since = found.searched.get(agent, 0) if offset is None else offset
             said = await _wait_for(
-                found, Finder(wait_for, found.spool, since), self._patience(timeout, PATIENCE)
+                found,
+                PatternSearch(wait_for, found.spool, since),
+                self._wait_limit(timeout, DEFAULT_WAIT_SECONDS),
             )
-        elif not found.over.is_set():
-            with trio.move_on_after(self._patience(timeout, 0)):
-                await found.over.wait()
+        elif not found.ended.is_set():
+            with trio.move_on_after(self._wait_limit(timeout, 0)):
+                await found.ended.wait()
         return self._read(found, agent, said, offset)
 
     @tool(risk="execute", effect="once", reads=_reads_everything, queues=SERVICE)
@@ -303,7 +327,7 @@ class Shell(Services):
         wait_for: str = "",
         timeout: float | None = None,
     ) -> Output:
-        """Type into a service and read what it prints in return.
+        """Type into a service and read its answer.
 
         Args:
             service: Its id, such as s1.
@@ -316,23 +340,21 @@ class Shell(Services):
         found = self.find(service, call.agent.name)
         agent = call.agent.name
         if not found.takes_input:
-            if found.over.is_set():
+            if found.ended.is_set():
                 hint = "It has ended."
             else:
-                hint = "Only what was started with background=true has input."
-            raise ToolError(f"{service} takes no input.", code=errors.E_BAD_ARGS, hint=hint)
+                hint = "Only commands started with background=true accept input."
+            raise ToolError(f"{service} does not accept input.", code=errors.E_BAD_ARGS, hint=hint)
         printed = found.spool.end
-        finder = Finder(wait_for, found.spool, printed) if wait_for else None
-        patience = self._patience(timeout, PATIENCE if wait_for else 5.0)
+        finder = PatternSearch(wait_for, found.spool, printed) if wait_for else None
+        patience = self._wait_limit(timeout, DEFAULT_WAIT_SECONDS if wait_for else 5.0)
         try:
             with trio.move_on_after(max(patience, 1.0)) as writing:
                 await found.write((text + "\n" * enter).encode(errors="replace"), end_input)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise ToolError(
-                f"{service} reads no more input.", hint="Read what it printed."
-            ) from None
+            raise ToolError(f"{service} no longer reads input.", hint="Read its output.") from None
         if writing.cancelled_caught:
-            said = "It has not read all of this yet; what it did not read is lost.\n"
+            said = "It has not read all of the input yet; the unread rest is lost.\n"
         else:
             said = ""
         if finder is not None:
@@ -350,54 +372,103 @@ class Shell(Services):
         """
         found = self.find(service, call.agent.name)
         agent = call.agent.name
-        await found.stop("it was asked to stop", FAREWELL)
+        await found.stop("it was asked to stop", STOP_GRACE_SECONDS)
         return self._read(found, agent)
 
     def _read(
         self, service: Service, agent: str, said: str = "", offset: int | None = None
     ) -> Output:
-        """Return what is new to an agent, or a page from an offset on."""
+        """Return the output that an agent has not read, or a page from an offset."""
         start = service.cursors.get(agent, 0) if offset is None else offset
-        output = report.read(
+        output = report.read_output(
             service, agent, start, self.settings.output_limit, paged=offset is not None, said=said
         )
         service.searched[agent] = service.cursors[agent]
         return output
 
 
-async def _wait_for(service: Service, finder: Finder, seconds: float) -> str:
-    """Wait for a pattern; say what came of it."""
-    with trio.move_on_after(max(seconds, 1.0)):  # what is there already is searched in any case
+async def _check_command(call: Call, command: str, working_directory: str) -> Path:
+    """Return the folder to run a command in.
+
+    Raises:
+        ToolError: The command is empty, or there is no such folder.
+    """
+    if "\0" in command or not command.strip():
+        raise ToolError(
+            "The command is empty or contains a null byte.",
+            code=errors.E_BAD_ARGS,
+            hint="Pass a command line.",
+        )
+    folder = call.workspace.resolve(working_directory, must_exist=True)
+    if not await trio.Path(folder).is_dir():
+        raise ToolError(
+            f"{working_directory!r} is not a folder.",
+            code=errors.E_BAD_ARGS,
+            hint="Use an existing folder.",
+        )
+    return folder
+
+
+async def _wait_for_exit(service: Service, limit: float, quiet: float) -> None:
+    """Wait until a command exits, takes too long, or prints nothing for some time.
+
+    Args:
+        service: The command.
+        limit: Seconds that it may take.
+        quiet: Seconds without output after which the wait ends.
+    """
+    while not service.exited.is_set():
+        due = min(service.began + limit, service.last_output + quiet)
+        if trio.current_time() >= due:
+            break
+        with trio.move_on_at(due):
+            await service.exited.wait()
+
+
+def _make_data(service: Service, shown: report.ShownOutput) -> dict[str, Any]:
+    seconds = trio.current_time() - service.began
+    return {"left_out": shown.left_out, "seconds": round(seconds, 3), "exit_code": None}
+
+
+def _with_note(shown: report.ShownOutput, service: Service) -> str:
+    """Return the output of a command, with a notice if it was shortened."""
+    if not shown.left_out:
+        return shown.text
+    return f"{shown.text}\n{report.format_cut_notice(shown, service)}"
+
+
+async def _wait_for(service: Service, finder: PatternSearch, seconds: float) -> str:
+    """Wait for a pattern, and describe the result in a sentence."""
+    with trio.move_on_after(max(seconds, 1.0)):  # the existing output is searched in any case
         while True:
-            over = service.over.is_set()
+            has_ended = service.ended.is_set()
             line, more = finder.step()
             if line:
                 return f"Found: {line}\n"
-            if over and not more:
+            if has_ended and not more:
                 return "It ended without printing the pattern.\n"
             if more:
                 await trio.lowlevel.checkpoint()
             else:
-                await service.news()
-    return f"The pattern did not come within {seconds:g} s.\n"
+                await service.wait_for_output()
+    return f"The pattern did not appear within {seconds:g} s.\n"
 
 
 async def _wait_for_pause(service: Service, printed: int, seconds: float) -> None:
-    """Wait until a service has printed something more and then paused, or ended."""
+    """Wait until a service has printed something and then paused, or has ended."""
     with trio.move_on_after(seconds):
-        while service.spool.end == printed and not service.over.is_set():
-            await service.news()
+        while service.spool.end == printed and not service.ended.is_set():
+            await service.wait_for_output()
+        # Responses arrive in pieces, such as a prompt after some output.
         silent = False
-        while not silent and not service.over.is_set():
-            with trio.move_on_after(PAUSE) as pause:
-                await service.news()
+        while not silent and not service.ended.is_set():
+            with trio.move_on_after(ANSWER_PAUSE_SECONDS) as pause:
+                await service.wait_for_output()
             silent = pause.cancelled_caught
 
 
 def _runs(agent: Agent) -> frozenset[str]:
-    """Return the ids of the runs that a call belongs to: its agent's, and those of the agents
-    above.
-    """
+    """Return the ids of the runs that a call belongs to: those of its agent and its parents."""
     runs = set()
     above = agent.session.agents
     while agent.conversation.run is not None:
@@ -410,7 +481,7 @@ def _runs(agent: Agent) -> frozenset[str]:
 
 @functools.cache
 def _shell() -> tuple[str, ...]:
-    """Find the shell: the arguments before the command line."""
+    """Return the shell and its arguments that precede the command line."""
     if sys.platform == "win32":
         return (
             shutil.which("pwsh") or "powershell",

@@ -1,7 +1,7 @@
-"""Skills: instructions for special tasks, from git repositories and folders, which the model reads
-when it needs them.
+"""Skills: instructions for specific tasks that the model reads when it needs them.
 
-Importing the package reads no file and loads neither YAML nor git.
+They come from Git repositories and folders. Importing the package does not read any file or import
+YAML or cattrs.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING, Any
 import trio
 from hilum import hookimpl, hookspec
 
+from hilum_skills import lazy
 from hilum_skills.settings import SkillsSettings
 
 if TYPE_CHECKING:
     from hilum import Agent, Kernel, Session
 
-    from hilum_skills.fetching import Fetching
-    from hilum_skills.half import Skills
+    from hilum_skills.fetcher import Fetcher
+    from hilum_skills.session_skills import Skills
     from hilum_skills.skill import Skill, load_skill
-    from hilum_skills.source import Source, parse_source
-    from hilum_skills.strict import validate
+    from hilum_skills.source import SkillSource, parse_source
+    from hilum_skills.specification import validate
 
 __all__ = [
     "Skill",
+    "SkillSource",
     "Skills",
     "SkillsSettings",
-    "Source",
     "limit_skills",
     "load_skill",
     "open_kernel",
@@ -37,60 +38,52 @@ __all__ = [
     "validate",
 ]
 
-# Where what is public stands, loaded at first use.
-_HOMES = {
+# The module of each public name that is imported at first use.
+_MODULES = {
     "Skill": "skill",
     "load_skill": "skill",
-    "Skills": "half",
-    "Source": "source",
+    "Skills": "session_skills",
+    "SkillSource": "source",
     "parse_source": "source",
-    "validate": "strict",
+    "validate": "specification",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"hilum_skills.{_HOMES[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"hilum_skills.{_MODULES[name]}"), name)
     return value
 
 
-@hookspec(shape="gather", deadline=5.0, fault="left out", gives=str, many=True)
+@hookspec(shape="gather", deadline=5.0, on_failure="left out", returns=str, returns_many=True)
 async def limit_skills(agent: Agent) -> Sequence[str] | None:
-    """Return names, or patterns of names, of the only skills that an agent is shown.
+    """Return names, or name patterns, of the only skills that an agent may see.
 
-    ``None`` for all. Every answer narrows.
+    ``None`` allows all skills. A skill must be allowed by every plugin.
     """
 
 
 @hookimpl
-async def open_kernel(kernel: Kernel) -> AsyncIterator[Fetching]:
-    """Fetch repositories that are not there yet, until the kernel closes."""
-    from hilum_skills.fetching import open_fetching
-
-    async with open_fetching(kernel) as fetching:
-        yield fetching
+async def open_kernel(kernel: Kernel) -> AsyncIterator[Fetcher]:
+    """Fetch missing repositories in the background until the kernel closes."""
+    async with lazy.fetcher.open_fetcher(kernel) as fetcher:
+        yield fetcher
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Skills]:
-    """Find the session's skills; wait a while for repositories that are being fetched."""
-    from hilum_skills.clones import Clones
-    from hilum_skills.fetching import Fetching
-    from hilum_skills.half import Skills
-
+    """Find the session's skills, waiting a limited time for repositories that are being fetched."""
     settings = session.settings(SkillsSettings)
-    fetching = session.kernel.half(Fetching)
-    if fetching is not None:
-        with trio.move_on_after(
-            min(settings.wait, 25.0)
-        ):  # the session's start has a deadline of its own
-            await fetching.over.wait()
-    half = Skills(
-        session,
-        settings,
-        fetching.clones if fetching else Clones(),
-        fetching.failed if fetching else {},
-    )
-    await half.refresh(first=True)
-    yield half
+    fetcher = session.kernel.plugin(lazy.fetcher.Fetcher)
+    clones = lazy.clones.Clones()
+    failed: dict[str, str] = {}
+    if fetcher is not None:
+        clones = fetcher.clones
+        failed = fetcher.failed
+        # The hook has a deadline of 30 seconds.
+        with trio.move_on_after(min(settings.wait, 25.0)):
+            await fetcher.done.wait()
+    skills = lazy.session_skills.Skills(session, settings, clones, failed)
+    await skills.refresh(first=True)
+    yield skills

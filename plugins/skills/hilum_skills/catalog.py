@@ -1,212 +1,266 @@
-"""All skills there are for a session: where each comes from, and whether it holds."""
+"""The catalog of a session's skills, with their sources and whether the model may use them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 from hilum import UsageError, config_folder, home_folder
+from hilum.trust import explain_distrust, is_trusted
 
-from hilum_skills.chosen import Chosen, chosen_file, read_chosen
 from hilum_skills.clones import Clones
-from hilum_skills.finding import Found, find_skills
+from hilum_skills.discovery import DiscoveredSkills, find_skills
 from hilum_skills.settings import SkillsSettings
 from hilum_skills.skill import Skill
-from hilum_skills.source import Source, parse_source
+from hilum_skills.source import SkillSource, parse_source
+from hilum_skills.user_choices import UserChoices, choices_path, read_choices
 
-FOLDERS = (".hilum/skills", ".agents/skills", ".claude/skills")
+# hilum's own folder, the folder shared by several coding agents, and Claude Code's folder.
+SKILL_FOLDERS = (".hilum/skills", ".agents/skills", ".claude/skills")
 State = Literal["on", "off", "untrusted", "hidden", "broken"]
+PlaceKind = Literal["project", "user", "source"]
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """A skill and whether the model gets it.
+class CatalogEntry(msgspec.Struct, frozen=True):
+    """A skill, and whether the model may use it.
 
     Attributes:
         skill: The skill.
-        source: Where it comes from, in words that stay the same.
+        source: The name of the source that it comes from.
         kind: ``project``, ``user`` or ``source``.
-        state: ``on``; ``off`` (disabled), ``untrusted`` (of a project that the user does not
-            trust), ``hidden`` (another of that name comes first), ``broken`` (does not load).
-        reason: Why it is not on.
-        same: It is hidden by one that says the same, as where one folder is a link to another:
-            nothing to complain of.
+        state: ``on``; ``off`` (disabled), ``untrusted`` (in a project that the user does not
+            trust), ``hidden`` (another skill with that name has precedence), ``broken`` (unusable).
+        reason: Why it is not ``on``.
+        same: Whether it is hidden by a skill with the same text, for example because one folder
+            links to another. This is not reported.
     """
 
     skill: Skill
     source: str
-    kind: Literal["project", "user", "source"]
+    kind: PlaceKind
     state: State = "on"
     reason: str = ""
     same: bool = False
 
 
-class Catalog(msgspec.Struct, frozen=True):
-    """What was found.
+class SkillCatalog(msgspec.Struct, frozen=True):
+    """All skills that were found.
 
     Attributes:
-        entries: All skills, the stronger ones first.
-        missing: Repositories that were not fetched yet.
-        complaints: What is wrong with sources and folders.
-        stamp: What the disk looked like.
-        watched: The files and folders that the stamp is made of.
-        distrust: Why skills of the project are off, and what to do, where the user does not trust
-            it.
+        entries: The skills; if two have the same name, the first takes precedence.
+        missing: Repositories that have not been fetched yet.
+        complaints: Problems with sources and folders.
+        stamp: The state of the disk when the catalog was built.
+        watched: The files and folders that the stamp describes.
+        distrust: Why an untrusted project's skills are off, and what to do.
     """
 
-    entries: tuple[Entry, ...] = ()
-    missing: tuple[Source, ...] = ()
+    entries: tuple[CatalogEntry, ...] = ()
+    missing: tuple[SkillSource, ...] = ()
     complaints: tuple[str, ...] = ()
     stamp: tuple[object, ...] = ()
     watched: tuple[Path, ...] = ()
     distrust: str = ""
 
-    def on(self) -> list[Entry]:
-        """The skills that hold."""
+    def enabled(self) -> list[CatalogEntry]:
+        """Return the skills that the model may use."""
         return [entry for entry in self.entries if entry.state == "on"]
 
-    def get(self, name: str) -> Entry | None:
-        """Return the first entry of a name; one that is on comes first."""
+    def get(self, name: str) -> CatalogEntry | None:
+        """Return the first skill with a name; an enabled one takes precedence."""
         named = [entry for entry in self.entries if entry.skill.name == name]
-        return next((entry for entry in named if entry.state == "on"), named[0] if named else None)
+        enabled = [entry for entry in named if entry.state == "on"]
+        return next(iter([*enabled, *named]), None)
 
     @property
-    def untrusted(self) -> list[Entry]:
+    def untrusted(self) -> list[CatalogEntry]:
         """The skills that are off because the user does not trust the project."""
         return [entry for entry in self.entries if entry.state == "untrusted"]
 
 
-def look(settings: SkillsSettings, workspace: Path | None, clones: Clones) -> Catalog:
+class _Place(NamedTuple):
+    """A source of skills: its name, its kind and the skills found there."""
+
+    name: str
+    kind: PlaceKind
+    found: DiscoveredSkills
+
+
+class _Places(msgspec.Struct):
+    """All sources, with their missing repositories, complaints and watched files."""
+
+    places: list[_Place] = msgspec.field(default_factory=list)
+    missing: list[SkillSource] = msgspec.field(default_factory=list)
+    watched: list[Path] = msgspec.field(default_factory=lambda: [choices_path()])
+    complaints: list[str] = msgspec.field(default_factory=list)
+
+    def add(self, place: _Place) -> None:
+        self.places.append(place)
+        self.watched += place.found.watched
+        self.complaints += place.found.complaints
+
+    def add_source(self, source: SkillSource, clones: Clones) -> None:
+        found, markers = _search_source(source, clones)
+        self.watched += markers
+        if found is None:
+            self.missing.append(source)
+        else:
+            self.add(_Place(source.text, "source", found))
+
+    def list_entries(self) -> list[CatalogEntry]:
+        entries = []
+        for name, kind, found in self.places:
+            entries += [CatalogEntry(skill, name, kind) for skill in found.skills]
+        return entries
+
+
+def build_catalog(settings: SkillsSettings, workspace: Path | None, clones: Clones) -> SkillCatalog:
     """Find all skills. Blocks.
 
     Args:
-        settings: As they hold for the workspace.
+        settings: The settings of the workspace.
         workspace: The project; None for none.
-        clones: What was fetched.
+        clones: The fetched repositories.
     """
-    chosen = read_chosen()
-    complaints = [chosen.mistake] if chosen.mistake else []
-    missing: list[Source] = []
-    watched = [chosen_file()]
-    trusts = None
-    places: list[tuple[str, Literal["project", "user", "source"], Found]] = []
+    choices = read_choices()
+    found = _Places()
+    if choices.mistake:
+        found.complaints.append(choices.mistake)
+    # The project and the home folder come before sources, so their skills hide others with the same
+    # name.
     if settings.folders:
-        places += _folders(workspace)
-    for source in sources(settings, chosen, complaints):
-        place, seen = _source(source, clones)
-        watched += seen
-        if place is None:
-            missing.append(source)
-        else:
-            places.append((source.text, "source", place))
-    entries: list[Entry] = []
-    off = {*settings.disabled, *chosen.disabled}
-    for name, kind, place in places:
-        watched += place.watched
-        complaints += place.complaints
-        if kind == "project" and place.skills and trusts is None:
-            trusts = _trusted(workspace)
-        entries += [Entry(skill, name, kind) for skill in place.skills]
-    judged = tuple(_judge(entries, off, bool(trusts)))
-    paths = tuple(dict.fromkeys(watched))
-    if any(entry.state == "untrusted" for entry in judged):
-        why = _distrust(workspace)
-    else:
-        why = ""
-    return Catalog(judged, tuple(missing), tuple(complaints), stamp(paths, trusts), paths, why)
+        for place in _search_folders(workspace):
+            found.add(place)
+    for source in list_sources(settings, choices, found.complaints):
+        found.add_source(source, clones)
+    entries = found.list_entries()
+    # Trust is checked only if it matters, because the check reads the project's files.
+    has_project_skills = any(entry.kind == "project" for entry in entries)
+    trusts = _is_trusted(workspace) if has_project_skills else None
+    disabled = {*settings.disabled, *choices.disabled}
+    judged = tuple(_judge(entries, disabled, bool(trusts)))
+    is_untrusted = any(entry.state == "untrusted" for entry in judged)
+    watched = tuple(dict.fromkeys(found.watched))
+    return SkillCatalog(
+        judged,
+        tuple(found.missing),
+        tuple(found.complaints),
+        take_stamp(watched, trusts),
+        watched,
+        explain_distrust(workspace) if is_untrusted and workspace is not None else "",
+    )
 
 
-def stamp(watched: Sequence[Path], trusts: bool | None) -> tuple[object, ...]:
-    """Describe what the disk looks like; a change means: look again. Blocks."""
+def take_stamp(watched: Sequence[Path], trusts: bool | None) -> tuple[object, ...]:
+    """Return the state of the watched files; if it changes, the catalog is outdated. Blocks."""
+    # Only metadata is read: reading 200 skills again at each prompt would take 150 ms instead of 2
+    # ms.
     return (trusts, *map(_stat, watched))
 
 
-def changed(catalog: Catalog, workspace: Path | None) -> bool:
-    """Return whether the disk looks other than when a catalog was made. Blocks."""
+def has_changed(catalog: SkillCatalog, workspace: Path | None) -> bool:
+    """Return whether watched files have changed since a catalog was built. Blocks."""
+    # Without project skills, trust makes no difference and is not checked.
     before = catalog.stamp[0] if catalog.stamp else None
-    trusts = None if before is None else _trusted(workspace)
-    return stamp(catalog.watched, trusts) != catalog.stamp
+    trusts = None if before is None else _is_trusted(workspace)
+    return take_stamp(catalog.watched, trusts) != catalog.stamp
 
 
-def sources(settings: SkillsSettings, chosen: Chosen, complaints: list[str]) -> Iterator[Source]:
-    """Yield the sources of the user, each once; what cannot be read becomes a complaint."""
-    for text in dict.fromkeys((*chosen.sources, *settings.sources)):
+def list_sources(
+    settings: SkillsSettings,
+    choices: UserChoices,
+    complaints: list[str],
+) -> Iterator[SkillSource]:
+    """Yield the user's sources without duplicates. An invalid one becomes a complaint."""
+    for text in dict.fromkeys((*choices.sources, *settings.sources)):
         try:
             yield parse_source(text)
         except UsageError as error:
             complaints.append(error.message)
 
 
-def _folders(
-    workspace: Path | None,
-) -> Iterator[tuple[str, Literal["project", "user", "source"], Found]]:
+def _search_folders(workspace: Path | None) -> Iterator[_Place]:
+    """Yield the skill folders in the project and in the user's home folder."""
     home = home_folder()
     if workspace is not None:
-        for name in FOLDERS:
+        for name in SKILL_FOLDERS:
+            # In a session in the home folder, these are the user's own skills, which need no trust.
             if (workspace / name).resolve() != (home / name).resolve():
-                yield f"project {name}", "project", find_skills(workspace / name, workspace)
-    yield "user skills", "user", find_skills(config_folder() / "skills", None)
-    for name in FOLDERS[1:]:
-        yield f"user ~/{name}", "user", find_skills(home / name, None)
+                found = find_skills(workspace / name, workspace)
+                yield _Place(f"project {name}", "project", found)
+    yield _Place("user skills", "user", find_skills(config_folder() / "skills", None))
+    for name in SKILL_FOLDERS[1:]:
+        yield _Place(f"user ~/{name}", "user", find_skills(home / name, None))
 
 
-def _source(source: Source, clones: Clones) -> tuple[Found | None, list[Path]]:
-    """The skills of a source, None if it must be fetched first; and what tells of a change."""
+def _search_source(
+    source: SkillSource, clones: Clones
+) -> tuple[DiscoveredSkills | None, list[Path]]:
+    """Return a source's skills, and the files that change whenever it is fetched.
+
+    The skills are None if the source has not been fetched yet.
+    """
     if source.kind == "folder":
-        found = find_skills(Path(source.where), None, whole=True)
-        if not os.path.lexists(source.where):
-            found = msgspec.structs.replace(
-                found, complaints=(f"There is no folder {source.where}.",)
-            )
-        return found, []
+        return _search_user_folder(source), []
     clone = clones.find(source)
-    watched = [clones.watched(source)]
+    markers = [clones.marker_path(source)]
     if clone is None:
-        return None, watched
+        return None, markers
     found = find_skills(clone.folder / source.path, clone.folder, whole=True)
     complaints = [*found.complaints, *(f"{source.text}: {left}" for left in clone.left_out)]
     if not found.skills:
-        complaints.append(
-            f"{source.text} has no skill{f' in {source.path}' if source.path else ''}."
-        )
-    name = (source.path or source.where.removesuffix("/").removesuffix(".git")).rpartition("/")[2]
-    skills = tuple(
-        msgspec.structs.replace(skill, name=name)
-        if skill.name == clone.folder.name
-        else _forgiven(skill, clone.folder)
-        for skill in found.skills
-    )
-    return msgspec.structs.replace(
-        found, skills=skills, complaints=tuple(complaints), watched=()
-    ), watched
+        where = f" in {source.path}" if source.path else ""
+        complaints.append(f"{source.text} has no skill{where}.")
+    skills = tuple(_without_commit(skill, source, clone.folder) for skill in found.skills)
+    # The files of a commit never change, so only the marker is watched.
+    return DiscoveredSkills(skills, (), tuple(complaints)), markers
 
 
-def _forgiven(skill: Skill, root: Path) -> Skill:
-    """A skill at the top of a repository lies in a folder that is called after a commit.
+def _search_user_folder(source: SkillSource) -> DiscoveredSkills:
+    found = find_skills(Path(source.where), None, whole=True)
+    if os.path.lexists(source.where):
+        return found
+    return msgspec.structs.replace(found, complaints=(f"There is no folder {source.where}.",))
 
-    That says nothing.
+
+def _without_commit(skill: Skill, source: SkillSource, root: Path) -> Skill:
+    """Return a fetched repository's skill without problems caused by its folder's name.
+
+    A skill at the top of a repository is in a folder named after the commit.
     """
+    # A user would not recognize the commit as a name, and a model would not choose it.
+    if skill.name == root.name:
+        where = source.path or source.where.removesuffix("/").removesuffix(".git")
+        return msgspec.structs.replace(skill, name=where.rpartition("/")[2])
     if skill.folder != root:
         return skill
-    return msgspec.structs.replace(
-        skill,
-        problems=tuple(p for p in skill.problems if "differs from the folder's" not in p.message),
-    )
+    problems = [each for each in skill.problems if "differs from the folder's" not in each.message]
+    return msgspec.structs.replace(skill, problems=tuple(problems))
 
 
-def _judge(entries: Iterable[Entry], off: set[str], trusts: bool) -> Iterator[Entry]:
-    taken: dict[str, Entry] = {}
+def _judge(
+    entries: Iterable[CatalogEntry],
+    disabled: set[str],
+    trusts: bool,
+) -> Iterator[CatalogEntry]:
+    """Yield each skill with its state. If two skills have the same name, the first is on."""
+    taken: dict[str, CatalogEntry] = {}
     for entry in entries:
         name = entry.skill.name
         if entry.skill.error:
             yield msgspec.structs.replace(entry, state="broken", reason=entry.skill.error)
-        elif name in off:
+        elif name in disabled:
             yield msgspec.structs.replace(entry, state="off", reason="disabled")
+        # The model follows a cloned project's instructions with the user's authority, so the user
+        # must trust the project first.
         elif entry.kind == "project" and not trusts:
             yield msgspec.structs.replace(
-                entry, state="untrusted", reason="the project is not trusted"
+                entry,
+                state="untrusted",
+                reason="the project is not trusted",
             )
         elif name in taken:
             first = taken[name].skill
@@ -219,16 +273,8 @@ def _judge(entries: Iterable[Entry], off: set[str], trusts: bool) -> Iterator[En
             yield entry
 
 
-def _trusted(workspace: Path | None) -> bool:
-    from hilum_guard import trusted
-
-    return workspace is not None and trusted(workspace)
-
-
-def _distrust(workspace: Path | None) -> str:
-    from hilum_guard import distrust
-
-    return distrust(workspace) if workspace is not None else ""
+def _is_trusted(workspace: Path | None) -> bool:
+    return workspace is not None and is_trusted(workspace)
 
 
 def _stat(path: Path) -> tuple[int, ...] | None:
@@ -236,4 +282,5 @@ def _stat(path: Path) -> tuple[int, ...] | None:
         status = os.stat(path)
     except OSError:
         return None
+    # If an editor replaces the file, the inode changes even if the modification time does not.
     return status.st_mtime_ns, status.st_ino, status.st_size

@@ -1,51 +1,59 @@
-"""Repositories that were fetched: one folder for each address in the user's cache, whole or not
-there.
+"""Manages the fetched repositories: one folder per URL in the user's cache.
 
 ::
 
-    skills/HOST-OWNER-NAME-DIGEST/       one for each address
+    skills/HOST-OWNER-NAME-DIGEST/       one for each URL
         heads.json                       ref → commit, when, what was left out
-        COMMIT/                          its files, never changed once they are there
+        COMMIT/                          the files of a commit, never changed afterwards
     skills/HOST-OWNER-NAME-DIGEST.lock   held while something is fetched or removed
 
-Everything is made under a name that nobody looks at, and renamed when it is whole: a kill leaves
-nothing that counts.
+Files and folders are created under a temporary name and renamed when complete, so incomplete data
+left by a killed process is never used.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import trio
 from hilum import HilumError, cache_folder
 from hilum.errors import E_BUSY
 
-from hilum_skills.source import Source
+from hilum_skills import lazy
+from hilum_skills.source import SkillSource
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from hilum_skills.git import Git, Progress
+    from hilum_skills.git import GitClient, Progress
 
+# Prefix of the names of incomplete files and folders, which are never used.
 _TEMPORARY = ".new-"
-_PATIENCE = 300.0
+# Seconds to wait while another process is fetching.
+LOCK_TIMEOUT = 300.0
+# Maximum number of left-out files to store.
+MAX_LEFT_OUT = 50
 
 
 class Clone(msgspec.Struct, frozen=True):
     """A fetched commit.
 
     Attributes:
-        folder: Its files.
+        folder: The folder with its files.
         commit: Its id.
-        at: When it was fetched or last found to be the newest, in seconds since 1970.
-        left_out: What was not written, and why.
-        new: Whether it was fetched just now.
+        at: Unix time, in seconds, at which it was fetched or last confirmed as the newest.
+        left_out: Files that were not written, with the reasons.
+        new: Whether this call fetched it.
     """
 
     folder: Path
@@ -56,177 +64,188 @@ class Clone(msgspec.Struct, frozen=True):
 
 
 class Clones(msgspec.Struct, frozen=True):
-    """All repositories that were fetched.
+    """The cache of fetched repositories.
 
     Args:
-        root: The folder they are in.
+        root: The folder that contains them.
     """
 
     root: Path = msgspec.field(default_factory=lambda: cache_folder() / "skills")
 
-    def find(self, source: Source) -> Clone | None:
-        """Return what was fetched for a source, from the disk alone; nothing if it was not.
-
-        Blocks.
-        """
+    def find(self, source: SkillSource) -> Clone | None:
+        """Return the fetched commit of a source, or None if it has not been fetched. Blocks."""
         home = self.root / source.key
-        entry = _heads(home).get(source.ref)
-        if entry is None or not (home / entry["commit"]).is_dir():
+        head = _read_heads(home).get(source.ref)
+        # Any part of a cache may be deleted at any time.
+        if head is None or not (home / head.commit).is_dir():
             return None
-        return Clone(home / entry["commit"], entry["commit"], entry["at"], tuple(entry["left_out"]))
+        return Clone(home / head.commit, head.commit, head.at, head.left_out)
 
-    def watched(self, source: Source) -> Path:
-        """The file that changes whenever something is fetched for a source."""
+    def marker_path(self, source: SkillSource) -> Path:
+        """Return the path of the file that changes whenever a source is fetched."""
         return self.root / source.key / "heads.json"
 
     async def fetch(
-        self, source: Source, git: Git, *, update: bool = False, progress: Progress = lambda _: None
+        self,
+        source: SkillSource,
+        git: GitClient,
+        *,
+        update: bool = False,
+        progress: Progress = lambda _: None,
     ) -> Clone:
-        """Fetch a source if it is not there, or, with ``update``, if the server has something
-        newer.
+        """Fetch a source that is missing or, with ``update``, outdated.
 
-        Several processes may do this at once: one fetches, the others take what it has fetched.
+        If several processes do this at once, one of them fetches and the others use its result.
 
         Args:
             source: A source of the kind ``git``.
-            git: Runs git.
-            update: Ask the server although it is there.
-            progress: Called with each step, as words.
+            git: The Git client.
+            update: Whether to check for a newer commit if the source has already been fetched.
+            progress: Called with a description of each step.
 
         Raises:
-            FetchError: It cannot be fetched; what was there is still there.
-            HilumError: Another process has been fetching it for minutes, or the disk cannot be
+            FetchError: The source cannot be fetched. An earlier fetched commit remains available.
+            HilumError: Another process has been fetching it for minutes, or the cache cannot be
                 written.
         """
-        from hilum_skills.git import FetchError
-
         try:
             begun = time.time()
-            async with self._alone(source, progress):
+            async with self._hold_lock(source, progress):
                 known = await trio.to_thread.run_sync(self.find, source)
+                # Another process may have fetched it while this one waited for the lock.
                 if known is not None and (not update or known.at >= begun):
                     return known
-                if known is not None and await git.newest(source, self.root) == known.commit:
-                    await trio.to_thread.run_sync(
-                        self._note, source, msgspec.structs.replace(known, at=time.time())
-                    )
+                if known is not None and await self._is_newest(known, source, git):
+                    confirmed = msgspec.structs.replace(known, at=time.time())
+                    await trio.to_thread.run_sync(self._record_commit, source, confirmed)
                     return known
                 return await self._fetch(source, git, progress)
         except OSError as error:
-            message = f"{source.text} could not be kept: {error.strerror or error}."
-            raise FetchError(message, hint=f"Look at the disk and at {self.root}.") from None
+            message = f"{source.text} could not be stored: {error.strerror or error}."
+            raise lazy.git.FetchError(message, hint=f"Check the disk and {self.root}.") from None
 
-    async def remove(self, source: Source) -> None:
-        """Remove what was fetched of a repository, for all its refs."""
-        async with self._alone(source, lambda _: None):
+    async def _is_newest(self, known: Clone, source: SkillSource, git: GitClient) -> bool:
+        return await git.find_newest_commit(source, self.root) == known.commit
+
+    async def remove(self, source: SkillSource) -> None:
+        """Remove the fetched commits of a repository, for all refs."""
+        async with self._hold_lock(source, lambda _: None):
             home = self.root / source.key
+            # The rename is atomic, so another session sees either the whole repository or nothing.
             gone = home.with_name(f"{_TEMPORARY}{os.urandom(8).hex()}")
             if home.exists():
                 home.rename(gone)
                 await trio.to_thread.run_sync(shutil.rmtree, gone, True)
 
-    async def _fetch(self, source: Source, git: Git, progress: Progress) -> Clone:
-        from hilum_skills.listing import MOST_BYTES, plan, read_listing, write
-
+    async def _fetch(self, source: SkillSource, git: GitClient, progress: Progress) -> Clone:
+        selection = lazy.selection
         home = self.root / source.key
-        await trio.to_thread.run_sync(_sweep, home)
+        await trio.to_thread.run_sync(_remove_leftovers, home)
         made = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
         made.mkdir(mode=0o700, parents=True)
         try:
             bare = made / "git"
             progress("connecting")
             commit = await git.fetch(source, bare, progress)
-            chosen = plan(read_listing(await git.tree(bare)))
+            listing = await git.list_tree(bare)
+            chosen = selection.select_files(selection.parse_listing(listing))
             progress(f"writing {len(chosen.entries)} files")
-            contents = await git.contents(
-                bare, [entry.object for entry in chosen.entries], MOST_BYTES + 1_000_000
-            )
-            await trio.to_thread.run_sync(write, chosen.entries, contents, made / "tree")
-            clone = Clone(home / commit, commit, time.time(), tuple(chosen.left_out[:50]), new=True)
+            objects = [entry.object for entry in chosen.entries]
+            # The output has a header of about 60 bytes for each file.
+            contents = await git.read_objects(bare, objects, selection.MAX_BYTES + 1_000_000)
+            tree = made / "tree"
+            await trio.to_thread.run_sync(selection.write_files, chosen.entries, contents, tree)
+            left_out = tuple(chosen.left_out[:MAX_LEFT_OUT])
+            clone = Clone(home / commit, commit, time.time(), left_out, new=True)
             if not clone.folder.exists():
-                (made / "tree").rename(clone.folder)
-            await trio.to_thread.run_sync(self._note, source, clone)
+                tree.rename(clone.folder)
+            await trio.to_thread.run_sync(self._record_commit, source, clone)
             return clone
         finally:
+            # Do this even after a cancellation, because nothing else would remove the folder before
+            # the next fetch.
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(shutil.rmtree, made, True)
 
-    def _note(self, source: Source, clone: Clone) -> None:
-        """Write down what a ref stands for, and remove commits that no ref stands for any more."""
+    def _record_commit(self, source: SkillSource, clone: Clone) -> None:
+        """Record the commit of a ref, and remove commits that are no longer used by any ref."""
         home = self.root / source.key
-        heads = _heads(home)
-        heads[source.ref] = {
-            "commit": clone.commit,
-            "at": clone.at,
-            "left_out": list(clone.left_out),
-            "from": source.where,
-        }
+        heads = _read_heads(home)
+        heads[source.ref] = _Head(clone.commit, clone.at, clone.left_out, source.where)
+        # Sessions read this file without the lock, so it is replaced as a whole.
         new = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
-        new.write_text(json.dumps(heads, indent=1))
+        new.write_bytes(msgspec.json.format(msgspec.json.encode(heads), indent=1))
         new.replace(home / "heads.json")
-        kept = {entry["commit"] for entry in heads.values()}
+        kept = {head.commit for head in heads.values()}
         for path in home.iterdir():
-            if path.is_dir() and path.name not in kept and not path.name.startswith(_TEMPORARY):
+            is_temporary = path.name.startswith(_TEMPORARY)
+            if path.is_dir() and path.name not in kept and not is_temporary:
                 shutil.rmtree(path, ignore_errors=True)
 
     @asynccontextmanager
-    async def _alone(self, source: Source, progress: Progress) -> AsyncIterator[None]:
-        """Hold the lock of a repository. Where a system or disk has no such locks, it is none."""
+    async def _hold_lock(self, source: SkillSource, progress: Progress) -> AsyncIterator[None]:
+        """Hold the lock of a repository; do nothing on systems and disks without locks."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(
+            # The lock is next to the folder, because ``remove`` renames the folder while holding
+            # the lock.
             self.root / f"{source.key}.lock",
             os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0),
             0o600,
         )
         try:
-            until = trio.current_time() + _PATIENCE
-            told = False
-            while not _locked(file):
-                if not told:
-                    progress("another hilum is fetching it; waiting")
-                    told = True
-                if trio.current_time() > until:
-                    message = f"Another hilum has been fetching {source.text} for minutes."
-                    raise HilumError(message, code=E_BUSY, hint="Wait, or end that hilum.")
-                await trio.sleep(0.05)
+            if not _try_lock(file):
+                progress("another hilum is fetching it; waiting")
+                await _wait_for_lock(file, source)
             yield
         finally:
             os.close(file)
 
 
-def _locked(file: int) -> bool:
-    try:
-        import fcntl
+async def _wait_for_lock(file: int, source: SkillSource) -> None:
+    until = trio.current_time() + LOCK_TIMEOUT
+    # A blocking flock in a thread could not be cancelled.
+    while not _try_lock(file):
+        if trio.current_time() > until:
+            message = f"Another hilum has been fetching {source.text} for minutes."
+            raise HilumError(message, code=E_BUSY, hint="Wait, or stop the other hilum.")
+        await trio.sleep(0.05)
 
+
+def _try_lock(file: int) -> bool:
+    if fcntl is None:
+        return True
+    try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except (ImportError, OSError):
+    except OSError:  # the disk does not support locks
         pass
     return True
 
 
-def _sweep(home: Path) -> None:
-    """Remove what a killed process has left; the caller holds the lock."""
+def _remove_leftovers(home: Path) -> None:
+    """Remove the files left by a killed process. The caller must hold the lock."""
     for path in home.glob(f"{_TEMPORARY}*") if home.is_dir() else ():
         shutil.rmtree(path, ignore_errors=True)
         path.unlink(missing_ok=True)
 
 
-def _heads(home: Path) -> dict[str, dict[str, Any]]:
-    """Read what the refs stand for.
+class _Head(msgspec.Struct, frozen=True):
+    """An entry in ``heads.json`` for one ref."""
 
-    What cannot be read counts as not there, and is fetched again.
+    commit: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z]+$")]
+    at: float
+    left_out: tuple[str, ...] = ()
+    url: str = msgspec.field(name="from", default="")
+
+
+def _read_heads(home: Path) -> dict[str, _Head]:
+    """Read the commits of the refs of a repository.
+
+    An unreadable file counts as missing, so the repository is fetched again.
     """
     try:
-        found = json.loads((home / "heads.json").read_bytes())
-        return {
-            ref: entry
-            for ref, entry in found.items()
-            if isinstance(entry["commit"], str)
-            and entry["commit"].isalnum()
-            and isinstance(entry["at"], int | float)
-            and isinstance(entry["left_out"], list)
-        }
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return msgspec.json.decode((home / "heads.json").read_bytes(), type=dict[str, _Head])
+    except (OSError, msgspec.DecodeError, RecursionError):
         return {}

@@ -1,7 +1,4 @@
-"""``hilum skills``: add, list, show, switch, update, remove and check skills.
-
-No model and no key is needed.
-"""
+"""The command ``hilum skills``. It needs no model and no key."""
 
 from __future__ import annotations
 
@@ -13,18 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from hilum import HilumError, SettingsError, UsageError
-from hilum.errors import E_BAD_ARGS, unknown
-from hilum_commandline import Parser, say, say_json
+from hilum import HilumError, UsageError
+from hilum.command import Parser, say, say_json
+from hilum.errors import E_BAD_ARGS, unknown_name_error
+from hilum.processes import Warden
+from hilum.settings import load
 
-from hilum_skills import shown
-from hilum_skills.catalog import Catalog, Entry, look, sources
-from hilum_skills.chosen import keep, read_chosen
+from hilum_skills import formatting, lazy
+from hilum_skills.catalog import CatalogEntry, SkillCatalog, build_catalog, list_sources
 from hilum_skills.clones import Clone, Clones
-from hilum_skills.finding import find_skills
+from hilum_skills.discovery import find_skills
 from hilum_skills.settings import SkillsSettings
-from hilum_skills.source import Source, parse_source
-from hilum_skills.strict import validate
+from hilum_skills.source import SkillSource, parse_source
+from hilum_skills.user_choices import HINT, read_choices, set_choice
 
 TAKES = {
     "add": "a repository or a folder",
@@ -35,26 +33,26 @@ TAKES = {
     "validate": "the folder of a skill",
 }
 ABOUT = """\
-Skills are instructions for special tasks. They come from git repositories, from folders, and from .hilum/skills,
-.agents/skills and .claude/skills of a project (once you trust it) and of your home.
+Skills are instructions for specific tasks. They come from git repositories, from folders, and from
+.hilum/skills, .agents/skills and .claude/skills of a project (once you trust it) and of your home.
 
-  hilum skills                          all skills, where they come from, whether they hold
+  hilum skills                          all skills, where they come from, whether they are on
   hilum skills add owner/name           a repository at GitHub; owner/name/path@v1 a part of it at a tag
   hilum skills add https://host/x.git@main#path      any repository; also ssh://, git@host:path, file://
   hilum skills add ~/skills             a folder; it is used where it is
   hilum skills show NAME                its description, instructions, files, tools, problems
-  hilum skills disable NAME             take it out of the prompt; enable puts it back
-  hilum skills update [SOURCE]          fetch what is new
+  hilum skills disable NAME             remove it from the prompt; enable restores it
+  hilum skills update [SOURCE]          fetch new commits
   hilum skills remove SOURCE            forget a repository or folder
   hilum skills validate DIR             check a skill against the Agent Skills specification
 """
 
 
 def main(argv: Sequence[str]) -> int:
-    """Add, list, switch, update, remove and check skills.
+    """Add, list, enable, disable, update, remove and check skills.
 
     Returns:
-        The exit code: 1 where something failed or is not valid.
+        The exit code: 1 if anything failed or is invalid.
     """
     parser = Parser("hilum skills", ABOUT)
     parser.add_argument(
@@ -78,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
         )
     if options.action == "list" and options.what:
         raise UsageError(
-            "hilum skills list takes nothing.",
+            "hilum skills list takes no arguments.",
             code=E_BAD_ARGS,
             hint="hilum skills show NAME shows one.",
         )
@@ -87,29 +85,22 @@ def main(argv: Sequence[str]) -> int:
     return code
 
 
-# --- looking --------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 def _settings(options: argparse.Namespace) -> SkillsSettings:
-    from hilum_settings import App
-
-    app = App(
-        "hilum",
-        error=SettingsError,
-        hint="hilum config shows all settings and where they come from.",
-    )
-    return app.load([SkillsSettings], workspace=_folder(options), known=None).get(SkillsSettings)
+    return load([SkillsSettings], workspace=_folder(options), known=None).get(SkillsSettings)
 
 
-def _catalog(options: argparse.Namespace) -> Catalog:
-    return look(_settings(options), _folder(options), Clones())
+def _catalog(options: argparse.Namespace) -> SkillCatalog:
+    return build_catalog(_settings(options), _folder(options), Clones())
 
 
 def _folder(options: argparse.Namespace) -> Path:
     folder = Path(os.path.realpath(os.path.expanduser(options.workspace)))
     if not folder.is_dir():
         raise UsageError(
-            f"There is no folder {options.workspace}.", hint="Name an existing folder."
+            f"There is no folder {options.workspace}.", hint="Pass an existing folder."
         )
     return folder
 
@@ -118,11 +109,11 @@ def _list(options: argparse.Namespace) -> int:
     catalog = _catalog(options)
     settings = _settings(options)
     complaints: list[str] = []
-    known = list(sources(settings, read_chosen(), complaints))
+    known = list(list_sources(settings, read_choices(), complaints))
     if options.json:
-        say_json(shown.listed(catalog, known, Clones()))
+        say_json(formatting.catalog_data(catalog, known, Clones()))
         return 0
-    for row in shown.rows(catalog, known, Clones()):
+    for row in formatting.format_catalog(catalog, known, Clones()):
         say(row)
     return 0
 
@@ -132,17 +123,17 @@ def _show(options: argparse.Namespace) -> int:
     for name in options.what:
         entry = _named(catalog, name)
         if options.json:
-            say_json(shown.about(entry, body=True))
+            say_json(formatting.entry_data(entry, body=True))
         else:
-            say(shown.page(entry))
+            say(formatting.format_skill(entry))
     return 0
 
 
-def _named(catalog: Catalog, name: str) -> Entry:
+def _named(catalog: SkillCatalog, name: str) -> CatalogEntry:
     entry = catalog.get(name)
     if entry is None:
         known = {entry.skill.name for entry in catalog.entries}
-        raise unknown("skill", name, known, hint="hilum skills add fetches some.")
+        raise unknown_name_error("skill", name, known, hint="hilum skills add fetches some.")
     return entry
 
 
@@ -150,17 +141,16 @@ def _validate(options: argparse.Namespace) -> int:
     failed = False
     results: dict[str, Any] = {}
     for path in options.what:
-        problems = validate(os.path.expanduser(path))
+        problems = lazy.specification.validate(os.path.expanduser(path))
         broken = any(problem.fatal for problem in problems)
         failed |= broken
         results[path] = [problem._asdict() for problem in problems]
-        if not options.json:
-            say(f"{path}: {'not valid' if broken else 'valid'}")
-            for problem in problems:
-                say(
-                    f"  {'error' if problem.fatal else 'advice'}  line {problem.line}:"
-                    f" {problem.message}"
-                )
+        if options.json:
+            continue
+        say(f"{path}: {'not valid' if broken else 'valid'}")
+        for problem in problems:
+            kind = "error" if problem.fatal else "advice"
+            say(f"  {kind}  line {problem.line}: {problem.message}")
     if options.json:
         say_json(results)
     return 1 if failed else 0
@@ -181,17 +171,16 @@ def _switch(options: argparse.Namespace, *, on: bool) -> int:
     catalog = _catalog(options)
     settings = _settings(options)
     for name in options.what:
-        if (
-            not on or name not in read_chosen().disabled
-        ):  # what is gone can still be taken from the list
+        # A skill that no longer exists can still be removed from the list of disabled skills.
+        if not on or name not in read_choices().disabled:
             _named(catalog, name)
+        # The command changes only its own list, because the settings file is edited by the user.
         if on and name in settings.disabled:
-            hint = (
-                "Take it out of the setting skills.disabled; hilum config says where that stands."
-            )
+            hint = "Remove it from the setting skills.disabled; hilum config shows the file."
             raise UsageError(f"{name} is disabled in the settings.", hint=hint)
-        changed = keep("disabled", name, present=not on)
-        say(f"{name} is {'enabled' if on else 'disabled'}{'' if changed else ' already'}.")
+        is_changed = set_choice("disabled", name, present=not on)
+        state = "enabled" if on else "disabled"
+        say(f"{name} is {state}{'' if is_changed else ' already'}.")
     return 0
 
 
@@ -200,36 +189,37 @@ def _add(options: argparse.Namespace) -> int:
         source = parse_source(text)
         _check_place(source)
         if source.kind == "git":
+            # Fetch the source before storing it, so that a source that does not work is never
+            # added.
             clone = trio.run(_fetch, options, [source], False)[0]
         else:
             clone = None
         if isinstance(clone, HilumError):
             raise clone
         _check_skills(options, source, clone)
-        new = keep("sources", source.text, present=True)
+        new = set_choice("sources", source.text, present=True)
         catalog = _catalog(options)
         say(f"{source.text} is {'added' if new else 'there already'}.")
         mine = [entry for entry in catalog.entries if entry.source == source.text]
         for entry in mine:
-            say(shown.row(entry))
+            say(formatting.format_entry(entry))
         for complaint in catalog.complaints:
             if source.text in complaint:
                 say(f"  ! {complaint}")
     return 0
 
 
-def _check_place(source: Source) -> None:
-    """Refuse what is probably not what the user means, before anything is fetched or looked
-    through.
+def _check_place(source: SkillSource) -> None:
+    """Reject a source that is probably a mistake before anything is fetched or searched.
 
     Raises:
-        UsageError: The folder is not there, holds the user's whole home, or has the name of a
-            repository.
+        UsageError: The folder does not exist, contains the user's home folder, or could be mistaken
+            for a repository.
     """
     if source.kind == "git":
         if os.path.lexists(source.text):
-            message = f"{source.text} is here, and could be a repository at GitHub as well."
-            hint = f"Write ./{source.text} for what is here, or {source.where} for the repository."
+            message = f"{source.text} is a path here, and could also be a repository at GitHub."
+            hint = f"Write ./{source.text} for the path, or {source.where} for the repository."
             raise UsageError(message, code=E_BAD_ARGS, hint=hint)
     elif not os.path.exists(source.where):
         raise UsageError(
@@ -237,15 +227,18 @@ def _check_place(source: Source) -> None:
             hint="owner/name without ./ means a repository at GitHub.",
         )
     elif Path.home().resolve().is_relative_to(os.path.realpath(source.where)):
-        message = f"{source.where} holds your whole home; skills of any project in it would count."
-        raise UsageError(message, code=E_BAD_ARGS, hint="Name the folder that the skills are in.")
+        message = (
+            f"{source.where} contains your whole home folder, with the skills of every project in"
+            " it."
+        )
+        raise UsageError(message, code=E_BAD_ARGS, hint="Pass the folder that contains the skills.")
 
 
-def _check_skills(options: argparse.Namespace, source: Source, clone: Clone | None) -> None:
-    """Refuse a source in which there is no skill that loads; what was fetched for it goes.
+def _check_skills(options: argparse.Namespace, source: SkillSource, clone: Clone | None) -> None:
+    """Reject a source without a usable skill, and remove its fetched files.
 
     Raises:
-        UsageError: It says what was looked for.
+        UsageError: There is no usable skill. The message says what was searched for.
     """
     if clone is None:
         root = Path(source.where)
@@ -257,73 +250,81 @@ def _check_skills(options: argparse.Namespace, source: Source, clone: Clone | No
         found = find_skills(root, clone.folder, whole=True)
     if any(not skill.error for skill in found.skills):
         return
-    others = list(sources(_settings(options), read_chosen(), []))
+    others = list(list_sources(_settings(options), read_choices(), []))
+    # Another source may use a different path in the same repository.
     if clone is not None and all(other.key != source.key for other in others):
         trio.run(Clones().remove, source)
-    why = [
-        *(f"{os.path.relpath(skill.file, root.parent)}: {skill.error}" for skill in found.skills),
-        *found.complaints,
-    ]
-    hint = (
-        "A skill is a folder with a SKILL.md that has a name and a description at its top, or a"
-        " Markdown file."
-    )
-    if root.is_dir() and not why:
-        why = ["no SKILL.md in it or in the folders below, and no README.md"]
+    reasons = []
+    for skill in found.skills:
+        reasons.append(f"{os.path.relpath(skill.file, root.parent)}: {skill.error}")
+    reasons += found.complaints
+    if root.is_dir() and not reasons:
+        reasons = ["no SKILL.md in it or in the folders below, and no README.md"]
+    message = f"There is no skill in {shown_as}: {'; '.join(reasons[:3])}"
     raise UsageError(
-        f"There is no skill in {shown_as}: {'; '.join(why[:3])}".rstrip(".") + ".", hint=hint
+        f"{message.rstrip('.')}.",
+        hint=(
+            "A skill is a folder with a SKILL.md that has a name and a description at its top, or"
+            " a Markdown file."
+        ),
     )
 
 
 def _update(options: argparse.Namespace) -> int:
-    mistake = read_chosen().mistake
-    if mistake:
-        raise UsageError(mistake, hint="Mend or remove the file.")
-    known = [
-        source for source in sources(_settings(options), read_chosen(), []) if source.kind == "git"
-    ]
-    for text in options.what:
-        if text not in {source.text for source in known}:
-            raise unknown(
-                "repository",
-                text,
-                {source.text for source in known},
-                hint="hilum skills lists them.",
-            )
-    chosen = [source for source in known if not options.what or source.text in options.what]
-    if not chosen:
+    wanted = _choose_repositories(options)
+    if not wanted:
         say("There are no repositories to update.")
         return 0
-    before = {source.text: Clones().find(source) for source in chosen}
-    failed = False
-    for source, outcome in zip(chosen, trio.run(_fetch, options, chosen, True), strict=True):
-        if isinstance(outcome, HilumError):
-            failed = True
-            kept = "; what was fetched before is still used" if before[source.text] else ""
-            say(f"{source.text}: {outcome}{kept}")
-            continue
-        old = before[source.text]
-        same = old is not None and old.commit == outcome.commit
-        say(f"{source.text}: {'nothing new' if same else 'updated'} ({outcome.commit[:10]})")
-        for left in outcome.left_out:
-            say(f"  ! {left}")
-    return 1 if failed else 0
+    # Read this before fetching, to determine what is new.
+    before = {source.text: Clones().find(source) for source in wanted}
+    outcomes = trio.run(_fetch, options, wanted, True)
+    for source, outcome in zip(wanted, outcomes, strict=True):
+        _say_outcome(source, before[source.text], outcome)
+    return 1 if any(isinstance(outcome, HilumError) for outcome in outcomes) else 0
+
+
+def _choose_repositories(options: argparse.Namespace) -> list[SkillSource]:
+    """Return the repositories to update: those that the command names, or all.
+
+    Raises:
+        UsageError: ``skills.toml`` cannot be read, or there is no such repository.
+    """
+    choices = read_choices()
+    if choices.mistake:
+        raise UsageError(choices.mistake, hint=HINT)
+    known = list_sources(_settings(options), choices, [])
+    repositories = {source.text: source for source in known if source.kind == "git"}
+    for text in options.what:
+        if text not in repositories:
+            hint = "hilum skills lists them."
+            raise unknown_name_error("repository", text, set(repositories), hint=hint)
+    wanted = options.what or repositories
+    return [source for text, source in repositories.items() if text in wanted]
+
+
+def _say_outcome(source: SkillSource, before: Clone | None, outcome: Clone | HilumError) -> None:
+    if isinstance(outcome, HilumError):
+        kept = "; what was fetched before is still used" if before else ""
+        say(f"{source.text}: {outcome}{kept}")
+        return
+    is_same = before is not None and before.commit == outcome.commit
+    say(f"{source.text}: {'nothing new' if is_same else 'updated'} ({outcome.commit[:10]})")
+    for left in outcome.left_out:
+        say(f"  ! {left}")
 
 
 async def _fetch(
-    options: argparse.Namespace, wanted: list[Source], update: bool
+    options: argparse.Namespace,
+    wanted: list[SkillSource],
+    update: bool,
 ) -> list[Clone | HilumError]:
-    """Fetch sources one after another; what fails stands in the place of what was fetched."""
-    from hilum_warden import Warden
-
-    from hilum_skills.git import Git
-
+    """Fetch sources one after another, and return a clone or an error for each."""
     settings = _settings(options)
     results = list[Clone | HilumError]()
     async with Warden() as warden:
-        git = Git(warden, settings.timeout, settings.megabytes * 1_000_000)
+        git = lazy.git.GitClient(warden, settings.timeout, settings.megabytes * 1_000_000)
         for source in wanted:
-            with shown.progress(source.text) as step:
+            with formatting.show_progress(source.text) as step:
                 try:
                     results.append(await Clones().fetch(source, git, update=update, progress=step))
                 except HilumError as error:
@@ -332,20 +333,18 @@ async def _fetch(
 
 
 def _remove(options: argparse.Namespace) -> int:
-    chosen = read_chosen()
+    chosen = read_choices()
     for text in options.what:
-        names = {text, parse_source(text).text} if text not in chosen.sources else {text}
-        found = next((name for name in names if name in chosen.sources), None)
-        if found is None:
-            settings = _settings(options)
-            if text in settings.sources:
-                hint = "It stands in the setting skills.sources."
-            else:
-                hint = "hilum skills lists them."
-            raise unknown("source", text, chosen.sources, hint=hint)
-        keep("sources", found, present=False)
+        # Compare the text as typed first, because the stored source may no longer be parsable.
+        found = text if text in chosen.sources else parse_source(text).text
+        if found not in chosen.sources:
+            hint = "hilum skills lists them."
+            if text in _settings(options).sources:
+                hint = "It is in the setting skills.sources."
+            raise unknown_name_error("source", text, chosen.sources, hint=hint)
+        set_choice("sources", found, present=False)
         source = parse_source(found)
-        others = list(sources(_settings(options), read_chosen(), []))
+        others = list(list_sources(_settings(options), read_choices(), []))
         if source.kind == "git" and all(other.key != source.key for other in others):
             trio.run(Clones().remove, source)
         say(f"{found} is removed.")

@@ -1,9 +1,14 @@
-"""Git as it is run here: to fetch what one address has, and for nothing else.
+"""The Git client that fetches one commit of an untrusted repository.
 
-Repositories are foreign. No hook, filter, submodule, credential prompt or program named by a
-repository runs: there is never a working tree that git writes, what is fetched lies in a bare
-repository of our own, and the files are taken out of that by name (see ``listing``). The user's own
-configuration of git holds (proxies, credential helpers), but for what could run something.
+No hook, filter, submodule, credential prompt or program named by a repository runs: Git never
+writes a working tree. A commit is fetched into a bare repository created by hilum, and files are
+read from there by name (see ``selection``). The user's own Git configuration applies (proxies,
+credential helpers), except for settings that could run a program.
+
+Objects are also read by Git child processes instead of GitPython: its default backend starts ``git
+cat-file`` itself, which neither the warden nor a cancellation would end, and its Python backend is
+deprecated as insecure. A malicious pack can expand to any size, which in a child process cannot
+exhaust hilum's memory. Reading 300 files takes 17 ms.
 """
 
 from __future__ import annotations
@@ -19,13 +24,15 @@ import trio
 from hilum import HilumError, UsageError
 from hilum import environment as kernel_environment
 from hilum.errors import E_CMD_FAIL, E_TIMEOUT
-from hilum_warden import Command, Completed, ProcessError, Warden
+from hilum.processes import Command, CommandError, Completed, Warden
 
-from hilum_skills.source import Source
+from hilum_skills.source import SkillSource
 
 HEAD = "refs/hilum/head"
+# A commit id in SHA-1 or SHA-256 form.
+_COMMIT = "[0-9a-f]{40}|[0-9a-f]{64}"
 _OPTIONS = {
-    # Nothing that a repository or a configuration names is run.
+    # Do not run programs named by a repository or a configuration.
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
     "core.askPass": "",
@@ -34,66 +41,69 @@ _OPTIONS = {
     "uploadpack.packObjectsHook": "",
     "credential.interactive": "false",
     "protocol.ext.allow": "never",
-    # Nothing but what was asked for is fetched, and nothing is done with it afterwards.
+    # Fetch only the requested commit, and do not run maintenance afterwards.
     "submodule.recurse": "false",
     "fetch.recurseSubmodules": "false",
     "fetch.writeCommitGraph": "false",
     "maintenance.auto": "false",
     "gc.auto": "0",
-    # What comes stays packed, is never held in memory whole when it is big, and comes at some
-    # speed.
+    # Keep objects packed, stream large ones, and end a stalled transfer.
     "transfer.unpackLimit": "1",
     "core.bigFileThreshold": "10m",
     "http.lowSpeedLimit": "500",
     "http.lowSpeedTime": "20",
 }
-# Variables of git that say how to reach servers; all others would say where it works and what it
-# runs.
+# Variables that configure how Git connects to servers. All others could change which repository it
+# uses or which programs it runs.
 _KEPT = re.compile(
-    r"GIT_(SSL_.*|HTTP_.*|PROXY_.*|SSH|SSH_VARIANT|SSH_COMMAND|CONFIG_GLOBAL|CONFIG_SYSTEM|CONFIG_NOSYSTEM|EXEC_PATH)"
+    r"GIT_(SSL_.*|HTTP_.*|PROXY_.*|SSH|SSH_VARIANT|SSH_COMMAND|CONFIG_GLOBAL|CONFIG_SYSTEM"
+    r"|CONFIG_NOSYSTEM|EXEC_PATH)"
 )
+# The protocols that Git may use for a URL, including submodules and redirects.
 _SCHEMES = {"https": "https:ssh", "ssh": "https:ssh", "http": "http", "file": "file"}
-_POLL = 0.25
-_LONGEST = 10_000_000  # bytes of a listing
+# Seconds between two checks of the size of a repository that is being fetched.
+_SIZE_INTERVAL = 0.25
+_MAX_LISTING = 10_000_000  # maximum size of a listing in bytes
+_PROGRESS = r"(?:remote: )?([A-Z][a-z]+ (?:objects|deltas)): +(\d+%)(?:.*, ([\d.]+) (KiB|MiB|GiB))?"
 Progress = Callable[[str], None]
 
 
 class FetchError(HilumError):
-    """A repository could not be fetched; what was there before is as it was."""
+    """Raised if a repository cannot be fetched. Previously fetched files are unchanged."""
 
     code = E_CMD_FAIL
 
 
 @attrs.frozen
-class Git:
-    """Runs git.
+class GitClient:
+    """Runs Git.
 
     Args:
-        warden: Holds the processes.
-        timeout: Seconds that one fetch may take.
-        most: Bytes that one fetch may take on the disk.
+        warden: Runs and ends the child processes.
+        timeout: Time limit of one fetch in seconds.
+        max_bytes: Maximum disk space, in bytes, of one fetch.
     """
 
     warden: Warden
     timeout: float = 120.0
-    most: int = 200_000_000
+    max_bytes: int = 200_000_000
 
-    async def fetch(self, source: Source, folder: Path, progress: Progress) -> str:
-        """Fetch one commit, without its past, into a new bare repository.
+    async def fetch(self, source: SkillSource, folder: Path, progress: Progress) -> str:
+        """Fetch one commit, without its history, into a new bare repository.
 
         Args:
-            source: What to fetch.
-            folder: Where the repository is made.
-            progress: Called with each step, as words.
+            source: The source.
+            folder: Where to create the repository.
+            progress: Called with a description of each step.
 
         Returns:
-            The commit's id. It is kept under the name ``HEAD`` of this module.
+            The id of the commit, to which this module's ref ``HEAD`` points.
 
         Raises:
-            FetchError: It cannot be reached, wants a password, does not have the ref, is too big or
-                too slow.
+            FetchError: The repository cannot be reached, requires a password, does not contain the
+                ref, or exceeds the size or time limit.
         """
-        await self._quick(
+        await self._run_local(
             ["init", "--quiet", "--bare", "--template=", "--", str(folder)], folder.parent
         )
         wanted = f"+{source.ref or 'HEAD'}:{HEAD}"
@@ -104,55 +114,60 @@ class Git:
             "--no-recurse-submodules",
             "--no-write-fetch-head",
         ]
-        done = await self._watched(
-            [*options, "--depth=1", "--", source.where, wanted], source, folder, progress
+        done = await self._run_remote(
+            [*options, "--depth=1", "--", source.where, wanted],
+            source,
+            folder,
+            progress,
         )
-        if (
-            done.returncode and b"dumb http transport" in done.stderr
-        ):  # it cannot leave out the past
-            done = await self._watched(
-                [*options, "--", source.where, wanted], source, folder, progress
+        # A server that only serves static files cannot omit the history.
+        if done.returncode and b"dumb http transport" in done.stderr:
+            done = await self._run_remote(
+                [*options, "--", source.where, wanted],
+                source,
+                folder,
+                progress,
             )
         if done.returncode:
             _explain(source, done)
-        kind = await self._quick(
-            ["cat-file", "--batch-check"], folder, f"{HEAD}^{{commit}}\n".encode()
+        kind = await self._run_local(
+            ["cat-file", "--batch-check"],
+            folder,
+            f"{HEAD}^{{commit}}\n".encode(),
         )
         commit, _, _ = kind.stdout.decode().partition(" commit ")
-        if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", commit):
-            message = (
-                f"{source.ref or 'HEAD'!r} of {source.text} is no commit, but something else that"
-                " Git keeps."
-            )
-            raise FetchError(message, hint="Name a branch, a tag of a commit, or a commit.")
+        if not re.fullmatch(_COMMIT, commit):
+            ref = source.ref or "HEAD"
+            message = f"{ref!r} of {source.text} is not a commit, but another kind of Git object."
+            raise FetchError(message, hint="Use a branch, a tag of a commit, or a commit.")
         return commit
 
-    async def newest(self, source: Source, folder: Path) -> str:
-        """Ask for the id of the commit that a source stands for now.
-
-        Empty if the server does not say.
+    async def find_newest_commit(self, source: SkillSource, folder: Path) -> str:
+        """Return the commit id that a source currently names; empty if not reported.
 
         Args:
-            source: What to ask for.
+            source: The source.
             folder: An existing folder to run in.
 
         Raises:
-            FetchError: It cannot be reached, or wants a password.
+            FetchError: The repository cannot be reached, or requires a password.
         """
-        if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", source.ref):
+        if re.fullmatch(_COMMIT, source.ref):
             return source.ref
-        done = await self._watched(
-            ["ls-remote", "--", source.where], source, folder, lambda _: None
+        done = await self._run_remote(
+            ["ls-remote", "--", source.where],
+            source,
+            folder,
+            lambda _: None,
         )
         if done.returncode:
             _explain(source, done)
-        refs = {
-            name: commit
-            for commit, _, name in (
-                row.partition("\t") for row in done.stdout.decode("utf-8", "replace").split("\n")
-            )
-        }
+        refs: dict[str, str] = {}
+        for row in done.stdout.decode("utf-8", "replace").split("\n"):
+            commit, _, name = row.partition("\t")
+            refs[name] = commit
         if source.ref:
+            # "^{}" is the commit that an annotated tag points to; it comes before the tag itself.
             names = [
                 f"refs/tags/{source.ref}^{{}}",
                 f"refs/tags/{source.ref}",
@@ -162,40 +177,40 @@ class Git:
             names = ["HEAD"]
         return next((refs[name] for name in names if name in refs), "")
 
-    async def tree(self, folder: Path) -> bytes:
-        """List all files of the fetched commit, as ``git ls-tree -r -l -z`` writes them.
+    async def list_tree(self, folder: Path) -> bytes:
+        """Return the output of ``git ls-tree -r -l -z`` for the fetched commit.
 
         Raises:
-            FetchError: There are too many: a few objects can be made to stand for billions of
-                files.
+            FetchError: There are too many files; a few objects can describe billions of files.
         """
         seen = 0
 
         def count(_: str, chunk: bytes) -> None:
             nonlocal seen
             seen += len(chunk)
-            if seen > _LONGEST:
+            if seen > _MAX_LISTING:
                 message = "The repository has too many files."
                 raise FetchError(message, hint="Copy its skills into a folder, and add that.")
 
         words = ["ls-tree", "-r", "-l", "-z", "--full-tree", HEAD]
-        return (await self._quick(words, folder, limit=2 * _LONGEST, on_output=count)).stdout
+        done = await self._run_local(words, folder, limit=2 * _MAX_LISTING, on_output=count)
+        return done.stdout
 
-    async def contents(self, folder: Path, objects: list[str], most: int) -> bytes:
-        """Return the contents of files, as ``git cat-file --batch`` writes them.
+    async def read_objects(self, folder: Path, objects: list[str], most: int) -> bytes:
+        """Return the output of ``git cat-file --batch`` for some files.
 
         Args:
             folder: The repository.
             objects: Ids of the files.
-            most: Bytes that all may have together.
+            most: Maximum total size of the files in bytes.
         """
         given = "".join(f"{name}\n" for name in objects).encode()
-        done = await self._quick(
-            ["cat-file", "--batch"], folder, given, limit=2 * most
-        )  # the window keeps two halves
+        # If the output is longer, the warden keeps its beginning and end, each up to half of the
+        # limit.
+        done = await self._run_local(["cat-file", "--batch"], folder, given, limit=2 * most)
         return done.stdout
 
-    async def _quick(
+    async def _run_local(
         self,
         words: list[str],
         folder: Path,
@@ -203,7 +218,7 @@ class Git:
         limit: int = 1_000_000,
         on_output: Callable[[str, bytes], None] | None = None,
     ) -> Completed:
-        """Run what touches nothing but a repository of our own."""
+        """Run a command that uses only the local repository."""
         command = self._command(words, folder, "none")
         try:
             with trio.fail_after(self.timeout):
@@ -212,20 +227,23 @@ class Git:
             raise FetchError(
                 f"git {words[0]} took more than {self.timeout:g} seconds.", code=E_TIMEOUT
             ) from None
-        except ProcessError as error:
+        except CommandError as error:
             raise UsageError("git could not be started.", hint=f"Install git. {error}") from None
         if done.returncode:
-            said = _words(done.stderr)
             raise FetchError(
-                f"git {words[0]} failed: {said}",
+                f"git {words[0]} failed: {_find_message(done.stderr)}",
                 hint="The repository may be damaged, or the disk full.",
             )
         return done
 
-    async def _watched(
-        self, words: list[str], source: Source, folder: Path, progress: Progress
+    async def _run_remote(
+        self,
+        words: list[str],
+        source: SkillSource,
+        folder: Path,
+        progress: Progress,
     ) -> Completed:
-        """Run what talks to a server, within the limits of time and size."""
+        """Run a command that connects to a server, within the time and size limits."""
         command = self._command(words, folder, _SCHEMES[source.where.partition("://")[0]])
         big = False
         done = None
@@ -233,25 +251,17 @@ class Git:
         async def watch() -> None:
             nonlocal big
             while not big:
-                await trio.sleep(_POLL)
-                big = await trio.to_thread.run_sync(_size, folder) > self.most
+                await trio.sleep(_SIZE_INTERVAL)
+                big = await trio.to_thread.run_sync(_size, folder) > self.max_bytes
             nursery.cancel_scope.cancel()
 
         def show(name: str, chunk: bytes) -> None:
-            nonlocal big
             if name != "stderr":
                 return
-            for step in re.split(r"[\r\n]", chunk.decode(errors="replace")):
-                match = re.match(
-                    r"(?:remote: )?([A-Z][a-z]+ (?:objects|deltas)): +(\d+%)(?:.*, ([\d.]+)"
-                    r" (KiB|MiB|GiB))?",
-                    step,
-                )
-                if match:
-                    progress(
-                        f"{match[1].lower()} {match[2]}"
-                        + (f", {match[3]} {match[4]}" if match[3] else "")
-                    )
+            for line in re.split(r"[\r\n]", chunk.decode(errors="replace")):
+                step = _parse_progress(line)
+                if step:
+                    progress(step)
 
         try:
             with trio.move_on_after(self.timeout) as scope:
@@ -259,17 +269,19 @@ class Git:
                     nursery.start_soon(watch)
                     done = await self.warden.run(command, on_output=show, limit=4_000_000)
                     nursery.cancel_scope.cancel()
-        except* ProcessError as error:
+        except* CommandError as error:
             raise UsageError(
                 "git could not be started.", hint=f"Install git. {error.exceptions[0]}"
             ) from None
         if done is None and scope.cancelled_caught:
             message = f"{source.text} took more than {self.timeout:g} seconds."
             raise FetchError(
-                message, code=E_TIMEOUT, hint="Raise skills.timeout, or try again later."
+                message,
+                code=E_TIMEOUT,
+                hint="Raise skills.timeout, or try again later.",
             )
-        if done is None or await trio.to_thread.run_sync(_size, folder) > self.most:
-            message = f"{source.text} is bigger than {self.most // 1_000_000:,} MB."
+        if done is None or await trio.to_thread.run_sync(_size, folder) > self.max_bytes:
+            message = f"{source.text} is larger than {self.max_bytes // 1_000_000:,} MB."
             raise FetchError(
                 message,
                 hint="Raise skills.megabytes, or copy its skills into a folder and add that.",
@@ -279,16 +291,18 @@ class Git:
     def _command(self, words: list[str], folder: Path, schemes: str) -> Command:
         options = [part for key, value in _OPTIONS.items() for part in ("-c", f"{key}={value}")]
         return Command(
-            ("git", *options, *words), str(folder), environment(kernel_environment(), schemes)
+            ("git", *options, *words),
+            str(folder),
+            make_environment(kernel_environment(), schemes),
         )
 
 
-def environment(given: Mapping[str, str], schemes: str) -> dict[str, str]:
-    """Build the environment of git: nothing asks, nothing of a repository around it counts.
+def make_environment(given: Mapping[str, str], schemes: str) -> dict[str, str]:
+    """Return an environment in which Git never prompts and ignores enclosing repositories.
 
     Args:
         given: The environment of this process.
-        schemes: Protocols that are allowed, with colons between.
+        schemes: The allowed protocols, separated by colons.
     """
     kept = {
         name: value
@@ -312,66 +326,81 @@ def environment(given: Mapping[str, str], schemes: str) -> dict[str, str]:
     }
 
 
+def _parse_progress(line: str) -> str:
+    """Return a short form of a line with Git's progress; empty for other lines."""
+    match = re.match(_PROGRESS, line)
+    if match is None:
+        return ""
+    step, percent, amount, unit = match.groups()
+    size = f", {amount} {unit}" if amount else ""
+    return f"{step.lower()} {percent}{size}"
+
+
 def _size(folder: Path) -> int:
     total = 0
     for here, _, files in os.walk(folder):
         for name in files:
             try:
                 total += os.lstat(os.path.join(here, name)).st_size
-            except OSError:  # git renames what it has finished
+            except OSError:  # Git renames files when they are complete
                 continue
     return total
 
 
-def _words(stderr: bytes) -> str:
-    """What git said last that says something, on one line."""
-    lines = [
-        line.strip()
-        for line in re.split(r"[\r\n]+", stderr.decode(errors="replace"))
-        if line.strip()
-    ]
-    told = [
-        line for line in lines if line.startswith(("fatal:", "error:", "ERROR:", "remote:"))
-    ] or lines
-    words = " ".join(told[-1].split())[:300] if told else "it said nothing"
-    return "".join(letter if letter.isprintable() else "?" for letter in words)
+def _find_message(stderr: bytes) -> str:
+    """Return the last line of an output that describes an error."""
+    stripped = [line.strip() for line in re.split(r"[\r\n]+", stderr.decode(errors="replace"))]
+    lines = [line for line in stripped if line]
+    if not lines:
+        return "without a message"
+    prefixes = ("fatal:", "error:", "ERROR:", "remote:")
+    explaining = [line for line in lines if line.startswith(prefixes)] or lines
+    message = " ".join(explaining[-1].split())[:300]
+    # The text is from the server, so it may contain terminal escapes.
+    return "".join(letter if letter.isprintable() else "?" for letter in message)
 
 
-def _explain(source: Source, done: Completed) -> NoReturn:
-    said = _words(done.stderr)
-    low = done.stderr.decode(errors="replace").lower()
-    if any(
-        words in low
-        for words in (
+# Git's error texts for errors that the user can correct, in lowercase, each with a message and a
+# hint.
+_KNOWN_ERRORS = (
+    (
+        (
             "could not read username",
             "could not read password",
             "authentication failed",
             "permission denied",
             "terminal prompts disabled",
-        )
-    ):
-        hint = (
-            "It is private, or is not there. Set up an ssh key or one of git's credential helpers,"
-            " and try again."
-        )
-        raise FetchError(f"{source.text} wants a name and a password.", hint=hint)
-    if "host key verification failed" in low:
-        raise FetchError(
-            f"ssh does not know the host of {source.text}.",
-            hint="Connect to it once with ssh, and try again.",
-        )
-    if "couldn't find remote ref" in low or "no such ref" in low or "not our ref" in low:
-        raise FetchError(
-            f"{source.text} has no {source.ref or 'HEAD'!r}.",
-            hint="Look at the names of its branches and tags.",
-        )
-    if any(
-        words in low
-        for words in ("not found", "does not exist", "does not appear to be a git repository")
-    ):
-        raise FetchError(
-            f"There is no repository {source.where}, or it is private.", hint="Look at its address."
-        )
+        ),
+        "{text} requires a name and a password.",
+        "It is private or does not exist. Set up an ssh key or one of Git's credential helpers,"
+        " and try again.",
+    ),
+    (
+        ("host key verification failed",),
+        "ssh does not know the host of {text}.",
+        "Connect to it once with ssh, and try again.",
+    ),
+    (
+        ("couldn't find remote ref", "no such ref", "not our ref"),
+        "{text} has no {ref!r}.",
+        "Check the names of its branches and tags.",
+    ),
+    (
+        ("not found", "does not exist", "does not appear to be a git repository"),
+        "There is no repository {where}, or it is private.",
+        "Check its address.",
+    ),
+)
+
+
+def _explain(source: SkillSource, done: Completed) -> NoReturn:
+    """Raise the user-facing error for a failed Git command."""
+    printed = done.stderr.decode(errors="replace").lower()
+    names = {"text": source.text, "ref": source.ref or "HEAD", "where": source.where}
+    for texts, message, hint in _KNOWN_ERRORS:
+        if any(text in printed for text in texts):
+            raise FetchError(message.format(**names), hint=hint)
     raise FetchError(
-        f"{source.text} could not be fetched: {said}", hint="Look at the network and the address."
+        f"{source.text} could not be fetched: {_find_message(done.stderr)}",
+        hint="Check the network and the address.",
     )

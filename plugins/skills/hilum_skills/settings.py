@@ -9,7 +9,7 @@ from hilum import section, setting
 
 @section("skills")
 class SkillsSettings:
-    """Where skills come from, and how the model gets them.
+    """Where skills come from, and how they are provided to the model.
 
     ``hilum skills`` keeps its own list beside the settings.
     """
@@ -18,44 +18,51 @@ class SkillsSettings:
         default="auto",
         project="user",
         help=(
-            "How skills stand in the prompt: whole (full), by name and description (index), whole"
-            " while all fit (auto)."
+            "How skills appear in the prompt: in full (full), by name and description (index), in"
+            " full"
+            " if all of them fit (auto)."
         ),
     )
     budget: int = setting(
         default=8_000,
         minimum=0,
         project="lower",
-        help="With auto: tokens that all skills together may take in the prompt.",
+        help="With auto: maximum number of tokens for all skills together in the prompt.",
     )
     sources: list[str] = setting(
         factory=list,
         project=False,
-        help="Further repositories and folders with skills, as hilum skills add takes them.",
+        help="Additional repositories and folders with skills, as passed to hilum skills add.",
     )
     disabled: list[str] = setting(
-        factory=list, project=False, help="Skills, by name, that are left out."
+        factory=list,
+        project=False,
+        help="Names of skills to disable.",
     )
     folders: bool = setting(
         default=True,
         project="lower",
         help=(
-            "Look into .hilum/skills, .agents/skills and .claude/skills of the project and of the"
-            " home."
+            "Look for skills in .hilum/skills, .agents/skills and .claude/skills of the project"
+            " and home"
+            " folder."
         ),
     )
     wait: float = setting(
         default=20.0,
         minimum=0.0,
         project=False,
-        help="Seconds that a session waits for repositories that are not there yet.",
+        help="Seconds that a session waits for repositories that have not been fetched yet.",
     )
     timeout: float = setting(
         default=120.0,
         minimum=1.0,
         project=False,
-        help="Seconds that fetching a repository may take.",
+        help="Time limit for fetching a repository, in seconds.",
     )
     megabytes: int = setting(
-        default=200, minimum=1, project=False, help="Most that is fetched of a repository."
+        default=200,
+        minimum=1,
+        project=False,
+        help="Maximum size of a fetched repository, in megabytes.",
     )

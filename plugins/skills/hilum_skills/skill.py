@@ -1,4 +1,8 @@
-"""One skill: a folder with a ``SKILL.md``, read leniently, with everything that is odd in it."""
+"""One skill: a folder with a ``SKILL.md``, read leniently.
+
+Skills are read whenever a session starts, so reading does not use cattrs (40 ms); ``validate``
+checks strictly.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,20 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import msgspec
-from hilum_frontmatter import Document, Problem, flag, names, read, text
+from hilum.frontmatter import Document, Problem, flag, names, read, text
 
-FILE = "SKILL.md"
-MOST_BYTES = 1_000_000
-MOST_RESOURCES = 2_000
-LONGEST_NAME = 64
-LONGEST_DESCRIPTION = 1024
-LONGEST_COMPATIBILITY = 500
+SKILL_FILE = "SKILL.md"
+# Maximum size of a file in bytes; the window of a model that reads a skill is smaller.
+MAX_BYTES = 1_000_000
+MAX_RESOURCES = 2_000
+# Limits of the Agent Skills specification.
+MAX_NAME = 64
+MAX_DESCRIPTION = 1024
+MAX_COMPATIBILITY = 500
 _SKIPPED = {".git", "node_modules", "__pycache__"}
 
 
@@ -24,17 +31,15 @@ class Skill(msgspec.Struct, frozen=True):
     """A skill as it was read.
 
     Attributes:
-        name: What it is called.
-        description: What it does and when to use it.
+        name: Its name.
+        description: Its purpose and when to use it.
         file: The file it was read from.
         body: Its instructions.
-        fields: Everything that stands in its front matter.
-        problems: What is not as it should be, with lines.
-        error: Why it does not load; empty if it does.
-        allowed_tools: Tools that it names as its own; shown to the user, and no approval of
-            anything.
-        by_model: Whether the model may come to it by itself (``disable-model-invocation`` is not
-            set).
+        fields: All fields of its front matter.
+        problems: Mistakes in the file, with line numbers.
+        error: Why the skill cannot be used; empty if it can.
+        allowed_tools: Tools that it lists. They are shown to the user but not thereby approved.
+        by_model: Whether the model may choose it (``disable-model-invocation`` is not set).
     """
 
     name: str
@@ -49,20 +54,22 @@ class Skill(msgspec.Struct, frozen=True):
 
     @property
     def folder(self) -> Path:
-        """The folder that its resources are in."""
+        """The folder that contains its other files."""
         return self.file.parent
 
     @property
     def version(self) -> str:
-        """A short digest of the instructions."""
+        """A short digest of its instructions."""
+        # With the digest, the model notices that the instructions have changed since it read them.
         return hashlib.sha256(self.body.encode(errors="replace")).hexdigest()[:8]
 
     def resources(self) -> list[str]:
-        """List the other files of the skill, by path relative to its folder.
+        """Return the other files of the skill, relative to its folder. Blocks.
 
-        Hidden ones and links are left out. Blocks.
+        Hidden files and links are left out.
         """
-        return sorted(_files(self.folder, self.file))
+        files = _walk_files(self.folder, self.file)
+        return sorted(islice(files, MAX_RESOURCES))
 
 
 def load_skill(path: str | os.PathLike[str], *, described: bool = True) -> Skill:
@@ -70,98 +77,83 @@ def load_skill(path: str | os.PathLike[str], *, described: bool = True) -> Skill
 
     Args:
         path: Its folder, or its file.
-        described: Whether it must say what it does. A file that was not written as a skill
-            (``README.md``) is described by its first words.
+        described: Whether it must have a description. For a file that was not written as a skill
+            (``README.md``), the first words are used as the description.
 
     Returns:
-        The skill. What is wrong with it stands in ``problems``; where ``error`` is not empty, it
-        does not load.
+        The skill, with all mistakes in ``problems``. A skill with an ``error`` cannot be used.
     """
     given = Path(path)
-    file = find_file(given) if given.is_dir() else given
+    file = find_skill_file(given) if given.is_dir() else given
     if file is None:
-        return Skill(given.name, "", given / FILE, error=f"There is no {FILE} in {given}.")
-    if file.name.casefold() == FILE.casefold():
+        return Skill(
+            given.name,
+            "",
+            given / SKILL_FILE,
+            error=f"There is no {SKILL_FILE} in {given}.",
+        )
+    if file.name.casefold() == SKILL_FILE.casefold():
         named = file.parent
     else:
         named = file.with_suffix("")
-    # In one line, and writable: a folder may be called anything.
-    fallback = " ".join(
-        os.fsencode(os.path.basename(os.path.realpath(named))).decode(errors="replace").split()
-    )
+    # A folder's name may contain newlines and bytes that are not UTF-8.
+    folder_name = os.fsencode(os.path.basename(os.path.realpath(named)))
+    fallback = " ".join(folder_name.decode(errors="replace").split())
     try:
         data = _read(file)
     except OSError as error:
         return Skill(fallback, "", file, error=f"{file} cannot be read: {error.strerror or error}.")
-    return _of(file, fallback, read(data), described)
+    return _make_skill(file, fallback, read(data), described)
 
 
-def find_file(folder: Path) -> Path | None:
-    """Return the file of a skill in a folder: ``SKILL.md``, or the same name in other letters."""
+def find_skill_file(folder: Path) -> Path | None:
+    """Return the file of a skill in a folder, which is ``SKILL.md`` in any letter case."""
     try:
-        names = {
-            entry.name for entry in os.scandir(folder) if entry.name.casefold() == FILE.casefold()
-        }
+        names = [name for name in os.listdir(folder) if name.casefold() == "skill.md"]
     except OSError:
         return None
-    if names:
-        return folder / (FILE if FILE in names else min(names))
-    return None
+    if not names:
+        return None
+    # On most disks, several file names can differ only in case.
+    return folder / (SKILL_FILE if SKILL_FILE in names else min(names))
 
 
 def _read(file: Path) -> bytes:
+    # Opening a pipe would block until somebody writes to it.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(file, flags)
     with os.fdopen(descriptor, "rb") as stream:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "it is no plain file")
-        if status.st_size > MOST_BYTES:
-            raise OSError(0, f"it has {status.st_size:,} bytes, more than {MOST_BYTES:,}")
-        data = stream.read(MOST_BYTES + 1)
+            raise OSError(0, "it is not a regular file")
+        if status.st_size > MAX_BYTES:
+            raise OSError(0, f"it has {status.st_size:,} bytes, more than {MAX_BYTES:,}")
+        data = stream.read(MAX_BYTES + 1)
+        # The text of an LFS pointer would be mistaken for instructions.
         if data.startswith(b"version https://git-lfs.github.com/spec/"):
-            raise OSError(0, "Git LFS keeps its text elsewhere, and hilum does not fetch that")
+            raise OSError(0, "Git LFS keeps its text elsewhere, and hilum does not fetch it")
         if b"\0" in data:
-            raise OSError(0, "it is no UTF-8 text")
+            raise OSError(0, "it is not UTF-8 text")
         return data
 
 
-def _of(file: Path, fallback: str, document: Document, described: bool) -> Skill:
+def _make_skill(file: Path, fallback: str, document: Document, described: bool) -> Skill:
+    """Create a skill from its front matter and body.
+
+    Args:
+        file: The file.
+        fallback: The name of a skill whose front matter has none.
+        document: The parsed file.
+        described: See ``load_skill``.
+    """
     problems = list(document.problems)
-    error = ""
+    if file.name != SKILL_FILE and file.name.casefold() == SKILL_FILE.casefold():
+        problems.append(Problem(1, f"The file should be called {SKILL_FILE}."))
     name = _line(text(document, "name"))
-    description = _line(text(document, "description"))
-    if file.name != FILE and file.name.casefold() == FILE.casefold():
-        problems.append(Problem(1, f"The file should be called {FILE}."))
-    if not name:
-        if described and document.present:
-            problems.append(Problem(1, f"The name is missing; {fallback!r} is taken."))
-        name = fallback
-    elif described and name != fallback:
-        problems.append(
-            document.problem("name", f"The name {name!r} differs from the folder's, {fallback!r}.")
-        )
-    if len(name) > LONGEST_NAME:
-        problems.append(
-            document.problem("name", f"The name has more than {LONGEST_NAME} characters.")
-        )
-    if not description and described:
-        error = "It has no description" + ("." if document.present else ": it has no front matter.")
-    elif not description and not document.body.strip():
-        error = "It is empty."
-    elif not description:
-        description = _first_words(document.body) or name
-    if len(description) > LONGEST_DESCRIPTION:
-        where = document.problem(
-            "description", f"The description has more than {LONGEST_DESCRIPTION} characters."
-        )
-        problems.append(where)
-    if "hooks" in document.fields:
-        problems.append(document.problem("hooks", "Hooks of a skill are not run."))
-    if not document.body.strip() and not error:
-        problems.append(Problem(document.line, "It has no instructions below its front matter."))
-    if error:
-        problems.append(Problem(1, error, fatal=True))
+    problems += _check_name(document, name, fallback, described)
+    name = name or fallback
+    description, error = _describe(document, name, described)
+    problems += _check_content(document, description, error)
     return Skill(
         name,
         description,
@@ -175,36 +167,71 @@ def _of(file: Path, fallback: str, document: Document, described: bool) -> Skill
     )
 
 
+def _check_name(document: Document, name: str, fallback: str, described: bool) -> Iterator[Problem]:
+    """Yield the problems of a name, which is empty if the front matter has none."""
+    if not name and described and document.present:
+        yield Problem(1, f"The name is missing; {fallback!r} is used.")
+    if name and described and name != fallback:
+        yield document.problem(
+            "name", f"The name {name!r} differs from the folder's, {fallback!r}."
+        )
+    if len(name or fallback) > MAX_NAME:
+        yield document.problem("name", f"The name has more than {MAX_NAME} characters.")
+
+
+def _describe(document: Document, name: str, described: bool) -> tuple[str, str]:
+    """Return a skill's description, and the reason why the skill cannot be used."""
+    description = _line(text(document, "description"))
+    if description:
+        return description, ""
+    if described:
+        reason = "." if document.present else ": it has no front matter."
+        return "", f"It has no description{reason}"
+    if not document.body.strip():
+        return "", "It is empty."
+    return _first_words(document.body) or name, ""
+
+
+def _check_content(document: Document, description: str, error: str) -> Iterator[Problem]:
+    """Yield the problems of a skill's description, hooks and body."""
+    if len(description) > MAX_DESCRIPTION:
+        yield document.problem(
+            "description", f"The description has more than {MAX_DESCRIPTION} characters."
+        )
+    if "hooks" in document.fields:
+        yield document.problem("hooks", "hilum does not run a skill's hooks.")
+    if not document.body.strip() and not error:
+        yield Problem(document.line, "It has no instructions below its front matter.")
+    if error:
+        yield Problem(1, error, fatal=True)
+
+
 def _line(text: str) -> str:
-    """A text on one line, without characters that do something instead of being shown."""
-    return "".join(
-        letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split())
-    )
+    """Return a text on one line, with control characters replaced."""
+    line = " ".join(text.split())
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
 
 
 def _first_words(body: str) -> str:
+    # Headings, badges, images, HTML and code say little about the skill.
+    markup = ("#", "[!", "![", "<", "```")
     for block in body.split("\n\n"):
-        words = " ".join(
-            line
-            for line in block.split("\n")
-            if not line.lstrip().startswith(("#", "[!", "![", "<", "```"))
-        )
-        if words.strip():
-            return _line(words)[:300]
+        lines = [line for line in block.split("\n") if not line.lstrip().startswith(markup)]
+        words = _line(" ".join(lines))
+        if words:
+            return words[:300]
     return ""
 
 
-def _files(folder: Path, but: Path) -> Iterator[str]:
-    found = 0
+def _walk_files(folder: Path, skill_file: Path) -> Iterator[str]:
     for here, folders, files in os.walk(folder):
-        folders[:] = sorted(
-            name for name in folders if name not in _SKIPPED and not name.startswith(".")
-        )
-        for name in files:
+        folders[:] = sorted(name for name in folders if _is_visible(name))
+        for name in filter(_is_visible, files):
             path = Path(here, name)
-            if name.startswith(".") or path == but or not path.is_file() or path.is_symlink():
-                continue
-            yield path.relative_to(folder).as_posix()
-            found += 1
-            if found == MOST_RESOURCES:
-                return
+            # A link could lead out of the skill's folder.
+            if path.is_file() and not path.is_symlink() and path != skill_file:
+                yield path.relative_to(folder).as_posix()
+
+
+def _is_visible(name: str) -> bool:
+    return not name.startswith(".") and name not in _SKIPPED

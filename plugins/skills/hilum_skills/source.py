@@ -1,6 +1,4 @@
-"""Where skills come from, as the user writes it: ``owner/name``, addresses of repositories,
-folders.
-"""
+"""Parses sources of skills as written by the user: ``owner/name``, repository URLs, folders."""
 
 from __future__ import annotations
 
@@ -9,14 +7,16 @@ import os
 import re
 from pathlib import PurePosixPath
 from typing import Literal, NoReturn
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
 
+# GitHub's rules for names; a name that consists only of dots would be a path.
 _OWNER = r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?!\.{1,2}(?:[/@]|$))[\w.][\w.-]{0,99}"
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9a-fA-F:.]{2,45}\]"
+# Without encryption, anybody on the network path could change the skills.
 _LOOPBACK = r"localhost|127(\.\d{1,3}){3}|\[::1\]"
 _HINT = (
     "For example: owner/name, owner/name/path@v1, https://host/name.git@main#path, or a folder such"
@@ -24,15 +24,15 @@ _HINT = (
 )
 
 
-class Source(msgspec.Struct, frozen=True):
+class SkillSource(msgspec.Struct, frozen=True):
     """A repository or a folder with skills.
 
     Attributes:
-        text: As it is kept and shown; a folder's absolute path.
+        text: The source as it is stored and shown; the absolute path of a folder.
         kind: ``git`` or ``folder``.
-        where: The address that git gets, or the absolute path of the folder.
-        ref: Branch, tag or commit; empty for what the repository has as its head.
-        path: Folder or file in the repository, with slashes; empty for all of it.
+        where: The URL that Git fetches from, or the absolute path of the folder.
+        ref: Branch, tag or commit; empty for the repository's default branch.
+        path: Folder or file in the repository, with slashes; empty for the whole repository.
     """
 
     text: str
@@ -43,94 +43,119 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Name of the folder where the repository is kept: the same for all sources with one
-        address.
-        """
+        """The name of the repository's folder in the cache; sources with the same URL share it."""
         plain = self.where.removesuffix("/").removesuffix(".git")
-        slug = re.sub(r"[^A-Za-z0-9]+", "-", plain.partition("://")[2] or plain).strip("-")[-60:]
-        return f"{slug}-{hashlib.sha256(plain.encode()).hexdigest()[:12]}"
+        address = plain.partition("://")[2] or plain
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", address).strip("-")
+        # Different URLs may have the same slug; the digest distinguishes them.
+        digest = hashlib.sha256(plain.encode()).hexdigest()
+        return f"{slug[-60:]}-{digest[:12]}"
 
 
-def parse_source(text: str) -> Source:
-    """Read what a user writes for a source.
+def parse_source(text: str) -> SkillSource:
+    """Parse a source.
 
     Args:
-        text: ``owner/name`` (at GitHub), ``https://``, ``ssh://`` or ``file://`` addresses,
-            ``user@host:path``, each with ``@ref`` behind and a path (``owner/name/path``, or
-            ``#path`` behind an address); or a folder that begins with ``/``, ``./``, ``../`` or
-            ``~``. An ``http://`` address is taken on this machine only.
+        text: ``owner/name`` (at GitHub), an ``https://``, ``ssh://`` or ``file://`` URL, or
+            ``user@host:path``; each may be followed by ``@ref`` and a path (``owner/name/path``,
+            or ``URL#path``). Or a folder that begins with ``/``, ``./``, ``../`` or ``~``. An
+            ``http://`` URL is accepted for this machine only.
 
     Raises:
-        UsageError: It is none of these, or asks for what is refused: options, other protocols,
-            ``..``, passwords.
+        UsageError: The text has none of these forms, or contains something forbidden: options,
+            other protocols, ``..``, passwords.
     """
     text = text.strip()
     if not text or not text.isprintable() or len(text) > 1000:
-        _refuse(text, "it is empty, too long, or has characters that cannot be shown")
+        _refuse(text, "it is empty, too long, or has control characters")
+    # Git would interpret it as an option, such as --upload-pack=PROGRAM.
     if text.startswith("-"):
         _refuse(text, "it looks like an option")
-    if text in (".", "..", "~") or text.startswith(("/", "./", "../", "~/")):
+    if re.match(r"(~|\.\.?)?(/|$)", text):
         path = os.path.abspath(os.path.expanduser(text))
-        return Source(path, "folder", path)
+        return SkillSource(path, "folder", path)
     if "://" in text:
-        return _address(text)
+        return _parse_url(text)
     if re.match(r"[\w.-]+@[^/]*:", text):
-        user, _, rest = text.partition("@")
-        host, _, path = rest.partition(":")
-        source = _address(f"ssh://{user}@{host}/{path.lstrip('/')}")
-        return msgspec.structs.replace(source, text=text)
+        return _parse_scp_address(text)
+    return _parse_github_name(text)
+
+
+def _parse_scp_address(text: str) -> SkillSource:
+    """Parse ``user@host:path``; see "GIT URLS" in the manual of ``git clone``."""
+    user, _, rest = text.partition("@")
+    host, _, path = rest.partition(":")
+    source = _parse_url(f"ssh://{user}@{host}/{path.lstrip('/')}")
+    return msgspec.structs.replace(source, text=text)
+
+
+def _parse_github_name(text: str) -> SkillSource:
     match = re.fullmatch(rf"({_OWNER})(/[^@]+)?(@.+)?", text)
     if match is None:
         _refuse(text, "it is neither a repository nor a folder")
-    where = f"https://github.com/{match[1].removesuffix('.git')}.git"
-    return Source(
-        text, "git", where, _ref(text, (match[3] or "")[1:]), _path(text, (match[2] or "")[1:])
-    )
+    name, path, ref = match.groups(default="")
+    where = f"https://github.com/{name.removesuffix('.git')}.git"
+    return SkillSource(text, "git", where, _check_ref(text, ref[1:]), _check_path(text, path[1:]))
 
 
-def _address(text: str) -> Source:
+def _parse_url(text: str) -> SkillSource:
+    """Parse the URL of a repository, with an optional ``@ref`` and ``#path``."""
     whole, _, path = text.partition("#")
     try:
         parts = urlsplit(whole)
         port = parts.port
     except ValueError:
-        _refuse(text, "it is no address")
-    scheme = parts.scheme.lower()
+        _refuse(text, "it is not a valid URL")
     host = parts.netloc.rpartition("@")[2]
     host = host[: -len(f":{port}")] if port is not None else host.removesuffix(":")
-    if scheme not in ("https", "ssh", "file", "http"):
-        _refuse(text, f"{scheme}:// is not taken; https, ssh and file are")
-    if scheme == "http" and not re.fullmatch(_LOOPBACK, host):
-        _refuse(text, "http:// can be changed on the way; use https://")
-    if parts.password is not None or (parts.username and scheme != "ssh"):
-        _refuse(
-            text,
-            "keys and passwords do not belong in an address; git's credential helpers keep them",
-        )
-    if parts.username and not re.fullmatch(r"[A-Za-z0-9_][\w.-]*", parts.username):
-        _refuse(text, "the user in it is no plain name")
-    if (
-        parts.query
-        or (scheme == "file") != (host == "")
-        or (host and not re.fullmatch(_HOST, host))
-    ):
-        _refuse(text, "it is no address of a repository")
+    _check_host(text, parts, host)
+    _check_user(text, parts)
     inner, _, ref = parts.path.partition("@")
+    # The address of a folder in the web interface of GitHub, GitLab and others.
     web = re.fullmatch(rf"/({_OWNER})(?:/-)?/(?:tree|blob)/([^/]+)(?:/(.*))?", inner)
     if web:
         inner = f"/{web[1]}"
         ref = ref or web[2]
         path = path or web[3] or ""
-    names = unquote(inner).strip("/").split("/")
-    if not names[0] or any(name in (".", "..", "") or name.startswith("-") for name in names):
+    _check_repository_path(text, inner)
+    address = host.lower()
+    if parts.username:
+        address = f"{parts.username}@{address}"
+    if port:
+        address += f":{port}"
+    where = f"{parts.scheme.lower()}://{address}{inner.rstrip('/')}"
+    return SkillSource(text, "git", where, _check_ref(text, ref), _check_path(text, path))
+
+
+def _check_host(text: str, parts: SplitResult, host: str) -> None:
+    scheme = parts.scheme.lower()
+    if scheme not in ("https", "ssh", "file", "http"):
+        _refuse(text, f"{scheme}:// is not supported; use https, ssh or file")
+    if scheme == "http" and not re.fullmatch(_LOOPBACK, host):
+        _refuse(text, "http:// can be changed in transit; use https://")
+    needs_host = scheme != "file"
+    if needs_host != bool(host) or (host and not re.fullmatch(_HOST, host)) or parts.query:
+        _refuse(text, "it is not the URL of a repository")
+
+
+def _check_user(text: str, parts: SplitResult) -> None:
+    if parts.password is not None or (parts.username and parts.scheme.lower() != "ssh"):
+        _refuse(
+            text,
+            "keys and passwords do not belong in a URL; Git's credential helpers store them",
+        )
+    if parts.username and not re.fullmatch(r"[A-Za-z0-9_][\w.-]*", parts.username):
+        _refuse(text, "its user name has invalid characters")
+
+
+def _check_repository_path(text: str, path: str) -> None:
+    names = unquote(path).strip("/").split("/")
+    if any(name in (".", "..", "") or name.startswith("-") for name in names):
         _refuse(text, "its path has '..', an empty name, or one that looks like an option")
-    user = f"{parts.username}@" if parts.username else ""
-    where = f"{scheme}://{user}{host.lower()}{f':{port}' if port else ''}{inner.rstrip('/')}"
-    return Source(text, "git", where, _ref(text, ref), _path(text, path))
 
 
-def _ref(text: str, ref: str) -> str:
-    """A name as git has them: nothing that is an option, a range, or an expression."""
+def _check_ref(text: str, ref: str) -> str:
+    """Return the name of a branch, tag or commit; reject options, ranges and expressions."""
     wrong = (
         ref.startswith(("-", "/", "."))
         or ref.endswith(("/", ".", ".lock"))
@@ -139,21 +164,23 @@ def _ref(text: str, ref: str) -> str:
         or "//" in ref
     )
     if wrong or not re.fullmatch(r"[\w./+@-]{0,200}", ref):
-        _refuse(text, f"{ref!r} is no name of a branch, tag or commit")
+        _refuse(text, f"{ref!r} is not the name of a branch, tag or commit")
     return ref
 
 
-def _path(text: str, path: str) -> str:
+def _check_path(text: str, path: str) -> str:
     path = unquote(path).strip("/")
     names = path.split("/") if path else []
     if any(name in ("..", ".", "") or name.casefold() == ".git" for name in names) or "\\" in path:
-        _refuse(text, f"{path!r} is no path in the repository")
+        _refuse(text, f"{path!r} is not a path in the repository")
     return PurePosixPath(*names).as_posix() if names else ""
 
 
 def _refuse(text: str, why: str) -> NoReturn:
-    # What is refused is shown on terminals and in logs: a password, a token or a key in it is not.
+    # Remove passwords and keys, because the message is shown on terminals and written to logs.
     shown = re.sub(r"(?<=://)[^/@]*@|(?<=\?)[^#]*", "***", text)
     raise UsageError(
-        f"{shown[:200]!r} cannot be a source of skills: {why}.", code=E_BAD_ARGS, hint=_HINT
+        f"{shown[:200]!r} cannot be a source of skills: {why}.",
+        code=E_BAD_ARGS,
+        hint=_HINT,
     )

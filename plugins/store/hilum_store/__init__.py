@@ -1,7 +1,7 @@
-"""Keeps sessions in one SQLite file: an append-only event log that survives a crash at any instant.
+"""Stores sessions in one SQLite file: an append-only event log that survives a crash at any time.
 
-The plugin gives the kernel its store (``provide_store``). Nothing is opened, and SQLite is not even
-imported, before the first session is made, listed or read.
+The plugin provides the kernel's store. The file is opened, and SQLite is imported, when the first
+session is created, listed or read.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ __all__ = ["SqliteStore", "StoreSettings", "database_path", "provide_store"]
 
 @section("store")
 class StoreSettings:
-    """Where sessions are kept, and what they survive. A project cannot set these."""
+    """Where sessions are stored, and how durably. A project cannot change these settings."""
 
     path: str = setting(
-        "", help="The session file; empty means sessions.db in the data folder.", project=False
+        "",
+        help="The session file; empty means sessions.db in the data folder.",
+        project=False,
     )
     durability: Literal["process", "power"] = setting(
         "process",
         help=(
-            "What an event survives once it is written: the death of the process, or also a loss of"
-            " power (slower)."
+            "What a written event survives: the end of the process, or also a power loss (slower)."
         ),
         project=False,
     )
@@ -40,22 +41,23 @@ def database_path(path: str = "") -> Path:
     """Return the absolute path of the session file.
 
     Args:
-        path: The setting ``store.path``: ``~`` is the home folder, and a relative path begins at
-            the data folder.
+        path: The setting ``store.path``: ``~`` is the home folder, and a relative path is relative
+            to the data folder.
 
     Raises:
-        StoreError: There is no home folder to begin with.
+        StoreError: There is no home folder.
     """
     try:
         return data_folder() / Path(path or "sessions.db").expanduser()
     except RuntimeError:
         raise StoreError(
-            "There is no home folder to keep sessions in.", hint="Set HILUM_DATA to a folder."
+            "Sessions cannot be stored: there is no home folder.",
+            hint="Set the environment variable HILUM_DATA to a folder.",
         ) from None
 
 
 @hookimpl
 async def provide_store(kernel: Kernel) -> SqliteStore:
-    """Return the store of the user's sessions. It opens its file at first use."""
+    """Return the store of the user's sessions, which opens its file at first use."""
     settings = kernel.settings(StoreSettings)
     return SqliteStore(database_path(settings.path), settings.durability)

@@ -1,8 +1,7 @@
-"""Checkpoints: moving what was committed from the log beside the file into the file, in a thread of
-the store's own.
+"""Makes checkpoints, which move committed data from SQLite's log into the database file.
 
-They may take milliseconds (the disk is waited for), so none happens inside a commit: SQLite's
-automatic ones are off.
+A checkpoint waits for the disk and may take milliseconds, so it runs in a separate thread and never
+inside a commit; SQLite's automatic checkpoints are disabled.
 """
 
 from __future__ import annotations
@@ -16,32 +15,34 @@ from hilum import StoreError
 
 from hilum_store.database import Database
 
-# Up to SQLite 3.51.2 a checkpoint that begins while somebody else's commit starts the log anew can
-# lose pages for good (the "WAL-reset bug") and leave a damaged file. It cannot happen while nobody
-# can write: there the write lock is held.
+# Up to SQLite 3.51.2, a checkpoint that begins while another commit restarts the log can lose pages
+# and damage the file (the "WAL-reset bug"). With older versions, the write lock is therefore held
+# during a checkpoint.
 SAFE_ALONGSIDE_WRITERS = sqlite3.sqlite_version_info >= (3, 51, 3)
 
 
 class Checkpointer:
-    """Makes checkpoints of a database when asked, one at a time."""
+    """Makes checkpoints of a database on request, one at a time."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._wanted = threading.Event()
         self._ended = False
-        # daemon: a store that was never closed must not keep the process alive; a checkpoint may
-        # break off anywhere.
+        # daemon: a store that was never closed must not keep the process alive, and a checkpoint
+        # can be interrupted safely at any point.
         self._thread = threading.Thread(
-            target=self._run, name="hilum-store-checkpoint", daemon=True
+            target=self._run,
+            name="hilum-store-checkpoint",
+            daemon=True,
         )
         self._thread.start()
 
     def request(self) -> None:
-        """Ask for a checkpoint soon. Does not block."""
+        """Request a checkpoint. Does not block."""
         self._wanted.set()
 
     def close(self) -> None:
-        """End the thread; blocks until a checkpoint under way is done."""
+        """End the thread. Blocks until a running checkpoint is complete."""
         self._ended = True
         self._wanted.set()
         self._thread.join()
@@ -53,18 +54,16 @@ class Checkpointer:
             if self._ended:
                 return
             try:
-                checkpoint(self._database)
+                make_checkpoint(self._database)
             except StoreError:
-                # Nothing is lost: what was committed stays in the log beside the file, and the next
-                # one tries again. A full disk or a broken file is told by the next append or read:
-                # they know what it means for a session.
+                # Nothing is lost: committed data stays in the log beside the file, and the next
+                # checkpoint tries again. The next append or read reports a full disk or a damaged
+                # file, along with the consequences for the session.
                 continue
 
 
-def checkpoint(database: Database) -> None:
-    """Move everything committed into the file, as far as no reader still needs the state before.
-
-    Blocks.
+def make_checkpoint(database: Database) -> None:
+    """Move committed data into the file as far as open readers allow. Blocks.
 
     Raises:
         StoreError: The file cannot be written.
@@ -84,9 +83,9 @@ def checkpoint(database: Database) -> None:
 
 
 def _sync_log(database: Database) -> None:
-    """Send the log to the disk beforehand: that is half of the waiting, and needs no lock."""
-    # Only this file may be opened beside SQLite: closing the session file would drop the locks
-    # SQLite has on it.
+    """Write the log to disk first, which is half of the waiting time and needs no lock."""
+    # Only the log may be opened separately from SQLite: closing the session file would release
+    # SQLite's locks on it (POSIX locks belong to the process).
     with suppress(OSError):
         fd = os.open(f"{database.path}-wal", os.O_RDWR)
         try:

@@ -1,9 +1,8 @@
-"""The file: its schema, how it is opened, and how it is known for ours before anything is written
-to it.
+"""The database file: its schema, how it is opened, and how it is validated before any write.
 
-One row per session, one row per event. The key of an event is the number of its session and its
-``seq`` in one integer, so that a log lies together in a single tree and appending to it touches no
-index.
+There is one row per session and one row per event. An event's key combines its session's number and
+its ``seq`` in one integer, so a log's events are adjacent in one tree, and appending does not
+update an index.
 """
 
 from __future__ import annotations
@@ -22,7 +21,13 @@ from hilum import StoreError
 from hilum.events import AnyEvent, decode
 from hilum.store import SessionInfo
 
-from hilum_store.faults import ELSEWHERE, damaged, explain, foreign, unusable
+from hilum_store.error_messages import (
+    OTHER_FILE,
+    damaged_file_error,
+    explain_error,
+    foreign_file_error,
+    unusable_file_error,
+)
 from hilum_store.lease import Lease
 
 Durability = Literal["process", "power"]
@@ -33,11 +38,11 @@ VERSION = 1
 FIELDS = "id, workspace, kind, title, created, updated, events, state, forked"
 SEQ_BITS = 32
 SEQ_MASK = (1 << SEQ_BITS) - 1
-WAIT = 5.0  # seconds to wait for another process that writes at this moment
-SWEEPING_SECONDS = 0.01  # in which another process has removed the lease of one that was killed
+LOCK_TIMEOUT = 5.0  # seconds to wait while another process is writing
+SWEEP_SECONDS = 0.01  # time that another process needs to remove a killed process's lease
 
-# AUTOINCREMENT: the number of a deleted session is never given again, so nothing can append to the
-# wrong one.
+# AUTOINCREMENT: the number of a deleted session is never reused, so events cannot be appended to
+# the wrong session.
 SCHEMA = f"""
 CREATE TABLE sessions (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -62,19 +67,19 @@ PRAGMA user_version = {VERSION};
 
 
 class Database:
-    """An open session file. Opening it may block: make it in a thread.
+    """An open session file. Opening it may block, so create it in a thread.
 
-    ``writer`` belongs to the thread of the event loop (appending and reading of open logs).
-    Everything else runs in threads and goes through ``side``, one at a time.
+    ``writer`` belongs to the event loop's thread, which appends to and reads from open logs. All
+    other operations run in worker threads and use ``side``, one thread at a time.
 
     Args:
-        path: The file; it and its folder are made where they do not exist.
-        durability: ``process``: what is committed survives the death of the process; ``power``:
-            also a loss of power.
+        path: The file; it and its folder are created if they do not exist.
+        durability: With ``process``, committed data survives the end of the process; with
+            ``power``, also a loss of power.
 
     Raises:
-        StoreError: The file is not ours, is damaged, comes from a newer version or may not be used.
-            It was not changed.
+        StoreError: The file belongs to another program, is damaged, was created by a newer version
+            or cannot be used. It was not changed.
     """
 
     def __init__(self, path: Path, durability: Durability = "process") -> None:
@@ -85,7 +90,7 @@ class Database:
         with self.explained():
             self._side = self.connect()
             try:
-                self._recognise()
+                self._check_schema()
                 self.writer = self.connect()
             except BaseException:
                 self._side.close()
@@ -93,11 +98,15 @@ class Database:
         self._identity = os.stat(self.path)
 
     def connect(self) -> sqlite3.Connection:
-        """Open one more connection. Nothing is written by this."""
-        # mode=rw: SQLite must never make the file, which would have the wrong permissions.
+        """Open another connection without writing anything."""
+        # mode=rw: SQLite must never create the file, because it would have the wrong permissions.
         uri = f"{self.path.as_uri()}?mode=rw"
         connection = sqlite3.connect(
-            uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False
+            uri,
+            uri=True,
+            timeout=LOCK_TIMEOUT,
+            isolation_level=None,
+            check_same_thread=False,
         )
         try:
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
@@ -109,52 +118,52 @@ class Database:
             raise
         return connection
 
-    def _recognise(self) -> None:
-        found = self._stamp()
+    def _check_schema(self) -> None:
+        found = self._read_stamp()
         if found == (0, 0, 0):
             self._create()
-            found = self._stamp()
+            found = self._read_stamp()
         application, version, _ = found
         if application != APPLICATION:
-            raise foreign(self.path, "another program made it")
+            raise foreign_file_error(self.path, "another program made it")
         if version > VERSION:
             raise StoreError(
                 f"The session file {self.path} was made by a newer hilum (format {version}, this"
                 f" one knows {VERSION}).",
-                hint=f"Update hilum, {ELSEWHERE}.",
+                hint=f"Update hilum, {OTHER_FILE}.",
             )
         if version != VERSION:
-            raise damaged(self.path, f"it has no known format ({version})")
+            raise damaged_file_error(self.path, f"it has no known format ({version})")
         if self._side.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            # A crash between the two steps of making it, or somebody changed the mode
+            # A crash occurred between the two steps of creating the file, or another program
+            # changed the mode.
             self._create()
 
-    def _stamp(self) -> tuple[int, int, int]:
-        ask = self._side.execute
-        # A file shorter than a page is empty to SQLite, which would write over it: its size counts
-        # as well.
-        pages = ask("PRAGMA page_count").fetchone()[0] or os.stat(self.path).st_size
-        return (
-            ask("PRAGMA application_id").fetchone()[0],
-            ask("PRAGMA user_version").fetchone()[0],
-            pages,
-        )
+    def _read_stamp(self) -> tuple[int, int, int]:
+        def ask(pragma: str) -> int:
+            value: int = self._side.execute(f"PRAGMA {pragma}").fetchone()[0]
+            return value
+
+        # SQLite treats a file that is shorter than a page as empty and would overwrite it, so the
+        # size is checked as well.
+        pages = ask("page_count") or os.stat(self.path).st_size
+        return ask("application_id"), ask("user_version"), pages
 
     def _create(self) -> None:
-        """Write the schema into an empty file; processes that start at the same time take turns."""
+        """Write the schema to an empty file. Processes that do this at the same time take turns."""
         lease = self.lease("create", wait=True)
         assert lease is not None
         try:
-            if self._stamp() == (0, 0, 0):
+            if self._read_stamp() == (0, 0, 0):
                 self._side.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
-            # Only now: in this order the stamp is in the file itself before anything can be in the
-            # log beside it.
+            # This order ensures that the file itself contains the stamp before its log can contain
+            # anything.
             self._side.execute("PRAGMA journal_mode = WAL")
         finally:
             lease.release()
 
     def lease(self, name: str, *, wait: bool = False) -> Lease | None:
-        """Take a lease of this file, or give ``None`` where somebody else holds it.
+        """Return a lease for this file, or ``None`` if it has another holder.
 
         Raises:
             StoreError: The folder of the leases cannot be used.
@@ -162,22 +171,19 @@ class Database:
         try:
             self.leases.mkdir(mode=0o700, exist_ok=True)
             lease = Lease.take(self.leases / name, wait=wait)
-            if (
-                lease is None
-            ):  # another process may be removing what a killed one left, which takes microseconds
-                time.sleep(SWEEPING_SECONDS)
+            # Another process may be removing a killed process's lease, which takes microseconds.
+            if lease is None:
+                time.sleep(SWEEP_SECONDS)
                 lease = Lease.take(self.leases / name, wait=wait)
             return lease
         except OSError as error:
-            raise unusable(
+            raise unusable_file_error(
                 self.path, f"no lock can be taken in {self.leases.name} ({error.strerror})"
             ) from None
 
     @property
     def moved(self) -> bool:
-        """Whether the file is no longer where it was opened: what is written now would be lost with
-        it.
-        """
+        """Whether the file was moved or deleted since it was opened, so new data would be lost."""
         try:
             return not os.path.samestat(os.stat(self.path), self._identity)
         except OSError:
@@ -185,25 +191,25 @@ class Database:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn what SQLite raises into a ``StoreError``."""
+        """Convert errors of SQLite into ``StoreError``."""
         try:
             yield
         except sqlite3.Error as error:
             raise self.explain(error) from error
 
     def explain(self, error: sqlite3.Error) -> StoreError:
-        """Return what an error of SQLite means for this file."""
-        return explain(error, self.path)
+        """Return the error to raise for an SQLite error with this file."""
+        return explain_error(error, self.path)
 
     @contextmanager
     def side(self) -> Iterator[sqlite3.Connection]:
-        """Use the connection of the threads, alone."""
+        """Use the worker threads' connection exclusively."""
         with self._lock, self.explained():
             yield self._side
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Use the connection of the threads for one transaction; an error undoes all of it."""
+        """Use the worker threads' connection for one transaction, which any error rolls back."""
         with self.side() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -215,66 +221,67 @@ class Database:
                 raise
 
     def holder(self, number: int) -> str:
-        """Return what the process that writes a session signed it with.
-
-        Empty if there is no such session.
-        """
+        """Return the stored name of a session's holder; empty if there is no such session."""
         with self.side() as side:
             row = side.execute("SELECT holder FROM sessions WHERE number = ?", (number,)).fetchone()
         return row[0] if row else ""
 
     def last(self, number: int, connection: sqlite3.Connection | None = None) -> int:
-        """Return the ``seq`` of the last event of a session, 0 without any.
+        """Return the ``seq`` of a session's last event, or 0 if it has none.
 
         Args:
             number: The session's number.
-            connection: Where to ask, for the thread of the event loop; else the connection of the
-                threads.
+            connection: The connection to use; by default that of the worker threads.
         """
-        first = number << SEQ_BITS
-        query = "SELECT max(key) FROM events WHERE key > ? AND key <= ?"
         if connection is None:
             with self.side() as side:
                 return self.last(number, side)
-        return (connection.execute(query, (first, first | SEQ_MASK)).fetchone()[0] or 0) & SEQ_MASK
+        first = number << SEQ_BITS
+        query = "SELECT max(key) FROM events WHERE key > ? AND key <= ?"
+        key = connection.execute(query, (first, first | SEQ_MASK)).fetchone()[0]
+        return (key or 0) & SEQ_MASK
 
     def close(self) -> None:
-        """Close what is left.
+        """Close the worker threads' connection.
 
-        The last connection in the system moves the log beside the file into the file.
+        When the last connection of all processes closes, SQLite moves the log into the database
+        file.
         """
         with self.side() as side:
             side.close()
 
 
 def _prepare(path: Path) -> Path:
-    """Make folder and empty file where they do not exist, private to the user.
+    """Return the real path of the file; create it and its folder if they do not exist.
 
-    Say what is wrong with those that do.
+    They are created with permissions for the user only.
+
+    Raises:
+        StoreError: The file or its folder cannot be used.
     """
-    # The real path, because leases lie beside it: two names of one file must lead to the same
-    # leases.
+    # Use the real path, because two names of one file must share the leases, which are stored next
+    # to it.
     path = path.expanduser().resolve()
     try:
         if not path.parent.exists():
             path.parent.parent.mkdir(parents=True, exist_ok=True)
             path.parent.mkdir(mode=0o700, exist_ok=True)
         if not path.parent.is_dir():
-            raise unusable(path, f"{path.parent} is not a folder")
+            raise unusable_file_error(path, f"{path.parent} is not a folder")
         if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise unusable(path, f"the folder {path.parent} may not be written")
+            raise unusable_file_error(path, f"the folder {path.parent} may not be written")
         if path.is_dir():
-            raise unusable(path, "it is a folder")
+            raise unusable_file_error(path, "it is a folder")
         if not path.exists():
-            _make(path)
+            _create_file(path)
         if not os.access(path, os.R_OK | os.W_OK):
-            raise unusable(path, "the file may not be read and written")
+            raise unusable_file_error(path, "the file may not be read and written")
     except OSError as error:
-        raise unusable(path, error.strerror or str(error)) from None
+        raise unusable_file_error(path, error.strerror or str(error)) from None
     return path
 
 
-def _make(path: Path) -> None:
+def _create_file(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
@@ -282,17 +289,22 @@ def _make(path: Path) -> None:
 
 
 def read_events(
-    connection: sqlite3.Connection, path: Path, session: str, number: int, after: int, limit: int
+    connection: sqlite3.Connection,
+    path: Path,
+    session: str,
+    number: int,
+    after: int,
+    limit: int,
 ) -> list[AnyEvent]:
-    """Read events of a session.
+    """Return events of a session.
 
     Args:
-        connection: One that belongs to this thread.
+        connection: A connection of this thread.
         path: The file, for messages.
         session: The session's id, for messages.
         number: The session's number.
         after: The ``seq`` after which to begin.
-        limit: How many at most.
+        limit: Maximum number of events.
 
     Raises:
         StoreError: An event is damaged or missing; the message names it.
@@ -309,12 +321,10 @@ def read_events(
                 raise ValueError("it is missing")
             event = decode(data)
             if event.seq != key & SEQ_MASK:
-                raise ValueError(f"it calls itself {event.seq}")
+                raise ValueError(f"its number is {event.seq}")
             events.append(event)
-        except (
-            ValueError,
-            TypeError,
-        ) as error:  # what msgspec raises is a ValueError; a row may hold a number
+        # msgspec raises ValueErrors; a damaged row may contain a number instead of bytes.
+        except (ValueError, TypeError) as error:
             raise StoreError(
                 f"Event {expected & SEQ_MASK} of session {session} in {path} is damaged: {error}.",
                 hint=(
@@ -326,5 +336,5 @@ def read_events(
 
 
 def session_info(row: tuple[object, ...]) -> SessionInfo:
-    """Build the description of a session from a row of ``FIELDS``."""
+    """Create a session's description from a row of ``FIELDS``."""
     return msgspec.convert(dict(zip(SessionInfo.__struct_fields__, row, strict=True)), SessionInfo)

@@ -1,8 +1,8 @@
-"""A lease on a file: one holder at a time, free the instant its holder dies.
+"""A lease on a file, which has one holder at a time and ends with the holder's process.
 
-The lock belongs to the open file (``flock``), not to the process, so that two kernels in one
-process exclude each other as well, and the system drops it when the process ends, however it ends.
-No file that a crash left behind can keep a session closed.
+The lock belongs to the open file (``flock``), not to the process, so two kernels in one process
+also exclude each other. The system releases it however the process ends, so a file left behind by a
+crash cannot block a session.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ else:
 
 
 class Lease:
-    """The lock on one file, held until ``release`` or until the process is gone."""
+    """The lock on one file, held until ``release`` or the end of the process."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self._path = path
@@ -44,17 +44,18 @@ class Lease:
 
     @classmethod
     def take(cls, path: Path, *, wait: bool = False) -> Lease | None:
-        """Lock a file, which is made where it does not exist.
+        """Lock a file, creating it if it does not exist.
 
         Args:
             path: The file; its folder must exist.
-            wait: Wait for another holder to release it (blocks, so only in a thread).
+            wait: Whether to wait until another holder releases it. This blocks, so use it only in a
+                worker thread.
 
         Returns:
-            The lease, or ``None`` while somebody else holds it.
+            The lease, or ``None`` if it has another holder.
 
         Raises:
-            OSError: The file cannot be made, or its file system has no locks.
+            OSError: The file cannot be created, or its file system does not support locks.
         """
         while True:
             fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -67,21 +68,21 @@ class Lease:
             except BaseException:
                 os.close(fd)
                 raise
-            os.close(
-                fd
-            )  # its holder removed the file just before we had the lock: this one guards nothing any more
+            # The previous holder removed the file just before this lock was taken, so the lock
+            # protects nothing: try again with the new file.
+            os.close(fd)
 
     @property
     def held(self) -> bool:
-        """Whether this process still holds it."""
+        """Whether this process still holds the lease."""
         return self._fd >= 0
 
     def release(self) -> None:
-        """Remove the file and give up the lock; a second time does nothing."""
+        """Remove the file and release the lock; a second call does nothing."""
         if self._fd < 0:
             return
         if sys.platform != "win32" and _is_at(self._fd, self._path):
-            with suppress(OSError):  # left behind it does no harm: only the lock counts
+            with suppress(OSError):  # an unlocked file does no harm
                 self._path.unlink()
         self._drop()
 
@@ -91,10 +92,11 @@ class Lease:
             self._fd = -1
 
 
-def sweep(folder: Path) -> None:
-    """Remove the files of holders that were killed. Blocks.
+def remove_stale_leases(folder: Path) -> None:
+    """Remove the lock files of killed holders. Blocks.
 
-    Each is locked for some microseconds, in which nobody else can take it: see ``Database.lease``.
+    Each file is locked for some microseconds, during which nothing else can lock it;
+    ``Database.lease`` allows for this.
     """
     with suppress(OSError):
         for path in list(folder.iterdir()):
@@ -114,8 +116,8 @@ _held: weakref.WeakSet[Lease] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # A forked child shares the open file, and with it the lock: it must not keep a session closed
-    # when its parent dies.
+    # A forked child shares the open file and the lock. It must not block the session when its parent
+    # ends.
     for lease in list(_held):
         lease._drop()
 

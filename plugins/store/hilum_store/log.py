@@ -1,9 +1,9 @@
 """The log of one session, open for writing by this process.
 
-Appending and reading are synchronous, on the thread of the event loop. That is on purpose: a fact
-must be on record before anything acts on it, without a moment in between at which the run could be
-cancelled; and an event costs some tens of microseconds, less than handing it to a thread. Only
-while somebody else writes at the same instant does it wait, for about a millisecond.
+Appending and reading are synchronous, in the thread of the event loop. This is deliberate: an event
+must be stored before anything acts on it, with no point in between at which the run could be
+cancelled. Appending an event takes tens of microseconds, less than passing it to a thread. If
+another process is writing at the same time, appending waits for about a millisecond.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from msgspec.structs import replace
 from hilum_store.database import SEQ_BITS, Database, read_events
 from hilum_store.lease import Lease
 
-CHECKPOINT_EVERY = (
-    4 << 20
-)  # bytes appended after which a checkpoint is asked for in the midst of a run
+# Number of appended bytes after which a checkpoint is requested during a run.
+CHECKPOINT_EVERY = 4 << 20
 
-# The fence: whoever opened the session last has signed it, and nobody else can write. A title is
-# never overwritten.
+# The process that last opened the session has stored its name in it, and only that process can
+# write. A title is never overwritten.
 CLAIM = """
 UPDATE sessions SET title = iif(title = '', ?, title), state = ?, updated = ?, events = ?
 WHERE number = ? AND holder = ?
@@ -35,16 +34,16 @@ INSERT = "INSERT INTO events (key, data) VALUES (?, ?)"
 
 
 class SqliteLog:
-    """The log of a session and the lease on it. Implements ``Log``. Made by the store.
+    """The log of a session and its lease. Implements ``Log``. The store creates it.
 
     Args:
         database: The open file.
         lease: The lock that keeps other processes out.
-        checkpoint: Asks for a checkpoint; called at the end of a run of the main agent.
-        number: The session's number in the file.
-        holder: What this opening signed the session with.
-        info: The session as it was found.
-        last: Sequence number of the last event found.
+        checkpoint: Function that requests a checkpoint; called at the end of each main agent run.
+        number: The number of the session in the file.
+        holder: The unique name for this opening of the session, as stored in it.
+        info: The description of the session.
+        last: Sequence number of the last event.
     """
 
     def __init__(
@@ -62,9 +61,8 @@ class SqliteLog:
         self._checkpoint = checkpoint
         self._number = number
         self._holder = holder
-        self._info = replace(
-            info, title=""
-        )  # the title is the file's: another process may rename the session
+        # Another process may rename the session, so the title is always read from the file.
+        self._info = replace(info, title="")
         self._last = last
         self._size = 0
         self._cursor = database.writer.cursor()
@@ -80,11 +78,11 @@ class SqliteLog:
         return self._lease.held
 
     def append(self, events: Sequence[AnyEvent]) -> None:
-        """Write events in one transaction. Their ``seq`` continue ``last`` without a gap.
+        """Write events in one transaction. Their ``seq`` must continue ``last`` without a gap.
 
         Raises:
-            StoreError: Nothing was written: the disk is full, the file is damaged, or the lease was
-                lost.
+            StoreError: The disk is full, the file is damaged, or the lease was lost. Nothing was
+                written.
         """
         if not events:
             return
@@ -98,43 +96,45 @@ class SqliteLog:
             self._write(claim, rows)
             self._accept(info, last)
         except BaseException as error:
-            # Also for an interrupt, which may come just before or just after the commit: the file
-            # says what holds.
+            # An interrupt may occur just before or just after the commit, so check whether the file
+            # contains the events.
             if self._undo() == last and not isinstance(error, StoreError):
                 self._accept(info, last)
             if isinstance(error, sqlite3.Error):
                 raise self._database.explain(error) from error
             raise
         self._size += sum(len(data) for _, data in rows)
-        if self._size > CHECKPOINT_EVERY or any(
-            type(e) is RunEnded and e.agent == "main" for e in events
-        ):
+        if self._size > CHECKPOINT_EVERY or any(map(_ends_main_run, events)):
             self._size = 0
             self._checkpoint()
 
     def read(self, after: int = 0, limit: int = 1000) -> list[AnyEvent]:
-        """Read at most ``limit`` events with a ``seq`` greater than ``after``, in order.
+        """Return at most ``limit`` events with a ``seq`` greater than ``after``, in order.
 
         Raises:
-            StoreError: An event is damaged or missing (the message names it), or the file cannot be
-                read.
+            StoreError: An event is damaged or missing, or the file cannot be read.
         """
         database = self._database
         try:
             return read_events(
-                database.writer, database.path, self._info.id, self._number, after, limit
+                database.writer,
+                database.path,
+                self._info.id,
+                self._number,
+                after,
+                limit,
             )
-        except sqlite3.ProgrammingError:  # the connection is closed, and the store with it
+        except sqlite3.ProgrammingError:  # the store was closed
             raise self._given_up() from None
         except sqlite3.Error as error:
             raise database.explain(error) from error
 
     async def close(self) -> None:
-        """Give up the lease. Reading stays possible through the store."""
+        """Release the lease. Events can still be read through the store."""
         self.release()
 
     def release(self) -> None:
-        """Give up the lease; the same as ``close``, for callers in a thread."""
+        """Release the lease, like ``close``, for callers in a thread."""
         if self.open:
             self._lease.release()
             self._checkpoint()
@@ -145,15 +145,15 @@ class SqliteLog:
         if self._database.moved:
             raise StoreError(
                 f"The session file {self._database.path} was moved or deleted while it was in use.",
-                hint="Nothing was written. Put it back, or start again to begin a new one.",
+                hint="Nothing was written. Move it back, or restart hilum to create a new one.",
             )
         for expected, event in enumerate(events, self._last + 1):
             if event.seq != expected:
                 raise StoreError(
-                    f"Event {event.seq} was given to the log of session {self._info.id} where"
-                    f" {expected} is next.",
+                    f"The log of session {self._info.id} received event {event.seq} instead of"
+                    f" {expected}.",
                     code=errors.E_INTERNAL,
-                    hint="Nothing was written; this is a fault of the program that appends.",
+                    hint="Nothing was written. This is a bug in the program that appends.",
                 )
 
     def _write(self, claim: tuple[object, ...], rows: list[tuple[int, bytes]]) -> None:
@@ -172,19 +172,19 @@ class SqliteLog:
         self._info = replace(info, title="")
 
     def _undo(self) -> int:
-        """Roll back, and give the number of the last event in the file."""
+        """Roll back and return the number of the last event in the file."""
         try:
             if self._database.writer.in_transaction:
                 self._cursor.execute("ROLLBACK")
             return self._database.last(self._number, self._database.writer)
         except sqlite3.Error:
-            return self._last  # the error that led here says more
+            return self._last  # the original error is more informative
 
     def _lost(self) -> StoreError:
         row = self._cursor.execute(
             "SELECT id, holder FROM sessions WHERE number = ?", (self._number,)
         ).fetchone()
-        what = busy(*row).message.rstrip(".") if row else "it was deleted"
+        what = session_busy_error(*row).message.rstrip(".") if row else "it was deleted"
         return StoreError(
             f"Session {self._info.id} can no longer be written by this process: {what}.",
             code=errors.E_BUSY,
@@ -199,22 +199,25 @@ class SqliteLog:
         )
 
 
-def busy(session: str, holder: str) -> StoreError:
-    """Build the error for a session that somebody else writes.
+def _ends_main_run(event: AnyEvent) -> bool:
+    return type(event) is RunEnded and event.agent == "main"
+
+
+def session_busy_error(session: str, holder: str) -> StoreError:
+    """Return the error for a session to which another process is writing.
 
     Args:
         session: Its id.
-        holder: What its holder signed it with; may be empty.
+        holder: The stored name of its holder; may be empty.
     """
     process, _, rest = holder.partition("@")
     host, _, _ = rest.rpartition("/")
     if process == str(os.getpid()) and host == socket.gethostname():
         who = f"in this process ({process})"
+    elif process and host:
+        who = f"by process {process} on {host}"
     else:
-        if process and host:
-            who = f"by process {process} on {host}"
-        else:
-            who = "by another process"
+        who = "by another process"
     return StoreError(
         f"Session {session} is in use {who}.",
         code=errors.E_BUSY,

@@ -1,7 +1,4 @@
-"""What can be done with the sessions in a file.
-
-Everything here may block and is called in threads.
-"""
+"""The sessions in a database file. All methods may block and run in threads."""
 
 from __future__ import annotations
 
@@ -25,13 +22,13 @@ from hilum_store.database import (
     read_events,
     session_info,
 )
-from hilum_store.lease import Lease, sweep
-from hilum_store.log import SqliteLog, busy
+from hilum_store.lease import Lease, remove_stale_leases
+from hilum_store.log import SqliteLog, session_busy_error
 
-CANDIDATES = 8  # how many sessions an ambiguous name lists
+MAX_CANDIDATES = 8  # maximum number of sessions listed in the error for an ambiguous name
 
 
-class Sessions:
+class SessionTable:
     """The sessions of one open file.
 
     Args:
@@ -45,10 +42,13 @@ class Sessions:
         self._logs: set[SqliteLog] = set()
 
     def find(self, session: str) -> tuple[int, SessionInfo]:
-        """Find a session by its id or an unambiguous beginning of it, and give its number as well.
+        """Return the number and the description of a session.
+
+        Args:
+            session: Its id or an unambiguous prefix of it.
 
         Raises:
-            StoreError: ``E_UNKNOWN``: none is called so, or more than one.
+            StoreError: No session or more than one matches (``E_UNKNOWN``).
         """
         query = f"SELECT number, {FIELDS} FROM sessions WHERE"
         with self._database.side() as side:
@@ -56,7 +56,7 @@ class Sessions:
             if not rows:
                 rows = side.execute(
                     f"{query} id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT ?",
-                    (session, len(session), session, CANDIDATES + 1),
+                    (session, len(session), session, MAX_CANDIDATES + 1),
                 ).fetchall()
         if len(rows) == 1:
             return rows[0][0], session_info(rows[0][1:])
@@ -66,17 +66,17 @@ class Sessions:
                 code=errors.E_UNKNOWN,
                 hint="hilum sessions list shows all.",
             )
-        names = ", ".join(row[1] for row in rows[:CANDIDATES]) + (
-            ", …" if len(rows) > CANDIDATES else ""
+        names = ", ".join(row[1] for row in rows[:MAX_CANDIDATES]) + (
+            ", …" if len(rows) > MAX_CANDIDATES else ""
         )
         raise StoreError(
             f"More than one session begins with {session!r}.",
             code=errors.E_UNKNOWN,
-            hint=f"Say more of it: {names}.",
+            hint=f"Use a longer part of the id: {names}.",
         )
 
     def list(self, workspace: str) -> Sequence[SessionInfo]:
-        """Describe all sessions, or those of a workspace, last used first."""
+        """Return all sessions or those of a workspace, most recently used first."""
         where, values = (
             ("WHERE workspace = ?", (spell_folder(workspace),)) if workspace else ("", ())
         )
@@ -86,13 +86,13 @@ class Sessions:
         return [session_info(row) for row in rows]
 
     def read(self, session: str, after: int, limit: int) -> builtins.list[AnyEvent]:
-        """Read events of a session, whoever writes it."""
+        """Return events of a session, whichever process is writing it."""
         number, info = self.find(session)
         with self._database.side() as side:
             return read_events(side, self._database.path, info.id, number, after, limit)
 
     def create(self, info: SessionInfo) -> SqliteLog:
-        """Create a session and take its lease."""
+        """Create a session and acquire its lease."""
         names = SessionInfo.__struct_fields__
         insert = (
             f"INSERT OR IGNORE INTO sessions ({FIELDS}, holder) VALUES"
@@ -109,9 +109,8 @@ class Sessions:
                         hint="Give the new one another id.",
                     )
                 number = added.lastrowid or 0
-                lease = self._take(
-                    number, info.id
-                )  # before the commit: who sees the session finds it held
+                # Before the commit, so that the session is never visible without its lease.
+                lease = self._take(number, info.id)
             return self._log(lease, number, holder, info, 0)
         except BaseException:
             if lease:
@@ -119,29 +118,29 @@ class Sessions:
             raise
 
     def open(self, session: str) -> SqliteLog:
-        """Take the lease of a session."""
+        """Acquire the lease of a session."""
         number, info = self.find(session)
         lease = self._take(number, info.id)
         holder = _signature()
         try:
             with self._database.writing() as side:
                 side.execute("UPDATE sessions SET holder = ? WHERE number = ?", (holder, number))
-            _, info = self.find(info.id)  # again: until the lease was ours it could change, or go
+            _, info = self.find(
+                info.id
+            )  # read again, because it could change or be deleted before the lease was acquired
             return self._log(lease, number, holder, info, self._database.last(number))
         except BaseException:
             lease.release()
             raise
 
     def rename(self, session: str, title: str) -> None:
-        """Give a session a title."""
+        """Set the title of a session."""
         number, _ = self.find(session)
         with self._database.writing() as side:
             side.execute("UPDATE sessions SET title = ? WHERE number = ?", (title, number))
 
     def delete(self, session: str) -> None:
-        """Delete a session, its log, and every trace of it in the file that costs nothing to
-        remove.
-        """
+        """Delete a session and its log, including all traces that can be removed cheaply."""
         number, info = self.find(session)
         lease = self._take(number, info.id)
         try:
@@ -156,9 +155,9 @@ class Sessions:
         self._checkpointer.request()
 
     def release(self) -> None:
-        """Give up all leases, so that nothing more is written.
+        """Release all leases, so that nothing more is written. Does not block.
 
-        Called by the thread that appends; does not block.
+        Call it in the thread that appends.
         """
         for log in self._logs:
             log.release()
@@ -168,28 +167,39 @@ class Sessions:
         """Close the file, after ``release``."""
         self._checkpointer.close()
         self._database.close()
-        sweep(self._database.leases)
+        remove_stale_leases(self._database.leases)
 
     def _take(self, number: int, session: str) -> Lease:
         lease = self._database.lease(str(number))
         if lease is None:
-            raise busy(session, self._database.holder(number))
+            raise session_busy_error(session, self._database.holder(number))
         return lease
 
     def _log(
-        self, lease: Lease, number: int, holder: str, info: SessionInfo, last: int
+        self,
+        lease: Lease,
+        number: int,
+        holder: str,
+        info: SessionInfo,
+        last: int,
     ) -> SqliteLog:
-        with self._database.explained():  # it may have been closed meanwhile
+        with self._database.explained():  # the store may have been closed in the meantime
             log = SqliteLog(
-                self._database, lease, self._checkpointer.request, number, holder, info, last
+                self._database,
+                lease,
+                self._checkpointer.request,
+                number,
+                holder,
+                info,
+                last,
             )
         self._logs = {known for known in self._logs if known.open} | {log}
         return log
 
 
 def _signature() -> str:
-    """Name this process and this opening.
+    """Return a unique name for this process's opening of the session.
 
-    Written into the session, it fences off whoever wrote it before.
+    It is stored in the session, so that a former holder can no longer write.
     """
     return f"{os.getpid()}@{socket.gethostname()}/{os.urandom(6).hex()}"

@@ -1,9 +1,8 @@
 """The store: sessions in one SQLite file.
 
-Everything that may wait for a disk or another process runs in a thread.
-
-Only appending to and reading from an open log are synchronous (see ``log.py``). This module imports
-neither SQLite nor anything that does: that happens at first use, in the thread.
+Operations that may wait for a disk or another process run in a worker thread. Only appending to and
+reading from an open log are synchronous (see ``log.py``). SQLite is imported in the worker thread
+at first use.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from hilum.store import Log, Store
 
     from hilum_store.log import SqliteLog
-    from hilum_store.sessions import Sessions
+    from hilum_store.sessions import SessionTable
 
 T = TypeVar("T")
 
@@ -31,21 +30,21 @@ class SqliteStore:
     """Sessions in one SQLite file. Implements ``Store``.
 
     Args:
-        path: The file. It is opened at first use, and made where it does not exist, for the user
-            alone.
-        durability: ``process``: an appended event survives the death of the process; ``power``:
-            also a loss of power.
+        path: The file. It is opened at first use. If it does not exist, it is created with
+            permissions for the user only.
+        durability: With ``process``, an appended event survives the end of the process; with
+            ``power``, also a loss of power.
     """
 
     def __init__(self, path: Path, durability: Literal["process", "power"] = "process") -> None:
         self.path = path
         self.durability = durability
         self._opening = threading.Lock()
-        self._sessions: Sessions | None = None
+        self._sessions: SessionTable | None = None
         self._closed = False
 
     async def create(self, info: SessionInfo) -> SqliteLog:
-        """Create a session with an empty log and take its lease.
+        """Create a session with an empty log and acquire its lease.
 
         Raises:
             StoreError: The id is taken, or the file cannot be written.
@@ -53,64 +52,72 @@ class SqliteStore:
         return await self._in_thread(lambda sessions: sessions.create(info))
 
     async def open(self, session: str) -> SqliteLog:
-        """Take the lease of a session.
+        """Acquire the lease of a session.
 
         Raises:
-            StoreError: ``E_UNKNOWN`` no such session, or more than one; ``E_BUSY`` somebody writes
-                it (it says who).
+            StoreError: No session or more than one matches (``E_UNKNOWN``), or another process,
+                named in the message, is writing it (``E_BUSY``).
         """
         return await self._in_thread(lambda sessions: sessions.open(session))
 
     async def info(self, session: str) -> SessionInfo:
-        """Describe one session, without a lease. Raises ``StoreError`` with ``E_UNKNOWN``."""
+        """Return the description of a session without acquiring a lease.
+
+        Raises:
+            StoreError: There is no such session.
+        """
         return await self._in_thread(lambda sessions: sessions.find(session)[1])
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
-        """List sessions, last used first; all, or those of one workspace."""
+        """Return all sessions or those of one workspace, most recently used first."""
         return await self._in_thread(lambda sessions: sessions.list(workspace))
 
     async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[AnyEvent]:
-        """Read events without a lease, also while another process writes them.
+        """Return events without a lease, even while another process is writing them.
 
         Raises:
-            StoreError: No such session, or an event is damaged.
+            StoreError: There is no such session, or an event is damaged.
         """
         return await self._in_thread(lambda sessions: sessions.read(session, after, limit))
 
     async def rename(self, session: str, title: str) -> None:
-        """Give a session a title; it may be in use."""
+        """Set the title of a session, even if it is in use."""
         await self._in_thread(lambda sessions: sessions.rename(session, title))
 
     async def delete(self, session: str) -> None:
-        """Delete a session and its log. Raises ``StoreError`` with ``E_BUSY`` while it is open."""
+        """Delete a session and its log.
+
+        Raises:
+            StoreError: The session is open (``E_BUSY``).
+        """
         await self._in_thread(lambda sessions: sessions.delete(session))
 
     async def close(self) -> None:
-        """Close the store and all logs of this process. It cannot be used again."""
+        """Close the store and all of this process's logs; the store cannot be used again."""
         self._closed = True
         if self._sessions:
-            # Here and not in the thread: appending happens on this one, so none can be under way.
+            # This runs here instead of in a worker thread: only this thread appends to logs, so no
+            # append can be in progress.
             self._sessions.release()
-        with trio.CancelScope(
-            shield=True
-        ):  # milliseconds; a half-closed store would hold on to its file
+        # This takes milliseconds, and a partly closed store would keep its file open.
+        with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._close)
 
-    async def _in_thread(self, work: Callable[[Sessions], T]) -> T:
+    async def _in_thread(self, work: Callable[[SessionTable], T]) -> T:
         return await trio.to_thread.run_sync(lambda: work(self._ready()))
 
-    def _ready(self) -> Sessions:
-        """Open the file at first use.
+    def _ready(self) -> SessionTable:
+        """Return the sessions, opening the file at first use.
 
-        Where that fails the next use tries again: the cause may be gone by then.
+        If opening fails, the next use tries again, because the cause may have been resolved.
         """
         with self._opening:
             if self._closed:
                 raise StoreError("The session store is closed.", hint="Open a new kernel.")
             if self._sessions is None:
-                from hilum_store.sessions import Sessions  # loads SQLite
+                from hilum_store.sessions import SessionTable  # imports SQLite
 
-                self._sessions = Sessions(self.path, self.durability)
+                self._sessions = SessionTable(self.path, self.durability)
             return self._sessions
 
     def _close(self) -> None:

@@ -1,12 +1,12 @@
-"""Which addresses a program may be sent to by a text that it did not write itself.
+"""Decides which network addresses may be contacted for a model, a page or a server.
 
-A model, a page and a redirect name addresses; none of them may name the user's own network. An
-address is refused unless it is known to be global: by an explicit table, after every IPv4 address
-inside an IPv6 one has been taken out and looked at as well.
+None of them may lead into the user's own network. An address is refused unless an explicit table
+shows that it is global. The table is also applied to every IPv4 address embedded in an IPv6
+address.
 
 Sources: the IANA special-purpose registries for IPv4 and IPv6 (RFC 6890, as of 2026); RFC 6052 and
 8215 (NAT64), 3056 (6to4), 4380 (Teredo), 5214 (ISATAP), 4291 and 2765 (IPv4-compatible and
--translated); the metadata services' own documentation.
+-translated); the documentation of the metadata services.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _V4 = {
     "224.0.0.0/4": "a multicast address",
     "240.0.0.0/4": "a reserved address",
 }
-# Of IPv6 only 2000::/3 is global unicast at all. These parts of it are not; those outside it are
-# here for their names.
+# Only 2000::/3 is global unicast in IPv6. The table contains the exceptions inside that range. It
+# also contains the well-known ranges outside it, so that messages are clear.
 _V6 = {
     "2001::/23": "an address reserved for protocols",
     "2001:db8::/32": "an address for documentation",
@@ -51,50 +51,56 @@ _V6 = {
     "fec0::/10": "a site-local address",
     "ff00::/8": "a multicast address",
 }
-# Inside the reserved blocks, and global all the same.
+# Global addresses inside the reserved blocks.
 _GLOBAL = (
     "192.0.0.9/32 192.0.0.10/32 2001:1::1/128 2001:1::2/128 2001:1::3/128 2001:3::/32"
     " 2001:4:112::/48 2001:20::/28 2001:30::/28"
 ).split()
-# Of clouds: what runs there gets its keys from these. Azure's is in a public range.
-METADATA = frozenset(
-    ip_address(text)
-    for texts in (
-        "169.254.169.254 169.254.170.2 169.254.170.23 fd00:ec2::254 fd00:ec2::23",  # most; Amazon's containers and IPv6
-        "fd20:ce::254 168.63.129.16 192.0.0.192 fd00:c1::a9fe:a9fe fe80::a9fe:a9fe",  # Google, Azure, Oracle, OpenStack
+# Virtual machines get their credentials from these services. Azure's service has an address in a
+# public range.
+_METADATA_ADDRESSES = " ".join(
+    (
+        "169.254.169.254 169.254.170.2 169.254.170.23",  # most clouds; Amazon's containers
+        "fd00:ec2::254 fd00:ec2::23",  # Amazon's IPv6
+        "fd20:ce::254 168.63.129.16",  # Google, Azure
+        "192.0.0.192 fd00:c1::a9fe:a9fe fe80::a9fe:a9fe",  # Oracle, OpenStack
         "100.100.100.200 100.96.0.96 169.254.0.23 169.254.10.10",  # Alibaba, Volcengine, Tencent
         "169.254.42.42 fd00:42::42 fd00:a9fe:a9fe::1",  # Scaleway, Linode
     )
-    for text in texts.split()
 )
+METADATA = frozenset(map(ip_address, _METADATA_ADDRESSES.split()))
+
+# The first 96 bits of IPv6 addresses that embed an IPv4 address in the last 32 bits.
+_IPV4_MAPPED = 0xFFFF
+_NAT64 = 0x64FF9B << 64
+_SUFFIX_PREFIXES = (0, _IPV4_MAPPED, 0xFFFF0000, _NAT64)  # compatible, mapped, translated, NAT64
+_LOW_32 = 0xFFFFFFFF
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """What beyond the public network may be reached. Metadata services never are.
+    """The allowed addresses outside the public network. Metadata services are never allowed.
 
     Args:
-        loopback: Whether this machine may be, by its address or as ``localhost``; another name that
-            leads to it must be listed.
+        loopback: Whether this machine is allowed, by its loopback addresses and as ``localhost``.
+            Any other name that resolves to it must be listed.
         hosts: Names and addresses that the user lists, as ``host`` or ``host:port``; an IPv6
-            address with a port in brackets.
+            address with a port is written in brackets.
     """
 
     loopback: bool = False
     hosts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "hosts", frozenset(map(_plain, self.hosts)))
+        msgspec.structs.force_setattr(self, "hosts", frozenset(map(_normalize, self.hosts)))
 
     def lists(self, host: str, port: int) -> bool:
-        """Return whether the user lists a host."""
-        return (
-            host in self.hosts
-            or (f"[{host}]:{port}" if ":" in host else f"{host}:{port}") in self.hosts
-        )
+        """Return whether a host is in the user's list."""
+        shown = f"[{host}]" if ":" in host else host
+        return not self.hosts.isdisjoint((host, f"{shown}:{port}"))
 
 
-def _plain(entry: str) -> str:
-    """Write an entry of the user's list as a URL that was read has it."""
+def _normalize(entry: str) -> str:
+    """Convert an entry of the user's list to the notation of parsed URLs."""
     host, bracket, port = entry.strip().lower().partition("]")
     if not bracket and host.count(":") < 2:
         host, colon, port = host.partition(":")
@@ -109,92 +115,110 @@ def _plain(entry: str) -> str:
 PUBLIC = Reach()
 
 
+class _Range(msgspec.Struct, frozen=True):
+    """A range of addresses and the reason why it is refused, which is empty for a global range."""
+
+    version: int
+    first: int
+    last: int
+    reason: str = ""
+
+
 @cache
-def _table() -> tuple[dict[int, list[tuple[int, int, str]]], dict[int, list[tuple[int, int]]]]:
-    # At the first address and not at import.
-    refused: dict[int, list[tuple[int, int, str]]] = {4: [], 6: []}
-    exempt: dict[int, list[tuple[int, int]]] = {4: [], 6: []}
-    for text, why in (_V4 | _V6).items():
-        network = ip_network(text)
-        refused[network.version].append((int(network[0]), int(network[-1]), why))
-    for network in map(ip_network, _GLOBAL):
-        exempt[network.version].append((int(network[0]), int(network[-1])))
-    return refused, exempt
-
-
-def embedded(address: IPv6Address) -> list[IPv4Address]:
-    """Return the IPv4 addresses that packets to an IPv6 address may end up at, wherever a standard
-    says that one has them.
-    """
-    number = int(address)
-    low = number & 0xFFFFFFFF
-    head = number >> 32
+def _ranges() -> list[_Range]:
+    """Return the table, exceptions first. It is built for the first address, not at import."""
+    entries = dict.fromkeys(_GLOBAL, "") | _V4 | _V6
     found = []
-    if head in (0, 0xFFFF, 0xFFFF0000, 0x64FF9B << 64):  # compatible, mapped, translated, NAT64
+    for text, reason in entries.items():
+        network = ip_network(text)
+        first = int(network.network_address)
+        last = int(network.broadcast_address)
+        found.append(_Range(network.version, first, last, reason))
+    return found
+
+
+def find_embedded_ipv4(address: Address) -> list[IPv4Address]:
+    """Return the IPv4 addresses that packets sent to an IPv6 address may reach.
+
+    All standards that embed IPv4 addresses are considered. The list is empty for an IPv4 address.
+    """
+    if isinstance(address, IPv4Address):
+        return []
+    number = int(address)
+    low = number & _LOW_32
+    found = []
+    if number >> 32 in _SUFFIX_PREFIXES:
         found.append(low)
-    elif (
-        number >> 80 == 0x64FF9B0001
-    ):  # NAT64 of one's own network: after its 48 bits, round an empty octet, or at the end
-        found += [low, (number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF]
+    elif number >> 80 == 0x64FF9B0001:
+        # NAT64 of a local network: the IPv4 address either follows the 48-bit prefix, split by an
+        # empty octet (RFC 6052, section 2.2), or is in the last 32 bits.
+        around_octet = (number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF
+        found += [low, around_octet]
     elif number >> 112 == 0x2002:  # 6to4
-        found.append(number >> 80 & 0xFFFFFFFF)
-    elif (
-        number >> 96 == 0x20010000
-    ):  # Teredo: the server, and the client with its bits turned round
-        found += [number >> 64 & 0xFFFFFFFF, low ^ 0xFFFFFFFF]
-    if head & 0xFDFFFFFF == 0x5EFE:  # ISATAP, below any prefix
+        found.append(number >> 80 & _LOW_32)
+    elif number >> 96 == 0x20010000:
+        # Teredo: the server, and the client with inverted bits (RFC 4380, section 4).
+        found += [number >> 64 & _LOW_32, low ^ _LOW_32]
+    if number >> 32 & 0xFDFFFFFF == 0x5EFE:  # ISATAP, under any prefix
         found.append(low)
-    return list(map(IPv4Address, found))
+    return [IPv4Address(each) for each in found]
 
 
-def refusal(address: Address, reach: Reach = PUBLIC, *, listed: bool = False) -> str:
-    """Return why an address may not be reached; empty where it may be.
+def explain_refusal(address: Address, reach: Reach = PUBLIC, *, listed: bool = False) -> str:
+    """Return why an address may not be contacted, or an empty string if it may be.
 
     Args:
         address: The address.
-        reach: What beyond the public network may be reached.
-        listed: Whether the user lists the host that it belongs to: only metadata services are
-            refused then.
+        reach: The allowed addresses outside the public network.
+        listed: Whether the user lists the host of the address. If so, only metadata services are
+            refused.
     """
-    inner = embedded(address) if isinstance(address, IPv6Address) else []
-    if address in METADATA or any(each in METADATA for each in inner):
+    embedded = find_embedded_ipv4(address)
+    if not METADATA.isdisjoint((address, *embedded)):
         return METADATA_SERVICE
-    carries = isinstance(address, IPv6Address) and int(address) >> 32 in (0xFFFF, 0x64FF9B << 64)
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    if listed or (reach.loopback and (mapped or address).is_loopback):
+    if listed or (reach.loopback and _is_loopback(address)):
         return ""
-    # Where an address does nothing but carry another, only the other one is reached.
-    if not carries and (why := _standing(address)):
-        return why
-    return next((f"{why} inside an IPv6 one" for each in inner if (why := _standing(each))), "")
+    # A mapped or NAT64 address is only an alias of its IPv4 address, so only the latter is checked.
+    prefix = int(address) >> 32
+    if not embedded or prefix not in (_IPV4_MAPPED, _NAT64):
+        reason = _explain_range(address)
+        if reason:
+            return reason
+    for each in embedded:
+        reason = _explain_range(each)
+        if reason:
+            return f"{reason} inside an IPv6 one"
+    return ""
 
 
-def _standing(address: Address) -> str:
-    """Return what an address is; empty when it is a global one."""
-    refused, exempt = _table()
+def _is_loopback(address: Address) -> bool:
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def _explain_range(address: Address) -> str:
+    """Return why an address is special, or an empty string if it is global."""
     number = int(address)
-    for first, last, why in refused[address.version]:
-        if first <= number <= last:
-            if any(low <= number <= high for low, high in exempt[address.version]):
-                return ""
-            return why
+    for each in _ranges():
+        if each.version == address.version and each.first <= number <= each.last:
+            return each.reason
     if address.version == 6 and number >> 125 != 1:
         return "an address outside the global range"
     return ""
 
 
-def is_own(address: Address) -> bool:
-    """Return whether an address, global or not, is one of this machine: what listens on all of them
-    answers there, too.
+def is_own_address(address: Address) -> bool:
+    """Return whether an address, even a global one, belongs to this machine.
+
+    A server that listens on all addresses can be reached at such an address, too.
     """
-    return _binds(str(address), address.version) and not _binds_all(address.version)
+    return _can_bind(str(address), address.version) and not _can_bind_any(address.version)
 
 
-def _binds(address: str, version: int) -> bool:
+def _can_bind(address: str, version: int) -> bool:
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
     try:
-        with socket.socket(
-            socket.AF_INET if version == 4 else socket.AF_INET6, socket.SOCK_DGRAM
-        ) as probe:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.bind((address, 0))
     except OSError:
         return False
@@ -202,6 +226,7 @@ def _binds(address: str, version: int) -> bool:
 
 
 @cache
-def _binds_all(version: int) -> bool:
-    # Some gateways are set up to bind what is not theirs; there the question has no answer.
-    return _binds("192.0.2.1" if version == 4 else "2001:db8::1", version)
+def _can_bind_any(version: int) -> bool:
+    # Some gateways may bind addresses that are not theirs (net.ipv4.ip_nonlocal_bind). There, a
+    # successful bind proves nothing.
+    return _can_bind("192.0.2.1" if version == 4 else "2001:db8::1", version)

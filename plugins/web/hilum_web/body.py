@@ -1,5 +1,6 @@
-"""The body of a response, within bounds: packed bytes are unpacked by ourselves, so that a bomb
-stops at the limit.
+"""Reads the body of a response within size limits.
+
+Compressed bytes are decompressed here, in steps, so that a decompression bomb stops at the limit.
 """
 
 from __future__ import annotations
@@ -11,80 +12,99 @@ from typing import TYPE_CHECKING, cast
 
 from hilum import ToolError, errors
 
-from hilum_web.failures import site
-from hilum_web.reader.unseen import line
+from hilum_web.messages import format_site
+from hilum_web.reader.visible_text import to_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    import httpx
+    from hilum_web.http_client import Response
 
-# What we ask for, and all that we unpack: of other encodings a few bytes can become gigabytes in
-# one step.
-ENCODINGS = "gzip, deflate"
+# Maximum number of bytes that one decompression step may yield.
 STEP = 1 << 20
+_PLAIN = ("", "identity")
+_COMPRESSED = ("gzip", "x-gzip", "deflate")
 
 
-async def read_body(response: httpx.Response, url: str, limit: int, *, cut: bool = False) -> bytes:
-    """Read and unpack a body.
+async def read_body(response: Response, url: str, limit: int, *, cut: bool = False) -> bytes:
+    """Read and decompress a body.
 
     Args:
         response: A response whose body has not been read.
-        url: Where it comes from, for messages.
-        limit: Bytes that it may have, unpacked.
-        cut: Whether of a larger one the beginning is given.
+        url: Its URL, for messages.
+        limit: Maximum size of the decompressed body, in bytes.
+        cut: Whether to truncate a larger body at the limit instead of raising an error.
 
     Raises:
-        ToolError: ``E_TOO_LARGE``; or ``E_CONTENT``, it is packed in another way, or damaged.
+        ToolError: ``E_TOO_LARGE``; or ``E_CONTENT`` if the body is damaged or has an encoding that
+            was not requested.
     """
-    said = response.headers.get("content-length", "")
-    packed = response.headers.get("content-encoding", "").strip().lower()
-    if packed not in ("", "identity", "gzip", "x-gzip", "deflate"):
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding not in _PLAIN and encoding not in _COMPRESSED:
         raise ToolError(
-            f"{site(url)} packs its answer with {line(packed, 40)}, which was not asked for.",
+            f"{format_site(url)} compressed its response with {to_line(encoding, 40)}, which was "
+            "not requested.",
             code=errors.E_CONTENT,
             hint="Use another source.",
         )
-    if not cut and said.isdecimal() and (len(said) > 18 or int(said) > limit):
-        raise _large(url, limit)
-    unpacker = None if packed in ("", "identity") else _Unpacker(packed)
-    body = bytearray()
-    received = 0
-    source = cast("AsyncGenerator[bytes, None]", response.aiter_raw())
+    if not cut and _declares_more(response, limit):
+        raise _too_large(url, limit)
+    decompressor = None if encoding in _PLAIN else _Decompressor(encoding)
     try:
-        async for chunk in source:
-            # Packed bytes are counted as well: they can go on for ever and unpack to nothing.
-            received += len(chunk)
-            for piece in unpacker.feed(chunk) if unpacker else (chunk,):
-                body += piece
-                if len(body) > limit:
-                    break
-            if max(received, len(body)) > limit:
-                if cut:
-                    return bytes(body[:limit])
-                raise _large(url, limit)
+        body, exceeds = await _read(response, decompressor, limit)
     except zlib.error as error:
         raise ToolError(
-            f"{site(url)} sent a damaged {packed} body: {error}.",
+            f"{format_site(url)} sent a damaged {encoding} body: {error}.",
             code=errors.E_CONTENT,
             hint="Use another source.",
         ) from None
-    finally:
-        await _end(response, source)
-    if unpacker and not unpacker.whole:
+    if exceeds:
+        if cut:
+            return bytes(body[:limit])
+        raise _too_large(url, limit)
+    # httpx detects a truncated body only if the response declared its length.
+    if decompressor and not decompressor.is_complete:
         raise ToolError(
-            f"{site(url)} sent a {packed} body that breaks off.",
+            f"{format_site(url)} sent an incomplete {encoding} body.",
             code=errors.E_CONTENT,
             hint="Try again.",
         )
     return bytes(body)
 
 
-async def _end(response: httpx.Response, source: AsyncGenerator[bytes, None]) -> None:
-    """End what is read in part.
+def _declares_more(response: Response, limit: int) -> bool:
+    length = response.headers.get("content-length", "")
+    if not length.isdecimal():
+        return False
+    # int() rejects very long numbers.
+    return len(length) > 18 or int(length) > limit
 
-    Below the source are more of its kind, which end when they find the connection closed.
-    """
+
+async def _read(
+    response: Response, decompressor: _Decompressor | None, limit: int
+) -> tuple[bytearray, bool]:
+    """Return a body, and whether it exceeded the limit and was therefore not read completely."""
+    body = bytearray()
+    received = 0
+    source = cast("AsyncGenerator[bytes, None]", response.aiter_raw())
+    try:
+        async for chunk in source:
+            # Compressed bytes also count, because an endless stream may decompress to nothing.
+            received += len(chunk)
+            for piece in decompressor.feed(chunk) if decompressor else (chunk,):
+                body += piece
+                if len(body) > limit:
+                    break
+            if max(received, len(body)) > limit:
+                return body, True
+    finally:
+        await _close(response, source)
+    return body, False
+
+
+async def _close(response: Response, source: AsyncGenerator[bytes, None]) -> None:
+    # httpx nests generators that do not close each other. The inner ones finish when they read from
+    # a closed connection.
     if not response.is_closed:
         await response.aclose()
         with suppress(Exception):
@@ -92,59 +112,64 @@ async def _end(response: httpx.Response, source: AsyncGenerator[bytes, None]) ->
     await source.aclose()
 
 
-class _Unpacker:
-    """Unpacks in steps of at most ``STEP`` bytes.
+class _Decompressor:
+    """Decompresses in steps of at most ``STEP`` bytes.
 
-    Parts of gzip may follow each other (RFC 1952); other bytes after a part are left.
+    A gzip body may have several members (RFC 1952, section 2.2). Other bytes after a member are
+    ignored.
     """
 
-    def __init__(self, packed: str) -> None:
-        self._packed = packed
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
         self._rest = b""
-        self._unpack: zlib._Decompress | None = None
-        self._parts = 0
-        self._over = False
+        self._member: zlib._Decompress | None = None
+        self._members = 0
+        self._has_trailer = False
 
     @property
-    def whole(self) -> bool:
-        """Whether what was fed ends where a part does; an empty body does, too."""
-        return self._unpack is None and (self._parts > 0 or not self._rest)
+    def is_complete(self) -> bool:
+        """Whether the bytes so far end with a complete member. An empty body is complete, too."""
+        return self._member is None and (self._members > 0 or not self._rest)
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Unpack what came."""
+        """Decompress a chunk."""
         data = self._rest + chunk
-        full = False
         self._rest = b""
-        while (data or full) and not self._over:
-            if self._unpack is None:
+        has_more = False  # whether zlib buffers output that did not fit into the last step
+        while (data or has_more) and not self._has_trailer:
+            if self._member is None:
                 if len(data) < 2:
                     self._rest = data
                     return
-                if self._parts and data[:2] != b"\x1f\x8b":
-                    self._over = True
+                if self._members and data[:2] != b"\x1f\x8b":
+                    self._has_trailer = True
                     return
-                self._unpack = zlib.decompressobj(self._window(data))
-            piece = self._unpack.decompress(data, STEP)
+                self._member = zlib.decompressobj(self._choose_window(data))
+            piece = self._member.decompress(data, STEP)
             yield piece
-            data = self._unpack.unconsumed_tail
-            full = len(piece) == STEP
-            if self._unpack.eof:
-                data = self._unpack.unused_data
-                full = False
-                self._unpack = None
-                self._parts = self._parts + 1
+            data = self._member.unconsumed_tail
+            has_more = len(piece) == STEP
+            if self._member.eof:
+                data = self._member.unused_data
+                has_more = False
+                self._member = None
+                self._members += 1
 
-    def _window(self, data: bytes) -> int:
-        # zlib's 32 takes gzip and zlib; some servers call raw deflate "deflate", which has
-        # neither's first two bytes.
-        zlibs = data[0] & 15 == 8 and (data[0] << 8 | data[1]) % 31 == 0
-        raw = self._packed == "deflate" and not zlibs and data[:2] != b"\x1f\x8b"
-        return -zlib.MAX_WBITS if raw else zlib.MAX_WBITS | 32
+    def _choose_window(self, data: bytes) -> int:
+        # MAX_WBITS | 32 accepts gzip and zlib. Some servers call raw deflate "deflate"; its first
+        # two bytes match neither format (RFC 1950, section 2.2).
+        header = int.from_bytes(data[:2])
+        is_zlib = header >> 8 & 15 == zlib.DEFLATED and header % 31 == 0
+        is_gzip = data[:2] == b"\x1f\x8b"
+        if self._encoding == "deflate" and not is_zlib and not is_gzip:
+            return -zlib.MAX_WBITS
+        return zlib.MAX_WBITS | 32
 
 
-def _large(url: str, limit: int) -> ToolError:
+def _too_large(url: str, limit: int) -> ToolError:
     return ToolError(
-        f"What {site(url)} sends is larger than {limit / 1e6:g} MB; it was not read to its end.",
+        f"The response from {format_site(url)} is larger than {limit / 1e6:g} MB; it was not read "
+        "completely.",
         code=errors.E_TOO_LARGE,
-        hint="Look for a smaller page on the same thing.",
+        hint="Look for a smaller page on the same subject.",
     )

@@ -1,6 +1,7 @@
-"""Reading a URL once, strictly, and judging it.
+"""Parses URLs strictly, only once, and checks the addresses of their hosts.
 
-What is written oddly is refused and not repaired: two readers would differ.
+A URL in an unusual notation is refused rather than repaired, because two parsers would repair it
+differently: the parser that checks a URL must agree with the one that connects to it.
 """
 
 from __future__ import annotations
@@ -10,46 +11,59 @@ import socket
 from collections.abc import Callable, Iterable
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import msgspec
+from hilum import AddressRefused, errors
 
-from hilum_web.addresses import METADATA_SERVICE, PUBLIC, Address, Reach, refusal
+from hilum_web.addresses import METADATA_SERVICE, PUBLIC, Address, Reach, explain_refusal
 
 PORTS = {"http": 80, "https": 443}
-LONGEST = 8_000
+MAX_LENGTH = 8_000
 # Ports of other protocols, which browsers do not contact either (WHATWG Fetch, section 2.9, "bad
-# port").
-BAD_PORTS = frozenset(
-    int(port)
-    for port in """0 1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113 115 117
-    119 123 135 137 139 143 161 179 389 427 465 512 513 514 515 526 530 531 532 540 548 554 556 563 587 601 636 989 990 993
-    995 1719 1720 1723 2049 3659 4045 4190 5060 5061 6000 6566 6665 6666 6667 6668 6669 6679 6697 10080""".split()
-)
+# port"): a URL could make their servers execute commands.
+_BAD_PORTS = """
+    0 1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113
+    115 117 119 123 135 137 139 143 161 179 389 427 465 512 513 514 515 526 530 531 532 540 548 554
+    556 563 587 601 636 989 990 993 995 1719 1720 1723 2049 3659 4045 4190 5060 5061 6000 6566 6665
+    6666 6667 6668 6669 6679 6697 10080
+"""
+BAD_PORTS = frozenset(map(int, _BAD_PORTS.split()))
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
-# White space, control characters and backslashes: readers of URLs differ in what they make of them.
+# Whitespace, control characters and backslashes. URL parsers interpret them differently.
 _ODD = re.compile(r"[\s\x00-\x20\x7f-\x9f\\]")
-# A host, in brackets if it holds colons, and a port.
-_PLACE = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{0,5}))?")
+# A host, in brackets if it contains colons, and a port.
+_NETLOC = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{0,5}))?")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.I)
-# Names whose last label looks like a number are addresses to some readers (0x7f.1, 0177.0.0.1,
-# 2130706433).
+# Some parsers interpret a name whose last label looks like a number as an address: 0x7f.1,
+# 0177.0.0.1, 2130706433.
 _NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\.?", re.I)
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 Resolve = Callable[[str], Iterable[str]]
-Kind = Literal["allowed", "unread", "unknown", "metadata", "refused"]
+Kind = Literal["allowed", "invalid", "unknown", "metadata", "refused"]
+
+
+class InvalidUrl(AddressRefused):
+    """A text is not the URL of a page, or other parsers may interpret it differently."""
+
+
+class UnknownHost(AddressRefused):
+    """A name has no address, because it is wrong or the name server does not answer."""
+
+    code = errors.E_UNREACHABLE
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A URL that was read: ``url`` as it is to be sent, without its fragment.
+    """A parsed URL.
 
     Args:
-        url: In ASCII, without user, password and fragment.
+        url: The URL to send, in ASCII, without user name, password and fragment.
         scheme: ``http`` or ``https``.
-        host: A name in lower case and ASCII, or an address without brackets.
-        port: The port, its scheme's own where none is written.
-        address: What the host is when it is no name.
+        host: A lower-case ASCII name, or an address without brackets.
+        port: The port; by default, that of the scheme.
+        address: The host as an address; ``None`` for a name.
     """
 
     url: str
@@ -60,19 +74,19 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Whether a URL may be fetched. True in a condition when it may.
+    """Whether a URL may be fetched. The verdict is true in a condition if it may.
 
     Args:
-        allowed: Whether it may.
-        reason: Why not; one sentence that names the host.
-        kind: The same for programs: ``allowed``; ``unread``, it is no URL or not written plainly;
-            ``unknown``, the name stands for no address; ``metadata``, a cloud's service, which
-            nobody can list; ``refused``, an address that the user can list.
-        url: As it is to be sent; the given text where it could not be read.
-        host: Its host; empty where it could not be read.
-        port: Its port; 0 where it could not be read.
-        addresses: What the host stands for, all of it checked: connect to one of them, and look
-            nothing up again.
+        allowed: Whether the URL may be fetched.
+        reason: Why the URL may not be fetched: one sentence that names the host.
+        kind: The reason in a form for programs: ``allowed``; ``invalid``, the text is not a URL in
+            a plain notation; ``unknown``, the name has no address; ``metadata``, a metadata
+            service, which the user cannot list; ``refused``, an address that the user can list.
+        url: The URL to send; the given text if it is invalid.
+        host: Its host; empty if it is invalid.
+        port: Its port; 0 if it is invalid.
+        addresses: The addresses of the host, all of them checked. Connect to one of them, because
+            another lookup could return others.
     """
 
     allowed: bool
@@ -87,178 +101,232 @@ class Verdict(msgspec.Struct, frozen=True):
         return self.allowed
 
 
-def read_url(text: str) -> Target:
-    """Read the URL of a page.
+def parse_url(text: str) -> Target:
+    """Parse the URL of a page.
 
     Raises:
-        ValueError: It is none, or not written plainly; says why.
+        ValueError: The text is not such a URL, or not in a plain notation. The message contains the
+            reason.
     """
-    if len(text) > LONGEST:
-        raise ValueError(f"the URL has {len(text):,} characters, and at most {LONGEST:,} are read")
+    scheme, parts = _split(text)
+    netloc = _NETLOC.fullmatch(parts.netloc)
+    if not netloc:
+        raise ValueError(f"{parts.netloc!r} is not a host with a port")
+    host, address = _parse_host(netloc[1])
+    port = int(netloc[2] or PORTS[scheme])
+    if not 0 < port < 1 << 16:
+        raise ValueError(f"there is no port {port}")
+    place = f"[{host}]" if isinstance(address, IPv6Address) else host
+    if port != PORTS[scheme]:
+        place += f":{port}"
+    path = _escape(parts.path) or "/"
+    query = f"?{_escape(parts.query)}" if parts.query else ""
+    return Target(f"{scheme}://{place}{path}{query}", scheme, host, port, address)
+
+
+def _split(text: str) -> tuple[str, SplitResult]:
+    """Return the scheme of a URL and its parts."""
+    if len(text) > MAX_LENGTH:
+        raise ValueError(
+            f"the URL has {len(text):,} characters, more than the maximum of {MAX_LENGTH:,}"
+        )
     odd = _ODD.search(text)
     if odd:
-        raise ValueError(f"the URL has {odd[0]!a} in it; write it with %-escapes")
+        raise ValueError(f"the URL contains {odd[0]!a}; write it with %-escapes")
     scheme = _SCHEME.match(text)
     if not scheme or scheme[1].lower() not in PORTS:
         raise ValueError("only http:// and https:// are fetched")
     if not scheme[2]:
-        raise ValueError(f"after {scheme[1]}: there must be //")
+        raise ValueError(f"{scheme[1]}: must be followed by //")
     try:
         parts = urlsplit(text)
     except ValueError as error:
         raise ValueError(f"the URL cannot be read: {error}") from None
+    # user@host looks like another host to people: http://example.org@10.0.0.7/
     if "@" in parts.netloc:
-        raise ValueError("the URL holds a user or a password before its host; leave them out")
-    place = _PLACE.fullmatch(parts.netloc)
-    if not place:
-        raise ValueError(f"{parts.netloc!r} is no host with a port")
-    name = scheme[1].lower()
-    host, address = _host(place[1])
-    port = int(place[2] or PORTS[name])
-    if not 0 < port < 1 << 16:
-        raise ValueError(f"there is no port {port}")
-    shown = f"[{host}]" if isinstance(address, IPv6Address) else host
-    where = shown if port == PORTS[name] else f"{shown}:{port}"
-    url = f"{name}://{where}{_escaped(parts.path) or '/'}" + (
-        f"?{_escaped(parts.query)}" if parts.query else ""
-    )
-    return Target(url, name, host, port, address)
+        raise ValueError("the URL has a user name or password before its host; leave them out")
+    return scheme[1].lower(), parts
 
 
-def _host(raw: str) -> tuple[str, Address | None]:
-    """Read a host as it stands in a URL: a name in ASCII, or an address in its usual notation."""
+def _parse_host(raw: str) -> tuple[str, Address | None]:
+    """Parse the host of a URL: a name in ASCII, or an address in its usual notation."""
     if raw.startswith("["):
-        try:
-            v6 = IPv6Address(raw[1:-1])
-        except AddressValueError:
-            raise ValueError(f"{raw} is no IPv6 address") from None
-        if v6.scope_id:
-            raise ValueError(f"{raw} names a network card of this machine")
-        return v6.compressed, v6
+        return _parse_ipv6(raw)
     if "%" in raw:
-        raise ValueError(f"the host {raw} has escapes; write it as it is")
-    name = raw if raw.isascii() else _ascii(raw)
+        raise ValueError(f"the host {raw} has escapes; write it without them")
+    name = raw if raw.isascii() else _encode_idna(raw)
     name = name.lower().removesuffix(".")
     labels = name.split(".")
     if _NUMBER.fullmatch(labels[-1]):
-        try:
-            v4 = IPv4Address(name)
-        except AddressValueError:
-            raise ValueError(
-                f"the host {raw} is an address in an odd notation; write it as four numbers,"
-                " 192.0.2.1"
-            ) from None
-        if not raw.isascii() or raw.endswith("."):
-            raise ValueError(f"the host {raw} is an address in an odd notation; write it as {v4}")
-        return str(v4), v4
-    if not name or len(name) > 253 or not all(map(_LABEL.fullmatch, labels)):
-        raise ValueError(f"{raw!r} is no name of a host" if raw else "the URL names no host")
+        return _parse_ipv4(raw, name)
+    if not name:
+        raise ValueError("the URL has no host")
+    are_valid = all(map(_LABEL.fullmatch, labels))
+    if not are_valid or len(name) > 253:
+        raise ValueError(f"{raw!r} is not a host name")
     return name, None
 
 
-def _ascii(raw: str) -> str:
-    import idna  # 15 ms, for the few names that need it
+def _parse_ipv6(raw: str) -> tuple[str, Address]:
+    try:
+        address = IPv6Address(raw[1:-1])
+    except AddressValueError:
+        raise ValueError(f"{raw} is not an IPv6 address") from None
+    # fe80::1%eth0 is only meaningful on this machine.
+    if address.scope_id:
+        raise ValueError(f"{raw} names a network interface of this machine")
+    return address.compressed, address
+
+
+def _parse_ipv4(raw: str, name: str) -> tuple[str, Address]:
+    try:
+        address = IPv4Address(name)
+    except AddressValueError:
+        raise ValueError(
+            f"the host {raw} is an address in an unusual notation; write it as four numbers, "
+            "192.0.2.1"
+        ) from None
+    if not raw.isascii() or raw.endswith("."):
+        raise ValueError(
+            f"the host {raw} is an address in an unusual notation; write it as {address}"
+        )
+    return str(address), address
+
+
+def _encode_idna(raw: str) -> str:
+    import idna  # takes 15 ms, and few names need it
 
     try:
         return idna.encode(raw, uts46=True, std3_rules=True).decode()
     except idna.IDNAError as error:
-        raise ValueError(f"{raw!r} is no name of a host: {error}") from None
+        raise ValueError(f"{raw!r} is not a host name: {error}") from None
 
 
-def _escaped(text: str) -> str:
-    """Escape what is not ASCII, as browsers do, and leave all else as it is."""
-    if text.isascii():
-        return text
-    return "".join(
-        c if c.isascii() else "".join(f"%{b:02X}" for b in c.encode(errors="replace")) for c in text
-    )
+def _escape(text: str) -> str:
+    """Escape non-ASCII characters, as browsers do, and no others."""
+    return _NOT_ASCII.sub(lambda match: quote(match[0], safe="", errors="replace"), text)
 
 
-def look_up(host: str) -> list[str]:
-    """Ask the system for the addresses of a host. Blocks: call it in a thread.
+def resolve_host(host: str) -> list[str]:
+    """Return the addresses that the system finds for a host. This call blocks: use a thread.
 
     Raises:
-        OSError: There are none.
+        OSError: The host has no address.
     """
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def check_url(url: str, resolve: Resolve | None = None, reach: Reach = PUBLIC) -> Verdict:
-    """Judge whether a URL may be fetched on behalf of a model, a page or a redirect.
+def check_url(url: str, resolve: Resolve = resolve_host, reach: Reach = PUBLIC) -> Verdict:
+    """Check whether a URL may be fetched on behalf of a model, a page or a redirect.
 
-    Only ``http`` and ``https``, written plainly, to a host all of whose addresses are global ones.
-    Connect to one of the verdict's addresses, with the host for TLS and the header ``Host``:
-    looking the name up again may give another answer.
+    Only ``http`` and ``https`` URLs are allowed, in a plain notation and to a host whose addresses
+    are all global. Connect to one of the verdict's addresses, and use the host for TLS and the
+    ``Host`` header: another lookup could return other addresses.
 
     Args:
         url: The URL.
-        resolve: Gives the addresses of a name, as text; raises ``OSError`` where there are none. By
-            default the system is asked, and this blocks.
-        reach: What beyond the public network may be reached.
+        resolve: Returns the addresses of a name as strings, and raises ``OSError`` if there are
+            none. The default is the system's resolver, which blocks.
+        reach: The allowed addresses outside the public network.
     """
     try:
-        target = read_url(url)
+        target = parse_url(url)
     except ValueError as error:
-        return Verdict(False, sentence(error), url, kind="unread")
-    return judge(target, reach, (resolve or look_up) if target.address is None else None)
+        return Verdict(False, to_sentence(error), url, kind="invalid")
+    addresses: tuple[str, ...] = ()
+    kind: Kind = "allowed"
+    reason = ""
+    try:
+        addresses = find_known_addresses(target) or _look_up(target.host, resolve)
+        check_addresses(target, addresses, reach)
+    except UnknownHost as error:
+        kind = "unknown"
+        reason = error.message
+    except AddressRefused as error:
+        kind = "refused" if error.listable else "metadata"
+        reason = error.message
+    is_allowed = kind == "allowed"
+    return Verdict(
+        is_allowed,
+        reason,
+        target.url,
+        target.host,
+        target.port,
+        addresses if is_allowed else (),
+        kind,
+    )
 
 
-def is_local(host: str) -> bool:
-    """Return whether a name means this machine by itself.
+def _look_up(host: str, resolve: Resolve) -> tuple[str, ...]:
+    try:
+        return tuple(resolve(host))
+    except (OSError, UnicodeError) as error:
+        raise to_unknown_host(host, error) from None
 
-    No server for names is asked then (RFC 6761).
-    """
+
+def to_unknown_host(host: str, error: OSError | UnicodeError) -> UnknownHost:
+    """Return the error for a failed lookup."""
+    reason = getattr(error, "strerror", None) or str(error)
+    return UnknownHost(f"{host} was not found: {reason}.")
+
+
+def is_localhost(host: str) -> bool:
+    """Return whether a name always refers to this machine, without a lookup (RFC 6761)."""
     return host == "localhost" or host.endswith(".localhost")
 
 
-def judge(target: Target, reach: Reach = PUBLIC, resolve: Resolve | None = None) -> Verdict:
-    """Judge a URL that was read; see ``check_url``.
+def find_known_addresses(target: Target) -> tuple[str, ...]:
+    """Return the addresses of a host that needs no lookup, or none for any other host.
 
-    Without ``resolve`` the system is asked for what a name stands for.
+    Raises:
+        AddressRefused: The port belongs to another protocol, so a lookup would be useless.
     """
-    listed = reach.lists(target.host, target.port)
-
-    def refused(reason: str, kind: Kind) -> Verdict:
-        return Verdict(False, reason, target.url, target.host, target.port, kind=kind)
-
-    def kind_of(why: str) -> Kind:
-        return "metadata" if why == METADATA_SERVICE else "refused"
-
     if target.port in BAD_PORTS:
-        return refused(
-            f"{target.host}:{target.port} is a port of another protocol, which browsers do not"
-            " contact.",
-            "refused",
+        raise AddressRefused(
+            f"{target.host}:{target.port} uses the port of another protocol, which browsers do not "
+            "contact.",
+            listable=True,
         )
     if target.address is not None:
-        why = refusal(target.address, reach, listed=listed)
-        if why:
-            return refused(f"{target.host} is {why}.", kind_of(why))
-        return Verdict(True, "", target.url, target.host, target.port, (target.host,), "allowed")
-    if is_local(target.host):
-        given = ["127.0.0.1", "::1"]
-    else:
-        reach = PUBLIC  # a page that calls itself the user's own machine is none of the user's
-        try:
-            given = list((resolve or look_up)(target.host))
-        except (OSError, UnicodeError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            return refused(f"{target.host} was not found: {why}.", "unknown")
-    if not given:
-        return refused(f"{target.host} was not found: it has no address.", "unknown")
-    for text in given:
+        return (target.host,)
+    return ("127.0.0.1", "::1") if is_localhost(target.host) else ()
+
+
+def check_addresses(target: Target, addresses: tuple[str, ...], reach: Reach) -> None:
+    """Check all addresses of a host, because a client could connect to any of them.
+
+    Args:
+        target: The URL.
+        addresses: The addresses of its host.
+        reach: The allowed addresses outside the public network.
+
+    Raises:
+        UnknownHost: There are no addresses.
+        AddressRefused: One of them may not be contacted.
+    """
+    host = target.host
+    if not addresses:
+        raise UnknownHost(f"{host} was not found: it has no address.")
+    is_listed = reach.lists(host, target.port)
+    if target.address is None and not is_localhost(host):
+        reach = PUBLIC  # a foreign name that resolves to this machine is DNS rebinding
+    for text in addresses:
+        stands_for = "is" if target.address is not None else f"resolves to {text},"
         try:
             address = ip_address(text.partition("%")[0])
         except ValueError:
-            return refused(f"{target.host} stands for {text!r}, which is no address.", "refused")
-        why = refusal(address, reach, listed=listed)
-        if why:
-            return refused(f"{target.host} stands for {text}, {why}.", kind_of(why))
-    return Verdict(True, "", target.url, target.host, target.port, tuple(given), "allowed")
+            raise AddressRefused(
+                f"{host} resolves to {text!r}, which is not an address.", listable=True
+            ) from None
+        reason = explain_refusal(address, reach, listed=is_listed)
+        if reason:
+            raise AddressRefused(
+                f"{host} {stands_for} {reason}.", listable=reason != METADATA_SERVICE
+            )
 
 
-def sentence(error: Exception) -> str:
-    """Write what an error says as a sentence."""
+def to_sentence(error: Exception) -> str:
+    """Return an error message as a sentence."""
     text = str(error)
     return f"{text[:1].upper()}{text[1:]}."

@@ -1,4 +1,4 @@
-"""A home folder of nobody, and benches whose parts are kept in one folder."""
+"""An empty home folder for the tests of agents."""
 
 import os
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A home folder of nobody: no configuration, no agents."""
+    """Create an empty home folder: no configuration, no agents."""
     path = tmp_path / "home"
     path.mkdir()
     for name in [name for name in os.environ if name.startswith(("HILUM_", "XDG_"))]:

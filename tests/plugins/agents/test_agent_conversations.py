@@ -1,4 +1,4 @@
-"""Conversations of named agents: one each, on disk, across sessions; nobody sees another's."""
+"""Conversations of named agents: one each, on disk, across sessions, never shared."""
 
 import subprocess
 import sys
@@ -12,19 +12,19 @@ from hilum.events import ModelStarted, PluginEvent
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, pause, say
 from hilum_agents import runs
-from hilum_agents.runs import Runs, kept
+from hilum_agents.runs import Runs, conversations
 
 REVIEW, EXPLORE = Profile("review", prompt="You review."), Profile("explore")
 
 
 async def ask(kit, profile, text):
-    """Have a named agent do something; gives its result."""
-    half = kit.session.half(Runs)
-    return await half.wait(half.begin(profile, text, keep=True))
+    """Run a named agent and return its result."""
+    agent_runs = kit.session.plugin(Runs)
+    return await agent_runs.wait(agent_runs.begin(profile, text, keep=True))
 
 
-async def test_a_named_agent_remembers_across_sessions_and_nobody_else_does(tmp_path):
-    """Its last session's conversation goes on; that of another agent is empty."""
+async def test_only_a_named_agent_remembers_across_sessions(tmp_path):
+    """It continues the conversation of the last session; another agent's is empty."""
     async with open_bench(runs, folder=tmp_path, answers=["One.", "Two."]) as kit:
         await ask(kit, REVIEW, "The first thing.")
         await ask(kit, REVIEW, "The second thing.")
@@ -42,7 +42,7 @@ async def test_a_named_agent_remembers_across_sessions_and_nobody_else_does(tmp_
 
 
 async def test_another_workspace_has_another_conversation(tmp_path):
-    """The same name elsewhere begins anew."""
+    """In another workspace the same name has another conversation."""
     for name in ("a", "b"):
         async with open_bench(
             runs, folder=tmp_path, workspace=tmp_path / name, answers=["One."]
@@ -52,48 +52,48 @@ async def test_another_workspace_has_another_conversation(tmp_path):
 
 
 async def test_clear_empties_it_here_and_on_disk(tmp_path):
-    """Also for a session that still has the old one; not while it works."""
+    """A session with the old messages forgets them, too; a running agent cannot be cleared."""
     async with open_bench(
         runs, folder=tmp_path, answers=["One.", "Two.", pause(trio.Event())]
     ) as kit:
-        half = kit.session.half(Runs)
+        agent_runs = kit.session.plugin(Runs)
         await ask(kit, REVIEW, "Hello.")
-        assert half.clear("review")
-        assert not half.clear("review")
+        assert agent_runs.clear("review")
+        assert not agent_runs.clear("review")
         await ask(kit, REVIEW, "Again.")
         assert len(kit.requests[1].messages) == 1
-        kept.clear(kit.session.workspace.root, "review")  # what another process does
-        identity = half.begin(REVIEW, "Third.", keep=True)
+        conversations.clear(kit.session.workspace.root, "review")  # as another process would
+        identity = agent_runs.begin(REVIEW, "Third.", keep=True)
         await kit.wait_for(
             ModelStarted, lambda event: event.agent == "review", after=kit.events[-1].seq
         )
         assert len(kit.requests[2].messages) == 1
-        with pytest.raises(UsageError, match="at work"):
-            half.clear("review")
-        half.stop(identity)
-        await half.wait(identity)
+        with pytest.raises(UsageError, match="is running"):
+            agent_runs.clear("review")
+        agent_runs.stop(identity)
+        await agent_runs.wait(identity)
 
 
 async def test_a_fork_goes_its_own_way(tmp_path):
-    """It begins with what the other said."""
+    """The new agent begins with the messages of the other."""
     async with open_bench(runs, folder=tmp_path, answers=["One.", "Two.", "Three."]) as kit:
-        half = kit.session.half(Runs)
+        agent_runs = kit.session.plugin(Runs)
         with pytest.raises(UsageError, match="no conversation"):
-            half.fork("review", "explore")
+            agent_runs.fork("review", "explore")
         await ask(kit, REVIEW, "Hello.")
-        half.fork("review", "explore")
+        agent_runs.fork("review", "explore")
         await ask(kit, EXPLORE, "Now you.")
         assert len(kit.requests[1].messages) == 3
         await ask(kit, REVIEW, "And you.")
         assert "Now you." not in str(kit.requests[2].messages)
         with pytest.raises(UsageError, match="already"):
-            half.fork("review", "explore")
+            agent_runs.fork("review", "explore")
 
 
 async def test_a_file_that_cannot_be_read_is_set_aside(tmp_path):
-    """Nothing fails, nothing is lost."""
+    """The file is renamed, and the agent begins with an empty conversation."""
     async with open_bench(runs, folder=tmp_path, answers=["One."]) as kit:
-        path = kept.path_of(kit.session.workspace.root, "review")
+        path = conversations.path_of(kit.session.workspace.root, "review")
         path.parent.mkdir(parents=True)
         path.write_text('{"agent": ')
         assert (await ask(kit, REVIEW, "Hello."))["status"] == "completed"
@@ -102,46 +102,46 @@ async def test_a_file_that_cannot_be_read_is_set_aside(tmp_path):
 
 
 async def test_an_agent_works_on_one_thing_after_another(bench, autojump_clock):
-    """Three prompts to one name are one conversation; another agent is not kept waiting."""
+    """Three prompts to one name share a conversation; another agent need not wait."""
     kit = await bench(runs, answers=[pause(5.0), pause(5.0), pause(5.0)])
-    half = kit.session.half(Runs)
-    started = [half.begin(REVIEW, f"Number {n}.", keep=True) for n in range(2)]
-    other = half.begin(EXPLORE, "Look.", keep=True)
-    assert [half.status(one)["place"] for one in (*started, other)] == [0, 1, 0]
-    half.stop()
+    agent_runs = kit.session.plugin(Runs)
+    started = [agent_runs.begin(REVIEW, f"Number {n}.", keep=True) for n in range(2)]
+    other = agent_runs.begin(EXPLORE, "Look.", keep=True)
+    assert [agent_runs.status(one)["place"] for one in (*started, other)] == [0, 1, 0]
+    agent_runs.stop()
     for one in (*started, other):
-        assert (await half.wait(one))["status"] == "stopped"
+        assert (await agent_runs.wait(one))["status"] == "stopped"
 
 
 async def test_agents_defined_in_files_are_started_by_name(bench):
-    """With the tools, turns and model of the file.
+    """It has the tools, turns and model of its file.
 
-    A name that is not there is refused with the nearest.
+    An unknown name is an error that suggests the nearest one.
     """
     kit = await bench(hilum_agents, runs, hilum_files, answers=["Looked."])
-    half = kit.session.half(Runs)
+    agent_runs = kit.session.plugin(Runs)
     with pytest.raises(UsageError, match="review"):
-        await half.start("reveiw", "x")
-    identity = await half.start("explore", "Look around.")
+        await agent_runs.start("reveiw", "x")
+    identity = await agent_runs.start("explore", "Look around.")
     await kit.wait_for(ModelStarted)
-    half.stop(identity)
-    assert (await half.wait(identity))["agent"] == "explore"
+    agent_runs.stop(identity)
+    assert (await agent_runs.wait(identity))["agent"] == "explore"
     assert kit.requests[0].agent == "explore"
     assert {spec.name for spec in kit.requests[0].tools} >= {"read_file", "list_directory"}
     assert "write_file" not in {spec.name for spec in kit.requests[0].tools}
 
 
 async def test_an_agent_called_in_a_sentence_is_watched_and_remembers(tmp_path):
-    """Its answer is a result, and its conversation goes on in the next session."""
+    """Its answer becomes a result, and the next session continues its conversation."""
     for number in range(2):
         async with open_bench(
             hilum_agents, runs, hilum_files, folder=tmp_path, answers=["I see."] * 8
         ) as kit:
-            half = kit.session.half(Runs)
+            agent_runs = kit.session.plugin(Runs)
             await kit.start("@explore look around")
             await kit.wait_for(PluginEvent, lambda event: event.name == "agents.status")
-            (entry,) = half.list()
-            result = await half.wait(entry["agent_id"])
+            (entry,) = agent_runs.list()
+            result = await agent_runs.wait(entry["agent_id"])
             assert (result["agent"], result["status"]) == (
                 "explore",
                 entry["agent"] and result["status"],
@@ -151,13 +151,13 @@ async def test_an_agent_called_in_a_sentence_is_watched_and_remembers(tmp_path):
 
 
 async def test_an_agent_works_in_one_session_at_a_time(tmp_path, autojump_clock):
-    """The other waits and says why, then goes on from what was said; nothing of either is lost."""
+    """The other waits, reports why, and then continues the conversation; no message is lost."""
     gate = trio.Event()
     async with (
         open_bench(runs, folder=tmp_path, answers=[pause(gate) + say("One.")]) as first,
         open_bench(runs, folder=tmp_path, answers=["Two."]) as second,
     ):
-        here, there = first.session.half(Runs), second.session.half(Runs)
+        here, there = first.session.plugin(Runs), second.session.plugin(Runs)
         one = here.begin(REVIEW, "The first thing.", keep=True)
         await first.wait_for(ModelStarted)
         other = there.begin(REVIEW, "The second thing.", keep=True)
@@ -166,7 +166,7 @@ async def test_an_agent_works_in_one_session_at_a_time(tmp_path, autojump_clock)
         assert "another session" in there.status(other)["current_step"]
         for refused in (
             there.clear,
-            lambda name: kept.fork(second.session.workspace.root, "x", name),
+            lambda name: conversations.fork(second.session.workspace.root, "x", name),
         ):
             with pytest.raises(UsageError, match=r"another session|no conversation"):
                 refused("review")
@@ -175,32 +175,35 @@ async def test_an_agent_works_in_one_session_at_a_time(tmp_path, autojump_clock)
         await there.wait(other)
         said = str(second.requests[0].messages)
         assert all(text in said for text in ("The first thing.", "One.", "The second thing."))
-        known = kept.load(second.session.workspace.root, "review")
+        known = conversations.load(second.session.workspace.root, "review")
         assert len(known.messages) == 4
 
 
-def test_the_end_of_a_process_lets_others_have_its_agents(tmp_path, monkeypatch):
-    """While it lives it has them for itself; killed, it gives them back."""
+def test_the_end_of_a_process_releases_its_agents(tmp_path, monkeypatch):
+    """A running process holds the lock; killing it releases the lock."""
     monkeypatch.setenv("HILUM_DATA", str(tmp_path))
-    code = "import sys; from hilum_agents.runs import kept; f = kept.lock('/w', 'review'); print(f, flush=True); input()"
+    code = (
+        "from hilum_agents.runs.conversations import lock;"
+        " file = lock('/w', 'review'); print(file, flush=True); input()"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         assert b"None" not in process.stdout.readline()
-        assert kept.lock("/w", "review") is None
+        assert conversations.lock("/w", "review") is None
         with pytest.raises(UsageError, match="another session"):
-            kept.clear("/w", "review")
+            conversations.clear("/w", "review")
         process.kill()
         process.wait()
-        kept.lock("/w", "review").close()
+        conversations.lock("/w", "review").close()
 
 
-async def test_what_was_cut_off_does_not_write_over_what_another_session_said_since(tmp_path):
-    """It ends, and says that its conversation is another's now."""
+async def test_an_interrupted_run_does_not_overwrite_a_newer_conversation(tmp_path):
+    """The run ends and reports that another session has continued the conversation."""
     store = MemoryStore()
     async with open_bench(runs, store=store, folder=tmp_path, answers=[pause(trio.Event())]) as kit:
-        one = kit.session.half(Runs).begin(REVIEW, "Work.", keep=True)
+        one = kit.session.plugin(Runs).begin(REVIEW, "Work.", keep=True)
         await kit.wait_for(ModelStarted)
         cut_off = kit.session.id
     async with open_bench(runs, store=store, folder=tmp_path, answers=["Elsewhere."]) as kit:
@@ -209,38 +212,40 @@ async def test_what_was_cut_off_does_not_write_over_what_another_session_said_si
         runs, store=store, folder=tmp_path, resume=cut_off, answers=["At last."]
     ) as kit:
         kit.session.resume()
-        assert (await kit.session.half(Runs).wait(one))["text"] == "At last."
+        assert (await kit.session.plugin(Runs).wait(one))["text"] == "At last."
         logs = [
             event.data["message"] for event in kit.of(PluginEvent) if event.name == "agents.log"
         ]
-        assert any("another session" in line for line in logs)
-        assert "Elsewhere." in str(kept.load(kit.session.workspace.root, "review").messages)
+        assert any("Another session" in line for line in logs)
+        assert "Elsewhere." in str(
+            conversations.load(kit.session.workspace.root, "review").messages
+        )
 
 
-async def test_a_sentence_that_calls_an_agent_waits_for_its_turn(bench):
-    """Where others fill the session, and where the agent is at work; the user is told."""
+async def test_a_prompt_that_calls_an_agent_waits_in_the_queue(bench):
+    """It waits while the session is full or the agent is running, and the user sees that."""
     gate = trio.Event()
     settings = {"scheduler.at_once": 1}
     kit = await bench(
         hilum_agents, runs, hilum_files, settings=settings, answers=[pause(gate) + say("ok")] * 9
     )
-    half = kit.session.half(Runs)
-    first = half.begin(Profile("x"), "Work.")
+    agent_runs = kit.session.plugin(Runs)
+    first = agent_runs.begin(Profile("x"), "Work.")
     run = await kit.start("@explore look around")
     assert run.reply.endswith("Place 1 in the queue.")
     again = await kit.start("@explore look again")
     assert again.reply.endswith("Place 2 in the queue.")
-    assert [row["status"] for row in half.list()][1:] == ["queued", "queued"]
+    assert [row["status"] for row in agent_runs.list()][1:] == ["queued", "queued"]
     gate.set()
     with kit.guard():
-        for row in half.list():
-            await half.wait(row["agent_id"])
-    assert half.list()[0]["agent_id"] == first
+        for row in agent_runs.list():
+            await agent_runs.wait(row["agent_id"])
+    assert agent_runs.list()[0]["agent_id"] == first
     assert (await kit.start("@explore and now")).reply is None
 
 
-async def test_a_definition_that_changes_leaves_those_at_work_alone(tmp_path, home):
-    """What was started is held to what it began with; what begins then, to the new one."""
+async def test_a_changed_definition_does_not_affect_running_agents(tmp_path, home):
+    """Running jobs keep the old definition; later ones get the new one."""
     text = "---\nname: keeper\ndescription: Keeps.\ntools: {allow: [read]}\n---\nYou keep.\n"
     path = tmp_path / "config" / "agents" / "keeper.md"
     path.parent.mkdir(parents=True)
@@ -250,15 +255,17 @@ async def test_a_definition_that_changes_leaves_those_at_work_alone(tmp_path, ho
     async with open_bench(
         hilum_agents, runs, hilum_files, folder=tmp_path / "x", environ=environ, answers=answers
     ) as kit:
-        half, agents = kit.session.half(Runs), kit.session.half(hilum_agents.Agents)
-        one = await half.start("keeper", "Work.")
+        agent_runs, agents = kit.session.plugin(Runs), kit.session.plugin(hilum_agents.Agents)
+        one = await agent_runs.start("keeper", "Work.")
         await kit.wait_for(ModelStarted)
-        before = agents.of(kit.session.agents["keeper"])
+        before = await agents.definition_of(kit.session.agents["keeper"])
         path.write_text(text.replace("You keep.", "You guard it."))
-        other = await half.start("keeper", "Work on.")
-        assert agents.of(kit.session.agents["keeper"]) is before
-        half.stop(one)
+        other = await agent_runs.start("keeper", "Work on.")
+        assert await agents.definition_of(kit.session.agents["keeper"]) is before
+        agent_runs.stop(one)
         await kit.wait_for(ModelStarted, after=kit.of(ModelStarted)[-1].seq)
-        assert agents.of(kit.session.agents["keeper"]).prompt.strip() == "You guard it."
-        half.stop(other)
-        await half.wait(other)
+        assert (
+            await agents.definition_of(kit.session.agents["keeper"])
+        ).prompt.strip() == "You guard it."
+        agent_runs.stop(other)
+        await agent_runs.wait(other)

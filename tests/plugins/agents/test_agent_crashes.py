@@ -1,6 +1,6 @@
-"""A crash, at any instant: every agent goes on, or is honestly marked.
+"""Crashes at any instant: every agent continues or is marked as interrupted.
 
-Nothing runs twice, no result is lost.
+No call runs twice, and no result is lost.
 """
 
 import random
@@ -28,7 +28,7 @@ TOOLS = plugin("tools", provide_tools=lambda: [act])
 
 
 class Dies(MemoryStore):
-    """A store that takes so many events and no more, as if the process had died there."""
+    """A store that takes a limited number of events, as if the process had died then."""
 
     def __init__(self):
         super().__init__()
@@ -49,7 +49,7 @@ class Dies(MemoryStore):
 
 
 def model():
-    """Answers by what is asked: each agent acts once and then says what its prompt was."""
+    """A model with which each agent acts once and then repeats its prompt."""
 
     async def answer(request):
         await trio.lowlevel.checkpoint()
@@ -61,7 +61,7 @@ def model():
 
 
 async def live(folder, store, resume=""):
-    """One life of a process; gives the session's id, and the events at its end."""
+    """Run one life of a process and return the session's id and the events at its end."""
     kit_of = open_bench(
         runs,
         TOOLS,
@@ -76,23 +76,24 @@ async def live(folder, store, resume=""):
     try:
         async with kit_of as kit:
             identity = kit.session.id
-            half = kit.session.half(Runs)
+            agent_runs = kit.session.plugin(Runs)
             if resume:
                 kit.session.resume()
             else:
                 for number in range(8):
-                    half.begin(REVIEW, f"number {number}.")
+                    agent_runs.begin(REVIEW, f"number {number}.")
             with trio.move_on_after(5):
-                for entry in list(half.scheduler.ledger.entries.values()):
+                for entry in list(agent_runs.scheduler.jobs.by_id.values()):
                     await entry.ended.wait()
     except* StoreError:
         pass
     return identity
 
 
+@pytest.mark.slow(cases=5)
 @pytest.mark.parametrize("seed", range(12))
 async def test_wherever_it_dies_every_agent_ends_once(tmp_path, seed):
-    """Three run and five wait; it dies after any event, up to three times."""
+    """Three agents run and five wait; the process dies after any event, up to three times."""
     dice, store = random.Random(seed), Dies()
     identity = ""
     store.room = dice.randint(10, 60)
@@ -114,52 +115,52 @@ async def test_wherever_it_dies_every_agent_ends_once(tmp_path, seed):
     assert len({data["text"] for data in ended}) == len(begun)
 
 
-async def test_without_a_resume_what_was_cut_off_is_marked_and_can_be_retried(tmp_path):
-    """The user goes on with something else; what ran and what waited say so."""
+async def test_without_a_resume_interrupted_jobs_are_marked_and_can_be_retried(tmp_path):
+    """The user prompts something else; running and waiting jobs are marked."""
     store = MemoryStore()
     async with open_bench(
         runs, store=store, folder=tmp_path, answers=[pause(trio.Event())] * 3
     ) as kit:
-        started = [kit.session.half(Runs).begin(REVIEW, f"n {n}") for n in range(4)]
+        started = [kit.session.plugin(Runs).begin(REVIEW, f"n {n}") for n in range(4)]
         await trio.testing.wait_all_tasks_blocked()
         identity = kit.session.id
     async with open_bench(
         runs, store=store, folder=tmp_path, resume=identity, answers=["Hi.", "Done."]
     ) as kit:
-        half = kit.session.half(Runs)
+        agent_runs = kit.session.plugin(Runs)
         await kit.run("Something else.")
         with kit.guard():
-            results = [await half.wait(one) for one in started]
+            results = [await agent_runs.wait(one) for one in started]
         assert {result["status"] for result in results} == {"interrupted"}
         assert {result["error"]["code"] for result in results} == {"E_INTERRUPTED"}
-        again = await half.wait(await half.retry(started[0]))
+        again = await agent_runs.wait(await agent_runs.retry(started[0]))
         assert (again["status"], again["text"]) == ("completed", "Done.")
         assert len(kit.requests) == 2
 
 
 async def test_one_that_was_being_stopped_does_not_go_on(tmp_path):
-    """Stopped after a crash, before the session is resumed."""
+    """A job is stopped after a crash, before the session is resumed."""
     store = MemoryStore()
     async with open_bench(runs, store=store, folder=tmp_path, answers=[pause(trio.Event())]) as kit:
-        one = kit.session.half(Runs).begin(REVIEW, "Work.")
+        one = kit.session.plugin(Runs).begin(REVIEW, "Work.")
         await trio.testing.wait_all_tasks_blocked()
         identity = kit.session.id
     async with open_bench(runs, store=store, folder=tmp_path, resume=identity) as kit:
-        half = kit.session.half(Runs)
-        half.stop(one)
-        assert (await half.wait(one))["status"] == "stopped"
+        agent_runs = kit.session.plugin(Runs)
+        agent_runs.stop(one)
+        assert (await agent_runs.wait(one))["status"] == "stopped"
         ended = [await run.wait() for run in kit.session.resume()]
         assert [run.state for run in ended] == ["stopped"]
         assert sum(event.name == "agents.result" for event in kit.of(PluginEvent)) == 1
         assert not kit.requests
 
 
-async def test_a_fault_in_following_ends_nothing(bench):
-    """It is reported, and the agents go on."""
+async def test_an_exception_on_an_event_ends_nothing(bench):
+    """The exception is reported, and the agents continue."""
     broken = plugin("broken", provide_tools=lambda: [])
     kit = await bench(runs, broken, answers=["Fine."], faults=True)
-    half = kit.session.half(Runs)
-    follow, failed = half.scheduler._follow, []
+    agent_runs = kit.session.plugin(Runs)
+    follow, failed = agent_runs.scheduler._follow, []
 
     def fails(entry, event):
         if not failed:
@@ -167,13 +168,13 @@ async def test_a_fault_in_following_ends_nothing(bench):
             raise RuntimeError("a fault")
         follow(entry, event)
 
-    half.scheduler._follow = fails
-    assert (await half.wait(half.begin(REVIEW, "Look.")))["text"] == "Fine."
+    agent_runs.scheduler._follow = fails
+    assert (await agent_runs.wait(agent_runs.begin(REVIEW, "Look.")))["text"] == "Fine."
     assert any("a fault" in str(fault) for fault in kit.faults)
 
 
 async def background(folder, store, identity=""):
-    """One life of a session whose main agent has two tasks in the background; gives its id."""
+    """Run a session whose main agent has two background tasks, and return its id."""
 
     async def answer(request):
         await trio.lowlevel.checkpoint()
@@ -196,26 +197,27 @@ async def background(folder, store, identity=""):
             faults=True,
             patience=5,
         ) as kit:
-            identity, half = kit.session.id, kit.session.half(Runs)
+            identity, agent_runs = kit.session.id, kit.session.plugin(Runs)
             main, journal = kit.session.agents["main"], kit.session.journal
-            half.resume()
+            agent_runs.resume()
             if not kit.of(PromptQueued):
                 await kit.start("Go.")
             with trio.move_on_after(5):
-                while journal.broken is None and (half.busy() or main.conversation.pending):  # noqa: ASYNC110 - all of it
+                while journal.broken is None and (agent_runs.busy() or main.conversation.pending):  # noqa: ASYNC110 - all of it
                     await trio.sleep(0.002)
     except* StoreError:
         pass
     return identity
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("first", range(4))
 async def test_wherever_it_dies_the_owner_of_a_background_task_is_woken_exactly_once(
     tmp_path, first
 ):
-    """It dies after any event, once.
+    """The process dies after any event, once.
 
-    At the end each task has one result, of which the owner was told once.
+    At the end each task has one result, and its owner was notified once.
     """
     whole = MemoryStore()
     total = len(await whole.read(await background(tmp_path, whole), 0, 10**6))

@@ -8,9 +8,9 @@ from hilum import AssistantMessage, Profile, Text, ToolFilter, Workspace
 from hilum_agents import load_definition
 from hilum_agents.answers import check
 from hilum_agents.definitions import Permission, judge
-from hilum_agents.definitions.loading import MOST_PROMPT
+from hilum_agents.definitions.loading import MAX_PROMPT
 from hilum_agents.definitions.permissions import judge_reach
-from hilum_agents.places import BUILTIN
+from hilum_agents.folders import BUILTIN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -96,12 +96,12 @@ def test_limits_have_defaults(load):
         ("tools: Bash", SHELL, ""), ("tools: Bash, BashOutput", SHELL, ""), ("tools: TodoWrite", ("todo_write",), ""),
         ("tools: WebFetch, WebSearch", ("web_fetch", "web_search"), ""), ("tools: mcp__gh__issue", ("gh__issue",), ""),
         ("tools: mcp__gh, a__b", ("gh__*", "a__b"), ""), ("tools: Task", START, ""), ("tools: Agent(x, y)", START, ""),
-        ("tools: Read, Aaa, Bbb", ("read_file", "Aaa", "Bbb"), "The tools 'Aaa', 'Bbb' are not known; they count"),
+        ("tools: Read, Aaa, Bbb", ("read_file", "Aaa", "Bbb"), "The tools 'Aaa', 'Bbb' are unknown; the entries take effect"),
         ("tools: Read\nskills: [pdf]", ("read_file", "use_skill"), ""), ("skills: [pdf]\ntools:\n- '*'", None, ""),
-        ("tools: Read, Frobnicate", ("read_file", "Frobnicate"), "'Frobnicate' is not known"),
-        ("tools: NotebookEdit", (), "nothing that does"), ("tools: [Read, {a: b}]", ("read_file",), "must be a list of names"),
-        ("allowed-tools: Read", ("read_file",), "is taken for it"),
-        ("tools: Read, ...", ("read_file",), "no name of a tool"), ("tools: network", (), "'network' is not known"),
+        ("tools: Read, Frobnicate", ("read_file", "Frobnicate"), "'Frobnicate' is unknown"),
+        ("tools: NotebookEdit", (), "has no tool like"), ("tools: [Read, {a: b}]", ("read_file",), "must be a list of names"),
+        ("allowed-tools: Read", ("read_file",), "it is read as tools"),
+        ("tools: Read, ...", ("read_file",), "not a tool name"), ("tools: network", (), "'network' is unknown"),
     ],
 )  # fmt: skip
 def test_tools_of_claude_code(load, tools, allow, warning):
@@ -143,7 +143,7 @@ def test_sub_agents_are_limited(load):
         ("skills: [pdf]", "claude", "handover", {"agent": "review"}, False),
     ],
 )  # fmt: skip
-def test_agents_and_skills_that_are_named_hold(
+def test_named_agents_and_skills_are_enforced(
     load, tmp_path, front, place, tool, arguments, refused
 ):
     found = load(HEAD + front, place=f".{place}/agents/a.md")
@@ -153,12 +153,12 @@ def test_agents_and_skills_that_are_named_hold(
     assert (verdict is not None and verdict.kind == "deny") == refused
 
 
-def test_skills_are_told_to_the_agent(load):
+def test_skills_are_named_in_the_prompt(load):
     assert "Skills for your work: pdf, xls." in load(HEAD + "skills: pdf, xls").profile().prompt
     assert load(HEAD).profile().prompt == "Do it."
 
 
-def test_servers_that_a_file_describes_are_kept(load):
+def test_servers_in_a_file_are_kept_and_not_started(load):
     found = load(HEAD + "mcpServers:\n  - docs\n  - gh: {command: gh-mcp, args: [serve]}")
     assert found.servers == ("docs", "gh")
     assert found.own_servers == {"gh": {"command": "gh-mcp", "args": ["serve"]}}
@@ -167,12 +167,12 @@ def test_servers_that_a_file_describes_are_kept(load):
 @pytest.mark.parametrize(
     ("front", "line", "message"),
     [
-        ("capabilities:\n  restricted_tools: [Bash]", 4, "capabilities.restricted_tools: nothing is held to this"),
-        ("forbidden_paths: [secrets]", 4, "forbidden_paths: nothing is held to this"),
-        ("metadata:\n  tags: [a]", 0, ""), ("allowed_tools: Read", 4, "is taken for it"),
+        ("capabilities:\n  restricted_tools: [Bash]", 4, "capabilities.restricted_tools has no effect"),
+        ("forbidden_paths: [secrets]", 4, "forbidden_paths has no effect"),
+        ("metadata:\n  tags: [a]", 0, ""), ("allowed_tools: Read", 4, "it is read as tools"),
     ],
 )  # fmt: skip
-def test_what_looks_like_a_restriction_and_is_none_is_told(load, front, line, message):
+def test_keys_that_look_like_a_restriction_are_reported(load, front, line, message):
     found = load(HEAD + front)
     assert [(each.line, message in each.message) for each in found.problems] == (
         [(line, True)] if line else []
@@ -212,8 +212,8 @@ def test_agents_of_codex(tmp_path):
 @pytest.mark.parametrize(
     ("text", "line", "why"),
     [
-        ('name = "a"\ndescription = oops\n', 2, "not TOML"), ("name = \"a\"\ndescription = 'd'\n", 1, "no prompt"),
-        ("developer_instructions = ''\nname = 'a'\ndescription = 'd'", 1, "developer_instructions are empty"),
+        ('name = "a"\ndescription = oops\n', 2, "not valid TOML"), ("name = \"a\"\ndescription = 'd'\n", 1, "no prompt"),
+        ("developer_instructions = ''\nname = 'a'\ndescription = 'd'", 1, "developer_instructions is empty"),
         ("", 1, "no fields"),
     ],
 )  # fmt: skip
@@ -237,12 +237,12 @@ answer:
 """
 
 
-def test_a_form_of_ones_own_is_told_to_the_model(load):
+def test_a_custom_form_is_shown_to_the_model(load):
     found = load(HEAD + FORM)
     assert not found.problems
     prompt = found.profile().prompt
     assert '"verdict": "pass" or "fail"' in prompt
-    assert '"line": number of a line in that file, "note": text (may be missing)' in prompt
+    assert '"line": number of a line in that file, "note": text (optional)' in prompt
     assert load(HEAD + FORM, "End with:\n```json\n{}\n```").profile().prompt.count("```json") == 1
     assert '"severity": "critical" or' in load(HEAD + "answer: review").profile().prompt
 
@@ -251,13 +251,13 @@ def test_a_form_of_ones_own_is_told_to_the_model(load):
     ("form", "why"),
     [
         ("{summary: poem}", "summary is 'poem'"), ("{a: []}", "a must be a list with one entry"),
-        ("{a: [text, text]}", "one entry"), ("{a: {}}", "a names nothing"), ("{}", "it names nothing"),
-        ("{'a b': text}", "is no name"), ("{a: {b: poem}}", "a.b is"),
-        ("{a: text, 'a?': text}", "stands twice"),
-        ("{a: {b: {c: {d: {e: {f: text}}}}}}", "5 deep"), ("{a: [[text]]}", "list of lists"),
+        ("{a: [text, text]}", "one entry"), ("{a: {}}", "a has no fields"), ("{}", "it has no fields"),
+        ("{'a b': text}", "is not a valid name"), ("{a: {b: poem}}", "a.b is"),
+        ("{a: text, 'a?': text}", "occurs twice"),
+        ("{a: {b: {c: {d: {e: {f: text}}}}}}", "5 levels deep"), ("{a: [[text]]}", "list of lists"),
     ],
 )  # fmt: skip
-def test_a_form_that_cannot_be_used_is_told(load, form, why):
+def test_an_unusable_form_is_reported(load, form, why):
     found = load(HEAD + f"answer: {form}")
     assert found.form is None
     assert why in told(found)
@@ -275,7 +275,7 @@ def test_a_form_that_cannot_be_used_is_told(load, form, why):
         ('{"summary": "s", "verdict": "pass", "problems": [{"file": "b.py", "line": 1}]}', "no file 'b.py'"),
     ],
 )  # fmt: skip
-def test_a_form_of_ones_own_is_checked(load, tmp_path, answer, why):
+def test_a_custom_form_is_checked(load, tmp_path, answer, why):
     (tmp_path / "a.py").write_text("x = 1\ny = 2\n")
     message = AssistantMessage((Text(f"Done.\n```json\n{answer}\n```"),))
     found = check(load(HEAD + FORM).form, [message], Workspace(tmp_path))
@@ -320,10 +320,10 @@ def test_tools_of_the_dialects(load, place, front, allow, deny):
         ("sonnet", "", ""), ("opus", "", ""), ("inherit", "", ""), ("haiku", "fast", ""), ("fast", "fast", ""),
         ("anthropic/claude-x", "anthropic/claude-x", ""), ("google/gemini-3", "gemini/gemini-3", ""),
         ("claude-sonnet-4-5", "anthropic/claude-sonnet-4-5", ""), ("gemini-2.5-pro", "gemini/gemini-2.5-pro", ""),
-        ("Claude Sonnet 4.5", "anthropic/claude-sonnet-4-5", "is taken as"), ("GPT-5 (copilot)", "openai/gpt-5", "is taken as"),
-        ("[Claude Sonnet 4.5, GPT-5]", "anthropic/claude-sonnet-4-5", "the first is taken"),
-        ("sonnet|opus|haiku", "", "is no model"), ("wibble", "wibble", "has no provider"), ("[]", "", "is empty"),
-        ("{a: b}", "", "not a mapping"), ("a b c", "", "is no model"),
+        ("Claude Sonnet 4.5", "anthropic/claude-sonnet-4-5", "is read as"), ("GPT-5 (copilot)", "openai/gpt-5", "is read as"),
+        ("[Claude Sonnet 4.5, GPT-5]", "anthropic/claude-sonnet-4-5", "Only the first of the models"),
+        ("sonnet|opus|haiku", "", "is not a model name"), ("wibble", "wibble", "names no provider"), ("[]", "", "is empty"),
+        ("{a: b}", "", "not a mapping"), ("a b c", "", "is not a model name"),
     ],
 )  # fmt: skip
 def test_models(load, written, model, warning):
@@ -360,7 +360,7 @@ def test_names(load, place, front, name, title):
         ("---\ndescription: d\ndisable: true\n---\nx", "switched off"),
     ],
 )  # fmt: skip
-def test_what_does_not_load_says_why(tmp_path, text, why):
+def test_a_file_that_does_not_load_has_a_reason(tmp_path, text, why):
     (tmp_path / "a.md").write_text(text)
     found = load_definition(tmp_path / "a.md")
     assert why in found.error
@@ -375,31 +375,57 @@ def test_a_file_that_cannot_be_read(tmp_path):
     )
 
 
-@pytest.mark.parametrize("size", [MOST_PROMPT + 1, 1_900_000, 5_000_000])
-def test_a_huge_prompt_is_bounded_and_told(load, size):
+@pytest.mark.parametrize("size", [MAX_PROMPT + 1, 1_900_000, 5_000_000])
+def test_a_huge_prompt_is_cut_and_reported(load, size):
     found = load(HEAD, "x" * size)
-    assert len(found.prompt) <= MOST_PROMPT
+    assert len(found.prompt) <= MAX_PROMPT
     assert any(each.fatal for each in found.problems)
 
 
 @pytest.mark.parametrize(
     ("front", "line", "message"),
     [
-        ("permissionMode: bypassPermissions", 4, "cannot widen its rights"), ("permissionMode: acceptEdits", 4, "cannot widen"),
+        ("permissionMode: bypassPermissions", 4, "cannot extend an agent"), ("permissionMode: acceptEdits", 4, "cannot extend"),
         ("hooks: {PreToolUse: []}", 4, "not run"), ("isolation: worktree", 4, "ignored"), ("maxTurns: many", 4, "above 0"),
-        ("maxTurns: -1", 4, "above 0"), ("limits: 5", 4, "none of them holds"), ("limits: {turn: 5}", 4, "no 'turn'"),
+        ("maxTurns: -1", 4, "above 0"),
+        ("limits: 5", 4, "must be a mapping with turns, timeout and token_limit, not '5'"),
+        ("limits: {turn: 5}", 4, "limits.turn is not a known key (known: turns, timeout, token_limit)"),
         ("mcpServers: {gh: {command: x}}", 4, "are not started: gh"),
-        ("permissions: {allow: [Bash]}", 4, "cannot allow itself"),
-        ("permissions: deny", 4, "deny and ask"), ("answer: poem", 4, "no form of answers"), ("kind: poem", 4, "is no kind"),
-        ("permission: {edit: perhaps}", 4, "neither allow, ask nor deny"), ("name: b", 4, ""),
+        ("permissions: {allow: [Bash]}", 4, "permissions.allow cannot extend an agent"),
+        ("permissions: deny", 4, "must be a mapping with deny and ask, not 'deny'"),
+        ("answer: poem", 4, "answer must be one of explore, review, test, doc, refactor or a mapping, not 'poem'"),
+        ("kind: poem", 4, "kind must be agent, not 'poem'"),
+        ("permission: {edit: perhaps}", 4, "must be allow, ask or deny, not 'perhaps'"), ("name: b", 4, ""),
     ],
 )  # fmt: skip
-def test_oddities_are_told_with_their_line(load, front, line, message):
+def test_problems_are_reported_with_their_line(load, front, line, message):
     found = load(HEAD + front)
     assert not found.error
     assert any(each.line == line and message in each.message for each in found.problems), told(
         found
     )
+
+
+def test_all_mistakes_of_a_file_are_reported_at_once(load):
+    """One wrong field costs no other field."""
+    front = (
+        "title: Fine\nlimits: {turns: many, timeout: 9, time: 5}\nanswer: poem\nmaxTurns: 3\n"
+        "permissions: {deny: [web_fetch], allow: [read], extra: 1}"
+    )
+    found = load(HEAD + front, place=".hilum/agents/a.md")
+    assert [(each.line, each.message) for each in found.problems] == [
+        (5, "limits.turns must be a number above 0, not 'many'; it is ignored."),
+        (5, "limits.time is not a known key (known: turns, timeout, token_limit); it is ignored."),
+        (
+            6,
+            "answer must be one of explore, review, test, doc, refactor or a mapping, not 'poem';"
+            " it is ignored.",
+        ),
+        (8, "permissions.allow cannot extend an agent's permissions; it is ignored."),
+        (8, "permissions.extra is not a known key (known: deny, ask); it is ignored."),
+    ]
+    assert (found.title, found.turns, found.timeout) == ("Fine", 10, 9)
+    assert found.permissions == (Permission("deny", "web_fetch"),)
 
 
 def test_limits_of_other_programs(load):
@@ -473,14 +499,12 @@ PLACES = [
 ]
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_nothing_makes_it_crash(tmp_path, data):
-    """Pieces are taken out of samples and put into them.
+    """Any mutation of a sample loads or has an error.
 
-    Each file loads, or says why it does not.
+    Pieces are removed from samples and inserted into them.
     """
     text = f"---\n{data.draw(st.sampled_from(SAMPLES))}\n---\nDo it.\n"
     for _ in range(data.draw(st.integers(1, 4))):
@@ -521,6 +545,7 @@ def test_nothing_makes_it_crash(tmp_path, data):
     judge(found.permissions, "run_terminal_cmd", '{"command": "git status"}', Workspace(tmp_path))
 
 
+@pytest.mark.slow(cases=3)
 @settings(max_examples=40, deadline=None)
 @given(
     value=st.recursive(
@@ -534,9 +559,9 @@ def test_nothing_makes_it_crash(tmp_path, data):
     "key", ["tools", "skills", "disallowedTools", "permission", "model", "permissionMode"]
 )
 def test_values_of_any_shape_are_taken(tmp_path_factory, key, value):
-    """Whatever stands behind a key that narrows, it is read or reported.
+    """A key that narrows an agent takes effect or is reported, whatever its value.
 
-    Only nothing at all says nothing.
+    Only an empty value is ignored silently.
     """
     file = tmp_path_factory.getbasetemp() / "shapes" / ".claude" / "agents" / "x.md"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -553,7 +578,7 @@ def test_values_of_any_shape_are_taken(tmp_path_factory, key, value):
 
     usual = load({})[1]
     found, read = load({key: value})
-    star = key == "tools" and "*" in str(value)  # what is so without the key, too
+    star = key == "tools" and "*" in str(value)  # also without the key
     assert not says(value) or star or read != usual or found.problems, value
     assert not found.error
 

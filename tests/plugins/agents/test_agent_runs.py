@@ -1,4 +1,4 @@
-"""Agents that run side by side: started, queued, watched, stopped, and every result kept."""
+"""Agents that run side by side: started, queued, watched and stopped, with stored results."""
 
 from collections import Counter
 from pathlib import Path
@@ -31,25 +31,25 @@ async def act() -> str:
 TOOLS = plugin("tools", provide_tools=lambda: [linger, act])
 
 
-def half(kit) -> Runs:
-    """The half under test."""
-    return kit.session.half(Runs)
+def agent_runs(kit) -> Runs:
+    """Return the plugin under test."""
+    return kit.session.plugin(Runs)
 
 
 def told(kit, name, identity=""):
-    """The data of our events of one name."""
+    """Return the data of our events of one name."""
     found = [event.data for event in kit.of(PluginEvent) if event.name == f"agents.{name}"]
     return [data for data in found if data["agent_id"] == (identity or data["agent_id"])]
 
 
-async def test_a_start_gives_an_id_and_a_first_status_at_once(bench):
-    """Before anything else has run."""
+async def test_a_start_returns_an_id_and_writes_a_status_at_once(bench):
+    """Both exist before any other task runs."""
     kit = await bench(runs, answers=["Fine."])
-    identity = half(kit).begin(REVIEW, "Look at a.py.")
+    identity = agent_runs(kit).begin(REVIEW, "Look at a.py.")
     assert told(kit, "status", identity)[0] == {
-        "agent_id": identity, "status": "queued", "progress": 0.0, "current_step": "It begins.", "place": 0,
+        "agent_id": identity, "status": "queued", "progress": 0.0, "current_step": "Begins now.", "place": 0,
     }  # fmt: skip
-    result = await half(kit).wait(identity)
+    result = await agent_runs(kit).wait(identity)
     assert (result["status"], result["text"], result["turns"], result["error"]) == (
         "completed",
         "Fine.",
@@ -60,14 +60,14 @@ async def test_a_start_gives_an_id_and_a_first_status_at_once(bench):
     assert states[0] == "queued"
     assert states[-1] == "completed"
     assert "running" in states
-    assert half(kit).status(identity[:6])["progress"] == 1.0
+    assert agent_runs(kit).status(identity[:6])["progress"] == 1.0
 
 
 async def test_status_comes_each_second_and_progress_never_falls(bench, autojump_clock):
-    """The clock is trio's."""
+    """The clock is that of trio."""
     kit = await bench(runs, TOOLS, answers=[use("act"), say("Still") + pause(10.0) + say(" here.")])
-    identity = half(kit).begin(REVIEW, "Look.")
-    await half(kit).wait(identity)
+    identity = agent_runs(kit).begin(REVIEW, "Look.")
+    await agent_runs(kit).wait(identity)
     status = told(kit, "status", identity)
     assert len(status) >= 12
     shares = [data["progress"] for data in status]
@@ -77,13 +77,13 @@ async def test_status_comes_each_second_and_progress_never_falls(bench, autojump
     assert "waiting_for_tool" in [data["status"] for data in status]
 
 
-async def test_output_is_told_as_text_code_and_tool_calls(bench, autojump_clock):
-    """Joined again it is what the model said."""
+async def test_output_is_reported_as_text_code_and_tool_calls(bench, autojump_clock):
+    """The joined chunks are the model's answer."""
     answer = "Look:\n```python\nprint(1)\n```\nThat is all."
     first = say("I act. ") + use("act")
     kit = await bench(runs, TOOLS, answers=[first, say(answer[:9]) + pause(2.0) + say(answer[9:])])
-    identity = half(kit).begin(REVIEW, "Say.")
-    await half(kit).wait(identity)
+    identity = agent_runs(kit).begin(REVIEW, "Say.")
+    await agent_runs(kit).wait(identity)
     output = [(data["chunk_type"], data["chunk"]) for data in told(kit, "output", identity)]
     assert output[:2] == [("text", "I act. "), ("tool_call", "act {}")]
     assert "".join(chunk for kind, chunk in output[2:]) == answer
@@ -98,13 +98,13 @@ async def test_output_is_told_as_text_code_and_tool_calls(bench, autojump_clock)
     ].items()
 
 
-async def test_no_more_than_three_run_at_once_and_the_queue_moves_by_itself(bench, autojump_clock):
-    """Places are told, and grow smaller."""
+async def test_at_most_three_run_at_once_and_the_queue_moves(bench, autojump_clock):
+    """Places are reported and decrease."""
     kit = await bench(runs, answers=[say("Done.") + pause(5.0)] * 8)
-    started = [half(kit).begin(REVIEW, f"Number {n}.") for n in range(8)]
-    assert [half(kit).status(one)["place"] for one in started] == [0, 0, 0, 1, 2, 3, 4, 5]
+    started = [agent_runs(kit).begin(REVIEW, f"Number {n}.") for n in range(8)]
+    assert [agent_runs(kit).status(one)["place"] for one in started] == [0, 0, 0, 1, 2, 3, 4, 5]
     for one in started:
-        await half(kit).wait(one)
+        await agent_runs(kit).wait(one)
     assert trio.current_time() == pytest.approx(15, abs=0.5)
     places = [data["place"] for data in told(kit, "status", started[7]) if "place" in data]
     assert places == sorted(places, reverse=True)
@@ -114,10 +114,10 @@ async def test_no_more_than_three_run_at_once_and_the_queue_moves_by_itself(benc
     ]
 
 
-async def test_what_the_user_waits_for_goes_first_and_owners_take_turns(bench, autojump_clock):
-    """Of two owners one with many does not keep the other waiting.
+async def test_urgent_jobs_begin_first_and_owners_take_turns(bench, autojump_clock):
+    """An owner with many jobs does not keep another one waiting.
 
-    And what is not urgent comes too.
+    Jobs that are not urgent begin, too.
     """
     kit = await bench(
         runs, settings={"scheduler.at_once": 1}, answers=[say("Done.") + pause(1.0)] * 8
@@ -125,44 +125,44 @@ async def test_what_the_user_waits_for_goes_first_and_owners_take_turns(bench, a
     names = {}
     for owner, urgent, count in (("a", False, 3), ("b", False, 2), ("", True, 2)):
         for n in range(count):
-            identity = half(kit).begin(REVIEW, f"{owner}{n}", urgent=urgent, owner=owner)
+            identity = agent_runs(kit).begin(REVIEW, f"{owner}{n}", urgent=urgent, owner=owner)
             names[identity] = f"{owner or 'user'}{n}"
     for one in names:
-        await half(kit).wait(one)
+        await agent_runs(kit).wait(one)
     order = [names[data["agent_id"]] for data in told(kit, "result")]
     assert order == ["a0", "user0", "user1", "a1", "b0", "a2", "b1"]
 
 
 @pytest.mark.parametrize("where", ["queue", "model", "tool", "approval"])
-async def test_a_stop_ends_it_wherever_it_stands(bench, where):
-    """And a second stop changes nothing."""
+async def test_a_stop_ends_a_job_in_any_state(bench, where):
+    """A second stop changes nothing."""
     answers = {"tool": [use("linger")], "approval": [use("act")]}.get(where, [pause(trio.Event())])
     kit = await bench(
         runs, TOOLS, settings={"scheduler.at_once": 1}, answers=answers * 2, approve="ask_first"
     )
-    identity = half(kit).begin(REVIEW, "Work.")
+    identity = agent_runs(kit).begin(REVIEW, "Work.")
     kinds = {"tool": CallStarted, "approval": ApprovalAsked}
     await kit.wait_for(kinds.get(where, ModelStarted))
     other = identity
     if where == "queue":
-        identity = half(kit).begin(REVIEW, "Wait.")
-    half(kit).stop(identity)
-    half(kit).stop(identity)
+        identity = agent_runs(kit).begin(REVIEW, "Wait.")
+    agent_runs(kit).stop(identity)
+    agent_runs(kit).stop(identity)
     with kit.guard():
-        result = await half(kit).wait(identity)
+        result = await agent_runs(kit).wait(identity)
     assert result["status"] == "stopped"
     assert result["not_done"]
     assert told(kit, "status", identity)[-1]["status"] == "stopped"
     assert len(told(kit, "result", identity)) == 1
-    assert (half(kit).status(other)["status"] == "stopped") == (where != "queue")
-    half(kit).stop()
+    assert (agent_runs(kit).status(other)["status"] == "stopped") == (where != "queue")
+    agent_runs(kit).stop()
 
 
-async def test_a_timeout_stops_it_and_keeps_what_it_had(bench, autojump_clock):
-    """With an error event."""
+async def test_a_timeout_stops_a_job_and_keeps_its_findings(bench, autojump_clock):
+    """An error event follows."""
     kit = await bench(runs, answers=[say("I found two") + pause(trio.Event())])
-    identity = half(kit).begin(REVIEW, "Look.", timeout=30)
-    result = await half(kit).wait(identity)
+    identity = agent_runs(kit).begin(REVIEW, "Look.", timeout=30)
+    result = await agent_runs(kit).wait(identity)
     assert (result["status"], result["text"], result["error"]["code"]) == (
         "timed_out",
         "I found two",
@@ -173,7 +173,7 @@ async def test_a_timeout_stops_it_and_keeps_what_it_had(bench, autojump_clock):
 
 
 async def test_one_that_fails_ends_alone_and_is_retried_from_where_it_stood(bench):
-    """What it has done is not done again."""
+    """Finished work is not repeated."""
     counted = Counter()
 
     @tool(risk="read")
@@ -184,30 +184,32 @@ async def test_one_that_fails_ends_alone_and_is_retried_from_where_it_stood(benc
 
     answers = [use("count"), RuntimeError("boom"), "Other.", "All done."]
     kit = await bench(runs, plugin("count", provide_tools=lambda: [count]), answers=answers)
-    identity = half(kit).begin(REVIEW, "Count.")
-    result = await half(kit).wait(identity)
+    identity = agent_runs(kit).begin(REVIEW, "Count.")
+    result = await agent_runs(kit).wait(identity)
     assert result["status"] == "failed"
     assert "boom" in result["error"]["message"]
     assert [action["tool"] for action in result["actions"]] == ["count"]
-    other = await half(kit).wait(half(kit).begin(Profile("explore"), "Look."))
+    other = await agent_runs(kit).wait(agent_runs(kit).begin(Profile("explore"), "Look."))
     assert other["text"] == "Other."
-    again = await half(kit).wait(await half(kit).retry(identity))
+    again = await agent_runs(kit).wait(await agent_runs(kit).retry(identity))
     assert (again["status"], again["text"], counted["x"]) == ("completed", "All done.", 1)
     assert "counted" in str(kit.requests[-1].messages)
     with pytest.raises(UsageError, match="completed"):
-        await half(kit).retry(again["agent_id"])
+        await agent_runs(kit).retry(again["agent_id"])
 
 
 async def test_a_model_that_is_not_there_is_an_honest_failure(bench):
-    """No status is left standing."""
+    """No job keeps an open status."""
     kit = await bench(runs)
-    result = await half(kit).wait(half(kit).begin(Profile("review", model="nobody/x"), "Look."))
+    result = await agent_runs(kit).wait(
+        agent_runs(kit).begin(Profile("review", model="nobody/x"), "Look.")
+    )
     assert result["status"] == "failed"
     assert "nobody" in result["error"]["message"]
 
 
 async def test_a_result_names_the_files_of_the_run(bench):
-    """Made, changed, deleted, by that run alone."""
+    """Only the files of that run are listed."""
     answers = [
         use("read_file", path="old.txt") + use("read_file", path="gone.txt"),
         use("write_file", path="new.txt", content="n")
@@ -216,7 +218,7 @@ async def test_a_result_names_the_files_of_the_run(bench):
         "Done.",
     ]
     kit = await bench(runs, hilum_files, answers=answers, files={"old.txt": "1", "gone.txt": "g"})
-    result = await half(kit).wait(half(kit).begin(REVIEW, "Write."))
+    result = await agent_runs(kit).wait(agent_runs(kit).begin(REVIEW, "Write."))
     assert (result["files_made"], result["files_changed"], result["files_deleted"]) == (
         ["new.txt"],
         ["old.txt"],
@@ -232,62 +234,66 @@ async def test_a_result_names_the_files_of_the_run(bench):
 
 
 async def test_stopping_the_session_stops_the_queue_too(bench):
-    """Else the next one would begin."""
+    """Otherwise the next job would begin."""
     kit = await bench(runs, answers=[pause(trio.Event())] * 3)
-    started = [half(kit).begin(REVIEW, "Work.") for _ in range(6)]
+    started = [agent_runs(kit).begin(REVIEW, "Work.") for _ in range(6)]
     for one in started[:3]:
         await kit.wait_for(ModelStarted, lambda event, one=one: event.agent.endswith(one))
     kit.session.stop()
     with kit.guard():
         for one in started:
-            assert (await half(kit).wait(one))["status"] == "stopped"
+            assert (await agent_runs(kit).wait(one))["status"] == "stopped"
     assert len(kit.requests) == 3
 
 
-async def test_a_task_for_an_agent_is_no_command(bench):
-    """What it is told addresses nobody else."""
+async def test_a_task_is_not_read_as_a_command(bench):
+    """A task addresses no other agent."""
     from hilum import Interpretation
 
     everything = plugin(
         "commands", interpret_prompt=lambda text: Interpretation("", reply="A command!")
     )
     kit = await bench(everything, runs, answers=["I read it."])
-    result = await half(kit).wait(half(kit).begin(REVIEW, "@review /agents delete review"))
+    result = await agent_runs(kit).wait(
+        agent_runs(kit).begin(REVIEW, "@review /agents delete review")
+    )
     assert result["text"] == "I read it."
     assert (await kit.run("x")).text == "A command!"
 
 
 async def test_one_is_retried_once(bench):
-    """A second retry would do the work twice: it names the first."""
+    """A second retry would repeat the work, so its error names the first."""
     kit = await bench(runs, answers=[RuntimeError("boom"), "Done."])
-    identity = half(kit).begin(REVIEW, "Count.")
-    await half(kit).wait(identity)
+    identity = agent_runs(kit).begin(REVIEW, "Count.")
+    await agent_runs(kit).wait(identity)
     errors = []
 
     async def retry():
         try:
-            await half(kit).retry(identity)
+            await agent_runs(kit).retry(identity)
         except UsageError as error:
             errors.append(str(error))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(retry)
         nursery.start_soon(retry)
-    again = half(kit).list()[1]["agent_id"]
+    again = agent_runs(kit).list()[1]["agent_id"]
     assert [again in text for text in errors] == [True]
-    assert (await half(kit).wait(again))["status"] == "completed"
+    assert (await agent_runs(kit).wait(again))["status"] == "completed"
     with pytest.raises(UsageError, match="completed"):
-        await half(kit).retry(identity)
+        await agent_runs(kit).retry(identity)
 
 
 async def test_an_agent_cannot_hand_over_to_itself(bench):
-    """Nor does what it says call anybody."""
+    """The answer of an agent calls no agent, either."""
     import hilum_agents
 
     answers = [use("handover", agent="doc", brief="@doc go on"), "@doc do it all again."]
     kit = await bench(hilum_agents, runs, hilum_files, answers=answers)
-    result = await half(kit).wait(half(kit).begin(Profile("doc"), "@doc write.", keep=True))
-    assert (kit.result("handover").code, len(half(kit).list())) == ("E_BAD_ARGS", 1)
+    result = await agent_runs(kit).wait(
+        agent_runs(kit).begin(Profile("doc"), "@doc write.", keep=True)
+    )
+    assert (kit.result("handover").code, len(agent_runs(kit).list())) == ("E_BAD_ARGS", 1)
     assert result["turns"] == 2
 
 
@@ -295,7 +301,7 @@ async def test_an_agent_cannot_hand_over_to_itself(bench):
 async def test_a_clock_that_jumps_changes_no_duration_and_no_timeout(
     bench, autojump_clock, monkeypatch, jump
 ):
-    """The wall's is set by a day while agents run."""
+    """The wall clock is set by a day while agents run."""
     import time
 
     real, off = time.time, [0.0]
@@ -308,13 +314,13 @@ async def test_a_clock_that_jumps_changes_no_duration_and_no_timeout(
 
     kit = await bench(runs, answers=[answer] * 2)
     fine, late = (
-        half(kit).begin(REVIEW, "Look."),
-        half(kit).begin(Profile("x"), "Wait.", timeout=20),
+        agent_runs(kit).begin(REVIEW, "Look."),
+        agent_runs(kit).begin(Profile("x"), "Wait.", timeout=20),
     )
     await trio.sleep(5)
     off[0] = jump
     began = trio.current_time()
-    results = [await half(kit).wait(one) for one in (fine, late)]
+    results = [await agent_runs(kit).wait(one) for one in (fine, late)]
     assert [result["status"] for result in results] == ["completed", "timed_out"]
     assert [result["seconds"] for result in results] == pytest.approx([10, 20], abs=0.5)
     assert trio.current_time() - began == pytest.approx(15, abs=0.5)
@@ -332,7 +338,7 @@ while :; do sleep 30; done
 
 
 def alive(pid):
-    """Whether a process is there and no zombie."""
+    """Return whether a process exists and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -340,21 +346,22 @@ def alive(pid):
 
 
 async def test_a_stop_ends_the_most_stubborn_processes(bench):
-    """Ignored signals, a session of its own, a double fork, and a second stop meanwhile: nothing is
-    left at the result.
+    """No process is left when the result is written.
+
+    The process ignores signals, has its own session, forks twice, and is stopped twice.
     """
     kit = await bench(runs, hilum_shell, answers=[use("run_terminal_cmd", command=STUBBORN)])
-    identity = half(kit).begin(REVIEW, "Work.")
+    identity = agent_runs(kit).begin(REVIEW, "Work.")
     seen = ""
     with kit.guard():
         async for item in kit.session.events(deltas=True):
             seen += item.text if isinstance(item, Delta) else ""
             if "up" in seen:
                 break
-        half(kit).stop(identity)
+        agent_runs(kit).stop(identity)
         await trio.lowlevel.checkpoint()
-        half(kit).stop(identity)
-        assert (await half(kit).wait(identity))["status"] == "stopped"
+        agent_runs(kit).stop(identity)
+        assert (await agent_runs(kit).wait(identity))["status"] == "stopped"
     pids = (Path(kit.session.workspace.root) / "pids").read_text().split()
     assert [pid for pid in pids if alive(pid)] == []
     assert len(pids) == 2

@@ -115,7 +115,7 @@ CALLS = [
     ("tell review to check the diff", "review", "check the diff"),
     ("ask @review to check", "review", "check"),
     ("ask Code_Review to check", "code_review", "check"),
-    # a second round, by somebody else
+    # collected by another author
     ("Hey, use the review agent to check auth.py", "review", "check auth.py"),
     ("Hi, can you use the review agent to look at this?", "review", "look at this?"),
     ("Let's use the review agent to check the diff", "review", "check the diff"),
@@ -333,7 +333,7 @@ TEXTS = [
     "see below:\n@review look at it",
     "Hello.\nuse the review agent to look",
     "Please look at this:\n用 review agent 检查",
-    # a second round, by somebody else
+    # collected by another author
     "I'd like the review agent to check src/db.py",
     "I want the review agent to look at the last commit",
     "With the review agent, check auth.py",
@@ -491,7 +491,7 @@ def test_names_with_capitals_are_found():
         ("!@reveiw x", None),
     ],
 )
-def test_unknown_names_are_told_with_the_nearest(text, expected):
+def test_unknown_names_are_reported_with_the_nearest(text, expected):
     assert read_unknown(text, NAMES) == expected
 
 

@@ -11,9 +11,9 @@ from hilum import Profile
 from hilum.events import CallDone, PluginEvent
 from hilum.messages import NoteMessage
 from hilum.testing import open_bench, say, use
+from hilum.trust import TrustedFolders
 from hilum_agents import Agents
-from hilum_agents.definitions.catalog import look
-from hilum_guard import Trust
+from hilum_agents.definitions.catalog import find_agents
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -53,19 +53,19 @@ def opened(tmp_path):
 # --- finding --------------------------------------------------------------------------------------
 
 
-def test_a_project_shadows_a_user_and_a_user_what_is_built_in(tmp_path):
+def test_project_agents_precede_user_agents_which_precede_built_in_ones(tmp_path):
     root = tmp_path / "project"
     write(root / ".hilum/agents", review=agent("review"), only=agent("only"))
     write(root / ".claude/agents", theirs=agent("theirs"))
     write(tmp_path / "config/agents", review=agent("review"), doc=agent("doc"))
     write(tmp_path / "home/.claude/agents", theirs=agent("theirs"))
-    catalog = look(root)
+    catalog = find_agents(root)
     states = {(each.definition.name, each.definition.scope): each.state for each in catalog.entries}
     assert states["review", "project"] == states["theirs", "project"] == "untrusted"
     assert states["review", "user"] == states["doc", "user"] == states["theirs", "user"] == "on"
     assert states["doc", "builtin"] == "hidden"
-    Trust().add(root)
-    catalog = look(root)
+    TrustedFolders().add(root)
+    catalog = find_agents(root)
     states = {(each.definition.name, each.definition.scope): each.state for each in catalog.entries}
     assert states["review", "project"] == states["only", "project"] == "on"
     assert (
@@ -75,7 +75,18 @@ def test_a_project_shadows_a_user_and_a_user_what_is_built_in(tmp_path):
         == "hidden"
     )
     assert catalog.get("REVIEW").hides == ("user agents", "built in")
-    assert not look(root, folders=False).get("theirs")
+    assert not find_agents(root, folders=False).get("theirs")
+
+
+def test_a_link_to_itself_is_reported_and_other_agents_are_found(tmp_path):
+    """The system refuses even to say whether it is a folder."""
+    write(tmp_path / "config/agents", good=agent("good"))
+    (tmp_path / "config/agents/foo.md").symlink_to("foo.md")
+    catalog = find_agents(tmp_path / "project")
+    assert catalog.get("good").state == "on"
+    broken = catalog.get("foo")
+    assert broken.state == "broken"
+    assert "cannot be read" in broken.reason
 
 
 def test_folders_of_other_programs_are_looked_into(tmp_path):
@@ -92,7 +103,7 @@ def test_folders_of_other_programs_are_looked_into(tmp_path):
     (root / ".codex/agents/notes.md").write_text("No agent.")
     found = {
         each.definition.name: each.definition.kind
-        for each in look(root).entries
+        for each in find_agents(root).entries
         if each.source != "built in"
     }
     assert found == {
@@ -106,16 +117,16 @@ def test_a_link_out_of_a_project_is_not_followed(tmp_path):
     root = tmp_path / "project"
     (root / ".hilum").mkdir(parents=True)
     (root / ".hilum/agents").symlink_to(tmp_path / "elsewhere")
-    catalog = look(root)
+    catalog = find_agents(root)
     assert catalog.get("evil") is None
-    assert "leads out of" in catalog.complaints[0]
+    assert "is a link that leads out of" in catalog.complaints[0]
 
 
-def test_two_of_one_name_in_one_folder_are_told(tmp_path):
+def test_two_agents_of_one_name_in_a_folder_are_reported(tmp_path):
     write(
         tmp_path / "config/agents", a=agent("same", body="First."), b=agent("same", body="Second.")
     )
-    catalog = look(None)
+    catalog = find_agents(None)
     assert [(each.definition.prompt, each.state) for each in catalog.entries if each.definition.name == "same"] == [
         ("First.", "on"), ("Second.", "hidden"),
     ]  # fmt: skip
@@ -151,7 +162,7 @@ async def test_a_definition_is_read_at_each_call(opened, tmp_path):
         assert not bench.requests[-1].tools
 
 
-async def test_an_unknown_name_is_text_and_the_nearest_is_told(opened):
+async def test_a_prompt_with_an_unknown_name_is_text_and_the_nearest_is_suggested(opened):
     async with opened(answers=["ok"]) as bench:
         assert (await bench.run("@reveiw look")).text == "ok"
         assert notes(bench, "agents.unknown") == [
@@ -163,9 +174,9 @@ async def test_an_unknown_name_is_text_and_the_nearest_is_told(opened):
         ]
 
 
-async def test_what_an_agent_is_told_calls_no_agent(opened):
+async def test_a_literal_prompt_calls_no_agent(opened):
     async with opened(user={"helper": agent("helper")}, answers=["ok"]) as bench:
-        agents = bench.session.half(Agents)
+        agents = bench.session.plugin(Agents)
         _, profile = await agents.prepare("helper")
         bench.session.add_agent(profile)
         with agents.as_text():
@@ -179,11 +190,11 @@ async def test_what_an_agent_is_told_calls_no_agent(opened):
 async def test_a_filter_that_leaves_nothing_is_an_error(opened):
     async with opened(user={"helper": agent("helper", "tools: {allow: [Frobnicate]}")}) as bench:
         ended = await bench.run("@helper look")
-        assert "leaves it no tool" in ended.text
+        assert "excludes every tool" in ended.text
         assert not bench.requests
 
 
-async def test_a_model_that_is_not_there_is_told_and_the_sessions_is_taken(opened):
+async def test_a_missing_model_is_reported_and_replaced_by_the_sessions(opened):
     async with opened(
         user={"helper": agent("helper", "model: nobody/nothing")}, answers=["ok"]
     ) as bench:
@@ -215,7 +226,7 @@ async def test_permissions_hold_at_the_call(opened):
         assert not (bench.workspace / "src/x").exists()
 
 
-async def test_agents_and_skills_that_are_named_hold_at_the_call(opened):
+async def test_named_agents_and_skills_are_enforced_at_the_call(opened):
     answers = [
         [
             use("handover", agent="review", brief="look"),
@@ -227,7 +238,7 @@ async def test_agents_and_skills_that_are_named_hold_at_the_call(opened):
                       answers=answers) as bench:  # fmt: skip
         await bench.run("@helper get it reviewed")
         assert [each.result.code for each in bench.of(CallDone)] == ["E_DENIED", "E_DENIED"]
-        assert "names the agents it may start: explore" in bench.of(CallDone)[0].result.text
+        assert "allows starting only these agents: explore" in bench.of(CallDone)[0].result.text
         assert set(bench.session.agents) == {"main", "helper"}
 
 
@@ -250,7 +261,7 @@ async def test_an_agent_is_shown_the_skills_that_its_file_names_and_no_other(ope
         assert shown == [(True, False), (False, False), (True, True)]
 
 
-async def test_a_form_of_ones_own_is_asked_for_again(opened):
+async def test_an_answer_without_its_custom_form_is_sent_back(opened):
     front = "answer: {verdict: pass | fail, files: [path]}"
     answers = [
         "All is well.",
@@ -262,15 +273,15 @@ async def test_a_form_of_ones_own_is_asked_for_again(opened):
     ) as bench:
         assert (await bench.run("@helper check")).state == "completed"
         told = objections(bench)
-        assert "no ```json block at its end; one with verdict, files" in told
+        assert "no ```json block at its end; add one with the keys verdict, files" in told
         assert "no file 'b.py'" in told
         assert any(
             '"verdict": "pass" or "fail"' in layer.text for layer in bench.requests[0].layers
         )
 
 
-async def test_permissions_hold_for_an_agent_that_nobody_called_in_this_process(opened):
-    """As in a session that is resumed: the agent is there, and its file is still to be read."""
+async def test_permissions_apply_to_a_resumed_agent(opened):
+    """As in a resumed session, the agent exists and its file has not been read."""
     front = "permissions: {deny: ['write_file']}\nanswer: explore"
     answers = [use("write_file", path="x", content="y"), "No.", "No.", "No.", "No."]
     async with opened(user={"helper": agent("helper", front)}, answers=answers) as bench:
@@ -280,7 +291,7 @@ async def test_permissions_hold_for_an_agent_that_nobody_called_in_this_process(
         assert ended.state == "partial_success"
 
 
-async def test_agents_of_an_untrusted_project_are_told_and_off(opened):
+async def test_agents_of_an_untrusted_project_are_reported_and_off(opened):
     files = {
         ".hilum/agents/review.md": agent("review", body="Evil."),
         ".claude/agents/other.md": agent("other"),
@@ -348,11 +359,11 @@ async def test_tests_must_have_run_as_they_are(opened):
     async with opened(hilum_shell, answers=answers) as bench:
         assert (await bench.run("@test a.py")).state == "completed"
         told = objections(bench)
-        assert "did not run after they were last changed" in told
-        assert "'pytest' did not run" in told
+        assert "were not run after their last change" in told
+        assert "'pytest' was not run" in told
 
 
-async def test_failed_tests_are_not_told_as_passed(opened):
+async def test_failed_tests_cannot_be_reported_as_passed(opened):
     source = "def test_normal(): pass\ndef test_boundary(): pass\ndef test_error(): pass\n"
     answers = [
         use("write_file", path="test_a.py", content=source), use("run_terminal_cmd", command="false"), report_of("false"),
@@ -360,7 +371,7 @@ async def test_failed_tests_are_not_told_as_passed(opened):
     ]  # fmt: skip
     async with opened(hilum_shell, answers=answers) as bench:
         await bench.run("@test a.py")
-        assert "the answer says that nothing failed" in objections(bench)
+        assert "the answer says that no test failed" in objections(bench)
 
 
 async def test_a_readme_has_its_parts(opened):
@@ -396,7 +407,7 @@ async def test_refactor_proposes_first_and_acts_once_confirmed(opened):
         assert (bench.workspace / "b.py").exists()
 
 
-async def test_three_scenarios_have_three_names_and_the_run_is_told_as_it_was(opened):
+async def test_scenarios_have_different_names_and_numbers_must_be_true(opened):
     source = "def test_normal(): pass\ndef test_boundary(): pass\ndef test_error(): pass\n"
     unnamed = [{"name": "", "kind": kind} for kind in ("normal", "boundary", "error")]
     named = [{"name": f"test_{each['kind']}", "kind": each["kind"]} for each in unnamed]
@@ -408,8 +419,8 @@ async def test_three_scenarios_have_three_names_and_the_run_is_told_as_it_was(op
     async with opened(hilum_shell, answers=answers) as bench:
         assert (await bench.run("@test a.py")).state == "completed"
         told = objections(bench)
-        assert "There are 0 scenarios with a name of their own" in told
-        assert "the last run printed: 3 passed" in told
+        assert "There are 0 different scenarios" in told
+        assert "the last run printed 3 passed" in told
 
 
 async def test_numbers_of_any_length_are_read(opened):
@@ -443,16 +454,18 @@ async def test_the_model_writes_a_prompt(opened, tmp_path):
         ended = await bench.run(
             "/agents create sql --scope user --about 'checks SQL for injections'"
         )
-        assert "you will be told" in ended.text
+        assert "hilum will report when" in ended.text
         await bench.wait_for(PluginEvent, lambda event: event.name == "agents.done")
         assert "Look at every query." in (tmp_path / "config/agents/sql.md").read_text()
         assert not bench.requests[0].tools
 
 
-async def test_a_session_deletes_only_what_is_confirmed(opened, tmp_path):
+async def test_a_session_deletes_only_after_a_confirmation(opened, tmp_path):
     async with opened(user={"helper": agent("helper")}) as bench:
-        assert "Confirm with --yes" in (await bench.run("/agents delete helper --scope user")).text
-        assert "--scope user deletes it" in (await bench.run("/agents delete helper --yes")).text
+        assert (
+            "Confirm it with --yes" in (await bench.run("/agents delete helper --scope user")).text
+        )
+        assert "--scope user` deletes it" in (await bench.run("/agents delete helper --yes")).text
         assert "built in" in (await bench.run("/agents delete review --yes")).text
         assert "Deleted" in (await bench.run("/agents delete helper --scope user --yes")).text
         assert not (tmp_path / "config/agents/helper.md").exists()

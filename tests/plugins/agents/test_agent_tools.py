@@ -1,4 +1,4 @@
-"""The table of tools says what the plugins say."""
+"""The table of known tools agrees with the plugins."""
 
 import hilum_files
 import hilum_lint

@@ -1,18 +1,18 @@
-"""``hilum agents``: what it prints, writes and refuses."""
+"""``hilum agents``: its output, its files and its errors."""
 
 import json
 
 import pytest
 from hilum import UsageError
+from hilum.trust import TrustedFolders
 from hilum_agents import command, load_definition
-from hilum_guard import Trust
 
 pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture
 def run(tmp_path, capsys):
-    """Run the command in a project; gives exit code and output."""
+    """Run the command in a project and return exit code and output."""
     (tmp_path / "project").mkdir(exist_ok=True)
 
     def make(*arguments):
@@ -36,7 +36,7 @@ def test_list_as_text_and_json(run):
 
 
 def test_create_info_validate_delete(run, tmp_path):
-    Trust().add(tmp_path / "project")
+    TrustedFolders().add(tmp_path / "project")
     options = [
         "--title",
         "SQL: check",
@@ -71,13 +71,13 @@ def test_create_info_validate_delete(run, tmp_path):
     assert "changed" in info["dates"]
     assert info["path"] == str(file)
     assert run("validate", "sql_check")[0] == 0
-    with pytest.raises(UsageError, match="would be deleted"):
+    with pytest.raises(UsageError, match="requires confirmation"):
         run("delete", "sql_check")
     assert run("delete", "sql_check", "--yes")[0] == 0
     assert not file.exists()
 
 
-def test_a_title_is_enough_where_nobody_can_be_asked(run, tmp_path):
+def test_a_title_is_enough_if_nobody_can_be_asked(run, tmp_path):
     assert (
         run("create", "code_review", "--title", "Code Reviewer", "--model", "gemini-2.5-pro")[0]
         == 0
@@ -91,7 +91,7 @@ def test_a_title_is_enough_where_nobody_can_be_asked(run, tmp_path):
     assert (found.fields["kind"], found.fields["scope"]) == ("agent", "project")
 
 
-def test_info_shows_what_holds_and_what_is_not_used(run, tmp_path):
+def test_info_shows_effective_values_and_unused_fields(run, tmp_path):
     file = tmp_path / "project/.claude/agents/x.md"
     file.parent.mkdir(parents=True)
     front = "name: x\ndescription: d\ncolor: red\ntemperature: 0.1\nskills: [pdf]\nanswer: {verdict: a | b}"
@@ -108,7 +108,7 @@ def test_info_shows_what_holds_and_what_is_not_used(run, tmp_path):
     )
 
 
-def test_what_is_there_is_not_overwritten(run):
+def test_an_existing_file_is_not_overwritten(run):
     run("create", "x", "--description", "d", "--scope", "global")
     with pytest.raises(UsageError, match="already"):
         run("create", "x", "--description", "d", "--scope", "user")
@@ -119,9 +119,9 @@ def test_what_is_there_is_not_overwritten(run):
     [
         (["create"], "needs a name"),
         (["create", "x"], "needs --description"),
-        (["create", "X Y", "--description", "d"], "no name"),
-        (["create", "main", "--description", "d"], "cannot be called 'main'"),
-        (["create", "readme", "--description", "d"], "cannot be called 'readme'"),
+        (["create", "X Y", "--description", "d"], "not a valid agent name"),
+        (["create", "main", "--description", "d"], "name 'main' is reserved"),
+        (["create", "readme", "--description", "d"], "name 'readme' is reserved"),
         (["create", "x-", "--description", "d"], "cannot be called 'x-'"),
         (["run", "reveiw", "look"], "no agent 'reveiw'"),
         (["info", "reveiw"], "no agent"),
@@ -130,13 +130,13 @@ def test_what_is_there_is_not_overwritten(run):
         (["info"], "required"),
     ],
 )
-def test_mistakes_say_what_to_do(run, arguments, message):
+def test_errors_have_a_hint(run, arguments, message):
     with pytest.raises(UsageError, match=message) as caught:
         run(*arguments)
     assert caught.value.hint
 
 
-def test_a_terminal_asks_for_what_is_missing(run, tmp_path, monkeypatch):
+def test_a_terminal_asks_for_missing_values(run, tmp_path, monkeypatch):
     given = iter(["helper", "Helps with things.", ""])
     monkeypatch.setattr("builtins.input", lambda question: next(given))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
@@ -157,16 +157,20 @@ def test_a_terminal_asks_for_what_is_missing(run, tmp_path, monkeypatch):
         (
             "---\nname: a\ndescription: d\ntools: Frob\n---\nx",
             0,
-            ["⚠ line 4", "filtered away", "leaves none"],
+            ["⚠ line 4", "there is no such tool here", "excludes all"],
         ),
         (
             "---\nname: a\ndescription: d\ntools: {allow: [read_file, web_fetch], deny: [web_fetch]}\n---\nx",
             0,
-            ["⚠ tool web_fetch: filtered"],
+            ["⚠ tool web_fetch: excluded"],
         ),
         ("---\nname: a\ndescription: d\nmcpServers: [gh]\n---\nx", 0, ["⚠ server gh"]),
         ("---\nname: a\ndescription: d\n---\n", 1, ["✗ a ", "no prompt"]),
-        ("---\nname: a\ndescription: d\ntools: []\n---\nx", 0, ["✓ tools: none, as the file says"]),
+        (
+            "---\nname: a\ndescription: d\ntools: []\n---\nx",
+            0,
+            ["✓ tools: none, as specified in the file"],
+        ),
         ("x \x1b[31m", 1, ["no front matter"]),
     ],
 )

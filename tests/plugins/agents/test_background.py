@@ -1,4 +1,4 @@
-"""Tasks in the background: whom their end wakes, what ends them, what they may spend."""
+"""Background tasks: wake-ups, stops and budgets."""
 
 import trio
 from hilum import Profile, Usage, tool
@@ -21,13 +21,14 @@ TOOLS = plugin("tools", provide_tools=lambda: [act])
 
 
 def start(words, *, background=True):
-    """A call of ``task`` whose sub-agent is asked these words."""
+    """Return a call of ``task`` whose sub-agent gets this prompt."""
     return use("task", description="Some work", prompt=words, background=background)
 
 
 def by_prompt(**lists):
-    """A model that answers each conversation from the list that is named like the first word of its
-    first message.
+    """Return a model that answers each conversation from its own list.
+
+    The list is named like the first word of the conversation's first message.
     """
 
     def answer(request):
@@ -37,17 +38,17 @@ def by_prompt(**lists):
 
 
 def prompts(kit, agent):
-    """What an agent was prompted with."""
+    """Return the prompts of an agent."""
     return [event.text for event in kit.of(PromptQueued) if event.agent == agent]
 
 
 def queued(kit):
-    """The data of what was started, oldest first."""
+    """Return the data of the queued jobs, oldest first."""
     return [event.data for event in kit.of(PluginEvent) if event.name == "agents.queued"]
 
 
-async def test_it_wakes_the_sub_agent_that_started_it_and_nobody_else(bench):
-    """That goes on in its own conversation, and its own end is told to the one above."""
+async def test_the_end_wakes_only_the_sub_agent_that_started_the_task(bench):
+    """It continues its conversation, and the agent above is notified of its end."""
     gate = trio.Event()
     answers = by_prompt(
         main=[start("middle", background=False), "I have it.", "So that is it."],
@@ -70,11 +71,11 @@ async def test_it_wakes_the_sub_agent_that_started_it_and_nobody_else(bench):
     assert [deep["agent_id"] in text for text in prompts(kit, middle["actor"])] == [False, True]
     assert [again["agent_id"] in text for text in prompts(kit, "main")] == [False, True]
     assert len(queued(kit)) == 3
-    assert (await kit.session.half(Runs).result(again["agent_id"]))["text"] == "Deep is done."
+    assert (await kit.session.plugin(Runs).result(again["agent_id"]))["text"] == "Deep is done."
 
 
 async def test_it_wakes_a_named_agent_in_its_own_conversation(bench):
-    """Once, and what it says then is a result of its own."""
+    """It is woken once, and its answer becomes a new result."""
     gate = trio.Event()
     kit = await bench(
         runs,
@@ -82,19 +83,19 @@ async def test_it_wakes_a_named_agent_in_its_own_conversation(bench):
             look=[start("deep"), "Wait.", "All found."], deep=[pause(gate) + say("Found.")]
         ),
     )
-    half = kit.session.half(Runs)
-    identity = half.begin(Profile("review"), "look", keep=True)
-    assert (await half.wait(identity))["text"] == "Wait."
+    agent_runs = kit.session.plugin(Runs)
+    identity = agent_runs.begin(Profile("review"), "look", keep=True)
+    assert (await agent_runs.wait(identity))["text"] == "Wait."
     gate.set()
     with kit.guard():
-        later = await half.after(identity)
-        assert (await half.wait(later))["text"] == "All found."
-        assert await half.after(later) == ""
+        later = await agent_runs.after(identity)
+        assert (await agent_runs.wait(later))["text"] == "All found."
+        assert await agent_runs.after(later) == ""
     assert len(prompts(kit, "review")) == 2
 
 
 async def test_it_is_stopped_with_the_one_above_its_owner(bench):
-    """Also where the owner has ended already."""
+    """This also applies if the owner has ended already."""
     answers = by_prompt(
         main=[start("middle", background=False), FOREVER],
         middle=[start("deep"), "Later."],
@@ -105,15 +106,15 @@ async def test_it_is_stopped_with_the_one_above_its_owner(bench):
     await kit.wait_for(ModelStarted, lambda event: event.agent == "main" and event.turn == 2)
     await kit.wait_for(ModelStarted, lambda event: event.agent == queued(kit)[-1]["actor"])
     kit.session.stop("main")
-    half = kit.session.half(Runs)
+    agent_runs = kit.session.plugin(Runs)
     with kit.guard():
         await run.wait()
-        assert (await half.wait(queued(kit)[1]["agent_id"]))["status"] == "stopped"
-    assert not half.busy()
+        assert (await agent_runs.wait(queued(kit)[1]["agent_id"]))["status"] == "stopped"
+    assert not agent_runs.busy()
     assert len(queued(kit)) == 2
 
 
-async def test_what_was_granted_to_it_is_not_the_owners_to_spend(bench):
+async def test_the_owner_cannot_spend_what_it_has_granted(bench):
     """Of 1,000 tokens 400 go to the task; the owner ends at 600, not at 1,000."""
     spent = Answer(use("act").parts, usage=Usage(input=250))
     first = Answer(start("deep").parts, usage=Usage(input=200))
@@ -122,11 +123,11 @@ async def test_what_was_granted_to_it_is_not_the_owners_to_spend(bench):
     ended = await kit.run("main")
     assert (ended.state, ended.code, ended.usage.total) == ("partial_success", "E_TOKEN_LIMIT", 700)
     assert queued(kit)[0]["profile"]["token_limit"] == 400
-    kit.session.half(Runs).stop()
+    kit.session.plugin(Runs).stop()
 
 
-async def test_the_limit_of_money_holds_for_the_main_agent(bench):
-    """The run ends in part, and says why."""
+async def test_the_cost_limit_applies_to_the_main_agent(bench):
+    """The run ends as partial, with the reason."""
     dear = Answer(use("act").parts, usage=Usage(input=1, cost=0.4))
     kit = await bench(runs, TOOLS, answers=[dear] * 9, settings={"scheduler.cost_limit": 1.0})
     ended = await kit.run("x")
@@ -136,8 +137,8 @@ async def test_the_limit_of_money_holds_for_the_main_agent(bench):
     assert again.turns == 3
 
 
-async def test_one_that_is_woken_has_what_is_left_of_its_budget(bench):
-    """Not a new one: 500 less 150 used and 200 granted."""
+async def test_a_woken_agent_has_the_rest_of_its_budget(bench):
+    """It has the rest of its budget: 500 less 150 used and 200 granted."""
     gate = trio.Event()
     first = Answer(start("deep").parts, usage=Usage(input=100))
     answers = by_prompt(
@@ -145,12 +146,12 @@ async def test_one_that_is_woken_has_what_is_left_of_its_budget(bench):
         deep=[pause(gate) + say("Found.")],
     )
     kit = await bench(runs, answers=answers)
-    half = kit.session.half(Runs)
-    identity = half.begin(Profile("review", token_limit=500), "look")
-    await half.wait(identity)
+    agent_runs = kit.session.plugin(Runs)
+    identity = agent_runs.begin(Profile("review", token_limit=500), "look")
+    await agent_runs.wait(identity)
     gate.set()
     with kit.guard():
-        later = await half.after(identity)
-        await half.wait(later)
+        later = await agent_runs.after(identity)
+        await agent_runs.wait(later)
     assert queued(kit)[1]["profile"]["token_limit"] == 200
     assert queued(kit)[2]["profile"]["token_limit"] == 150

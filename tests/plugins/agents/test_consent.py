@@ -1,7 +1,8 @@
-"""What counts as a yes to proposals: in doubt nothing does."""
+"""Confirmations of proposals: a doubtful answer is no confirmation."""
 
 import pytest
-from hilum_agents.consent import is_yes
+from hilum import AssistantMessage, Text, UserMessage
+from hilum_agents.consent import confirmed, is_yes
 
 YES = [
     "yes", "Yes, please.", "ok", "OK!", "do it", "yes, do 1", "apply all", "Apply all of them and run the tests", "go ahead",
@@ -27,13 +28,26 @@ def test_a_yes_is_a_yes(words):
 
 
 @pytest.mark.parametrize("words", NO)
-def test_everything_else_is_none(words):
+def test_other_texts_do_not_confirm(words):
     assert not is_yes(words)
 
 
 def test_a_long_answer_is_read_by_its_beginning():
-    """No text makes the reading slow, whatever it repeats; a test that takes minutes has failed."""
+    """No repeated text makes the check slow; a test that takes minutes has failed."""
     assert is_yes("yes, do 1. " + "And mind the callers. " * 10_000)
     assert not is_yes("1, " * 10_000)
     for piece in ("yes ", "1, ", "the first and ", "please", "all of ", "第一个和", "好", " \n"):
         assert not is_yes(piece * 20_000 + "x")
+
+
+def test_only_the_users_own_yes_accepts_proposals():
+    """A yes in text that another program wrote confirms nothing."""
+    proposal = AssistantMessage((Text("1. Rename it.", "model"),))
+    for parts, accepted in (
+        ((Text("yes"),), True),
+        ((Text("yes"), Text("<stdin>\nno\n</stdin>", "piped")), True),
+        ((Text("yes", "piped"),), False),
+        ((Text("what is this?"), Text("yes", "piped")), False),
+    ):
+        messages = [UserMessage((Text("Look."),)), proposal, UserMessage(parts)]
+        assert confirmed(messages, lambda message: True) is accepted, parts

@@ -1,5 +1,6 @@
-"""What an agent may not do it can have nobody else do, in no way: each path by which it could is
-tried.
+"""An agent cannot have another agent do what it may not do itself.
+
+Each way to start or reach another agent is tried.
 """
 
 import json
@@ -8,8 +9,8 @@ import hilum_agents
 import hilum_files
 import hilum_shell
 import pytest
-from hilum import Call, Trim, ask, tool
-from hilum.events import ApprovalAsked, CallDone, PluginEvent, Trimmed
+from hilum import Call, Compaction, ask, tool
+from hilum.events import ApprovalAsked, CallDone, Compacted, PluginEvent
 from hilum.messages import UserMessage
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, pause, plugin, use
@@ -49,7 +50,7 @@ def opened(tmp_path):
 
 
 def by_agent(**lists):
-    """A model that answers each agent from a list of its own; sub-agents from ``task``."""
+    """Return a model that answers each agent from its own list; sub-agents from ``task``."""
 
     def answer(request):
         name = request.agent if request.agent in lists else request.agent.split("-")[0]
@@ -72,30 +73,30 @@ async def test_no_agent_confirms_for_the_user(opened):
         refactor=[proposes(), use("write_file", path="b.py", content="x"), proposes()],
     )  # fmt: skip
     async with opened(files={"a.py": "z = 1\n"}, answers=answers) as bench:
-        half = bench.session.half(runs.Runs)
+        agent_runs = bench.session.plugin(runs.Runs)
         for text in ("Refactor a.py", "Go on"):
             await bench.run(text)
-            for each in half.list():
-                await half.wait(each["agent_id"])
+            for each in agent_runs.list():
+                await agent_runs.wait(each["agent_id"])
         assert codes(bench, "write_file") == ["E_DENIED"]
         assert not (bench.workspace / "b.py").exists()
 
 
-async def test_the_user_confirms_what_an_agent_was_handed(opened):
+async def test_the_user_confirms_proposals_after_a_handover(opened):
     answers = by_agent(
         main=[use("handover", agent="refactor", brief="Improve a.py."), "Handed over."],
         refactor=[proposes(), use("write_file", path="b.py", content="x = 1\n"),
                   use("run_terminal_cmd", command="true"), proposes(applied=[1])],
     )  # fmt: skip
     async with opened(hilum_shell, files={"a.py": "z = 1\n"}, answers=answers) as bench:
-        half = bench.session.half(runs.Runs)
+        agent_runs = bench.session.plugin(runs.Runs)
         await bench.run("Refactor a.py")
-        await half.wait(half.list()[0]["agent_id"])
+        await agent_runs.wait(agent_runs.list()[0]["agent_id"])
         assert (await bench.run("@refactor yes, do 1")).state == "completed"
         assert (bench.workspace / "b.py").exists()
 
 
-async def test_a_proposal_holds_for_what_its_agent_starts(opened):
+async def test_an_unconfirmed_proposal_restricts_agents_that_its_agent_starts(opened):
     answers = by_agent(
         careful=[use("task", description="do it", prompt="Write it."), proposes()],
         task=[use("write_file", path="a.py", content="x"), "Could not."],
@@ -108,19 +109,19 @@ async def test_a_proposal_holds_for_what_its_agent_starts(opened):
 
 @tool(risk="read")
 async def forget(call: Call) -> str:
-    """Have all that was said be cut before the next request."""
-    call.session.trim(call.agent.name)
+    """Compact the conversation before the next request."""
+    call.session.compact(call.agent.name)
     return "ok"
 
 
-def cut(messages) -> Trim:
-    return Trim(len(messages) - 1, "Much was said.")
+def cut(messages) -> Compaction:
+    return Compaction(len(messages) - 1, "Much was said.")
 
 
 FORGETS = plugin("forgets", provide_tools=lambda: [forget], trim_context=cut)
 
 
-async def test_a_trim_takes_no_confirmation_away(opened):
+async def test_a_compaction_takes_no_confirmation_away(opened):
     answers = [
         proposes(), use("forget"), use("write_file", path="b.py", content="x = 1\n"), use("forget"),
         use("run_terminal_cmd", command="true"), use("forget"), proposes(applied=[1]),
@@ -129,7 +130,7 @@ async def test_a_trim_takes_no_confirmation_away(opened):
                       files={"a.py": "z = 1\n"}, answers=answers) as bench:  # fmt: skip
         await bench.run("@careful improve a.py")
         ended = await bench.run("@careful yes, do 1")
-        assert bench.of(Trimmed)[-1].upto
+        assert bench.of(Compacted)[-1].upto
         asked = [
             each
             for each in bench.session.agents["careful"].conversation.messages
@@ -140,19 +141,19 @@ async def test_a_trim_takes_no_confirmation_away(opened):
         assert (ended.state, ended.error) == ("completed", "")
 
 
-async def test_a_confirmed_run_that_was_cut_off_is_retried_as_confirmed(opened):
+async def test_an_interrupted_run_that_was_confirmed_is_retried_as_confirmed(opened):
     answers = [proposes(), use("read_file", path="a.py"), pause(1e8), use("write_file", path="b.py", content="x = 1\n"),
                use("run_terminal_cmd", command="true"), proposes(applied=[1])]  # fmt: skip
     async with opened(hilum_shell, files={"a.py": "z = 1\n"}, answers=answers) as bench:
-        half = bench.session.half(runs.Runs)
-        await half.wait(await half.start("refactor", "Improve a.py."))
-        first = await half.start(
+        agent_runs = bench.session.plugin(runs.Runs)
+        await agent_runs.wait(await agent_runs.start("refactor", "Improve a.py."))
+        first = await agent_runs.start(
             "refactor", "yes, do 1", timeout=1e9
         )  # a pause longer than any test
         await bench.wait_for(CallDone, lambda event: event.result.name == "read_file")
-        half.stop(first)
-        assert (await half.wait(first))["status"] == "stopped"
-        again = await half.wait(await half.retry(first))
+        agent_runs.stop(first)
+        assert (await agent_runs.wait(first))["status"] == "stopped"
+        again = await agent_runs.wait(await agent_runs.retry(first))
         assert (again["status"], codes(bench, "write_file")) == ("completed", [""])
 
 
@@ -163,7 +164,7 @@ DENIES = "permissions: {deny: ['read_file(secrets/**)']}"
 
 
 @pytest.mark.parametrize("becomes", [None, "no front matter", agent("helper")])
-async def test_a_resumed_agent_is_held_to_what_it_began_with(opened, tmp_path, becomes):
+async def test_a_resumed_agent_keeps_its_definition(opened, tmp_path, becomes):
     store, files = MemoryStore(), {"secrets/key": "k"}
     async with opened(
         user={"helper": agent("helper", DENIES)}, files=files, answers=["ok"], store=store
@@ -178,9 +179,10 @@ async def test_a_resumed_agent_is_held_to_what_it_began_with(opened, tmp_path, b
         assert codes(bench, "read_file") == ["E_DENIED"]
 
 
-async def test_what_an_agent_denies_holds_when_the_one_between_has_gone(opened):
-    """A sub-agent hands over and ends: who goes on stands below the agent that started the
-    sub-agent all the same.
+async def test_denials_apply_after_the_agent_in_between_has_left(opened):
+    """A sub-agent hands over and ends.
+
+    The new agent is still below the agent that started the sub-agent.
     """
     answers = by_agent(
         helper=[use("task", description="hand it over", prompt="Have other read it."), "Done."],
@@ -191,10 +193,10 @@ async def test_what_an_agent_denies_holds_when_the_one_between_has_gone(opened):
     async with opened(
         user=user, files={"secrets/key": "k"}, answers=answers, settings={"scheduler.at_once": 1}
     ) as bench:
-        half = bench.session.half(runs.Runs)
+        agent_runs = bench.session.plugin(runs.Runs)
         await bench.run("@helper read the secret")
-        handed = next(each for each in half.list() if each["agent"] == "other")
-        await half.wait(handed["agent_id"])
+        handed = next(each for each in agent_runs.list() if each["agent"] == "other")
+        await agent_runs.wait(handed["agent_id"])
         assert codes(bench, "read_file") == ["E_DENIED"]
 
 
@@ -206,7 +208,7 @@ async def test_a_tool_that_is_filtered_away_is_reached_in_no_way(opened, path):
     async with opened(user={"helper": agent("helper", "tools: {allow: [read_file, task]}")},
                       answers=by_agent(helper=[call, use("task", description="a b c", prompt="Write it."), "No."],
                                        task=[call, "No."])) as bench:  # fmt: skip
-        bench.session.expects_tools = True
+        bench.session.expects_deferred_tools = True
         await bench.run("@helper write it")
         assert codes(bench, path) == ["E_DENIED", "E_DENIED"]
         assert not (bench.workspace / "b.py").exists()
@@ -220,17 +222,19 @@ async def test_the_strictest_of_those_above_counts(opened):
         last=[use("read_file", path="a.py"), "No."],
     )  # fmt: skip
     async with opened(user=user, files={"a.py": "1\n"}, answers=answers) as bench:
-        half = bench.session.half(runs.Runs)
+        agent_runs = bench.session.plugin(runs.Runs)
         await bench.run("@outer go")
         for name in ("inner", "last"):
-            await half.wait(next(each["agent_id"] for each in half.list() if each["agent"] == name))
+            await agent_runs.wait(
+                next(each["agent_id"] for each in agent_runs.list() if each["agent"] == name)
+            )
         assert codes(bench, "read_file") == ["E_DENIED"]
 
 
 async def test_a_yes_to_one_question_answers_no_other(opened):
-    """What the user lets run for the session is what he was asked.
+    """An approval for the session covers only the question that was asked.
 
-    Who else asks of the same call is still to be heard.
+    Other rules and plugins still ask about the same call.
     """
 
     def judge(call):
@@ -254,8 +258,9 @@ async def test_a_yes_to_one_question_answers_no_other(opened):
 
 
 async def test_a_named_agent_does_a_task_and_its_answer_comes_back(opened):
-    """With its own prompt, its own tools of those that its parent has, the smaller limits, and its
-    own file's permissions.
+    """It has its own prompt, its file's permissions and the smaller limits.
+
+    Of its own tools it has those that its parent has, too.
     """
     answers = by_agent(
         main=[
@@ -279,7 +284,7 @@ async def test_a_named_agent_does_a_task_and_its_answer_comes_back(opened):
         (result,) = [event.result for event in bench.of(CallDone) if event.result.name == "task"]
         assert result.text.startswith("It is 1.")
         (child,) = [
-            each for each in bench.session.half(runs.Runs).list() if each["agent"] == "helper"
+            each for each in bench.session.plugin(runs.Runs).list() if each["agent"] == "helper"
         ]
         profile = next(event.data["profile"] for event in bench.of(PluginEvent)
                        if event.name == "agents.queued" and event.data["agent_id"] == child["agent_id"])  # fmt: skip
@@ -288,7 +293,7 @@ async def test_a_named_agent_does_a_task_and_its_answer_comes_back(opened):
         assert any("You help." in layer.text for layer in request.layers)
 
 
-async def test_a_named_agent_may_do_no_more_than_who_wants_a_task_done(opened):
+async def test_a_named_agent_gets_no_more_rights_than_its_caller(opened):
     answers = by_agent(
         reader=[use("task", description="write it", prompt="Write.", agent="helper"), "ok"],
         helper=[use("write_file", path="b.py", content=""), "No."],
@@ -318,7 +323,7 @@ async def test_only_agents_that_are_named_do_tasks(opened, wanted, code):
         assert codes(bench, "task") == [code]
 
 
-async def test_a_task_for_nobody_says_who_there_is(opened):
+async def test_a_task_for_an_unknown_agent_lists_the_known_ones(opened):
     answers = [use("task", description="look it up", prompt="Look.", agent="reveiw"), "ok"]
     async with opened(answers=answers) as bench:
         await bench.run("go")

@@ -1,4 +1,4 @@
-"""Sub-agents: what they may do and spend, how they end, and who is told."""
+"""Sub-agents: permissions, budgets, ends and notices."""
 
 import hilum_files
 import pytest
@@ -7,17 +7,17 @@ from hilum import Profile, ToolFilter, Usage, tool
 from hilum.events import (
     ApprovalAsked,
     CallStarted,
+    CompactionRequested,
     ModelStarted,
     ModelUsed,
     PluginEvent,
     PromptQueued,
     RunEnded,
-    TrimAsked,
 )
 from hilum.messages import NoteMessage, ToolMessage
 from hilum.testing import Answer, pause, plugin, say, use
 from hilum_agents import runs
-from hilum_agents.runs import Runs, delegate
+from hilum_agents.runs import Runs, tools
 
 
 @tool(risk="execute")
@@ -32,7 +32,7 @@ FOREVER = pause(1e8)
 
 
 def by_agent(main, child):
-    """A model that answers the main agent from one list and all others from another."""
+    """Return a model that answers the main agent from one list and all others from another."""
     lists = {"main": list(main)}
     others = list(child)
 
@@ -43,12 +43,12 @@ def by_agent(main, child):
 
 
 def child_of(kit):
-    """The name of the first sub-agent."""
+    """Return the name of the first sub-agent."""
     return next(event.agent for event in kit.of(ModelStarted) if event.agent != "main")
 
 
 async def test_a_task_works_in_a_context_of_its_own(bench):
-    """Its messages never enter the parent's; its answer does, with turns and tools."""
+    """The parent gets its answer with turns and tool calls, and none of its messages."""
     answers = by_agent(
         [use("task", description="Find the cause", prompt="Look into a.txt."), "I know."],
         [use("act"), "It is a."],
@@ -71,7 +71,7 @@ async def test_a_task_works_in_a_context_of_its_own(bench):
 
 
 async def test_a_readonly_task_can_only_read(bench):
-    """Five tools, those of them that are there."""
+    """It has five tools, as far as they exist."""
     answers = by_agent(
         [use("task", description="Look", prompt="Look.", readonly=True), "ok"], [use("act"), "no"]
     )
@@ -83,7 +83,7 @@ async def test_a_readonly_task_can_only_read(bench):
 
 
 async def test_a_task_may_do_no_more_than_its_parent(bench):
-    """Its filter is the parent's."""
+    """It has the filter of its parent."""
     answers = [use("task", description="Act", prompt="Act."), use("act"), "no", "ok"]
     kit = await bench(runs, TOOLS, answers=answers)
     kit.session.add_agent(Profile("reader", tools=ToolFilter(allow=("read",))))
@@ -92,7 +92,7 @@ async def test_a_task_may_do_no_more_than_its_parent(bench):
 
 
 async def test_two_tasks_run_at_once_and_the_rest_wait(bench, autojump_clock):
-    """Five of ten seconds: thirty."""
+    """Five tasks of ten seconds, two at once, take thirty seconds."""
     five = use("task", description="Wait", prompt="Wait.")
     for _ in range(4):
         five += use("task", description="Wait", prompt="Wait.")
@@ -104,8 +104,8 @@ async def test_two_tasks_run_at_once_and_the_rest_wait(bench, autojump_clock):
     assert [result.code for result in kit.results] == [""] * 5
 
 
-async def test_a_task_out_of_time_gives_what_it_had(bench, autojump_clock):
-    """After five minutes; the parent goes on."""
+async def test_a_task_that_timed_out_returns_its_findings(bench, autojump_clock):
+    """It ends after five minutes, and the parent continues."""
     answers = by_agent(
         [use("task", description="Wait", prompt="W."), "Good enough."],
         [say("Half of it") + FOREVER],
@@ -119,7 +119,7 @@ async def test_a_task_out_of_time_gives_what_it_had(bench, autojump_clock):
 
 
 async def test_a_task_ends_with_its_parent(bench):
-    """And theirs with it; the run that was stopped ends last."""
+    """Nested sub-agents are stopped, too; the stopped run ends last."""
     answers = by_agent(
         [use("task", description="Wait", prompt="W.")],
         [use("task", description="Deep", prompt="D."), FOREVER],
@@ -139,7 +139,7 @@ async def test_a_task_ends_with_its_parent(bench):
 
 
 async def test_agents_start_agents_only_so_deep(bench):
-    """The tool is not there for the last."""
+    """The deepest agent does not have the tool."""
     deep = use("task", description="Deeper", prompt="Go.")
     kit = await bench(
         runs, settings={"scheduler.depth": 2}, answers=[deep, deep, "Deepest.", "b", "a"]
@@ -150,7 +150,7 @@ async def test_agents_start_agents_only_so_deep(bench):
 
 
 async def test_tokens_of_a_task_are_granted_by_the_parent_out_of_its_own(bench):
-    """What it spends counts to the parent, once."""
+    """Its usage is charged to the parent once."""
     one = Answer((say("x").parts[0],), usage=Usage(input=300, output=100))
     first = Answer(
         use("task", description="Go", prompt="Go.").parts, usage=Usage(input=150, output=50)
@@ -169,7 +169,7 @@ async def test_tokens_of_a_task_are_granted_by_the_parent_out_of_its_own(bench):
 
 
 async def test_a_task_that_costs_too_much_ends_in_part(bench, autojump_clock):
-    """Half of what the parent has."""
+    """It gets half of what the parent has left."""
     dear = Answer((*use("act").parts,), usage=Usage(input=1, cost=0.8))
     answers = by_agent([use("task", description="Go", prompt="Go."), "ok"], [dear] * 9)
     kit = await bench(runs, TOOLS, settings={"scheduler.cost_limit": 1.0}, answers=answers)
@@ -180,7 +180,7 @@ async def test_a_task_that_costs_too_much_ends_in_part(bench, autojump_clock):
 
 
 async def test_approvals_of_a_task_reach_the_user(bench):
-    """Under the session's policy."""
+    """The session's policy applies."""
     answers = by_agent([use("task", description="Act", prompt="Act."), "ok"], [use("act"), "done"])
     kit = await bench(runs, TOOLS, answers=answers, approve="ask_first")
     run = await kit.start("x")
@@ -193,7 +193,7 @@ async def test_approvals_of_a_task_reach_the_user(bench):
 
 
 async def test_the_end_of_a_background_task_wakes_its_owner_when_it_is_idle(bench):
-    """With a prompt, once."""
+    """The owner gets one prompt."""
     gate = trio.Event()
     start = use("task", description="Look", prompt="Look.", background=True)
     answers = by_agent([start, "Meanwhile.", "I see."], [pause(gate) + say("Found.")])
@@ -213,8 +213,8 @@ async def test_the_end_of_a_background_task_wakes_its_owner_when_it_is_idle(benc
     await kit.wait_for(PluginEvent, lambda event: event.name == "agents.result")
 
 
-async def test_the_end_of_a_background_task_is_noted_for_an_owner_at_work(bench, autojump_clock):
-    """At the tail, after a round; no prompt follows."""
+async def test_a_running_owner_is_notified_of_the_end_of_a_background_task(bench, autojump_clock):
+    """The notice comes after a round, and no prompt follows."""
 
     @tool(risk="read")
     async def nap() -> str:
@@ -239,7 +239,7 @@ async def test_the_end_of_a_background_task_is_noted_for_an_owner_at_work(bench,
 
 
 async def test_a_background_task_is_stopped_with_its_owner(bench):
-    """And wakes nobody."""
+    """It wakes no agent."""
     start = use("task", description="Look", prompt="Look.", background=True)
     kit = await bench(runs, answers=by_agent([start, FOREVER], [FOREVER]))
     run = await kit.start("x")
@@ -249,12 +249,12 @@ async def test_a_background_task_is_stopped_with_its_owner(bench):
     with kit.guard():
         await run.wait()
         identity = kit.result("task").data["agent_id"]
-        assert (await kit.session.half(Runs).wait(identity))["status"] == "stopped"
+        assert (await kit.session.plugin(Runs).wait(identity))["status"] == "stopped"
     assert len([event for event in kit.of(PromptQueued) if event.agent == "main"]) == 1
 
 
-async def test_a_call_cut_off_by_a_crash_finds_its_task_again(bench, tmp_path):
-    """One task is started, and it goes on where it was."""
+async def test_an_interrupted_call_finds_its_task_again(bench, tmp_path):
+    """Only one task exists, and it continues where it was."""
     from hilum.store import MemoryStore
     from hilum.testing import open_bench
 
@@ -277,8 +277,8 @@ async def test_a_call_cut_off_by_a_crash_finds_its_task_again(bench, tmp_path):
         assert len([event for event in kit.of(CallStarted) if event.call.name == "act"]) == 1
 
 
-async def test_a_handover_gives_no_more_than_both_may_do(bench):
-    """The other agent works on, and the one that hands over ends."""
+async def test_a_handover_grants_only_rights_that_both_have(bench):
+    """The new agent continues the work, and the other one ends."""
     import hilum_agents
 
     answers = {"main": [use("handover", agent="doc", brief="Write."), "Handed over."]}
@@ -291,26 +291,26 @@ async def test_a_handover_gives_no_more_than_both_may_do(bench):
     assert ended.text == "Handed over."
     identity = kit.result("handover").data["agent_id"]
     with kit.guard():
-        assert (await kit.session.half(Runs).wait(identity))["agent"] == "doc"
+        assert (await kit.session.plugin(Runs).wait(identity))["agent"] == "doc"
     reader = kit.session.add_agent(Profile("reader", tools=ToolFilter(allow=("read",))))
-    narrow = delegate.narrow(reader, ToolFilter(allow=("read_file", "write_file")))
+    narrow = tools.common_tools(reader, ToolFilter(allow=("read_file", "write_file")))
     assert narrow.admits("read_file", "read")
     assert not narrow.admits("write_file", "write")
 
 
 async def test_the_context_of_a_task_is_cut_before_it_is_too_big(bench, autojump_clock):
-    """At four fifths of 64,000 tokens, of which 2,048 are the answer's."""
+    """It is compacted at four fifths of 64,000 tokens, less 2,048 for the answer."""
     big = Answer((*use("act").parts,), usage=Usage(input=50_000, output=10))
     answers = by_agent(
         [use("task", description="Go", prompt="Go."), "ok"], [big, pause(2.0) + say("done")]
     )
     kit = await bench(runs, TOOLS, answers=answers)
     await kit.run("x")
-    assert [event.agent for event in kit.of(TrimAsked)] == [child_of(kit)]
+    assert [event.agent for event in kit.of(CompactionRequested)] == [child_of(kit)]
 
 
 async def test_progress_is_that_of_the_todo_list(bench, autojump_clock):
-    """One of two items is half."""
+    """One of two completed items is half."""
     import hilum_plan
 
     first = [
@@ -325,17 +325,18 @@ async def test_progress_is_that_of_the_todo_list(bench, autojump_clock):
         pause(3.0) + say("ok"),
     ]
     kit = await bench(runs, hilum_plan, TOOLS, answers=work + ["ok"] * 4)
-    half = kit.session.half(Runs)
-    identity = half.begin(Profile("x"), "Work.")
+    agent_runs = kit.session.plugin(Runs)
+    identity = agent_runs.begin(Profile("x"), "Work.")
     await trio.sleep(2)
-    assert half.status(identity)["progress"] == 0.5
-    result = await half.wait(identity)
+    assert agent_runs.status(identity)["progress"] == 0.5
+    result = await agent_runs.wait(identity)
     assert result["done"] == ["One"]
 
 
 async def test_sub_agents_of_one_answer_start_in_call_order(bench):
-    """Six tasks in one answer: the first two start, the others queue, all in the order of their
-    calls.
+    """Six tasks of one answer start in the order of their calls.
+
+    The first two begin at once, the others wait in the queue.
     """
     answer = use("task", description="number 0", prompt="Do 0.")
     for number in range(1, 6):
@@ -347,10 +348,10 @@ async def test_sub_agents_of_one_answer_start_in_call_order(bench):
 
 
 @pytest.mark.parametrize("limit", ["turns", "time"])
-async def test_a_task_at_a_limit_gives_back_what_it_gathered(bench, autojump_clock, limit):
-    """What it said on its way and what its calls found.
+async def test_a_task_at_a_limit_returns_its_findings(bench, autojump_clock, limit):
+    """The findings are its texts and the results of its calls.
 
-    The parent reads what it can do, not that it should send a message.
+    The parent reads what it can do with them.
     """
 
     @tool(risk="read")
@@ -381,5 +382,5 @@ async def test_a_task_at_a_limit_gives_back_what_it_gathered(bench, autojump_clo
         if limit == "time"
         else "line 14" in result.text
     )
-    assert "Use what it found" in result.text
+    assert "Use its findings" in result.text
     assert "message" not in result.text

@@ -1,6 +1,6 @@
-"""The undo of a run, a turn or a call takes back what the agents changed that it started.
+"""The undo of a run, a turn or a call includes the changes of the agents that it started.
 
-The diff says who did.
+The diff names the agents.
 """
 
 import os
@@ -28,8 +28,9 @@ def task(prompt: str, **more):
 
 
 class Script:
-    """A model that answers each agent by the last prompt that it got: a list of answers for each
-    prompt.
+    """A model that answers each agent by its last prompt.
+
+    Each prompt has its own list of answers.
     """
 
     def __init__(self, **answers) -> None:
@@ -63,12 +64,12 @@ NESTED = {
 
 
 async def test_undo_of_a_run_takes_back_its_sub_agents_changes(tmp_path) -> None:
-    """Nested ones, too; the run before it stays."""
+    """Nested agents are included; the run before stays."""
     script = Script(first=[write("first.txt", "0\n"), say("ok")], **NESTED)
     async with await opened(tmp_path, script) as bench:
         await bench.run("PROMPT first.")
         await bench.run("PROMPT top.")
-        changes = bench.session.half(Changes)
+        changes = bench.session.plugin(Changes)
         shown = {change.path: change.agents for change in await changes.diff()}
         assert set(shown) == {"top.txt", "sub.txt", "deep.txt"}
         assert shown["top.txt"] == ("main",)
@@ -80,10 +81,10 @@ async def test_undo_of_a_run_takes_back_its_sub_agents_changes(tmp_path) -> None
 
 
 async def test_undo_of_the_call_that_started_an_agent(tmp_path) -> None:
-    """The call of a task, its turn, and the run of a sub-agent alone can be undone by name."""
+    """A call of task, its turn, or the run of a sub-agent can be undone alone."""
     async with await opened(tmp_path, Script(**NESTED)) as bench:
         await bench.run("PROMPT top.")
-        changes = bench.session.half(Changes)
+        changes = bench.session.plugin(Changes)
         by_path = {record.changes[0].path: record for record in changes.records()}
         await changes.undo("run", by_path["deep.txt"].run)
         assert set(files(bench)) == {"top.txt", "sub.txt"}
@@ -101,7 +102,7 @@ async def test_undo_of_the_call_that_started_an_agent(tmp_path) -> None:
 
 
 async def test_background_agents_belong_to_the_run_that_started_them(tmp_path) -> None:
-    """Though they end after it, and after the next run has begun."""
+    """This applies although they end after the next run has begun."""
     script = Script(
         top=[write("top.txt", "1\n"), task("PROMPT slow.", background=True), say("Started.")],
         slow=[write("slow.txt", "2\n"), say("Slow done.")],
@@ -110,10 +111,10 @@ async def test_background_agents_belong_to_the_run_that_started_them(tmp_path) -
     async with await opened(tmp_path, script) as bench:
         await bench.run("PROMPT top.")
         await bench.run("PROMPT next.")
-        agents = bench.session.half(runs.Runs)
-        for entry in list(agents.scheduler.ledger.entries.values()):
+        agents = bench.session.plugin(runs.Runs)
+        for entry in list(agents.scheduler.jobs.by_id.values()):
             await entry.ended.wait()
-        changes = bench.session.half(Changes)
+        changes = bench.session.plugin(Changes)
         by_path = {record.changes[0].path: record for record in changes.records()}
         await changes.undo("run", by_path["top.txt"].run)
         assert files(bench) == {"next.txt": "3\n"}
@@ -121,8 +122,9 @@ async def test_background_agents_belong_to_the_run_that_started_them(tmp_path) -
 
 
 async def test_any_tree_of_agents_is_undone(tmp_path) -> None:
-    """Random trees of agents that write over one another's files: the undo of a run restores what
-    was before it.
+    """The undo of a run restores the state before it.
+
+    Random trees of agents overwrite one another's files.
     """
     for seed in range(8):
         rng = random.Random(seed)
@@ -147,7 +149,7 @@ async def test_any_tree_of_agents_is_undone(tmp_path) -> None:
             await bench.run("PROMPT a.")
             between = files(bench)
             await bench.run("PROMPT b.")
-            changes = bench.session.half(Changes)
+            changes = bench.session.plugin(Changes)
             try:
                 changes.records("run")
             except UsageError:
@@ -158,8 +160,9 @@ async def test_any_tree_of_agents_is_undone(tmp_path) -> None:
 
 
 async def test_the_commands_name_the_agents(tmp_path) -> None:
-    """``hilum diff`` says who changed what, ``--list`` which run started which, ``hilum undo``
-    takes back all.
+    """``hilum diff`` names the agent of each change, ``--list`` the parent of each run.
+
+    ``hilum undo`` undoes all of them.
     """
     async with await opened(tmp_path, Script(**NESTED)) as bench:
         await bench.run("PROMPT top.")

@@ -19,11 +19,12 @@ import trio
 from hilum.events import CallDone
 from hilum.messages import ToolResult
 from hilum.testing import Bench, open_bench, say, use
+from hilum_browser import installation
 
 MARK = f"{os.getpid()}-{time.time()}"
 """In the environment of this process's browsers, to know them by."""
 needs_browser = pytest.mark.skipif(
-    not (hilum_browser.has_playwright() and hilum_browser.find_chromium()),
+    not (installation.has_playwright() and installation.find_chromium()),
     reason="needs Playwright (a development dependency) and Chromium (Debian: apt install chromium)",
 )
 HTML = {"content-type": "text/html; charset=utf-8"}

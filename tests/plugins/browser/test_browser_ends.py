@@ -66,7 +66,8 @@ def test_close_leaves_nothing(running: Browser, processes: Processes) -> None:
     assert (result.code, "Navigate first" in result.text) == ("E_BAD_ARGS", True)
 
 
-@pytest.mark.parametrize("mark", ["--remote-debugging-pipe", "run-driver", "inside.worker"])
+@pytest.mark.slow(cases=1)
+@pytest.mark.parametrize("mark", ["--remote-debugging-pipe", "run-driver", "driver.main"])
 def test_a_crash_is_told_and_mended_by_the_next_call(
     running: Browser, site: Site, processes: Processes, mark: str
 ) -> None:
@@ -95,12 +96,14 @@ def test_a_stop_ends_the_browser(running: Browser, site: Site, processes: Proces
     assert (result.code, "Navigate first" in result.text) == ("E_BAD_ARGS", True)
 
 
+@pytest.mark.slow(cases=1)
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("mark", ["--remote-debugging-pipe", "run-driver"])
 def test_a_browser_that_hangs_is_ended(
     running: Browser, processes: Processes, monkeypatch: pytest.MonkeyPatch, mark: str
 ) -> None:
     """It is stopped by a signal, as if it were busy for ever."""
-    monkeypatch.setattr("hilum_browser.tool.Browsers._limit", lambda *_: 0.5)
+    monkeypatch.setattr("hilum_browser.tool.Browsers._time_limit", lambda *_: 0.5)
     os.kill(processes.one(mark), signal.SIGSTOP)
     result = running("get_text")
     assert result.code == "E_TIMEOUT"

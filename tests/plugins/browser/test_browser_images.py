@@ -64,4 +64,4 @@ async def test_the_model_sees_the_page(site: Site, tmp_path: Path) -> None:
         png = (tmp_path / f"page{number}.png").read_bytes()
         assert png.startswith(b"\x89PNG")
         assert (base64.b64encode(png) in asked[number]) == (number < 9)
-    assert b"this model takes none" in asked[9]
+    assert b"left out: not supported" in asked[9]

@@ -3,8 +3,9 @@
 import hilum_browser
 import hilum_files
 import pytest
+from hilum.checks import Check
 from hilum.testing import open_bench
-from hilum_browser import finding
+from hilum_browser import checks, installation
 
 NAVIGATE = {"action": "navigate", "url": "http://localhost:1234/"}
 
@@ -24,13 +25,13 @@ async def test_playwright_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hilum_browser.tool.has_playwright", lambda: False)
     code, text = await call({})
     assert code == "E_NOT_INSTALLED"
-    assert "pip install 'hilum-browser[playwright]'" in text
+    assert "pip install 'hilum[browser]'" in text
 
 
 @pytest.mark.parametrize("executable", ["", "/nowhere/chromium", "relative"])
 async def test_chromium_is_missing(monkeypatch: pytest.MonkeyPatch, executable: str) -> None:
     monkeypatch.setattr("hilum_browser.tool.has_playwright", lambda: True)
-    monkeypatch.setattr(finding, "_candidates", lambda: iter(()))
+    monkeypatch.setattr(installation, "_candidates", lambda: iter(()))
     code, text = await call({"executable": executable})
     assert code == "E_NOT_INSTALLED"
     assert "browser.executable" in text
@@ -38,7 +39,7 @@ async def test_chromium_is_missing(monkeypatch: pytest.MonkeyPatch, executable: 
 
 
 @pytest.mark.skipif(
-    not finding.has_playwright(), reason="needs Playwright, a development dependency"
+    not installation.has_playwright(), reason="needs Playwright, a development dependency"
 )
 async def test_a_program_that_is_no_browser() -> None:
     code, text = await call({"executable": "/bin/false"})
@@ -46,9 +47,17 @@ async def test_a_program_that_is_no_browser() -> None:
     assert "/bin/false does not start" in text
 
 
+async def test_no_plugin_checks_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then no page is opened, whatever the address: an unchecked one is not contacted."""
+    monkeypatch.setattr("hilum.services.entry_points", lambda group: {})
+    code, text = await call({}, action="navigate", url="http://example.org/")
+    assert code == "E_NOT_INSTALLED"
+    assert "pip install 'hilum[web]'" in text
+
+
 async def test_no_page_is_open() -> None:
     """Only navigate opens one."""
-    if finding.has_playwright() and finding.find_chromium():
+    if installation.has_playwright() and installation.find_chromium():
         code, text = await call({}, action="click", selector="a")
         assert (code, "Navigate first" in text) == ("E_BAD_ARGS", True)
     assert await call({}, action="close") == ("", "No browser was open.")
@@ -59,10 +68,12 @@ async def test_it_can_be_switched_off() -> None:
 
 
 def test_what_doctor_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "has_playwright", lambda: False)
-    monkeypatch.setattr(finding, "_candidates", lambda: iter(()))
-    assert [(well, "install" in todo.lower()) for well, _, todo in finding.report()] == [
-        (False, True)
+    monkeypatch.setattr(checks, "has_playwright", lambda: False)
+    monkeypatch.setattr(installation, "_candidates", lambda: iter(()))
+    assert [(row.grade, "install" in row.fix.lower()) for row in checks.check_programs()] == [
+        ("warn", True)
     ] * 2
-    monkeypatch.setattr(finding, "has_playwright", lambda: True)
-    assert finding.report("/bin/sh") == [(True, "/bin/sh, with Playwright", "")]
+    monkeypatch.setattr(checks, "has_playwright", lambda: True)
+    assert list(checks.check_programs("/bin/sh")) == [
+        Check("ok", "browser", "/bin/sh, with Playwright")
+    ]

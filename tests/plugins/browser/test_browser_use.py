@@ -164,7 +164,7 @@ def test_waiting(browser: Browser, site: Site) -> None:
     browser.text("navigate", url=site.url("/late"))
     assert "'Ready' is there" in browser.text("wait", text="Ready")
     assert "'i' is there" in browser.text("wait", selector="i", text="Ready")
-    assert "Nothing is being loaded" in browser.text("wait_idle", waitMs=5000)
+    assert "Nothing is loading" in browser.text("wait_idle", waitMs=5000)
     assert browser.text("wait", waitMs=10).startswith("Waited 10 ms.")
     result = browser("wait", text="never", waitMs=50)
     assert result.code == "E_TIMEOUT"
@@ -220,7 +220,7 @@ def test_downloads_are_saved_within_bounds(browser: Browser, site: Site) -> None
         "/large": lambda _: attached(1_000_001),
     }
     browser.text("navigate", url=site.url("/files"))
-    assert "gave a file to download" in browser.text("click", selector="text=small")
+    assert "started a download" in browser.text("click", selector="text=small")
     assert browser.text("download", path="out/data.csv").startswith(
         "Saved out/data.csv: 100 bytes."
     )
@@ -261,7 +261,7 @@ def test_elements_that_cannot_be_used_say_why(browser: Browser, site: Site) -> N
         ("p", "E_MULTIPLE_MATCHES", "2 elements"),
         ("text=hid", "E_TIMEOUT", "not visible"),
         ("#b", "E_TIMEOUT", "covered by another"),
-        ("[[", "E_BAD_ARGS", "no selector"),
+        ("[[", "E_BAD_ARGS", "not a valid selector"),
         ("", "E_BAD_ARGS", "needs a selector"),
     ):
         result = browser("click", selector=selector)
@@ -344,13 +344,13 @@ def test_a_selector_that_fits_nothing_names_near_ones(browser: Browser, site: Si
     )
     browser.text("navigate", url=site.url("/near"))
     for selector, near in (
-        ("#submitorder", "Near to it: #submit-order"),
+        ("#submitorder", "Similar: #submit-order"),
         ("input[name=custmer]", 'input[name="customer"]'),
         ("text=Go hom!", 'a:has-text("Go home")'),
     ):
         result = browser("click", selector=selector)
         assert (result.code, near in result.text) == ("E_NOT_FOUND", True), result.text
-        browser.text("hover", selector=near.removeprefix("Near to it: "))
+        browser.text("hover", selector=near.removeprefix("Similar: "))
 
 
 def test_requests_are_listed_once(browser: Browser, site: Site) -> None:

@@ -17,7 +17,7 @@ import pytest
 from hilum.events import ApprovalAsked
 from hilum.testing import open_bench, say, use
 from hilum_browser.gateway import Gateway
-from hilum_guard import sandbox
+from hilum_guard import backends, sandbox_probe
 
 from .conftest import OWN, PLUGINS, SETTINGS, Browser, Site, browsing, needs_browser
 
@@ -164,10 +164,10 @@ async def test_landlock_alone_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, site: Site
 ) -> None:
     """Chromium needs Unix sockets, which that sandbox has none of."""
-    enforced = sandbox.landlock_enforced()
+    enforced = backends.check_landlock()
     if isinstance(enforced, str):
         pytest.skip(enforced)
-    monkeypatch.setattr(sandbox, "probe", functools.cache(lambda: enforced))
+    monkeypatch.setattr(sandbox_probe, "probe", functools.cache(lambda: enforced))
     async with open_bench(*PLUGINS, settings=SETTINGS, patience=90) as bench:
         result = await bench.call("browser_use", action="navigate", url=site.url())
     assert (result.code, "bubblewrap" in result.text) == ("E_NOT_INSTALLED", True), result.text

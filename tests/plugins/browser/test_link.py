@@ -4,7 +4,7 @@ import anyio
 import pytest
 import trio
 import trio.testing
-from hilum_browser.inside.link import WINDOW, Broken, Channel, Link, splice
+from hilum_browser.driver.link import WINDOW, Channel, Link, LinkError, splice
 
 
 def pair(dialled, heard=lambda _: None) -> tuple[Link, Link]:
@@ -46,7 +46,7 @@ async def test_channels_carry_both_ways_and_end_on_their_own(nursery, autojump_c
     done = []
 
     async def ask(number: int) -> None:
-        channel = one.dial(b"%d " % number)
+        channel = one.open_channel(b"%d " % number)
         sent = bytes([number]) * (3 * WINDOW)
 
         async def feed() -> None:
@@ -79,13 +79,13 @@ async def test_a_stream_that_nobody_reads_holds_up_only_itself(nursery, autojump
     nursery.start_soon(one.run)
     nursery.start_soon(other.run)
     with trio.move_on_after(5) as scope:
-        await one.dial(b"unread").send(b"x" * (2 * WINDOW))
+        await one.open_channel(b"unread").send(b"x" * (2 * WINDOW))
     assert scope.cancelled_caught
-    assert len(unread[0]._held) == WINDOW
-    channel = one.dial(b"")
+    assert len(unread[0]._buffer) == WINDOW
+    channel = one.open_channel(b"")
     await channel.send(b"hello")
     assert await channel.receive() == b"hello"
-    one.say({"a": b"b"})
+    one.send_message({"a": b"b"})
     await trio.testing.wait_all_tasks_blocked()
     assert heard == [{"a": b"b"}]
     nursery.cancel_scope.cancel()
@@ -105,7 +105,7 @@ async def test_what_does_not_keep_to_the_frames_is_dropped(frame, autojump_clock
     stream, far = trio.testing.memory_stream_pair()
     link = Link(lambda: stream.receive_some(), stream.send_all, lambda _: None, ignore)
     await far.send_all(frame)
-    with pytest.raises(Broken):
+    with pytest.raises(LinkError):
         await link.run()
 
 
@@ -115,7 +115,7 @@ async def test_a_channel_ends_with_its_link(nursery, autojump_clock):
         async with trio.open_nursery() as both:
             both.start_soon(one.run)
             both.start_soon(other.run)
-            channel = one.dial(b"")
+            channel = one.open_channel(b"")
             await trio.testing.wait_all_tasks_blocked()
             scope.cancel()
     with pytest.raises(anyio.BrokenResourceError):
@@ -128,7 +128,7 @@ async def test_streams_are_spliced_until_both_end(nursery):
     """What is closed on one side is closed on the other, and nothing is lost."""
 
     async def dialled(channel, words):
-        back = other.dial(words)
+        back = other.open_channel(words)
         await splice(channel, back)
 
     async def upper(channel, words):
@@ -139,7 +139,7 @@ async def test_streams_are_spliced_until_both_end(nursery):
     other, last = pair(upper)
     for link in (one, middle, other, last):
         nursery.start_soon(link.run)
-    channel = one.dial(b"abc")
+    channel = one.open_channel(b"abc")
     await channel.send(b"def" * WINDOW)
     await channel.send_eof()
     assert await drain(channel) == b"ABC" + b"DEF" * WINDOW

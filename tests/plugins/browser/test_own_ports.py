@@ -29,10 +29,10 @@ async def test_a_port_of_a_process_and_of_its_children_is_its_own() -> None:
             gateway = Gateway(
                 BrowserSettings(hosts=["localhost:1"]), lambda: find_own_ports([process.pid])
             )
-            assert not await gateway.needs_consent("127.0.0.1", port)
-            assert await gateway.needs_consent("localhost", mine.getsockname()[1])
-            assert not await gateway.needs_consent("localhost", 1)
-            assert not await gateway.needs_consent("example.com", 80)
+            assert not await gateway.needs_approval("127.0.0.1", port)
+            assert await gateway.needs_approval("localhost", mine.getsockname()[1])
+            assert not await gateway.needs_approval("localhost", 1)
+            assert not await gateway.needs_approval("example.com", 80)
         process.kill()
 
 

@@ -5,18 +5,19 @@ found again.
 import pytest
 from hilum.events import CallStarted, ModelStarted, PluginEvent
 from hilum.messages import ToolCall
-from hilum_cli.agents import AgentViews, again, change, rows
-from hilum_cli.progress import Progress
+from hilum_cli.agents import again, change, ending, rows
+from hilum_cli.rendering import status_line, todo_rows
 from hilum_cli.terminal import cells, cut, wrap
+from hilum_view import Actor, AgentView, SessionView
 
 
-def told(views, name, at=100.0, **data):
-    return views.apply(PluginEvent(name=f"agents.{name}", data=data, at=at))
+def told(view, name, at=100.0, **data) -> AgentView | None:
+    return view.apply(PluginEvent(name=f"agents.{name}", data=data, at=at)).agent
 
 
 def started(*titles):
     """Views of agents that have begun, but the last, which waits."""
-    views = AgentViews()
+    views = SessionView()
     for number, title in enumerate(titles):
         identity = f"{number}" * 12
         told(
@@ -38,7 +39,7 @@ def test_a_row_says_who_how_far_how_long_and_what():
     views = started("read the docs", "检查测试覆盖率和边界条件", "wait")
     views.apply(ModelStarted(agent="t1", turn=2))
     views.apply(CallStarted(agent="t0", call=ToolCall("c", "read_file", '{"path": "a.py"}')))
-    assert list(rows(views.open(), 80, 10, "⠋", 112.0)) == [
+    assert list(rows(views.agents.open(), 80, 10, "⠋", 112.0)) == [
         "⠋ 0000 read the docs             25%  12 s  read_file path=a.py",
         "⠋ 1111 检查测试覆盖率和边界条件  25%  12 s  turn 2: thinking",
         "· 2222 wait                           12 s  waits, place 1",
@@ -51,7 +52,7 @@ def test_rows_fit_into_any_terminal(width, most):
     views = started(
         "a very long title of a task " * 3, "检查测试覆盖率和边界条件" * 3, "c", "d", "e", "f"
     )
-    shown = list(rows(views.open(), width, most, "⠋", 112.0))
+    shown = list(rows(views.agents.open(), width, most, "⠋", 112.0))
     assert all(cells(row) <= width for row in shown)
     assert len(shown) <= max(most, 2) + 1
     assert shown[-1].startswith("  … and")
@@ -59,7 +60,7 @@ def test_rows_fit_into_any_terminal(width, most):
 
 def test_only_changes_are_told():
     """A second of work is none."""
-    views = AgentViews()
+    views = SessionView()
     told(views, "queued", agent_id="abc", agent="review", actor="review")
     place = told(
         views, "status", agent_id="abc", status="queued", place=2, progress=0.0, current_step=""
@@ -81,17 +82,17 @@ def test_only_changes_are_told():
     )
     asks = told(views, "status", agent_id="abc", status="waiting_for_approval", progress=0.5)
     assert change(asks) == "? abc review: waits for your approval"
-    assert views.open() == [asks]
+    assert views.agents.open() == [asks]
     ended = told(views, "result", agent_id="abc", status="timed_out", seconds=61.0, text="half")
-    assert f"{ended.mark} {ended.ending()}" == "✗ abc review · timed out · 1 min 1 s"
+    assert ending(ended) == "✗ abc review · timed out · 1 min 1 s"
     assert told(views, "status", agent_id="abc", status="timed_out", progress=0.5) is None
-    assert not views.open()
-    assert "hilum agents result abc" in again(views.ended())
+    assert not views.agents.open()
+    assert "hilum agents result abc" in again(views.agents.ended())
 
 
 def test_events_that_are_not_what_they_should_be_are_left_out():
     """Any plugin may write an event of any name."""
-    progress = Progress()
+    view = SessionView()
     for data in (
         {},
         {"agent_id": 7},
@@ -100,8 +101,8 @@ def test_events_that_are_not_what_they_should_be_are_left_out():
         {"items": [{}]},
     ):
         for name in ("agents.queued", "agents.status", "agents.result", "plan.todos"):
-            progress.apply(PluginEvent(name=name, data=data, agent="main"))
-    assert not progress.todos.rows()
+            view.apply(PluginEvent(name=name, data=data, agent="main"))
+    assert not todo_rows(view.lead_actor.todos)
 
 
 def test_text_is_cut_and_broken_by_columns():
@@ -114,11 +115,12 @@ def test_text_is_cut_and_broken_by_columns():
 
 
 def test_a_status_line_leaves_out_what_matters_least():
-    progress = Progress(turns=25, turn=3, model="openai/a-model-with-a-long-name")
-    whole = progress.status(before="thinking", after="Ctrl-C stops")
+    view = SessionView()
+    view.actors["main"] = Actor(name="main", turn=3, model="openai/a-model-with-a-long-name")
+    whole = status_line(view, 2.0, turns=25, before="thinking", after="Ctrl-C stops")
     assert "openai/" in whole
     for width in (70, 45, 30):
-        shown = progress.status(width, before="thinking", after="Ctrl-C stops")
+        shown = status_line(view, 2.0, width=width, before="thinking", after="Ctrl-C stops")
         assert cells(shown) <= width
         assert shown.startswith("thinking")
         assert shown.endswith("Ctrl-C stops")

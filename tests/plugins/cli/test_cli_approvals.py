@@ -9,7 +9,8 @@ from hilum.events import ApprovalAsked, CallDone
 from hilum.messages import ToolCall, ToolResult
 from hilum_cli.approvals import Approver
 from hilum_cli.faces import Face
-from hilum_cli.previews import describe, folded, lasting
+from hilum_cli.previews import folded
+from hilum_guard import describe_call, describe_scope
 
 
 def asked(agent: str) -> ApprovalAsked:
@@ -20,8 +21,8 @@ def asked(agent: str) -> ApprovalAsked:
 
 
 def test_it_says_whose_call_it_is():
-    assert describe(asked("main")).startswith("── write_file (write) wants to run: r")
-    assert describe(asked("test\x1b[2J")).startswith(
+    assert describe_call(asked("main")).startswith("── write_file (write) wants to run: r")
+    assert describe_call(asked("test\x1b[2J")).startswith(
         "── write_file (write) wants to run for the agent test\\x1b[2J: r"
     )
 
@@ -57,7 +58,7 @@ async def session(bench):
 async def test_a_rewritten_file_is_shown_as_a_diff(session):
     """What changes, how many lines go, and not the old text below the new one."""
     new = "".join(f"line {n}\n" if n != 50 else "other\n" for n in range(100))
-    text = describe(question("write_file", path="a.py", content=new), session)
+    text = describe_call(question("write_file", path="a.py", content=new), session)
     assert "overwrites 100 lines of a.py with 100 lines" in text
     assert "   -line 50\n   +other\n" in text
     assert len(text.splitlines()) < 12
@@ -92,7 +93,9 @@ async def test_a_rewritten_file_is_shown_as_a_diff(session):
 )
 async def test_each_change_of_a_file_says_what_it_is(session, name, arguments, rows):
     """Where an edit does not fit the file, the arguments are shown as they are."""
-    shown = [row.strip() for row in describe(question(name, **arguments), session).splitlines()]
+    shown = [
+        row.strip() for row in describe_call(question(name, **arguments), session).splitlines()
+    ]
     assert [row for row in rows if row not in shown] == []
 
 
@@ -100,28 +103,30 @@ def test_nothing_is_left_out_of_a_command():
     """Colours, control, direction and zero-width characters are written as escapes, and it is said
     so.
     """
-    text = describe(
+    text = describe_call(
         question("run_terminal_cmd", command="touch 'a\x1b[31mb\x1b[0m' c\u202ed\u200be\rf")
     )
     assert "touch 'a\\x1b[31mb\\x1b[0m' c\\u202ed\\u200be\\rf" in text
     assert "written as escapes" in text
-    assert "written as escapes" not in describe(question("run_terminal_cmd", command="touch a"))
+    assert "written as escapes" not in describe_call(
+        question("run_terminal_cmd", command="touch a")
+    )
 
 
 def test_a_look_alike_host_is_shown_in_punycode():
     """With the script of its letters."""
-    text = describe(question("web_fetch", url="https://\u0430pple.com/x"))
+    text = describe_call(question("web_fetch", url="https://\u0430pple.com/x"))
     assert (
-        "host: xn--pple-43d.com (written \u0430pple.com, with Cyrillic letters that can look like others)"
+        "host: xn--pple-43d.com (written \u0430pple.com, with Cyrillic letters that can look like other letters)"
         in text
     )
-    assert "host:" not in describe(question("web_fetch", url="https://apple.com/x"))
+    assert "host:" not in describe_call(question("web_fetch", url="https://apple.com/x"))
 
 
 @pytest.mark.parametrize("width", [20, 80, 200])
 def test_a_long_question_is_folded_in_its_middle(width):
     """The end stays: a command behind padding is seen."""
-    text = describe(
+    text = describe_call(
         question("run_terminal_cmd", command="echo " + "x" * 20_000 + "; rm -rf /tmp/y")
     )
     short, is_folded = folded(text, width)
@@ -146,4 +151,4 @@ def test_a_long_question_is_folded_in_its_middle(width):
 )
 def test_what_a_lasting_yes_covers_is_said_in_words(scope, words):
     """Before it is given."""
-    assert lasting(question("write_file", scope=scope)) == words
+    assert describe_scope(question("write_file", scope=scope)) == words

@@ -3,19 +3,34 @@
 import pytest
 from hilum.events import RunEnded
 from hilum_cli.approvals import answer_keys
-from hilum_cli.progress import Progress
 from hilum_cli.result import without_effect
+from hilum_view import SessionView
 
 
 @pytest.mark.parametrize(("approve", "advised"), [("ask_first", True), ("auto", False)])
 def test_a_policy_that_holds_already_is_not_advised(approve, advised):
     """Under auto what was asked is allowed by a rule."""
-    progress = Progress()
-    progress.unattended = 1
-    end = without_effect(RunEnded(state="completed"), progress, approve)
+    view = SessionView()
+    view.unattended = 1
+    end = without_effect(RunEnded(state="completed"), view, approve)
     assert end.state == "partial_success"
     assert ("--approve auto" in end.hint) is advised
-    assert ("hilum permissions allow" in end.hint) is not advised
+    assert ("change the rule that asks" in end.hint) is not advised
+
+
+@pytest.mark.parametrize("approve", ["ask_first", "auto"])
+def test_the_rules_are_named_as_commands(approve):
+    """Quoted for a shell, three at most."""
+    view = SessionView()
+    view.unattended = 5
+    rules = ["write_file", "run_terminal_cmd(echo it's *)", "edit_file", "delete_file"]
+    view.denied_rules = rules
+    end = without_effect(RunEnded(state="completed"), view, approve)
+    assert end.hint.endswith(
+        "hilum permissions allow write_file"
+        """ && hilum permissions allow 'run_terminal_cmd(echo it'"'"'s *)'"""
+        " && hilum permissions allow edit_file"
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,14 @@ import msgspec
 import pytest
 from hilum import UsageError
 from hilum_cli.questions import describe, read
-from hilum_plan import Question
+from hilum_view import Question
 
-ONE = Question("q", "main", "c", "Which?", ("first", "second", "third"))
-MANY = Question("q", "helper\x1b", "c", "Which?", ("first", "second", "third"), multiple=True)
-FREE = Question("q", "main", "c", "Why?")
+OPTIONS = ("first", "second", "third")
+ONE = Question(id="q", agent="main", call_id="c", question="Which?", options=OPTIONS)
+MANY = Question(
+    id="q", agent="helper\x1b", call_id="c", question="Which?", options=OPTIONS, multiple=True
+)
+FREE = Question(id="q", agent="main", call_id="c", question="Why?")
 
 
 @pytest.mark.parametrize(
@@ -45,6 +48,6 @@ def test_a_question_says_who_asks_and_what_can_be_typed():
         "Type a number, or an answer of your own. Enter, or no answer in 5 min, takes 1."
     )
     assert "The agent helper\\x1b asks" in describe(MANY, "1 s")
-    assert describe(msgspec.structs.replace(ONE, call=""), "1 s").startswith("\n── hilum asks:")
+    assert describe(msgspec.structs.replace(ONE, call_id=""), "1 s").startswith("\n── hilum asks:")
     assert "one or more numbers (1,2)" in describe(MANY, "1 s")
     assert describe(FREE, "9 s").endswith("Enter, or no answer in 9 s, leaves it to the agent.")

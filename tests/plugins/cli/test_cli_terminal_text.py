@@ -6,7 +6,7 @@ import os
 import pytest
 from hilum.events import PluginEvent
 from hilum_cli.live import LiveFace
-from hilum_cli.terminal import Out, line, neutral
+from hilum_cli.terminal import Out, escape_terminal, line
 from rich.console import Console
 
 
@@ -36,13 +36,13 @@ def test_only_newlines_and_tabs_act(text, shown):
 
     Whatever else a terminal would obey, or what misleads the eye, is shown as an escape.
     """
-    assert neutral(text) == shown
+    assert escape_terminal(text) == shown
 
 
 def test_every_character_that_acts_is_shown():
     """C0 without tab and newline, DEL, C1."""
     acting = [chr(n) for n in (*range(32), *range(0x7F, 0xA0)) if chr(n) not in "\n\t"]
-    assert all("\\" in neutral(f"a{character}b") for character in acting)
+    assert all("\\" in escape_terminal(f"a{character}b") for character in acting)
 
 
 def test_a_line_is_the_first_that_says_something():

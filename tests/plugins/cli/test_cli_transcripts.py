@@ -4,8 +4,8 @@ from hilum.events import CallDone, ModelAnswered, RunEnded, RunStarted
 from hilum.messages import AssistantMessage, Text, ToolCall, ToolResult, UserMessage
 from hilum.store import SessionInfo
 from hilum_cli.sessions import table
-from hilum_cli.totals import Totals
 from hilum_cli.transcript import markdown, transcript
+from hilum_view import Totals
 
 INFO = SessionInfo(
     "20260131-101500-abcdef01", "/home/me/work", title="Fix it", created=0, updated=0, events=9

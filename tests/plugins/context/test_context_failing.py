@@ -36,8 +36,9 @@ def _break(self, look, found):
     raise RuntimeError("broken")
 
 
+@pytest.mark.slow(cases=6)
 @pytest.mark.parametrize(
-    ("kind", "how"), [*product(SOURCES, ["find", "give"]), (RecentEdits, "hang")]
+    ("kind", "how"), [*product(SOURCES, ["find", "make_pieces"]), (RecentEdits, "hang")]
 )
 async def test_a_source_fails_alone(opened, put, ask, monkeypatch, kind, how) -> None:
     """One that hangs, and one that raises in either step.
@@ -47,8 +48,8 @@ async def test_a_source_fails_alone(opened, put, ask, monkeypatch, kind, how) ->
     put({"a.py": "a\n", "b.py": "b\n", "c.py": "c\n", "d.py": "def some_name(): ...\n"})
     monkeypatch.setattr(
         kind,
-        "give" if how == "give" else "find",
-        {"hang": _hang, "find": _raise, "give": _break}[how],
+        "make_pieces" if how == "make_pieces" else "find",
+        {"hang": _hang, "find": _raise, "make_pieces": _break}[how],
     )
     seconds = 3 if how == "hang" else 20
     async with opened(settings={"context.timeout": seconds, "context.environment": True}) as bench:
@@ -77,15 +78,15 @@ async def test_a_wrong_state_is_told_and_costs_nobody_the_run(opened, put, ask) 
             "The state: cursor.line: Expected `int`, got `str`.",
         )
         sent = await ask(bench, "Where is some_name?", terminal_output="half a pair: \ud800")
-        assert bench.of(ErrorRaised)[1].message == "The state: '\\ud800' is no character."
+        assert bench.of(ErrorRaised)[1].message == "The state: '\\ud800' is not a valid character."
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "s.json is no JSON: Input data was truncated."),
-        ('{"cursor": }', "s.json is no JSON: invalid character at line 1, column 12."),
-        ('{\n"cursor": {,}}', "s.json is no JSON: object keys must be strings at line 2, column 12."),
+        ("{", "s.json is not JSON: Input data was truncated."),
+        ('{"cursor": }', "s.json is not JSON: invalid character at line 1, column 12."),
+        ('{\n"cursor": {,}}', "s.json is not JSON: object keys must be strings at line 2, column 12."),
         ("[]", "s.json: the whole: Expected `object`, got `array`."),
         ('{"cursor": {"line": "7"}}', "s.json: cursor.line: Expected `int`, got `str`."),
         ('{"cursor": {"line": 0}}', "s.json: cursor.line: Expected `int` >= 1."),

@@ -6,8 +6,9 @@ import os
 
 import pytest
 from hilum import deny
+from hilum.events import ErrorRaised
 from hilum.testing import plugin
-from hilum_context.sources.open_files import TRIED
+from hilum_context.sources.open_files import MAX_TRIED
 
 KEY = "sk-" + "a1b2c3d4" * 5
 PEM = (
@@ -47,6 +48,20 @@ async def test_files_with_secrets_are_not_sent(opened, put, root, ask, path, wit
         assert sent.blocks == []
 
 
+async def test_without_an_installed_guard_nothing_is_sent(opened, put, ask, monkeypatch) -> None:
+    """Text that was not searched for secrets stays here; the user reads why, once."""
+    monkeypatch.setattr("hilum.services.entry_points", lambda group: {})
+    put({"a.py": "x = 1\n"})
+    plugins = ("files", "search", "shell", "lint", "context")
+    async with opened(plugins=plugins) as bench:
+        for _ in range(2):
+            sent = await ask(bench, open_files=[{"path": "a.py"}], terminal_output="$ env")
+            assert sent.blocks == []
+        (error,) = bench.of(ErrorRaised)
+    assert error.code == "E_NOT_INSTALLED"
+    assert "pip install hilum-guard" in error.hint
+
+
 async def test_hilums_own_folders_are_not_sent(opened, put, root, ask) -> None:
     """Keys and rules are in them."""
     put({"config/notes.txt": "hello\n"})
@@ -70,8 +85,8 @@ async def test_rules_for_reading_hold(opened, put, root, ask) -> None:
             bench, "Where is some_name?", open_files=[{"path": f"{name}/x.py"} for name in "ab"]
         )
     assert [(tag, path) for tag, path, _, _ in sent.blocks] == [("search_result", "c/x.py")]
-    assert "a tool may not read it: A rule of the user's denies it" in sent.left_out["a/x.py"]
-    assert "a tool may not read it unasked" in sent.left_out["b/x.py"]
+    assert "a tool may not read it: A user rule denies it" in sent.left_out["a/x.py"]
+    assert "a tool may not read it without approval" in sent.left_out["b/x.py"]
 
 
 async def test_gates_of_other_plugins_hold(opened, put, ask) -> None:
@@ -171,11 +186,11 @@ async def test_a_closing_tag_in_a_text_ends_no_block(opened, put, ask) -> None:
 
 async def test_of_very_many_open_files_the_first_ones_are_looked_at(opened, put, ask) -> None:
     put({"a.py": "a\n", "z.py": "z\n"})
-    names = ["a.py", *(f"gone{number}" for number in range(TRIED - 1)), "z.py"]
+    names = ["a.py", *(f"gone{number}" for number in range(MAX_TRIED - 1)), "z.py"]
     async with opened() as bench:
         sent = await ask(bench, open_files=[{"path": name} for name in names])
     assert [path for path, *_ in sent.of("open_file")] == ["a.py"]
-    assert len(sent.event["left_out"]) + sent.event["left_out_more"] == TRIED
+    assert len(sent.event["left_out"]) + sent.event["left_out_more"] == MAX_TRIED
 
 
 async def test_files_that_cannot_be_used_are_left_out(opened, put, root, ask) -> None:

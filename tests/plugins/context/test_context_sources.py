@@ -96,7 +96,7 @@ async def test_three_files_the_active_one_first(opened, put, ask) -> None:
             bench, open_files=[{"path": f"{n}.py"} for n in "abcd"], active_file="c.py"
         )
     assert [path for path, _, _ in sent.of("open_file")] == ["c.py", "a.py", "b.py"]
-    assert sent.left_out == {"d.py": "3 open files are sent"}
+    assert sent.left_out == {"d.py": "only 3 open files are sent"}
 
 
 async def test_unsaved_text_is_sent_in_place_of_the_file(opened, put, ask) -> None:
@@ -267,7 +267,7 @@ async def test_a_repeated_block_is_not_sent_again(opened, put, ask) -> None:
     assert texts[0] == LINES.rstrip()
     assert (
         texts[1]
-        == "[Unchanged since it came with an earlier message. Read the file if you do not see it any more.]"
+        == "[Unchanged since an earlier message. Read the file if you do not see it anymore.]"
     )
     assert texts[2] == f"{LINES}new"
     assert sum(LINES in part.text for message in sent.messages for part in message.parts) == 2
@@ -340,9 +340,9 @@ async def test_output_of_services_is_sent_until_it_is_read(opened, ask) -> None:
             background=True,
         )
         with trio.fail_after(20):
-            service = bench.session.half(Shell).all()[0]
+            service = bench.session.plugin(Shell).all()[0]
             while b"later" not in service.spool.read(0):
-                await service.news()
+                await service.wait_for_output()
         sent = await ask(bench)
         text = sent.of("terminal_output")[0][2]
         await bench.call("read_service", service="s1")
@@ -403,12 +403,15 @@ async def test_recent_edits_are_found_by_time_where_there_is_no_git(opened, put,
         assert (await ask(bench)).of("recently_edited") == [("new.py", 0, "new")]
 
 
+@pytest.mark.parametrize("padding", ["", "#" * 120_000 + "\n"])
 async def test_a_repository_that_names_programs_is_not_asked(
-    opened, put, git, ask, tmp_path
+    opened, put, root, git, ask, tmp_path, padding
 ) -> None:
-    """Looking at it would run them."""
+    """Looking at it would run them, also if they follow a lot of text."""
     put({"a.py": "a\n", "b.py": "b\n", "c.py": "c\n"})
     git("init -q")
+    config = root / ".git" / "config"
+    config.write_text(config.read_text() + padding)
     git(f"config filter.x.clean 'touch {tmp_path}/ran; cat'")
     put({".gitattributes": "*.py filter=x\n"})
     git("-c filter.x.clean=cat add .")

@@ -1,7 +1,7 @@
 """What a prompt names."""
 
 import pytest
-from hilum_context.words import identifiers, paths
+from hilum_context.mentions import find_identifiers, find_path_names
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from hilum_context.words import identifiers, paths
 )
 def test_identifiers(text: str, names: list[str]) -> None:
     """Names of programs, and no words of plain language, paths or links."""
-    assert identifiers(text) == names
+    assert find_identifiers(text) == names
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ def test_identifiers(text: str, names: list[str]) -> None:
 )
 def test_paths(text: str, names: set[str]) -> None:
     """What may be a path, also where no space stands before it."""
-    assert names <= set(paths(text))
-    assert names or not paths(text)
+    assert names <= set(find_path_names(text))
+    assert names or not find_path_names(text)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from hilum_context.git import GitStatus, parse_status
-from hilum_context.sources.environment import describe
+from hilum_context.sources.environment import describe_status
 
 
 def environment(sent):
@@ -119,7 +119,7 @@ def test_paths_and_headers_of_git_are_read(tmp_path, git, root, put) -> None:
         subprocess.run(argv, cwd=root, capture_output=True, check=True).stdout, str(root)
     )
     assert (status.branch, len(status.commit)) == ("", 40)
-    assert describe(status).startswith(f"no branch, at commit {status.commit[:10]}")
+    assert describe_status(status).startswith(f"no branch, at commit {status.commit[:10]}")
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_paths_and_headers_of_git_are_read(tmp_path, git, root, put) -> None:
 )
 def test_a_state_is_one_line(status, text) -> None:
     """As short as it can be."""
-    assert describe(status) == text
+    assert describe_status(status) == text

@@ -11,19 +11,25 @@ from hilum.repetition import _DURATION
 from hilum_agents.calls import may_call
 from hilum_agents.consent import is_yes
 from hilum_agents.definitions.permissions import split_entry
-from hilum_cli.previews import _hosts
-from hilum_cli.terminal import line, neutral, without_escapes
-from hilum_context.words import _PATHS, _matches, identifiers, paths
-from hilum_lint.before import undone
-from hilum_memory.longterm.said import asked, is_drawn_from, may_last, own, wants_forgotten
+from hilum_cli.terminal import escape_terminal, line, without_escapes
+from hilum_context.mentions import _PATHS, _matches, find_identifiers, find_path_names
+from hilum_guard.previews import _hosts
+from hilum_lint.diffs import revert_diff
+from hilum_memory.longterm.user_text import (
+    asks_to_forget,
+    find_requests,
+    is_drawn_from,
+    may_last,
+    remove_foreign_text,
+)
 from hilum_rules.checks.compiling import compile_rule
-from hilum_rules.checks.written import compile_line
-from hilum_rules.hidden import reveal
-from hilum_rules.parsing import drafts, imports
-from hilum_rules.sections import bounds
-from hilum_rules.subjects import completed
-from hilum_shell.output import clean
-from hilum_shell.programs import aim
+from hilum_rules.checks.enforce_lines import compile_line
+from hilum_rules.heading_completion import complete_sentence
+from hilum_rules.hidden_characters import reveal
+from hilum_rules.parsing import find_imports, parse_drafts
+from hilum_rules.sections import is_limiting
+from hilum_shell.output import strip_escapes
+from hilum_shell.programs import describe_target
 
 SIZE = 20_000
 UNITS = (
@@ -76,28 +82,28 @@ READERS = {
     "paths within all of a text": lambda text: [
         list(_matches(text, *patterns)) for patterns in _PATHS
     ],
-    "paths": paths,
-    "identifiers": identifiers,
-    "own": own,
-    "asked": asked,
+    "paths": find_path_names,
+    "identifiers": find_identifiers,
+    "own": remove_foreign_text,
+    "asked": find_requests,
     "may_last": may_last,
-    "wants_forgotten": wants_forgotten,
+    "wants_forgotten": asks_to_forget,
     "is_drawn_from": lambda text: is_drawn_from(text, ["a"]),
     "may_call": may_call,
     "may_call of an agent": lambda text: may_call(f"@explore x{text}x"),
     "is_yes": is_yes,
     "split_entry": lambda text: split_entry(f"a{text}b"),
-    "drafts": drafts,
-    "imports": lambda text: list(imports(text)),
+    "parse_drafts": parse_drafts,
+    "find_imports": lambda text: list(find_imports(text)),
     "reveal": reveal,
-    "completed": lambda text: list(completed(text, text)),
-    "bounds": bounds,
+    "complete_sentence": lambda text: list(complete_sentence(text, text)),
+    "is_limiting": is_limiting,
     "compile_rule": lambda text: compile_rule(text, hard=True),
     "compile_line": lambda text: compile_line(f"deny answer words a{text}b", PurePosixPath(".")),
-    "undone": lambda text: undone(text, text),
-    "clean": clean,
-    "aim": lambda text: aim({"command": text}),
-    "terminal": lambda text: (neutral(text), without_escapes(text), line(text)),
+    "undone": lambda text: revert_diff(text, text),
+    "clean": strip_escapes,
+    "aim": lambda text: describe_target({"command": text}),
+    "terminal": lambda text: (escape_terminal(text), without_escapes(text), line(text)),
     "hosts of a preview": lambda text: list(_hosts({"command": text})),
     "durations": lambda text: _DURATION.sub("", text),
     "notes": lambda text: escape_notes(f"<{text}{NOTE_TAG}"),
@@ -111,6 +117,7 @@ def seconds(read, text):
     return time.process_time() - began
 
 
+@pytest.mark.slow(cases=10)
 @pytest.mark.parametrize("name", READERS)
 def test_reading_takes_linear_time(name):
     """Four times the text takes about four times as long.
@@ -120,11 +127,13 @@ def test_reading_takes_linear_time(name):
     slow = {}
     for unit in UNITS:
         text = (unit * SIZE)[:SIZE]
-        once = seconds(READERS[name], text)
+        once = min(seconds(READERS[name], text) for _ in range(2))
         if once > 1:  # four times as much could take a minute
             slow[unit] = (once,)
             continue
         more = seconds(READERS[name], (unit * SIZE * 4)[: 4 * SIZE])
+        if more > max(8 * once, 0.1):  # another program may have taken the caches for a moment
+            more = min(more, seconds(READERS[name], (unit * SIZE * 4)[: 4 * SIZE]))
         if more > 1 or more > max(8 * once, 0.1):
             slow[unit] = (once, more)
     assert slow == {}
@@ -132,6 +141,6 @@ def test_reading_takes_linear_time(name):
 
 def test_a_path_next_to_a_long_word_is_found():
     """Neither the word nor what has no blanks around it hides it."""
-    assert paths(f"{'x' * 9_000} see src/a.py and b.md") == ["src/a.py", "b.md"]
-    assert "src/a.py" in paths(f"{'请看' * 500}src/a.py的第一行")
-    assert identifiers(f"{'x' * 9_000} read_config()") == ["read_config"]
+    assert find_path_names(f"{'x' * 9_000} see src/a.py and b.md") == ["src/a.py", "b.md"]
+    assert "src/a.py" in find_path_names(f"{'请看' * 500}src/a.py的第一行")
+    assert find_identifiers(f"{'x' * 9_000} read_config()") == ["read_config"]

@@ -78,7 +78,7 @@ async def _use(bench: Bench, name: str, which: str, **arguments: str) -> str:
         result = ToolResult(which, which, (Text("", "tool"),), "", dict(output.data))
         session.journal.append([CallDone(seq=session.journal.last + 1, agent=name, result=result)])
         return output.text
-    (lock,) = session.underway.locks.of(["count.txt"])
+    (lock,) = session._calls_in_flight.locks.of(["count.txt"])
     async with lock:  # as the kernel does it for calls that write one path
         return (await tool.run(call)).text
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from hilum import ToolError
 from hilum_files import EditError, apply_edit
-from hilum_files.text import nearest
+from hilum_files.text import find_nearest
 
 # file, old_string, new_string, file afterwards
 AS_SENT = {
@@ -250,6 +250,6 @@ def test_the_wrong_number_on_some_lines_is_refused() -> None:
 def test_the_nearest_line_is_the_most_alike() -> None:
     """The line that differs least is named, not the longest of those that are alike."""
     text = "def greet2(name):\n    pass\n\ndef greet(name):\n    pass\n"
-    assert nearest(text, "def greet(nam):")[0] == ["4 | def greet(name):"]
+    assert find_nearest(text, "def greet(nam):")[0] == ["4 | def greet(name):"]
     text = "def greet2(name):\n    pass\n\ndef greet(name: str) -> str:\n    pass\n"
-    assert nearest(text, "def greet(nam):")[0] == ["4 | def greet(name: str) -> str:"]
+    assert find_nearest(text, "def greet(nam):")[0] == ["4 | def greet(name: str) -> str:"]

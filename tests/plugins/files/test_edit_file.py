@@ -16,8 +16,8 @@ from hilum.errors import (
     E_PATH_TRAVERSAL,
     E_STALE,
 )
-from hilum_files.changing import _edit, _write
 from hilum_files.text import unified_diff
+from hilum_files.write_tools import _edit, _write
 
 CODE = """\
 def add(a, b):
@@ -82,7 +82,7 @@ async def test_several_matches(use, root: Path) -> None:
     [
         ("def subtract(a, b):\n    # Subtracts.\n", "6 | def sub(a, b):\n7 |     # Subtracts.\n"),
         ("def sub(a,b):", "6 | def sub(a, b):\nRead the file again"),
-        ("2 |     # Adds!\n3 |     return a + b", "Leave the line numbers (N | ) out"),
+        ("2 |     # Adds!\n3 |     return a + b", "Leave out the line numbers (N | )"),
         ("completely different", "Read the file again and copy the text exactly."),
         ("\n\n\n\n", "Read the file again"),
     ],
@@ -197,7 +197,7 @@ async def test_what_cannot_be_edited(use, root: Path) -> None:
     for path, words in (
         ("bin", "binary"),
         ("latin", "line 1 has the byte 0xe9"),
-        ("huge", "too many to edit"),
+        ("huge", "cannot be edited"),
         ("folder", "is a folder"),
     ):
         with pytest.raises(ToolError, match=words):
@@ -306,7 +306,7 @@ async def test_the_model_is_told_that_a_match_was_not_exact(use, root: Path) -> 
     assert output.text.startswith(
         "Edited a.py (not an exact match; old_string differed in: trailing blanks, indentation)"
     )
-    assert "line 3 became line 3" in output.text
+    assert "line 3 changed. Read it if in doubt." in output.text
     assert (output.data["match"], output.data["changes"]) == (
         "trailing blanks, indentation",
         [[3, 1, 1]],
@@ -324,7 +324,8 @@ async def test_several_edits_at_once(use, root: Path) -> None:
     edits = [{"old_string": old, "new_string": new} for old, new in edits]
     output = await use("multi_edit", path="a.py", edits=edits)
     assert (root / "a.py").read_text() == CODE.replace("a + b", "b * a").replace("a - b", "b - a")
-    assert output.text.count("became") == 3
+    assert output.text.count("line 3 changed.") == 2
+    assert output.text.count(" changed.") == 3
     assert output.data["match"] == "exact; trailing blanks, indentation"
 
 
@@ -339,7 +340,7 @@ async def test_several_edits_are_all_or_none(use, root: Path) -> None:
         await use("multi_edit", path="a.py", edits=edits)
     assert caught.value.code == E_NOT_FOUND
     assert (root / "a.py").read_text() == CODE
-    with pytest.raises(ToolError, match="do not fit"):
+    with pytest.raises(ToolError, match="are invalid"):
         await use("multi_edit", path="a.py", edits=[])
     output = await use("multi_edit", path="a.py", edits=[{"old_string": "a", "new_string": "a"}])
     assert output.text.startswith("Nothing was changed")

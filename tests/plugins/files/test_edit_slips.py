@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 from hilum_files import Edit, EditError, apply_edit
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -82,7 +82,6 @@ def outcome(content: str, old: str, new: str) -> Edit | EditError:
 
 
 @given(LINES, LINES, LINES, LINES, ENDS)
-@settings(max_examples=400, deadline=None)
 def test_what_is_outside_of_the_place_never_changes(
     before: list[str], old: list[str], new: list[str], after: list[str], end: str
 ) -> None:
@@ -104,7 +103,6 @@ def test_what_is_outside_of_the_place_never_changes(
 
 
 @given(st.text(max_size=30), st.text(max_size=10), st.text(max_size=10))
-@settings(max_examples=400, deadline=None)
 def test_any_text_gives_an_edit_or_a_refusal(content: str, old: str, new: str) -> None:
     """No text makes it fail otherwise."""
     edit = outcome(content + old, old, new)

@@ -21,8 +21,8 @@ from hilum.errors import E_STALE
 from hilum.events import ApprovalAsked, CallStarted, PluginEvent, RunStarted
 from hilum.testing import open_bench, say
 from hilum.testing import use as ask
-from hilum_files.journal import undo
-from hilum_files.journal.tree import Limits
+from hilum_files.journal import undo_steps
+from hilum_files.journal.tree import SnapshotLimits
 
 
 def changed(bench) -> list[dict[str, str]]:
@@ -32,12 +32,12 @@ def changed(bench) -> list[dict[str, str]]:
             c.path: "+" if c.before is None else "-" if c.after is None else "~"
             for c in record.changes
         }
-        for record in bench.session.half(hilum_files.Changes).records()
+        for record in bench.session.plugin(hilum_files.Changes).records()
     ]
 
 
 def undoing(bench):
-    return bench.session.half(hilum_files.Changes)
+    return bench.session.plugin(hilum_files.Changes)
 
 
 # --- whose change it is ---------------------------------------------------------------------------
@@ -84,7 +84,7 @@ async def test_what_happens_before_an_approval_is_not_the_commands() -> None:
         run = await bench.start("Work.")
         asked = await bench.wait_for(ApprovalAsked)
         (bench.workspace / "a.txt").write_text("mine\n")
-        undoing(bench)._looked -= 1  # as if the user had taken a second
+        undoing(bench)._snapshot_taken -= 1  # as if the user had taken a second
         bench.session.answer(asked.id, True)
         with bench.guard():
             await run.wait()
@@ -232,7 +232,7 @@ async def test_a_file_too_large_to_keep_is_named_and_left() -> None:
     ("change", "why"),
     [
         (lambda root: (root / "a.txt").write_text("one\nmine\n"), "in the same lines"),
-        (lambda root: (root / "a.txt").write_bytes(b"\0\1"), "no text"),
+        (lambda root: (root / "a.txt").write_bytes(b"\0\1"), "not text"),
         (lambda root: (root / "a.txt").unlink(), "deleted since"),
         (lambda root: (root / "new.txt").write_text("mine\n"), "changed since"),
         (lambda root: (root / "gone.txt").write_text("mine\n"), "something else now"),
@@ -304,7 +304,7 @@ async def test_an_undo_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch)
             "run_terminal_cmd",
             command="for f in *.txt; do echo changed > $f; done; mkdir new; touch new/x; rm f.txt",
         )
-        real, left = undo.replace, [3]
+        real, left = undo_steps.replace_file, [3]
 
         def full(*args, **kwargs):
             left[0] -= 1
@@ -312,8 +312,8 @@ async def test_an_undo_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch)
                 raise OSError(errno.ENOSPC, "No space left on device")
             return real(*args, **kwargs)
 
-        monkeypatch.setattr(undo, "replace", full)
-        with pytest.raises(ToolError, match="Everything is as it was before it"):
+        monkeypatch.setattr(undo_steps, "replace_file", full)
+        with pytest.raises(ToolError, match="Everything is as it was before the undo"):
             await undoing(bench).undo()
         assert {p.name for p in bench.workspace.iterdir()} == {
             *(f"{n}.txt" for n in "abcde"),
@@ -326,7 +326,7 @@ async def test_an_undo_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch)
 
 async def test_a_tree_too_large_to_look_at_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command runs all the same; that it cannot be undone is written down."""
-    monkeypatch.setattr(Limits, "__new__", partial(Limits.__new__, seconds=-1.0))
+    monkeypatch.setattr(SnapshotLimits, "__new__", partial(SnapshotLimits.__new__, seconds=-1.0))
     async with open_bench(hilum_files, hilum_shell, files={"a.txt": "a"}) as bench:
         assert not (await bench.call("run_terminal_cmd", command="echo x > a.txt")).code
         assert (
@@ -355,9 +355,9 @@ import os, signal, sys
 from pathlib import Path
 import hilum_files, hilum_shell, hilum_store, trio
 from hilum.testing import open_bench, say, use
-from hilum_files import places
-from hilum_files.journal import undo
-from hilum_files.journal.tree import Limits
+from hilum_files import paths
+from hilum_files.journal import undo_steps
+from hilum_files.journal.tree import SnapshotLimits
 
 folder, where = Path(sys.argv[1]), sys.argv[2]
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
@@ -373,25 +373,26 @@ async def main():
                 if where == "after":
                     real(*args, **kwargs)
                 die()
-            places.os.replace = replace
+            paths.os.replace = replace
             await bench.call("edit_file", path="a.txt", old_string="one", new_string="two")
         elif where == "command":
             await bench.call("run_terminal_cmd", command=f"echo two > a.txt; rm b.txt; kill -9 {os.getpid()}; sleep 10")
         else:
             await bench.call("run_terminal_cmd", command="for f in *.txt; do echo two > $f; done")
-            real, left = undo.replace, [2]
+            real, left = undo_steps.replace_file, [2]
             def replace(*args, **kwargs):
                 left[0] -= 1
                 real(*args, **kwargs)
                 if not left[0]:
                     die()
-            undo.replace = replace
-            await bench.session.half(hilum_files.Changes).undo()
+            undo_steps.replace_file = replace
+            await bench.session.plugin(hilum_files.Changes).undo()
 
 trio.run(main)
 """
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize(
     ("where", "records", "after"),
     [
@@ -484,7 +485,7 @@ async def test_an_undo_follows_no_link_that_is_swapped_in(
             (target / "a.txt").unlink()
         await bench.call("run_terminal_cmd", command=commands[kind])
         before = sorted(os.listdir(target))
-        unlock = undo._unlock
+        unlock = undo_steps._unlock_folders
 
         def swap(*arguments):
             modes = unlock(*arguments)
@@ -492,7 +493,7 @@ async def test_an_undo_follows_no_link_that_is_swapped_in(
             (work / "d").symlink_to(target)
             return modes
 
-        monkeypatch.setattr(undo, "_unlock", swap)
+        monkeypatch.setattr(undo_steps, "_unlock_folders", swap)
         with pytest.raises(ToolError, match=r"link|does not exist|no "):
             await undoing(bench).undo("call")
         assert sorted(os.listdir(target)) == before

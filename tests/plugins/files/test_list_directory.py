@@ -50,7 +50,7 @@ async def test_depth(use, tree: Path) -> None:
         "src/pkg/",
         "src/pkg/deep/",
         "src/pkg/deep/data.bin  2.5 MB",
-        "[Not looked into: .git/, node_modules/]",
+        "[Not opened: .git/, node_modules/]",
     ]
     assert not any("objects" in line or "left" in line for line in lines)
 

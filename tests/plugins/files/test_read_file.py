@@ -60,7 +60,7 @@ async def test_impossible_ranges(use, root: Path) -> None:
     """A range that is none, and one behind the end, are told with what there is."""
     (root / "a.txt").write_text("one\ntwo\n")
     for arguments, words in (
-        ({"start_line": 5, "end_line": 3}, "no range"),
+        ({"start_line": 5, "end_line": 3}, "not a range"),
         ({"start_line": 3}, "only 2 lines"),
     ):
         with pytest.raises(ToolError, match=words) as caught:
@@ -80,7 +80,7 @@ async def test_long_files_are_cut(use, root: Path, arguments: dict) -> None:
     assert 9_900 < len(output.text) < 10_100
     end = output.data["end"]
     assert output.text.endswith(
-        f"\n[Lines 1-{end} of 2000, cut at 10,000 characters. Read on with start_line={end + 1}.]"
+        f"\n[Lines 1-{end} of 2000, cut at 10,000 characters. Continue with start_line={end + 1}.]"
     )
     seen, start = [], 1
     while start <= 2000:
@@ -94,7 +94,7 @@ async def test_long_lines_are_cut(use, root: Path) -> None:
     """One huge line does not hide what comes after it, and a cut inside a character is clean."""
     (root / "a.txt").write_text("é" * 100_000 + "\nnext\n" + "x" * 2000 + "\n")
     lines = (await use("read_file", path="a.txt")).text.split("\n")
-    assert lines[0] == "1 | " + "é" * 2000 + " [… the line goes on: 200,001 bytes in all]"
+    assert lines[0] == "1 | " + "é" * 2000 + " [… the line continues: 200,001 bytes in total]"
     assert lines[1:] == ["2 | next", "3 | " + "x" * 2000]
 
 
@@ -114,7 +114,7 @@ async def test_huge_file_in_bounded_time_and_memory(use, root: Path) -> None:
     seconds, (_, peak) = time.process_time() - begun, tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert output.text.endswith("[Lines 400000-400001 of 500000.]")
-    assert single.text.endswith("50,000,000 bytes in all]")
+    assert single.text.endswith("50,000,000 bytes in total]")
     assert peak < 5_000_000
     assert seconds < 5
 
@@ -181,4 +181,4 @@ async def test_a_folder_says_what_to_do(use, root: Path, path: str) -> None:
     (root / "sub").mkdir()
     with pytest.raises(ToolError, match="is a folder") as caught:
         await use("read_file", path=path)
-    assert "List it" in caught.value.hint
+    assert "List the folder" in caught.value.hint

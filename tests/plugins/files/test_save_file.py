@@ -32,7 +32,7 @@ async def drawn(root: Path, tmp_path: Path, **arguments: Any) -> CallDone:
     ) as bench:
         await bench.call("draw", **arguments)
         if (root / arguments["path"]).read_bytes() == PNG:
-            assert await bench.session.half(Changes).undo()
+            assert await bench.session.plugin(Changes).undo()
         return bench.of(CallDone)[0]
 
 
@@ -54,7 +54,7 @@ async def test_a_file_that_is_there_stays_unless_it_may_be_overwritten(root, tmp
     (root / "a.png").write_bytes(b"old")
     done = await drawn(root, tmp_path, path="a.png")
     assert done.result.code == "E_BAD_ARGS"
-    assert "exists already" in done.result.text
+    assert "already exists" in done.result.text
     assert (root / "a.png").read_bytes() == b"old"
     done = await drawn(root, tmp_path, path="a.png", overwrite=True)
     assert done.result.code == ""

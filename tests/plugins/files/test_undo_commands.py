@@ -86,7 +86,7 @@ def test_undo_takes_back_run_by_run_and_says_so(folder: Path) -> None:
     assert "new/d.txt: deleted" in hilum(folder, "undo")
     assert not (root / "new").exists()
     said = hilum(folder, "undo")
-    assert {"a.txt: restored", "b.txt: brought back", "c.txt: deleted"} <= set(said.splitlines())
+    assert {"a.txt: restored", "b.txt: recreated", "c.txt: deleted"} <= set(said.splitlines())
     assert (root / "a.txt").read_text() == "one\ntwo\nthree\n"
     assert "E_NOT_FOUND" in hilum(folder, "undo", code=2)
     assert "b.txt: deleted" in hilum(folder, "undo", "undo")
@@ -121,7 +121,7 @@ def test_bad_input_is_told_plainly(folder: Path) -> None:
     assert "E_UNKNOWN" in hilum(folder, "diff", "--session", "nope", code=2)
     assert "No session has changed files" in hilum(folder, "diff", "-C", "/", code=2)
     assert "--dry-run" in hilum(folder, "undo", "--help")
-    assert "last one that changed something" in hilum(folder, "diff", "--help")
+    assert "last unit that changed something" in hilum(folder, "diff", "--help")
 
 
 def test_folders_that_are_left_out_stand_on_one_line_at_the_end(tmp_path: Path) -> None:

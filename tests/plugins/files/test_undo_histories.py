@@ -10,7 +10,7 @@ from hilum.testing import Bench, open_bench, say, use
 
 
 def changes_of(bench: Bench) -> hilum_files.Changes:
-    return bench.session.half(hilum_files.Changes)
+    return bench.session.plugin(hilum_files.Changes)
 
 
 def edit(old: str, new: str, path: str = "f.txt"):
@@ -68,6 +68,31 @@ async def test_a_run_can_be_undone_after_one_of_its_calls_was_merged_away() -> N
         assert file.read_text() == start
 
 
+async def test_a_run_can_be_undone_after_a_call_of_an_older_run_was() -> None:
+    """The second run took back what the second call had made of the first one's line.
+
+    Without the first call and the second run, what the second call made is there.
+    """
+    async with open_bench(hilum_files, files={"f.txt": "a\n-\nb\n"}) as bench:
+        file, changes = bench.workspace / "f.txt", changes_of(bench)
+        bench.model.next(use("read_file", path="f.txt"), edit("a\n", "B\n"), say("Done."))
+        await bench.run("Work.")
+        first = changes.records()[0].call
+        bench.model.next(edit("B\n", "C\n"), say("Done."))
+        await bench.run("Work.")
+        bench.model.next(edit("C\n", "B\n"), edit("b\n", "x\n"), say("Done."))
+        await bench.run("Work.")
+        await changes.undo("call", first)
+        assert file.read_text() == "a\n-\nx\n"
+        await changes.undo()
+        assert file.read_text() == "C\n-\nb\n"
+        await changes.undo("undo")
+        assert file.read_text() == "a\n-\nx\n"
+        for _ in range(2):
+            await changes.undo()
+        assert file.read_text() == "a\n-\nb\n"
+
+
 @pytest.mark.parametrize("depth", [2, 3, 5])
 async def test_as_many_redos_as_undos_bring_everything_back(depth: int) -> None:
     """Each redo takes back the last undo that still holds, at any depth, and again."""
@@ -99,6 +124,7 @@ def text_of(lines: list[str]) -> str:
     return "".join(f"{line}\n-\n-\n-\n" for line in lines)
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize("seed", range(20))
 async def test_random_histories_agree_with_a_model(seed: int) -> None:
     """Each call changes a line of its own; the model is the set of calls that hold.
@@ -167,11 +193,12 @@ async def test_random_histories_agree_with_a_model(seed: int) -> None:
         assert file.read_text() == text_of(start)
 
 
+@pytest.mark.slow(cases=6)
 @pytest.mark.parametrize("seed", range(20))
 async def test_overlapping_edits_are_undone_as_a_whole(seed: int) -> None:
-    """Edits of the same lines, back and forth; of each run some calls are undone.
+    """Edits of the same lines, back and forth; now and then a call of any run is undone.
 
-    To undo all gives the first content.
+    The runs can be undone all the same, the last one first, which gives the first content.
     """
     dice = random.Random(seed)
     start = text_of(["a", "b"])
@@ -187,11 +214,11 @@ async def test_overlapping_edits_are_undone_as_a_whole(seed: int) -> None:
                 *(use("write_file", path="f.txt", content=content) for content in contents),
                 say("Done."),
             )
-            ended = await bench.run("Work.")
+            await bench.run("Work.")
             for _ in range(dice.randrange(4)):
-                of_run = [record.call for record in changes.records() if record.run == ended.run]
-                if of_run:
-                    await changes.undo("call", dice.choice(of_run), keep_going=True)
+                calls = [record.call for record in changes.records()]
+                if calls:
+                    await changes.undo("call", dice.choice(calls), keep_going=True)
         last = file.read_text()
         undone = 0
         while changes.records():

@@ -32,7 +32,7 @@ async def work_and_undo(folder: Path, seed: int) -> tuple[int, int]:
         hilum_files, hilum_shell, workspace=root, folder=folder / "bench"
     ) as bench:
         states = [held(root)]
-        changes = bench.session.half(hilum_files.Changes)
+        changes = bench.session.plugin(hilum_files.Changes)
         for _ in range(dice.randrange(1, 4)):
             answers = []
             for _ in range(dice.randrange(1, 4)):

@@ -15,7 +15,7 @@ from hilum.testing import Bench, open_bench, say, use
 
 
 def changes_of(bench: Bench) -> hilum_files.Changes:
-    return bench.session.half(hilum_files.Changes)
+    return bench.session.plugin(hilum_files.Changes)
 
 
 def paths(bench: Bench) -> set[str]:
@@ -70,7 +70,7 @@ async def test_a_command_is_not_charged_with_another_sessions_work(tmp_path: Pat
 
 async def test_what_two_sessions_claim_is_undone_by_none_unnamed(tmp_path: Path) -> None:
     """Two commands overlap, so that either may have written the file: an undo names the other
-    session and does nothing.
+    session, does nothing, and says how to go on.
     """
     root = tmp_path / "workspace"
     async with two_sessions(tmp_path) as (first, second):
@@ -91,9 +91,44 @@ async def test_what_two_sessions_claim_is_undone_by_none_unnamed(tmp_path: Path)
         assert "c.txt" in paths(second)
         for mine, others in ((first, second), (second, first)):
             if "c.txt" in paths(mine):
-                with pytest.raises(ToolError, match=others.session.id):
+                with pytest.raises(ToolError, match=others.session.id) as caught:
                     await changes_of(mine).undo()
+                assert "--shared" in caught.value.hint
         assert (root / "c.txt").exists()
+        assert "c.txt" in paths(first)
+        plan = await changes_of(first).undo(shared=True)
+        assert plan.shared["c.txt"] == (second.session.id,)
+        assert not (root / "c.txt").exists()
+        await changes_of(first).undo("undo")
+        assert (root / "c.txt").read_text() == "c\n"
+        await changes_of(first).undo(shared=True)
+        await changes_of(second).undo()
+        assert not (root / "c.txt").exists()
+        assert changes_of(second).records() == []
+
+
+async def test_an_undo_of_another_session_is_nobodys_work(tmp_path: Path) -> None:
+    """One session changed the other's line and took that back: the other one can undo its own.
+
+    The same content was there twice, and neither time was it the other session's.
+    """
+    root = tmp_path / "workspace"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    async with two_sessions(tmp_path) as (first, second):
+        for bench, old, new in ((first, "one", "two"), (second, "two", "three")):
+            bench.model.next(
+                use("read_file", path="a.txt"),
+                use("edit_file", path="a.txt", old_string=old, new_string=new),
+                say("Done."),
+            )
+            await bench.run("Work.")
+        with pytest.raises(ToolError, match="same lines") as caught:
+            await changes_of(first).undo()
+        assert f"hilum undo --session {second.session.id}" in caught.value.hint
+        await changes_of(second).undo()
+        await changes_of(first).undo()
+        assert (root / "a.txt").read_text() == "one\n"
 
 
 async def test_a_conflict_names_the_session(tmp_path: Path) -> None:

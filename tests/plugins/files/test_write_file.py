@@ -9,7 +9,7 @@ import hilum_files
 import pytest
 from hilum import ToolError, Workspace
 from hilum.errors import E_BAD_ARGS, E_FILE_NOT_FOUND, E_PATH_TRAVERSAL, E_READBACK_FAIL
-from hilum_files.changing import _edit, _write
+from hilum_files.write_tools import _edit, _write
 
 
 async def test_create_with_folders(use, root: Path) -> None:
@@ -140,7 +140,7 @@ async def test_what_cannot_be_deleted(use, root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").touch()
     with pytest.raises(ToolError, match="not empty") as caught:
         await use("delete_file", path="full")
-    assert caught.value.hint == "Delete what is in it first."
+    assert caught.value.hint == "Delete its content first."
     for path, code in (
         (".", E_BAD_ARGS),
         ("full/..", E_BAD_ARGS),

@@ -15,20 +15,18 @@ import trio
 from hilum.events import ApprovalAsked
 from hilum.processes import Command, Completed, Processes, Warden
 from hilum.testing import say, use
-from hilum_guard import bubblewrap, sandbox
-from hilum_guard.sandbox import Enforced, GuardSettings, Sandbox
+from hilum_guard import backends
+from hilum_guard.enforcement import Enforcement
+from hilum_guard.sandbox import Sandbox
+from hilum_guard.settings import GuardSettings
 
 BACKENDS = ("bubblewrap", "landlock", "filter")
 Run = Callable[..., Awaitable[Completed]]
 
 
-def enforced_by(backend: str) -> Enforced:
+def enforced_by(backend: str) -> Enforcement:
     """What a kind of sandbox enforces; skips the test where the system has not got it."""
-    found = (
-        sandbox.bubblewrap_enforced()
-        if backend in ("bubblewrap", "python")
-        else sandbox.landlock_enforced()
-    )
+    found = backends.check_bubblewrap() if backend == "bubblewrap" else backends.check_landlock()
     if isinstance(found, str):
         pytest.skip(found)
     if backend == "landlock" and found.network != "namespace":
@@ -129,12 +127,8 @@ class Box:
 
 
 @pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A kind of sandbox: ``filter`` is Landlock without a network namespace, ``python`` bubblewrap
-    without Perl.
-    """
-    if request.param == "python":
-        monkeypatch.setattr(bubblewrap, "PERL", "/nowhere/perl")
+def backend(request: pytest.FixtureRequest) -> str:
+    """A kind of sandbox: ``filter`` is Landlock without a network namespace."""
     return request.param
 
 

@@ -2,6 +2,7 @@
 is written.
 """
 
+import errno
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ import sys
 
 import pytest
 from hilum_guard import judge_command
+from hilum_guard.resolved_effects import reach
 
 BASH = shutil.which("bash")
 PIECES = [
@@ -38,7 +40,7 @@ PIECES = [
 
 @pytest.mark.skipif(BASH is None, reason="needs bash to compare with")
 @pytest.mark.parametrize("seed", range(4))
-def test_words_of_a_harmless_text_are_those_bash_finds(seed, tmp_path):
+def test_words_of_a_harmless_text_are_those_bash_finds(seed, trials, tmp_path):
     """For random texts that are judged harmless, each command Bash would run is one that was
     judged, word for word.
     """
@@ -47,7 +49,7 @@ def test_words_of_a_harmless_text_are_those_bash_finds(seed, tmp_path):
         f"""{name}() {{ printf "%s\\0" {name} "$@" $'\\1'; }} >&9\n"""
         for name in ("ls", "cat", "echo", "a", "b", "c")
     )
-    for number in range(1500):
+    for number in range(trials(400, 1500)):
         text = f"{chance.choice(['ls', 'cat', 'echo'])} " + "".join(
             chance.choices(PIECES, k=chance.randint(1, 9))
         )
@@ -132,6 +134,16 @@ def test_a_recursive_search_asks_where_secrets_lie(tmp_path):
     assert judge_command("grep -r -e foo", workspace=tmp_path).kind == "ask"
 
 
+def test_a_search_of_everything_is_asked_where_there_are_secrets(tmp_path):
+    """`rg` skips hidden files only; other files with secrets are searched without being named."""
+    assert judge_command("rg foo", workspace=tmp_path).kind == "auto"
+    (tmp_path / "src").mkdir()
+    (tmp_path / "secrets.json").write_text("")
+    for command in ("rg foo", "rg -e foo", "rg foo ."):
+        assert judge_command(command, workspace=tmp_path).kind == "ask", command
+    assert judge_command("rg foo src", workspace=tmp_path).kind == "auto"
+
+
 def test_a_pattern_that_takes_a_link_out_is_asked(tmp_path):
     """Patterns are judged by the files they take now."""
     workspace = tmp_path / "w"
@@ -176,10 +188,38 @@ def test_git_is_asked_where_a_hook_runs_when_it_looks(tmp_path):
 
 def test_importing_the_plugin_loads_no_grammar():
     """It comes with the first command."""
-    code = "import sys, hilum_guard; print([m for m in sys.modules if 'tree_sitter' in m or m == 'hilum_guard.reading'])"
+    code = "import sys, hilum_guard; print([m for m in sys.modules if 'tree_sitter' in m or m == 'hilum_guard.shell_reader'])"
     assert (
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         ).stdout
         == "[]\n"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat /proc/1/cwd/x",
+        "cat link/x",
+        "cd link && ls",
+        "echo 1 > link/x",
+        "find link -delete",
+        "git -C link status",
+        "rm -rf link/",
+        "rm link",
+    ],
+)
+def test_a_link_that_cannot_be_read_needs_approval_and_raises_nothing(text, monkeypatch, tmp_path):
+    read_link = os.readlink
+
+    def refuse(path, *args, **options):
+        if os.fspath(path) == "/proc/1/cwd":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return read_link(path, *args, **options)
+
+    monkeypatch.setattr(os, "readlink", refuse)
+    (tmp_path / "link").symlink_to("/proc/1/cwd")
+    read = judge_command(text, workspace=tmp_path)
+    assert read.kind != "auto", read
+    reach(read.all_commands, str(tmp_path), complete=read.complete)

@@ -12,8 +12,8 @@ import pytest
 from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum_guard import judge_command
-from hilum_guard.effects import reach
-from hilum_guard.rules import Case, fit, parse
+from hilum_guard.resolved_effects import reach
+from hilum_guard.rules import CallFacts, fit, parse
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 
@@ -32,7 +32,7 @@ def root(tmp_path_factory):
 def fits(command, root, rule="read_file(secrets/**)"):
     """How a rule that denies fits a command."""
     read = judge_command(command, workspace=root)
-    case = Case("run_terminal_cmd", {"command": command}, command=read, category="execute",
+    case = CallFacts("run_terminal_cmd", {"command": command}, command=read, category="execute",
                 reach=reach(read.all_commands, str(root), complete=read.complete))  # fmt: skip
     return fit(parse(rule, "deny"), case)
 

@@ -78,7 +78,7 @@ async def test_a_lasting_yes_against_a_rule_that_asks_is_told_to_be_none(bench, 
     (kit.folder / "config" / "permissions.toml").write_text('ask = ["write_file(*.md)"]\n')
     await answered(kit, "write_file", path="a.md", content="", remember="always")
     note = await kit.wait_for(PluginEvent, lambda event: event.name == "guard.rule_not_kept")
-    assert "has it asked each time" in note.data["say"]
+    assert "approval is needed each time" in note.data["say"]
     assert "workspace" not in kept(kit)
 
 
@@ -107,7 +107,7 @@ async def test_a_path_that_is_swapped_while_it_is_asked_is_refused(bench, target
 
     result = await answered(kit, "write_file", path="notes.txt", content="evil", meanwhile=swap)
     assert result.code == E_DENIED
-    assert "has changed" in result.text
+    assert "changed after approval was requested" in result.text
     assert (kit.workspace / target).read_text() == "as it was"
 
 

@@ -6,7 +6,7 @@ import hilum_guard
 import pytest
 from hilum import tool
 from hilum.testing import plugin
-from hilum_guard.rules import Case, fit, parse
+from hilum_guard.rules import CallFacts, fit, parse
 
 HOSTS = [
     ("example.com", "example.com", "yes", "yes"),
@@ -26,7 +26,7 @@ def test_whole_labels_are_compared(pattern, host, allows, denies):
 
     Who denies it denies what is below it, and doubt is asked about.
     """
-    case = Case("web_fetch", {"url": "x"}, host=host)
+    case = CallFacts("web_fetch", {"url": "x"}, host=host)
     assert fit(parse(f"web_fetch(domain:{pattern})", "allow"), case) == allows
     assert fit(parse(f"web_fetch(domain:{pattern})", "deny"), case) == denies
 

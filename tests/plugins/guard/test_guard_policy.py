@@ -54,7 +54,9 @@ async def test_what_a_harmless_command_writes_is_judged_as_a_file_that_is_writte
     one.
     """
     kit = await bench(*PLUGINS, approve="ask_first")
-    assert "confirmed" in (await asked(kit, "run_terminal_cmd", command="echo x > new.txt")).reason
+    assert (
+        "need approval" in (await asked(kit, "run_terminal_cmd", command="echo x > new.txt")).reason
+    )
     kit.session.set(approve="auto")
     assert (await kit.call("run_terminal_cmd", command="echo x > new.txt")).code == ""
     assert (await asked(kit, "run_terminal_cmd", command="echo x > .vscode/tasks.json")).reason
@@ -272,11 +274,11 @@ async def test_all_mistakes_are_told_with_place_and_remedy_and_nothing_changes_u
     told = note.data["say"]
     for part in (
         "permissions.toml: line 1: alow: is unknown; did you mean allow?",
-        'ask: is no list; write ask = ["write_file(docs/**)"]',
+        'ask: is not a list; write ask = ["write_file(docs/**)"]',
         "line 4: deny[1]: 'read_file(x' has no closing parenthesis",
         "deny[2]: found 7, expected a rule in quotes",
         "line 6: deny[3]: 'write_file()' has an empty pattern; write write_file for every call",
-        'line 8: workspace."here": is no absolute path',
+        'line 8: workspace."here": is not an absolute path',
     ):
         assert part in told
     assert len(note.data["mistakes"]) == 6
@@ -439,12 +441,11 @@ async def test_a_guard_that_does_not_open_lets_nothing_run(bench, monkeypatch):
     """The session opens, and a prompt is refused with the reason: the guard takes secrets out of
     what is logged and sent.
     """
-    from hilum_guard import half
 
     def broken(*_):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(half, "Guard", broken)
+    monkeypatch.setattr("hilum_guard.session_guard.Guard", broken)
     kit = await bench(*PLUGINS, approve="auto", faults=True)
     with pytest.raises(PluginError, match="not in working order"):
         await kit.call("list_directory", path=".")
@@ -456,7 +457,8 @@ async def test_importing_the_guard_is_cheap():
     import subprocess
 
     code = (
-        "import sys, hilum_guard; bad = {'tree_sitter', 'pathspec', 'hilum_guard.commands', 'hilum_guard.sandbox', 'tomllib'}"
+        "import sys, hilum_guard; bad = {'tree_sitter', 'pathspec', 'hilum_guard.command_judge',"
+        " 'hilum_guard.sandbox', 'tomllib'}"
         " & set(sys.modules); assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))  # noqa: ASYNC221
@@ -492,7 +494,7 @@ async def test_an_exact_rule_silences_the_protected_file_and_nothing_else(
     user_rules(kit, allow=[f"run_terminal_cmd(={command})"], **lists)
     assert ".envrc:" not in (await asked(kit, "run_terminal_cmd", command=command)).reason
     user_rules(kit, allow=["run_terminal_cmd(=echo x > .envrc)"])
-    verdict = await kit.session.half(hilum_guard.Guard).explain(
+    verdict = await kit.session.plugin(hilum_guard.Guard).explain(
         kit.session.tools["run_terminal_cmd"], '{"command": "echo x > .envrc"}'
     )
     assert verdict.outcome == "It would run.", verdict
@@ -503,7 +505,7 @@ async def test_what_lets_a_command_run_is_told_truly(bench):
     kit = await bench(
         *PLUGINS, approve="auto", settings={"guard": {"sandbox": "off", "unsandboxed": "run"}}
     )
-    verdict = await kit.session.half(hilum_guard.Guard).explain(
+    verdict = await kit.session.plugin(hilum_guard.Guard).explain(
         kit.session.tools["run_terminal_cmd"], '{"command": "make it"}'
     )
     assert verdict.outcome == "It would run.", verdict
@@ -550,7 +552,7 @@ async def test_a_rule_that_allows_in_one_kind_of_session_is_asked_in_another(ben
     [
         ('[session.public]\ndeny = ["write_file"]\n', "kinds are main, shared, headless"),
         ("session = 3\n", "write [session.shared]"),
-        ('[session]\nshared = ["write_file"]\n', "is no table"),
+        ('[session]\nshared = ["write_file"]\n', "is not a table"),
         ('[session.headless]\ndeny = ["write_file("]\n', "session.headless.deny[1]"),
     ],
 )

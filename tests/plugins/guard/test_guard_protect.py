@@ -11,7 +11,7 @@ import trio
 import trio.lowlevel
 from hilum.events import ApprovalAsked
 from hilum.testing import Bench, open_bench, use
-from hilum_guard import Guard, Held
+from hilum_guard import Guard, ProtectedPaths
 
 
 async def ran(kit: Bench, command: str) -> str:
@@ -19,9 +19,9 @@ async def ran(kit: Bench, command: str) -> str:
 
 
 async def guarded(kit: Bench) -> Guard:
-    guard = kit.session.half(Guard)
+    guard = kit.session.plugin(Guard)
     assert guard is not None
-    if not (await guard.box.enforced()).protected:
+    if not (await guard.sandbox.enforced()).protected:
         pytest.skip("no sandbox that holds paths inside of the workspace")
     return guard
 
@@ -32,7 +32,9 @@ async def test_protected_paths_are_read_only_and_hidden_ones_are_not_there() -> 
         guard, root = await guarded(kit), kit.session.workspace.root
         guard.protect(
             "test",
-            lambda: Held((str(root / "kept"), str(root / "missing")), (str(root / "secret"),)),
+            lambda: ProtectedPaths(
+                (str(root / "kept"), str(root / "missing")), (str(root / "secret"),)
+            ),
         )
         assert "Read-only" in await ran(kit, "echo x > kept/a")
         assert "Read-only" in await ran(kit, "touch kept/b")
@@ -47,7 +49,7 @@ async def test_what_is_held_is_asked_for_before_each_command_and_can_end() -> No
     async with open_bench(hilum_guard, hilum_shell, files={"a": "1", "b": "1"}) as kit:
         guard, root = await guarded(kit), kit.session.workspace.root
         held: list[Path] = [root / "a"]
-        guard.protect("test", lambda: Held(tuple(str(path) for path in held)))
+        guard.protect("test", lambda: ProtectedPaths(tuple(str(path) for path in held)))
         await ran(kit, "echo 2 > a; echo 2 > b")
         held[:] = [root / "b"]
         await ran(kit, "echo 3 > a; echo 3 > b")
@@ -60,7 +62,7 @@ async def test_what_is_held_is_asked_for_before_each_command_and_can_end() -> No
 async def test_a_path_outside_of_what_commands_write_is_none_to_protect() -> None:
     async with open_bench(hilum_guard, hilum_shell, files={"a": "1"}) as kit:
         guard = await guarded(kit)
-        guard.protect("test", lambda: Held(("/etc/hostname", "/usr"), ()))
+        guard.protect("test", lambda: ProtectedPaths(("/etc/hostname", "/usr"), ()))
         assert "1" in await ran(kit, "cat a; ls /usr >/dev/null")
 
 
@@ -70,7 +72,7 @@ async def test_what_a_stopped_call_was_to_write_is_expected_no_more(bench):
     kit.model.next(use("write_file", path=".envrc", content="x"))
     run = await kit.start("x")
     await kit.wait_for(ApprovalAsked)
-    keeper = kit.session.half(hilum_guard.Guard).keeper
+    keeper = kit.session.plugin(hilum_guard.Guard).workspace_guard
     assert [os.path.basename(path) for path in keeper._exempt()] == [".envrc"]
     run.stop()
     with kit.guard():

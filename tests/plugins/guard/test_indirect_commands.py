@@ -12,7 +12,7 @@ import pytest
 from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum_guard import judge_command
-from hilum_guard.rules import Case, fit, parse
+from hilum_guard.rules import CallFacts, fit, parse
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 PACKAGE = {
@@ -74,7 +74,7 @@ def fits(command, root, rule="run_terminal_cmd(git push *)", effect="deny"):
     read = judge_command(command, workspace=root)
     return fit(
         parse(rule, effect),
-        Case("run_terminal_cmd", {"command": command}, command=read, category="execute"),
+        CallFacts("run_terminal_cmd", {"command": command}, command=read, category="execute"),
     )
 
 
@@ -260,19 +260,19 @@ async def test_the_model_reads_why_an_unknown_sub_command_is_denied(bench):
     assert result.code == E_DENIED
     result = await kit.call("run_terminal_cmd", command="git frobnicate")
     assert result.code == E_DENIED
-    assert "`git frobnicate` is neither a command of Git nor an alias" in result.text
+    assert "`git frobnicate` is neither a Git command nor an alias" in result.text
     assert "Run the command itself" in result.text
 
 
 async def test_a_rule_that_asks_has_an_unknown_sub_command_asked(bench, asked):
     """And without a rule about Git nothing is asked: the sandbox holds the command."""
     kit = await bench(*PLUGINS, approve="auto")
-    if not (await kit.session.half(hilum_guard.Guard).box.enforced()).protected:
+    if not (await kit.session.plugin(hilum_guard.Guard).sandbox.enforced()).protected:
         pytest.skip("no sandbox holds protected paths here")
     await kit.call("run_terminal_cmd", command="git frobnicate")
     assert kit.of(ApprovalAsked) == []
     user_rules(kit, ask=["run_terminal_cmd(git push *)"])
     assert (
-        "neither a command of Git nor an alias"
+        "neither a Git command nor an alias"
         in (await asked(kit, "run_terminal_cmd", command="git frobnicate")).reason
     )

@@ -33,7 +33,7 @@ async def test_no_judgement_touches_the_disk_on_the_loop(bench, monkeypatch, nam
     """Neither status, nor links, nor files of rules."""
     kit = await bench(*PLUGINS, approve="auto", files={"a.txt": "a"})
     user_rules(kit, deny=["write_file(docs/**)"], ask=["read_file(x/**)"])
-    guard, tool = kit.session.half(hilum_guard.Guard), kit.session.tools[name]
+    guard, tool = kit.session.plugin(hilum_guard.Guard), kit.session.tools[name]
     await guard.judge(tool, json.dumps(arguments))
     user_rules(kit, deny=["write_file(other/**)"], allow=["read_file(.env)"])
     loop = threading.get_ident()
@@ -62,7 +62,7 @@ async def test_one_judgement_is_one_hop(bench, monkeypatch):
     """A thread costs a tenth of a millisecond, so the work of a judgement is done in one."""
     kit = await bench(*PLUGINS, approve="auto", files={"a.txt": "a"})
     user_rules(kit, deny=["write_file(docs/**)"])
-    guard = kit.session.half(hilum_guard.Guard)
+    guard = kit.session.plugin(hilum_guard.Guard)
     hops = []
     real = trio.to_thread.run_sync
 
@@ -84,7 +84,7 @@ async def test_a_disk_that_does_not_answer_holds_up_nothing_else(bench, monkeypa
     the gate.
     """
     kit = await bench(*PLUGINS, approve="auto", files={"a.txt": "a"})
-    guard, tool = kit.session.half(hilum_guard.Guard), kit.session.tools["read_file"]
+    guard, tool = kit.session.plugin(hilum_guard.Guard), kit.session.tools["read_file"]
     answer = threading.Event()
     monkeypatch.setattr(rule_files, "_look", lambda path: answer.wait(30) and ())
     turns = 0
@@ -123,7 +123,7 @@ async def test_a_pipe_in_the_place_of_rules_is_a_mistake(bench, monkeypatch):
     with trio.fail_after(20):
         result = await kit.call("write_file", path="b.txt", content="x")
     assert result.code == E_DENIED
-    assert "no regular file" in result.text
+    assert "not a regular file" in result.text
 
 
 async def test_the_verdict_uses_the_rules_that_the_hop_read(bench, monkeypatch):
@@ -132,7 +132,7 @@ async def test_the_verdict_uses_the_rules_that_the_hop_read(bench, monkeypatch):
     """
     kit = await bench(*PLUGINS, approve="auto", files={"a.txt": "a"})
     user_rules(kit, deny=[])
-    guard, tool = kit.session.half(hilum_guard.Guard), kit.session.tools["write_file"]
+    guard, tool = kit.session.plugin(hilum_guard.Guard), kit.session.tools["write_file"]
     await guard.judge(tool, '{"path": "a.txt", "content": ""}')
     user_rules(kit, allow=["write_file(old/**)"])
     held, reached = threading.Event(), threading.Event()
@@ -165,7 +165,7 @@ async def test_the_verdict_uses_the_rules_that_the_hop_read(bench, monkeypatch):
 async def test_a_policy_that_changes_meanwhile_counts(bench, monkeypatch):
     """The user switched to asking while the guard looked at the disk."""
     kit = await bench(*PLUGINS, approve="auto", files={"a.txt": "a"})
-    guard, tool = kit.session.half(hilum_guard.Guard), kit.session.tools["write_file"]
+    guard, tool = kit.session.plugin(hilum_guard.Guard), kit.session.tools["write_file"]
     held, reached = threading.Event(), threading.Event()
     real = rule_files.stamp
 

@@ -11,7 +11,7 @@ from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum.testing import plugin, say, use
 from hilum_cli import options
-from hilum_guard.addresses import carried_data, hosts_within, is_known, named_hosts
+from hilum_guard.addresses import carried_data, find_named_hosts, hosts_within, is_known
 
 
 @tool(risk="network", effect="pure")
@@ -43,11 +43,11 @@ def web_search(query: str) -> Output:
 WEB = plugin("web", web_fetch, web_search)
 
 
-async def fetched(kit, prompt, url):
+async def fetched(kit, prompt, url, **options):
     """Have a page fetched after a prompt; gives its result and how many questions there were."""
     before = len(kit.of(ApprovalAsked))
     kit.model.next(use("web_fetch", url=url), say("done"))
-    run = await kit.start(prompt)
+    run = await kit.start(prompt, **options)
     with kit.guard():
         await run.wait()
     return kit.results[-1], len(kit.of(ApprovalAsked)) - before
@@ -84,11 +84,15 @@ async def test_a_host_in_the_prompt_is_fetched(bench, prompt, url):
 async def test_a_host_in_what_is_piped_in_is_asked(bench, monkeypatch, piped):
     """The prompt is the user's; what another program wrote into it is data."""
     monkeypatch.setattr(options, "_is_piped", lambda: True)
-    monkeypatch.setattr(options, "_read_stdin", lambda told: piped)
-    prompt = options.read_prompt(["review", "typed.example"])
+    monkeypatch.setattr(options, "_read_stdin", lambda wanted: piped)
+    given = options.read_prompt(["review", "typed.example"])
+    assert given == ("review typed.example", piped, False)
     kit = await bench(hilum_guard, WEB, approve="auto", kind="headless")
-    assert (await fetched(kit, prompt, "https://piped.example/x"))[0].code == E_DENIED
-    assert (await fetched(kit, prompt, "https://typed.example/x"))[0].code == ""
+    for site, code in (("piped", E_DENIED), ("typed", "")):
+        result, _ = await fetched(
+            kit, given.text, f"https://{site}.example/x", attached=given.attached
+        )
+        assert result.code == code
 
 
 async def test_a_host_in_a_prompt_that_another_program_wrote_is_asked(bench):
@@ -119,7 +123,9 @@ def test_a_prompt_is_a_document_where_nothing_of_it_was_typed(
 ):
     """With ``-`` at a terminal it is typed, too."""
     monkeypatch.setattr(options, "is_terminal", lambda fd: terminal)
-    assert options.is_document(words) is document
+    monkeypatch.setattr(options, "_is_piped", lambda: True)
+    monkeypatch.setattr(options, "_read_stdin", lambda wanted: "what is read")
+    assert options.read_prompt(words).piped is document
 
 
 async def test_a_host_below_a_named_one_is_asked(bench):
@@ -220,7 +226,7 @@ def test_everyday_addresses_are_plain(url):
 
 def test_hosts_are_read_from_texts_and_compared_by_labels():
     """File names are no hosts; an address within an address counts."""
-    assert set(named_hosts("edit setup.py and see docs.python.org, https://Bücher.example/x.")) == {
+    assert set(find_named_hosts("edit setup.py and see docs.python.org, https://Bücher.example/x.")) == {
         "docs.python.org", "xn--bcher-kva.example"}  # fmt: skip
     assert hosts_within("https://a.example/r?to=https%3A%2F%2Fevil.example%2Fx") == ["evil.example"]
     assert is_known("www.a.example", {"a.example"})
@@ -263,7 +269,7 @@ async def test_a_yes_to_an_address_with_a_secret_is_for_this_address(
 
 @pytest.mark.parametrize("rule", ["web_fetch", "web_fetch(domain:a.example)", "network"])
 async def test_a_rule_that_denies_refuses_an_address_with_a_secret(bench, monkeypatch, rule):
-    """It is not asked for."""
+    """It cannot be approved."""
     monkeypatch.setenv("PROBE_SECRET", "correct horse battery")
     kit = await bench(hilum_guard, WEB, approve="auto")
     (kit.folder / "config" / "permissions.toml").write_text(f'deny = ["{rule}"]\n')

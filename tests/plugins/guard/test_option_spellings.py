@@ -12,9 +12,9 @@ from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum.testing import say, use
 from hilum_guard import judge_command
-from hilum_guard.effects import reach
 from hilum_guard.options import SYNTAX, parse, valued_only
-from hilum_guard.rules import Case, fit
+from hilum_guard.resolved_effects import reach
+from hilum_guard.rules import CallFacts, fit
 from hilum_guard.rules import parse as rule_of
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
@@ -44,7 +44,7 @@ READ = [
     ("grep -drecurse x private", PRIVATE), ("grep --directories=recurse x private", PRIVATE), ("grep -inr x private", PRIVATE),
     ("cd private && cat 1", PRIVATE), ("cat private/1", PRIVATE), ("cat < private/1", PRIVATE),
     ("cat /dev/../ROOT/secret.txt", SECRET), ("cat /dev/.././ROOT/private/1", PRIVATE),
-    ("cat /proc/self/cwd/secret.txt", SECRET),
+    ("cat /proc/self/cwd/secret.txt", SECRET), ("echo $(<secret.txt)", SECRET), ("x=`< secret.txt`", SECRET),
 ]  # fmt: skip
 WRITE = [
     "cp -vt docs evil.md", "cp -vtdocs evil.md", "cp --target=docs evil.md", "mv -ft docs evil.md", "ln -sft docs evil.md",
@@ -53,6 +53,7 @@ WRITE = [
     "chown -h me docs/a.md", "setfacl -b docs/a.md", "chattr -i docs/a.md", "touch -d now docs/b", "truncate -cs 0 docs/a.md",
     "sort -uo docs/b evil.md", "sort --outp docs/b evil.md", "sort -uodocs/b evil.md", "uniq -c evil.md docs/b",
     "git init docs", "git init -q docs/new", "echo x > /dev/../ROOT/docs/b", "tee -a docs/b", "mkdir -pm 700 docs/c",
+    "black docs/a.md", "prettier --write docs/a.md", "git checkout docs/a.md",
 ]  # fmt: skip
 UNTOUCHED = [
     ("grep -ie x evil.md", SECRET), ("uniq -w 30 evil.md", SECRET), ("chmod 755 evil.md", DOCS), ("chmod -w evil.md", DOCS),
@@ -83,7 +84,7 @@ def fits(command, rule, root):
     """How a command fits a rule that denies."""
     read = judge_command(command.replace("ROOT", str(root).lstrip("/")), workspace=root)
     found = reach(read.all_commands, str(root), complete=read.complete)
-    case = Case(
+    case = CallFacts(
         "run_terminal_cmd", {"command": command}, command=read, category="execute", reach=found
     )
     return fit(rule_of(rule, "deny"), case)

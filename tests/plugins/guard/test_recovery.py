@@ -16,18 +16,18 @@ import hilum_shell
 import pytest
 from hilum.events import PluginEvent
 from hilum.testing import open_bench, say, use
-from hilum_guard import marks
-from hilum_guard.leftovers import Masks
-from hilum_guard.marks import Mark
+from hilum_guard import run_markers
+from hilum_guard.masks import Masks
 from hilum_guard.recovery import recover
-from hilum_guard.watching import Watch
+from hilum_guard.run_markers import RunMarker
+from hilum_guard.workspace_watcher import WorkspaceWatcher
 
 KILLED = """
 import os, signal, sys
-from hilum_guard.marks import Mark
-from hilum_guard.watching import Watch
+from hilum_guard.run_markers import RunMarker
+from hilum_guard.workspace_watcher import WorkspaceWatcher
 root, mode = sys.argv[1:]
-watch = Watch([root], alive=lambda: mode != "idle", mark=Mark(root))
+watch = WorkspaceWatcher([root], alive=lambda: mode != "idle", mark=RunMarker(root))
 watch.begin()
 if mode == "idle":
     watch.check()
@@ -63,7 +63,7 @@ def killed(root: Path, does: str = "", mode: str = "killed") -> None:
 
 def files(root: Path) -> list[str]:
     """The files of marks."""
-    folder = marks.folder_of(str(root))
+    folder = run_markers.folder_of(str(root))
     return sorted(path.suffix for path in folder.iterdir()) if folder.exists() else []
 
 
@@ -129,7 +129,7 @@ def test_another_workspaces_mark_is_left_alone(root: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("damage", ["{", "[]", '{"rules": "other"}'])
 def test_what_cannot_be_read_is_told(root: Path, damage: str) -> None:
     killed(root, "open(f'{root}/.envrc', 'w')")
-    [state] = marks.folder_of(str(root)).glob("*.state")
+    [state] = run_markers.folder_of(str(root)).glob("*.state")
     state.write_text(damage)
     [said] = recover(str(root))
     assert "not known" in said
@@ -138,13 +138,13 @@ def test_what_cannot_be_read_is_told(root: Path, damage: str) -> None:
 
 def test_a_mark_that_misses_a_part_is_told(root: Path) -> None:
     killed(root)
-    [state] = marks.folder_of(str(root)).glob("*.state")
+    [state] = run_markers.folder_of(str(root)).glob("*.state")
     state.write_text(json.dumps({"rules": json.loads(state.read_text())["rules"]}))
     assert "damaged" in recover(str(root))[0]
 
 
 def test_a_session_killed_before_it_wrote_anything_leaves_nothing(root: Path) -> None:
-    folder = marks.folder_of(str(root))
+    folder = run_markers.folder_of(str(root))
     folder.mkdir(parents=True)
     (folder / "x.owner").touch()
     (folder / "x.writing").write_text("{")
@@ -154,8 +154,8 @@ def test_a_session_killed_before_it_wrote_anything_leaves_nothing(root: Path) ->
 
 def test_the_mark_goes_with_the_last_look_and_with_the_session(root: Path) -> None:
     alive = 1
-    mark = Mark(str(root))
-    watch = Watch([str(root)], alive=lambda: alive, mark=mark)
+    mark = RunMarker(str(root))
+    watch = WorkspaceWatcher([str(root)], alive=lambda: alive, mark=mark)
     watch.begin()
     watch.check()
     assert files(root) == [".owner", ".state"]
@@ -169,8 +169,8 @@ def test_the_mark_goes_with_the_last_look_and_with_the_session(root: Path) -> No
 def test_what_was_found_and_not_logged_is_told_without_another_look(root: Path) -> None:
     """A kill between the look and the log entry."""
     alive = 1
-    mark = Mark(str(root))
-    watch = Watch([str(root)], alive=lambda: alive, mark=mark)
+    mark = RunMarker(str(root))
+    watch = WorkspaceWatcher([str(root)], alive=lambda: alive, mark=mark)
     watch.begin()
     (root / ".envrc").touch()
     alive = 0
@@ -197,7 +197,7 @@ def test_a_data_folder_that_cannot_be_written_is_told_and_stops_nothing(
     root: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "data").write_text("a file")
-    watch = Watch([str(root)], alive=lambda: 1, mark=Mark(str(root)))
+    watch = WorkspaceWatcher([str(root)], alive=lambda: 1, mark=RunMarker(str(root)))
     watch.begin()
     assert watch.unmarked
     (root / ".envrc").touch()
@@ -210,7 +210,7 @@ def test_installed_packages_that_were_there_are_left_alone(root: Path) -> None:
     (old / ".vscode").mkdir(parents=True)
     (root / "node_modules" / "moved").mkdir()
     time.sleep(0.1)  # times of change are compared, and have the system's own resolution
-    watch = Watch([str(root)], alive=lambda: 0)
+    watch = WorkspaceWatcher([str(root)], alive=lambda: 0)
     watch.begin()
     (root / "node_modules" / "new" / ".vscode").mkdir(parents=True)
     said = watch.check(everywhere=True)
@@ -249,9 +249,9 @@ def test_a_mask_that_another_process_removes_meanwhile_is_put_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between making it and holding it, a sweeping process may take it for one without an owner."""
-    from hilum_guard import leftovers
+    from hilum_guard import masks as masks_module
 
-    real = leftovers.lock
+    real = masks_module.lock
     removals = [root / ".vscode"]
 
     def remove_first(fd: int, *, exclusive: bool) -> None:
@@ -259,7 +259,7 @@ def test_a_mask_that_another_process_removes_meanwhile_is_put_again(
             removals.pop().rmdir()
         real(fd, exclusive=exclusive)
 
-    monkeypatch.setattr(leftovers, "lock", remove_first)
+    monkeypatch.setattr(masks_module, "lock", remove_first)
     masks = Masks()
     masks.put(str(root / ".vscode"))
     assert (root / ".vscode").is_dir()
@@ -290,11 +290,11 @@ def test_a_file_system_without_locks_is_reported(
     def lock(fd: int, *, exclusive: bool) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(marks, "lock", lock)
-    watch = Watch([str(root)], alive=lambda: False, mark=Mark(str(root)))
+    monkeypatch.setattr(run_markers, "lock", lock)
+    watch = WorkspaceWatcher([str(root)], alive=lambda: False, mark=RunMarker(str(root)))
     watch.begin()
     assert "No locks available" in watch.unmarked
-    assert os.listdir(marks.folder_of(str(root))) == []
+    assert os.listdir(run_markers.folder_of(str(root))) == []
 
 
 async def test_a_mark_with_names_that_are_no_text_stops_no_session(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ async def test_a_mark_with_names_that_are_no_text_stops_no_session(tmp_path: Pat
 
 
 def test_sentences_that_another_hilum_wrote_are_text(root: Path) -> None:
-    killed(root, "watch._untold = ['sub\\udcff was written']; watch._remember()")
+    killed(root, "watch._untold = ['sub\\udcff was written']; watch._write_mark()")
     assert recover(str(root)) == ["sub\\xff was written"]
 
 

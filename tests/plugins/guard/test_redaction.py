@@ -76,7 +76,10 @@ def test_redaction_keeps_json_valid() -> None:
     """Arguments stay JSON whatever is taken out of them."""
     redact = Redactor(ENVIRON)
     for text in (TEXT, *TEXT.split("\n"), ENVIRON["ACME_API_KEY"]):
-        json.loads(redact(json.dumps({"a": text, "b": [text]})))
+        found = json.loads(redact(json.dumps({"a": text, "b": [text]})))
+        assert found.keys() == {"a", "b"}
+        assert ENVIRON["ACME_API_KEY"] not in found["a"]
+        assert (SHAPES["sk"] in found["a"], SHAPES["sk"] in found["b"][0]) == (False, False)
 
 
 LOOSE = "hunter2hunter2"
@@ -185,11 +188,11 @@ async def test_what_stands_for_a_secret_is_not_written_over_it(bench) -> None:
 
 def test_secrets_in_settings_are_known() -> None:
     """By their names, and all headers of requests."""
-    from hilum_guard.redaction import settings_secrets
+    from hilum_guard.redaction import find_settings_secrets
 
     data = {"models": {"providers": {"x": {"headers": {"X-Id": "Bearer header-value"}, "key_env": "X_KEY", "base_url": "u"}}},
             "tracker": {"api_token": "token-value", "timeout": 3}}  # fmt: skip
-    assert set(settings_secrets(data).values()) == {"header-value", "token-value"}
+    assert set(find_settings_secrets(data).values()) == {"header-value", "token-value"}
 
 
 BODY = "\n".join("MIIEowIBAAKCAQEA" + "abcdEFGH0123+/zz" * 3 for _ in range(5))

@@ -115,6 +115,7 @@ def _ratio(work: Callable[[str], object], small: str, large: str) -> float:
     return slow / max(min(_seconds(lambda: work(small)) for _ in range(5)), 1e-6)
 
 
+@pytest.mark.slow(cases=20)
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_pattern_takes_linear_time(name: str) -> None:
     """A text four times as long takes at most eight times as long, whatever it repeats."""
@@ -141,6 +142,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.slow(cases=6)
 @pytest.mark.parametrize("killer", ["", "("])
 @pytest.mark.parametrize("name", WHOLE)
 def test_the_redactor_takes_linear_time(name: str, killer: str) -> None:

@@ -13,8 +13,8 @@ from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum.testing import plugin
 from hilum_guard import judge_command
-from hilum_guard.effects import Effect, Reach, reach
-from hilum_guard.rules import Case, fit, parse
+from hilum_guard.resolved_effects import Effect, Reach, reach
+from hilum_guard.rules import CallFacts, fit, parse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,6 +52,7 @@ WRITERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow(cases=60)
 @pytest.mark.parametrize(
     ("name", "arguments"), WRITERS, ids=[str(a.get("command", n)) for n, a in WRITERS]
 )
@@ -70,7 +71,7 @@ async def test_a_program_that_cannot_be_read_finds_the_path_read_only(bench):
     """The sandbox holds what exists; without one the command is asked."""
     kit = await bench(*PLUGINS, approve="auto", files=FILES)
     user_rules(kit, deny=["write_file(docs/**)"])
-    enforced = await kit.session.half(hilum_guard.Guard).box.enforced()
+    enforced = await kit.session.plugin(hilum_guard.Guard).sandbox.enforced()
     if not enforced.protected:
         pytest.skip("no sandbox holds protected paths here")
     script = "import pathlib; pathlib.Path('src/b').write_text('b'); pathlib.Path('docs/y.md').write_text('new')"
@@ -86,7 +87,7 @@ async def test_without_a_sandbox_what_cannot_be_read_is_asked(bench, asked):
                       settings={"guard.sandbox": "off", "guard.unsandboxed": "run"})  # fmt: skip
     user_rules(kit, deny=["write_file(docs/**)"])
     event = await asked(kit, "run_terminal_cmd", command="python3 -c 'print(1)'")
-    assert "may be what a rule denies" in event.reason
+    assert "rule may deny it" in event.reason
     assert (await kit.call("run_terminal_cmd", command="cat notes.txt")).code == ""
 
 
@@ -194,14 +195,14 @@ PATTERNS = st.one_of(
 def by_command(command, root):
     """The case of a command."""
     read = judge_command(command, workspace=root)
-    return Case("run_terminal_cmd", {"command": command}, command=read, category="execute",
+    return CallFacts("run_terminal_cmd", {"command": command}, command=read, category="execute",
                 reach=reach(read.commands, str(root), complete=read.complete))  # fmt: skip
 
 
 def by_tool(tool, kind, path):
     """The case of a file tool."""
     category = "read" if kind == "read" else "write"
-    return Case(
+    return CallFacts(
         tool,
         {},
         (path,),
@@ -294,7 +295,7 @@ def test_a_pattern_that_fits_too_much_is_unread(tmp_path, monkeypatch):
     """The work is bounded, whatever the pattern."""
     for number in range(40):
         (tmp_path / str(number)).mkdir()
-    monkeypatch.setattr("hilum_guard.effects.MAX_VISITED", 30)
+    monkeypatch.setattr("hilum_guard.resolved_effects.MAX_VISITED", 30)
     assert reach(
         judge_command("cp */zzq* .", workspace=tmp_path).commands, str(tmp_path), complete=True
     ).unread

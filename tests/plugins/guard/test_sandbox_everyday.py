@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 from hilum import ToolError
+from hilum.processes import client
 from hilum_guard import bubblewrap
-from hilum_warden import client
 
 PYTHON = sys.executable
-EVERY = pytest.mark.parametrize(
-    "backend", ["bubblewrap", "python", "landlock", "filter"], indirect=True
-)
+EVERY = pytest.mark.parametrize("backend", ["bubblewrap", "landlock", "filter"], indirect=True)
 
 
 async def works(box, *argv: str, **options) -> str:
@@ -28,6 +26,7 @@ async def works(box, *argv: str, **options) -> str:
 # --- tools ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(cases=1)
 async def test_pytest_on_a_project(box, root: Path) -> None:
     """Tests run, with temporary folders and caches."""
     (root / "test_it.py").write_text(
@@ -109,6 +108,7 @@ async def test_multiprocessing(box) -> None:
     assert await works(box, PYTHON, "-c", f"{code} print(p.map(abs, [-1, -2]))") == "[1, 2]\n"
 
 
+@pytest.mark.slow(cases=1)
 async def test_pip_and_venv(box, root: Path) -> None:
     """An environment is made, and pip answers in it, without the network."""
     await works(box, PYTHON, "-m", "venv", "env")
@@ -165,6 +165,7 @@ async def test_folders_with_odd_names(box, root: Path) -> None:
 # --- how a command ends ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow(cases=16)
 @EVERY
 @pytest.mark.parametrize(
     ("line", "code"),
@@ -258,8 +259,12 @@ async def test_a_last_word_of_what_is_left_behind(box, monkeypatch: pytest.Monke
     """
     for module, name, usual, longer in (  # the machine may be busy
         (client, "_START", "import warden;", "import warden; warden.LINGER = 60;"),
-        (bubblewrap, "_START", "import inside;", "import inside; inside.LINGER = 60;"),
-        (bubblewrap, "FIRST", "$round <= 20;", "$round <= 12000;"),
+        (
+            bubblewrap,
+            "_START",
+            "import sandbox_init;",
+            "import sandbox_init; sandbox_init.LINGER = 60;",
+        ),
     ):
         assert usual in getattr(module, name)
         monkeypatch.setattr(module, name, getattr(module, name).replace(usual, longer))

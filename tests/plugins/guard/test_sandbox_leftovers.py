@@ -14,13 +14,15 @@ import timeit
 from pathlib import Path
 
 import pytest
-from hilum_guard import groups, leftovers, sandbox
-from hilum_guard.leftovers import Masks, make_folder, sweep_folders, sweep_masks
+from hilum import make_temporary_folder, sweep_temporary_folders
+from hilum_guard import control_groups
+from hilum_guard.masks import Masks, sweep_masks
 
 KILLED = """
 import os, signal, sys
-from hilum_guard.leftovers import Masks, make_folder
-folder, held = make_folder()
+from hilum import make_temporary_folder
+from hilum_guard.masks import Masks
+folder, held = make_temporary_folder()
 os.makedirs(f"{folder}/tmp/cache/uv")
 masks = Masks()
 masks.put(sys.argv[1])
@@ -63,7 +65,7 @@ def test_what_a_killed_session_left_is_removed(machine: Path) -> None:
     with other(machine, "killed") as killed:
         assert killed.wait() == -signal.SIGKILL
     assert left(machine) == ["file", "folder", "hilum"]
-    sweep_folders()
+    sweep_temporary_folders()
     sweep_masks()
     assert left(machine) == []
     assert not list((machine / "data/masks").iterdir())
@@ -75,12 +77,12 @@ def test_what_a_living_session_uses_stays(machine: Path) -> None:
         lives.stdout.readline()
         masks = Masks()
         masks.put(str(machine / "workspace/folder"))
-        sweep_folders()
+        sweep_temporary_folders()
         sweep_masks()
         masks.close()
         assert left(machine) == ["file", "folder", "hilum"]
         lives.kill()
-    sweep_folders()
+    sweep_temporary_folders()
     sweep_masks()
     assert left(machine) == []
 
@@ -101,15 +103,13 @@ def test_what_the_user_made_or_filled_stays(machine: Path) -> None:
 
 def test_a_folder_without_an_owner_file_is_not_of_hilums_making(machine: Path) -> None:
     (machine / "temp/hilum-notes").mkdir()
-    folder, held = make_folder()
-    sweep_folders()
+    folder, held = make_temporary_folder()
+    sweep_temporary_folders()
     assert left(machine) == ["hilum", "hilum"]
     os.close(held)
-    sweep_folders()
+    sweep_temporary_folders()
     assert [path.name for path in (machine / "temp").iterdir()] == ["hilum-notes"]
     assert not os.path.exists(folder)
-    assert leftovers.PREFIX == "hilum-"
-    assert sandbox.make_folder is make_folder
 
 
 def test_a_folder_whose_owner_was_killed_while_it_made_it_is_removed(machine: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_folder_whose_owner_was_killed_while_it_made_it_is_removed(machine: Pa
         folder.mkdir()
         (folder / "owner.new").touch()
         os.utime(folder, (time.time() - age, time.time() - age))
-    sweep_folders()
+    sweep_temporary_folders()
     assert sorted(path.name for path in (machine / "temp").iterdir()) == [
         "hilum-young123",
         "hilum-young456",
@@ -154,11 +154,11 @@ def test_a_sweep_that_is_cut_off_leaves_the_rest_to_the_next_one(
 
     monkeypatch.setattr(shutil, "rmtree", cut_off)
     with pytest.raises(KeyboardInterrupt):
-        sweep_folders()
+        sweep_temporary_folders()
     assert (folder / "owner").exists()
     monkeypatch.undo()
     monkeypatch.setattr(tempfile, "tempdir", str(machine / "temp"))
-    sweep_folders()
+    sweep_temporary_folders()
     assert not folder.exists()
 
 
@@ -166,7 +166,7 @@ def test_a_group_is_its_owners_while_number_and_start_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The number alone may be another process's by now."""
-    started = groups._started(os.getpid())
+    started = control_groups._get_start_time(os.getpid())
     mine = f"hilum-{os.getpid()}-{started}-1024"
     old = f"hilum-{os.getpid()}-1024"
     for name in (
@@ -179,9 +179,9 @@ def test_a_group_is_its_owners_while_number_and_start_fit(
         "other",
     ):
         (tmp_path / name).mkdir()
-    monkeypatch.setattr(groups, "_BASES", (str(tmp_path),))
+    monkeypatch.setattr(control_groups, "_BASES", (str(tmp_path),))
     monkeypatch.setattr(os, "getuid", lambda: 0)
-    groups.sweep_groups()
+    control_groups.sweep_groups()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         [mine, old, "hilum-x", "other"]
     )
@@ -193,7 +193,9 @@ def test_a_sweep_that_finds_nothing_is_quick(machine: Path) -> None:
         (machine / "temp" / f"other-{number}").mkdir()
     best = min(
         timeit.repeat(
-            lambda: (sweep_masks(), groups.sweep_groups(), sweep_folders()), number=1, repeat=20
+            lambda: (sweep_masks(), control_groups.sweep_groups(), sweep_temporary_folders()),
+            number=1,
+            repeat=20,
         )
     )
     assert best < 0.005

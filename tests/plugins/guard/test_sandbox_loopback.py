@@ -18,12 +18,13 @@ import pytest
 import trio
 from hilum import Command, ToolError
 from hilum.testing import open_bench
-from hilum_guard import bubblewrap, landlock, loopback, sandbox
+from hilum_guard import backends, bubblewrap, landlock, loopback, sandbox, sandbox_probe
 from hilum_guard.loopback import HOLD, Loopback
-from hilum_guard.sandbox import GuardSettings
+from hilum_guard.sandbox_prompt import describe_sandbox
+from hilum_guard.settings import GuardSettings
 
 PYTHON = sys.executable
-SHARED = pytest.mark.parametrize("backend", ["bubblewrap", "python", "landlock"], indirect=True)
+SHARED = pytest.mark.parametrize("backend", ["bubblewrap", "landlock"], indirect=True)
 SERVER = """
 import socket, sys
 with socket.create_server(("127.0.0.1", 0)) as server:
@@ -45,10 +46,10 @@ def shared(box):
 def maker(by: str) -> list[str]:
     """The command that makes a loopback; skips the test where there is none."""
     argv: list[str] = []
-    if by == "bubblewrap" and bubblewrap.find():
-        argv = bubblewrap.maker()
-    if by == "landlock" and sys.platform == "linux" and landlock.abi():
-        argv = sandbox._maker(by)
+    if by == "bubblewrap" and bubblewrap.find_bubblewrap():
+        argv = bubblewrap.make_loopback_command()
+    if by == "landlock" and sys.platform == "linux" and landlock.read_abi_version():
+        argv = backends.make_loopback_command(by)
     if not argv or not loopback.works(argv, lambda _: True):
         pytest.skip(f"no {by}, or no namespaces for it")
     return argv
@@ -170,8 +171,8 @@ async def test_a_loopback_that_cannot_be_made_stops_the_command(
     """The command does not run, the error says why, and the next attempt is a new one."""
     processes = shared.processes()
     with monkeypatch.context() as patch:
-        patch.setattr(sandbox, "_maker", lambda _: ["false"])
-        with pytest.raises(ToolError, match="network of the sandbox could not be made") as caught:
+        patch.setattr(backends, "make_loopback_command", lambda _: ["false"])
+        with pytest.raises(ToolError, match="sandbox's network could not be created") as caught:
             await processes.run(["true"])
     assert caught.value.code == "E_CMD_FAIL"
     assert (await processes.run(["true"])).returncode == 0
@@ -209,6 +210,7 @@ def test_a_maker_ends_with_whom_it_serves(by: str) -> None:
         assert not os.path.exists(f"/proc/{pid}")
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
@@ -237,14 +239,14 @@ def test_a_maker_that_does_not_what_it_should(argv: list[str], why: str, open_fi
 
 def test_bubblewrap_without_nsenter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command has a loopback of its own, and this is said to the user and to the model."""
-    if bubblewrap.trial():
+    if bubblewrap.try_bubblewrap():
         pytest.skip("no bubblewrap")
-    monkeypatch.setattr(bubblewrap, "nsenter", lambda: "")
-    found = sandbox.bubblewrap_enforced()
+    monkeypatch.setattr(bubblewrap, "find_nsenter", lambda: "")
+    found = backends.check_bubblewrap()
     assert not isinstance(found, str)
     assert (found.shared, found.network, found.whole) == (False, "namespace", True)
     assert "nsenter (util-linux) is not installed" in found.reasons[-1]
-    assert "must be started by one command" in sandbox.describe(found, GuardSettings())
+    assert "must be started by one command" in describe_sandbox(found, GuardSettings())
 
 
 @pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
@@ -265,7 +267,7 @@ async def test_a_background_server_and_a_client_through_the_tools(tmp_path: Path
 
     It is told that it can.
     """
-    if not sandbox.probe().shared:
+    if not sandbox_probe.probe().shared:
         pytest.skip("no loopback can be shared here")
     async with open_bench(
         hilum_guard, hilum_shell, folder=tmp_path, answers=["done"], approve="auto"

@@ -12,8 +12,20 @@ import hilum_shell
 import pytest
 from hilum import Command
 from hilum.testing import open_bench
-from hilum_guard import bubblewrap, environment, policy, sandbox, seatbelt, seccomp
-from hilum_guard.sandbox import Enforced, GuardSettings
+from hilum_guard import (
+    backends,
+    bubblewrap,
+    checks,
+    environment,
+    sandbox,
+    sandbox_policy,
+    sandbox_probe,
+    seatbelt,
+    seccomp,
+)
+from hilum_guard.enforcement import Enforcement
+from hilum_guard.sandbox_prompt import describe_sandbox
+from hilum_guard.settings import GuardSettings
 
 # --- environment ----------------------------------------------------------------------------------
 
@@ -52,26 +64,28 @@ HARMLESS = {
 def test_secrets_are_left_out_and_nothing_else():
     """By name and by value."""
     both = SECRET | HARMLESS
-    assert environment.clean(both, both) == HARMLESS
+    assert environment.clean_environment(both, both) == HARMLESS
 
 
 def test_copies_of_a_secret_are_left_out():
     """Whatever they are called."""
     own = {"API_KEY": "value-of-key", "ARGUMENTS": "--key=value-of-key", "NAME": "x"}
-    assert environment.clean(own, own) == {"NAME": "x"}
+    assert environment.clean_environment(own, own) == {"NAME": "x"}
 
 
 def test_what_is_set_for_a_command_is_passed():
     """A server's token from its own configuration arrives; the same name inherited does not."""
-    assert environment.clean({"A_TOKEN": "for-this-one"}, {"A_TOKEN": "inherited"}) == {
+    assert environment.clean_environment({"A_TOKEN": "for-this-one"}, {"A_TOKEN": "inherited"}) == {
         "A_TOKEN": "for-this-one"
     }
-    assert environment.clean({"B_TOKEN": "for-this-one"}, {}) == {"B_TOKEN": "for-this-one"}
+    assert environment.clean_environment({"B_TOKEN": "for-this-one"}, {}) == {
+        "B_TOKEN": "for-this-one"
+    }
 
 
 def test_names_to_pass():
     """Whole names and patterns."""
-    assert environment.clean(SECRET, SECRET, ["GITHUB_TOKEN", "AWS_*"]).keys() == {
+    assert environment.clean_environment(SECRET, SECRET, ["GITHUB_TOKEN", "AWS_*"]).keys() == {
         "GITHUB_TOKEN",
         "AWS_SECRET_ACCESS_KEY",
     }
@@ -124,10 +138,10 @@ def test_the_profile_for_macos():
     """Paths are parameters, the stricter rules come last, and the network is the loopback's. (The
     text; not on a Mac.)
     """
-    one = policy.Policy(
+    one = sandbox_policy.SandboxPolicy(
         writable=('/w"s',), protected=('/w"s/.git/hooks',), hidden=("/home/me/.ssh",), temp="/t"
     )
-    text, parameters = seatbelt.profile(one)
+    text, parameters = seatbelt.make_profile(one)
     assert parameters == {"P0": '/w"s', "P1": "/t", "P2": '/w"s/.git/hooks', "P3": "/home/me/.ssh"}
     assert "/w" not in text
     assert text.count("(") == text.count(")")
@@ -139,7 +153,7 @@ def test_the_profile_for_macos():
     order.append('(deny file-read* file-write* (subpath (param "P3")))')
     assert [text.index(rule) for rule in order] == sorted(text.index(rule) for rule in order)
     assert "(deny network*)" in text
-    assert "(deny network*)" not in seatbelt.profile(attrs.evolve(one, network=True))[0]
+    assert "(deny network*)" not in seatbelt.make_profile(attrs.evolve(one, network=True))[0]
     wrapped = seatbelt.wrap(Command(("ls", "-l"), "/w", {}), one)
     assert wrapped.argv[:2] == ("/usr/bin/sandbox-exec", "-p")
     assert wrapped.argv[-2:] == ("ls", "-l")
@@ -153,14 +167,16 @@ def test_the_profile_for_macos():
 def test_links_in_the_place_of_protected_paths(root: Path, home: Path, outside: Path):
     """They cannot be held, so they are not among them."""
     (root / ".hilum").symlink_to(outside)
-    made = policy.make_policy(root, GuardSettings(), "/t")
+    made = sandbox_policy.make_policy(root, GuardSettings(), "/t")
     assert str(root / ".hilum") not in made.protected
     assert str(root / ".git" / "hooks") in made.protected
 
 
 def test_writable_folders_that_are_not_there_are_left_out(root: Path, home: Path):
     """A mistyped one stops nothing."""
-    assert policy.make_policy(root, GuardSettings(writable=["~/no"]), "/t").writable == (str(root),)
+    assert sandbox_policy.make_policy(root, GuardSettings(writable=["~/no"]), "/t").writable == (
+        str(root),
+    )
 
 
 # --- what is said ---------------------------------------------------------------------------------
@@ -168,37 +184,45 @@ def test_writable_folders_that_are_not_there_are_left_out(root: Path, home: Path
 
 def test_the_report_tells_every_part(monkeypatch: pytest.MonkeyPatch):
     """Each part has a row, what is missing says so, and what to do stands beside it."""
-    monkeypatch.setattr(sandbox, "probe", lambda: Enforced(reasons=("Nothing: no kernel.",)))
-    rows = sandbox.report()
+    monkeypatch.setattr(
+        sandbox_probe, "probe", lambda: Enforcement(reasons=("Nothing: no kernel.",))
+    )
+    rows = checks.report_sandbox()
     assert [row[1] for row in rows[:4]] == ["not enforced"] * 4
     assert all(row[2] for row in rows[:4])
     assert rows[4] == ("sandbox: note", "Nothing: no kernel.", "")
     monkeypatch.setattr(
-        sandbox, "probe", lambda: Enforced("bubblewrap", True, True, "namespace", True, True)
+        sandbox_probe,
+        "probe",
+        lambda: Enforcement("bubblewrap", True, True, "namespace", True, True),
     )
-    assert sandbox.report()[0] == ("sandbox: files", "enforced by bubblewrap", "")
+    assert checks.report_sandbox()[0] == ("sandbox: files", "enforced by bubblewrap", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 def test_probe_tells_the_truth():
     """What it says is what the trials say, and it is asked once."""
-    found = sandbox.probe()
-    assert found is sandbox.probe()
+    found = sandbox_probe.probe()
+    assert found is sandbox_probe.probe()
     assert (
-        found.by == ("landlock" if isinstance(sandbox.bubblewrap_enforced(), str) else "bubblewrap")
+        found.by == ("landlock" if isinstance(backends.check_bubblewrap(), str) else "bubblewrap")
         or not found.by
     )
 
 
 def test_a_system_without_any(monkeypatch: pytest.MonkeyPatch):
     """Is a state with a name and reasons."""
-    monkeypatch.setattr(sandbox, "bubblewrap_enforced", lambda: "bubblewrap is not installed")
-    monkeypatch.setattr(sandbox, "landlock_enforced", lambda *_: "this kernel has no Landlock")
-    found = sandbox.probe.__wrapped__()
-    assert found == Enforced(reasons=found.reasons)
+    monkeypatch.setattr(backends, "check_bubblewrap", lambda: "bubblewrap is not installed")
+    monkeypatch.setattr(
+        backends, "check_landlock", lambda *_: "this kernel does not support Landlock"
+    )
+    found = sandbox_probe.probe.__wrapped__()
+    assert found == Enforcement(reasons=found.reasons)
     assert not found.whole
-    assert found.reasons == ("Nothing: bubblewrap is not installed; this kernel has no Landlock.",)
-    assert "without a sandbox" in sandbox.describe(found, GuardSettings())
+    assert found.reasons == (
+        "Nothing: bubblewrap is not installed; this kernel does not support Landlock.",
+    )
+    assert "without a sandbox" in describe_sandbox(found, GuardSettings())
 
 
 # --- in a session ---------------------------------------------------------------------------------
@@ -213,17 +237,17 @@ async def test_a_tool_of_a_session(tmp_path: Path) -> None:
     """The model's commands run in the sandbox, it is told so, the log holds what is enforced, and
     nothing stays.
     """
-    if not sandbox.probe().by:
+    if not sandbox_probe.probe().by:
         pytest.skip("no sandbox here")
     async with open_bench(PLUGIN, hilum_shell, folder=tmp_path, answers=["done"]) as b:
         result = await b.call("run_terminal_cmd", command="echo hi > in && cat in; echo x > ../out")
         assert "hi" in result.text
         assert (b.workspace / "in").read_text() == "hi\n"
         [note] = [event for event in b.events if getattr(event, "name", "") == "guard.sandbox"]
-        assert note.data["by"] == sandbox.probe().by
+        assert note.data["by"] == sandbox_probe.probe().by
         await b.run("hello")
         assert "Commands run in a sandbox." in b.requests[-1].body.decode()
-        folder = b.session.half(sandbox.Sandbox).folder
+        folder = b.session.plugin(sandbox.Sandbox).folder
         assert "tmp" in os.listdir(folder)
     assert os.path.basename(folder) not in os.listdir(os.path.dirname(folder))
     assert os.listdir(tmp_path / "workspace") == ["in"]
@@ -236,20 +260,20 @@ async def test_nothing_is_tried_before_the_first_command(
 
     When the first command finds something else, it is told that.
     """
-    found = Enforced(reasons=("Nothing: tried in vain.",))
+    found = Enforcement(reasons=("Nothing: tried in vain.",))
     trials = []
 
     @functools.cache
-    def probe() -> Enforced:
+    def probe() -> Enforcement:
         trials.append(1)
         return found
 
-    monkeypatch.setattr(sandbox, "probe", probe)
-    presumed = sandbox.presumed()
+    monkeypatch.setattr(sandbox_probe, "probe", probe)
+    presumed = sandbox_probe.presume_enforcement()
     async with open_bench(PLUGIN, hilum_shell, folder=tmp_path, answers=["done", "done"]) as b:
         await b.run("hello")
         assert not trials
-        assert sandbox.describe(presumed, GuardSettings()) in b.requests[-1].body.decode().replace(
+        assert describe_sandbox(presumed, GuardSettings()) in b.requests[-1].body.decode().replace(
             '\\"', '"'
         )
         await b.call("run_terminal_cmd", command="true")
@@ -266,9 +290,9 @@ def test_a_folder_that_python_no_longer_imports_from_is_not_mounted(tmp_path, mo
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
     try:
-        assert str(folder) in bubblewrap._pythons()
+        assert str(folder) in bubblewrap._find_python_folders()
     finally:
         folder.rmdir()
-    assert str(folder) not in bubblewrap._pythons()
+    assert str(folder) not in bubblewrap._find_python_folders()
     monkeypatch.undo()
-    assert str(folder) not in bubblewrap._pythons()
+    assert str(folder) not in bubblewrap._find_python_folders()

@@ -11,7 +11,7 @@ import hilum_shell
 import pytest
 from hilum.events import ApprovalAsked
 from hilum.testing import say, use
-from hilum_guard.policy import hidden
+from hilum_guard.sandbox_policy import find_hidden
 from hilum_guard.secret_paths import SecretFiles
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
@@ -65,7 +65,7 @@ async def test_a_program_that_nobody_can_read_does_not_see_them(bench):
     kit = await bench(
         *PLUGINS, approve="auto", files=FILES | {"show.py": "print(open('.en' + 'v').read())"}
     )
-    if not (await kit.session.half(hilum_guard.Guard).box.enforced()).files:
+    if not (await kit.session.plugin(hilum_guard.Guard).sandbox.enforced()).files:
         pytest.skip("no sandbox holds files here")
     assert (
         "correct-horse" not in (await kit.call("run_terminal_cmd", command="python3 show.py")).text
@@ -109,7 +109,7 @@ def test_the_home_folder_hides_what_only_its_user_may_read(tmp_path, monkeypatch
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
         path.chmod(0o600 if name in private or name == ".bashrc" else 0o644)
-    found = [os.path.relpath(path, tmp_path) for path in hidden()]
+    found = [os.path.relpath(path, tmp_path) for path in find_hidden()]
 
     def covered(name):
         return any(name == each or name.startswith(f"{each}/") for each in found)
@@ -117,7 +117,7 @@ def test_the_home_folder_hides_what_only_its_user_may_read(tmp_path, monkeypatch
     assert [name for name in (*private, *known) if not covered(name)] == []
     assert [name for name in public if covered(name)] == []
     assert not any(
-        os.path.relpath(path, tmp_path) == known[0] for path in hidden(["~/.config/rclone"])
+        os.path.relpath(path, tmp_path) == known[0] for path in find_hidden(["~/.config/rclone"])
     )
 
 
@@ -171,7 +171,7 @@ async def test_a_copy_that_an_editor_left_is_the_secret_file(bench, asked, name)
 @pytest.mark.parametrize("name", ["notes.txt~", "environment.bak", "#notes#"])
 def test_a_copy_of_another_file_is_no_secret(name):
     """Only the name of the file that it is a copy of counts."""
-    assert not hilum_guard.secret_file(name)
+    assert not hilum_guard.explain_secret_file(name)
 
 
 async def test_a_hard_link_to_a_secret_file_is_the_secret_file(bench, asked):
@@ -186,9 +186,9 @@ async def test_a_hard_link_to_a_secret_file_is_the_secret_file(bench, asked):
     os.link(root / "a.txt", root / "other.txt")
     assert "hard link" in (await asked(kit, "read_file", path="hard.txt")).reason
     assert "hard link" in (await asked(kit, "run_terminal_cmd", command="cat hard.txt")).reason
-    assert hilum_guard.hidden(root / "hard.txt", "hard.txt")
-    assert not hilum_guard.hidden(root / "other.txt", "other.txt")
-    is_withheld = kit.session.half(hilum_guard.Guard).withheld(".")
+    assert hilum_guard.explain_hidden_file(root / "hard.txt", "hard.txt")
+    assert not hilum_guard.explain_hidden_file(root / "other.txt", "other.txt")
+    is_withheld = kit.session.plugin(hilum_guard.Guard).withheld(".")
     assert is_withheld("hard.txt")
     assert not is_withheld("other.txt")
     assert set(SecretFiles().of_workspace(str(root))) == {f"{root}/.env", f"{root}/hard.txt"}

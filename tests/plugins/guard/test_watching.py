@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hilum_guard import repositories
-from hilum_guard.executed import TABLE, find_name, find_path
-from hilum_guard.following import Follower
-from hilum_guard.watching import Watch
+from hilum_guard import quarantine, repositories
+from hilum_guard.executed_files import TABLE, find_name, find_path
+from hilum_guard.watch_thread import WatchThread
+from hilum_guard.workspace_watcher import WorkspaceWatcher
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,9 +43,9 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def watch(root: Path, alive: int = 1) -> Watch:
+def watch(root: Path, alive: int = 1) -> WorkspaceWatcher:
     """A watch whose command may be running."""
-    return Watch([str(root)], alive=lambda: alive)
+    return WorkspaceWatcher([str(root)], alive=lambda: alive)
 
 
 ORDINARY = {
@@ -134,7 +134,7 @@ def test_a_link_in_the_way_leads_nowhere(root: Path, tmp_path: Path) -> None:
     (root / "sub/.envrc").unlink()
     (root / "sub").rmdir()
     (root / "sub").symlink_to(outside)
-    assert one._neutralise(entries) == []
+    assert one._quarantine.make_inert(entries, one._known) == []
     assert (outside / ".envrc").read_text() == "mine"
 
 
@@ -169,7 +169,7 @@ def test_the_thread_ends_whenever_it_is_told_to(root: Path) -> None:
         one = watch(root, alive=0)
         looked = threading.Event()
         one.alive = lambda looked=looked: looked.set() or 0
-        follower = Follower(one, lambda _: None, lambda _: None, lambda _: None)
+        follower = WatchThread(one, lambda _: None, lambda _: None, lambda _: None)
         follower.wake()
         if number % 2:
             looked.wait(5)
@@ -233,7 +233,7 @@ def test_the_thread_survives_what_a_look_fails_with(root: Path) -> None:
         raise ValueError("no such thing")
 
     one.alive = alive
-    follower = Follower(one, lambda _: None, lambda _: None, failed.append)
+    follower = WatchThread(one, lambda _: None, lambda _: None, failed.append)
     follower.wake()
     assert again.wait(20)
     follower.stop()
@@ -306,14 +306,14 @@ def test_what_cannot_be_made_inert_is_told_and_never_becomes_the_users(
     (root / ".envrc").write_text("x")
     (root / ".exrc").write_text("x")
     with monkeypatch.context() as patch:
-        rename = one._rename
+        rename = quarantine._rename
 
         def refused(path: str) -> str:
             if path.endswith(".envrc"):
                 raise PermissionError(1, "Operation not permitted")
             return rename(path)
 
-        patch.setattr(one, "_rename", refused)
+        patch.setattr(quarantine, "_rename", refused)
         said = one.check()
         assert ".envrc could not be made inert" in said[0]
         assert ".exrc was written" in said[1]
@@ -416,7 +416,7 @@ def test_a_split_index_is_read(root: Path) -> None:
 def test_beyond_the_limit_nested_repositories_of_the_index_are_seen(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hilum_guard.watching.MAX_FOLDERS", 5)
+    monkeypatch.setattr("hilum_guard.folder_scan.MAX_FOLDERS", 5)
     one = watch(root)
     one.begin()
     assert not one.truncated

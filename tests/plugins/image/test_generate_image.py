@@ -7,11 +7,11 @@ import threading
 import pytest
 import trio
 from hilum_image import ImageSettings
-from hilum_image.making import configured
+from hilum_image.generation import configure_providers
+from hilum_image.image_file import parse_image
 from hilum_image.openai import OpenAI
-from hilum_image.picture import look
-from hilum_image.prices import price
-from hilum_image.wish import Wish
+from hilum_image.prices import compute_price
+from hilum_image.provider import ImageRequest
 
 from .conftest import b64, png
 
@@ -67,7 +67,7 @@ async def test_newer_models_of_openai_are_told_the_format_and_pay_by_tokens(
     assert result.data["width"] == 8
     assert result.data["height"] == 8
     assert "not known" in result.text  # what another server than OpenAI's takes
-    assert price(
+    assert compute_price(
         "gpt-image-1", "", "", {"output_tokens": 1000, "input_tokens": 100}
     ) == pytest.approx(0.0405)
 
@@ -82,7 +82,7 @@ async def test_newer_models_of_openai_are_told_the_format_and_pay_by_tokens(
     ],
 )
 def test_what_an_image_costs(model, size, quality, dollars):
-    assert price(model, size, quality, None) == dollars
+    assert compute_price(model, size, quality, None) == dollars
 
 
 async def test_stable_diffusion_is_asked_in_its_format(painter, draw, tmp_path):
@@ -125,7 +125,7 @@ async def test_what_a_provider_cannot_do_the_next_one_does(painter, draw, tmp_pa
         {**openai(painter), "sd_url": painter.url}, edit="old.png", filename="new.png"
     )
     assert "Saved new.png" in result.text
-    assert "dall-e-3 makes new images and changes none" in result.text
+    assert "dall-e-3 cannot change images" in result.text
     assert painter.at("/sdapi/v1/img2img")[0].json["init_images"] == [b64(png(4, 4))]
     assert not painter.at(OPENAI)
 
@@ -186,7 +186,7 @@ async def test_a_refusal_is_shown_and_no_other_provider_asked(painter, draw):
         (200, {"data": [{"b64_json": b64(b"hello")}]}, "E_CONTENT", "without an image"),
         (200, {"data": "x"}, "E_CONTENT", "without an image"),
         (200, [1], "E_CONTENT", "without an image"),
-        (200, {"data": [{"b64_json": b64(png(9, 9)[:-20])}]}, "E_CONTENT", "cut off"),
+        (200, {"data": [{"b64_json": b64(png(9, 9)[:-20])}]}, "E_CONTENT", "truncated"),
         (200, {"data": [{"b64_json": b64(png(9, 9))[:-30]}]}, "E_CONTENT", "without an image"),
         (
             404,
@@ -216,7 +216,7 @@ async def test_failures_of_openai_are_told(painter, draw, tmp_path, status, answ
     [
         (200, b'{"data":' + b"[" * 100_000 + b"]" * 100_000 + b"}", {}, "not JSON. Is this the address of its API?"),
         (200, gzip.compress(bytes(90_000_000)), {"content-encoding": "gzip"}, "larger than 80 MB"),
-        (200, b"\x1b\xff\xff\x00", {"content-encoding": "br"}, "with br, which was not asked for"),
+        (200, b"\x1b\xff\xff\x00", {"content-encoding": "br"}, "with br, which was not requested"),
         (402, {"error": "Pay.\n\nIgnore \u202eall \x1b[2J"}, {}, "answered 402: Pay. Ignore all [2J. The user must add credit"),
         (429, {}, {"retry-after": "120"}, "Try again in 120 s."),
         (503, b"", {"retry-after": "9" * 40}, "answered 503: no reason was given. Try again later."),
@@ -245,7 +245,7 @@ async def test_a_server_that_has_moved_is_not_followed(painter, draw):
     painter.moved[OPENAI] = "https://elsewhere.example/v1/images?x=1"
     result = await draw(openai(painter))
     assert result.code == "E_HTTP"
-    assert "answered 307: it is at https://elsewhere.example." in result.text
+    assert "answered 307: it has moved to https://elsewhere.example." in result.text
     assert len(painter.asked) == 1
 
 
@@ -358,7 +358,14 @@ async def test_only_a_part_of_an_image_is_changed(painter, draw, tmp_path):
 )
 def test_sizes_are_checked_before_anybody_is_asked(model, size, fits):
     """The newest models take any that fits; what is not known is left to the provider."""
-    assert bool(OpenAI("https://api.openai.com/v1", "sk", model).lacks(Wish("x", size))) != fits
+    assert (
+        bool(
+            OpenAI("https://api.openai.com/v1", "sk", model).explain_unsupported(
+                ImageRequest("x", size)
+            )
+        )
+        != fits
+    )
 
 
 def test_a_retired_model_of_openai_is_replaced_by_the_one_it_names(monkeypatch):
@@ -367,12 +374,12 @@ def test_a_retired_model_of_openai_is_replaced_by_the_one_it_names(monkeypatch):
     The user is told.
     """
     monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
-    (made,) = configured(ImageSettings(enabled=True))
-    assert (made.model, made.instead, made.key) == ("gpt-image-1-mini", "dall-e-3", "sk-env")
-    (other,) = configured(
+    (made,) = configure_providers(ImageSettings(enabled=True))
+    assert (made.model, made.replaces, made.key) == ("gpt-image-1-mini", "dall-e-3", "sk-env")
+    (other,) = configure_providers(
         ImageSettings(enabled=True, openai_url="https://api.openai.com.evil.example/v1")
     )
-    assert (other.model, other.instead, other.key) == ("dall-e-3", "", "")
+    assert (other.model, other.replaces, other.key) == ("dall-e-3", "", "")
 
 
 @pytest.mark.parametrize("ending", [".jpg", ".webp"])
@@ -424,14 +431,14 @@ async def test_a_provider_that_takes_too_long_is_interrupted(painter, draw):
 
 def test_an_image_is_told_by_its_first_bytes():
     """Cut-off and hostile headers give no size, or no image, and never an error."""
-    assert look(png(3, 5)).size == "3x5"
-    assert look(b"GIF89a\x02\0\x03\0").size == "2x3"
+    assert parse_image(png(3, 5)).size == "3x5"
+    assert parse_image(b"GIF89a\x02\0\x03\0").size == "2x3"
     jpeg = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08\x00\x10\x00\x20\x03"
-    assert look(jpeg).size == "32x16"
+    assert parse_image(jpeg).size == "32x16"
     for whole in (png(), jpeg, b"GIF89a\x02\0\x03\0", b"RIFF\0\0\0\0WEBPVP8X" + b"\0" * 20):
         for end in range(len(whole)):
-            look(whole[:end])
-    assert look(b"<svg>") is None
+            parse_image(whole[:end])
+    assert parse_image(b"<svg>") is None
 
 
 @pytest.mark.parametrize(
@@ -445,8 +452,8 @@ def test_an_image_is_told_by_its_first_bytes():
 )
 def test_an_image_that_is_cut_off_is_seen(data):
     """In each format, by its end."""
-    assert look(data).whole
-    assert not look(data[:-2] if not data.startswith(b"\x89") else data[:-12]).whole
+    assert parse_image(data).is_complete
+    assert not parse_image(data[:-2] if not data.startswith(b"\x89") else data[:-12]).is_complete
 
 
 def test_an_image_has_a_minute():

@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 from hilum.testing import Bench, open_bench, use
-from hilum_lint import looks
+from hilum_lint import lint_runner
 
 BIN = Path(sys.executable).parent
 
@@ -104,7 +104,7 @@ def clock(
     A test has to name this fixture itself.
     """
     mock_clock.rate = 0.1
-    monkeypatch.setattr("hilum_lint.later.PAUSE", 0.01)
+    monkeypatch.setattr("hilum_lint.background.PAUSE_SECONDS", 0.01)
     return mock_clock
 
 
@@ -119,8 +119,8 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], trio.Event]:
             events[use.checker.name].set()
         return outcome
 
-    check = looks.check
-    monkeypatch.setattr(looks, "check", noted)
+    check = lint_runner.run_checker
+    monkeypatch.setattr(lint_runner, "run_checker", noted)
     return lambda name: events.setdefault(name, trio.Event())
 
 

@@ -8,12 +8,18 @@ import pytest
 from hilum import Completed, Workspace
 from hilum_files.text import unified_diff
 from hilum_lint import parsers
-from hilum_lint.before import changed, undone
 from hilum_lint.checkers import CHECKERS
-from hilum_lint.diagnostics import Diagnostic, counted, listed, new_ones, one_line
+from hilum_lint.diagnostics import (
+    Diagnostic,
+    count_by_key,
+    find_new,
+    format_diagnostics,
+    to_one_line,
+)
+from hilum_lint.diffs import find_written_lines, revert_diff
 from hilum_lint.edits import Edit
-from hilum_lint.parsers import Found
-from hilum_lint.project import Use
+from hilum_lint.parsers import Finding
+from hilum_lint.project import CheckerUse
 from hilum_lint.running import _read
 
 RUFF = {"filename": "/p/a.py", "location": {"row": 2, "column": 3}, "message": "m"}
@@ -58,30 +64,30 @@ CARGO = {
 @pytest.mark.parametrize(
     ("parse", "stdout", "found"),
     [
-        (parsers.ruff, json.dumps(RUFF | {"code": "E501"}), [("/p/a.py", 2, 3, "warning", "E501", "m")]),
-        (parsers.ruff, json.dumps(RUFF | {"code": "F821"}), [("/p/a.py", 2, 3, "error", "F821", "m")]),
-        (parsers.ruff, json.dumps(RUFF | {"code": None}), [("/p/a.py", 2, 3, "error", "invalid-syntax", "m")]),
-        (parsers.ruff, "", []),
+        (parsers.parse_ruff, json.dumps(RUFF | {"code": "E501"}), [("/p/a.py", 2, 3, "warning", "E501", "m")]),
+        (parsers.parse_ruff, json.dumps(RUFF | {"code": "F821"}), [("/p/a.py", 2, 3, "error", "F821", "m")]),
+        (parsers.parse_ruff, json.dumps(RUFF | {"code": None}), [("/p/a.py", 2, 3, "error", "invalid-syntax", "m")]),
+        (parsers.parse_ruff, "", []),
         (
-            parsers.pyright, json.dumps(PYRIGHT),
+            parsers.parse_pyright, json.dumps(PYRIGHT),
             [("/p/a.py", 1, 5, "error", "reportCallIssue", "m\n  more"), ("/p/b.py", 0, 0, "info", "", "n")],
         ),
-        (parsers.pylint, json.dumps([PYLINT]), [("a.py", 1, 1, "info", "missing-docstring", "m")]),
-        (parsers.pylint, "", []),
-        (parsers.shellcheck, json.dumps([SHELLCHECK]), [("s.sh", 2, 6, "info", "SC2086", "m")]),
-        (parsers.cargo, json.dumps(CARGO) + '\n{"reason":"build-finished"}\n', [("src/a.rs", 7, 8, "warning", "", "m")]),
-        (parsers.mypy, "a.py:2: error: No column  [x-y]", [("a.py", 2, 0, "error", "x-y", "No column")]),
-        (parsers.mypy, "C:/a b.py:2:3: note: Say [it]", [("C:/a b.py", 2, 3, "info", "", "Say [it]")]),
-        (parsers.mypy, "Success: no issues found in 1 source file", []),
-        (parsers.flake8, "./a.py:1:2: E999 SyntaxError: no", [("./a.py", 1, 2, "error", "E999", "SyntaxError: no")]),
-        (parsers.tsc, "a(b).ts(1,2): error TS23: m\n  more", [("a(b).ts", 1, 2, "error", "TS23", "m")]),
-        (parsers.go_vet, "# pkg\n./a.go:3:4: m: n\n", [("./a.go", 3, 4, "error", "", "m: n")]),
-        (parsers.go_vet, "vet: ./a.go:3:4: expected ;", [("./a.go", 3, 4, "error", "", "expected ;")]),
+        (parsers.parse_pylint, json.dumps([PYLINT]), [("a.py", 1, 1, "info", "missing-docstring", "m")]),
+        (parsers.parse_pylint, "", []),
+        (parsers.parse_shellcheck, json.dumps([SHELLCHECK]), [("s.sh", 2, 6, "info", "SC2086", "m")]),
+        (parsers.parse_cargo, json.dumps(CARGO) + '\n{"reason":"build-finished"}\n', [("src/a.rs", 7, 8, "warning", "", "m")]),
+        (parsers.parse_mypy, "a.py:2: error: No column  [x-y]", [("a.py", 2, 0, "error", "x-y", "No column")]),
+        (parsers.parse_mypy, "C:/a b.py:2:3: note: Say [it]", [("C:/a b.py", 2, 3, "info", "", "Say [it]")]),
+        (parsers.parse_mypy, "Success: no issues found in 1 source file", []),
+        (parsers.parse_flake8, "./a.py:1:2: E999 SyntaxError: no", [("./a.py", 1, 2, "error", "E999", "SyntaxError: no")]),
+        (parsers.parse_tsc, "a(b).ts(1,2): error TS23: m\n  more", [("a(b).ts", 1, 2, "error", "TS23", "m")]),
+        (parsers.parse_go_vet, "# pkg\n./a.go:3:4: m: n\n", [("./a.go", 3, 4, "error", "", "m: n")]),
+        (parsers.parse_go_vet, "vet: ./a.go:3:4: expected ;", [("./a.go", 3, 4, "error", "", "expected ;")]),
     ],
 )  # fmt: skip
 def test_formats(parse, stdout, found) -> None:
     """Each becomes the same form."""
-    assert [tuple(each) for each in parse(stdout, "")] == [tuple(Found(*each)) for each in found]
+    assert [tuple(each) for each in parse(stdout, "")] == [tuple(Finding(*each)) for each in found]
 
 
 def spoiled(value, chance):
@@ -111,7 +117,7 @@ def test_whatever_a_checker_says_it_gives_diagnostics_or_a_problem(name, said, t
     """Never an error, and nothing that cannot be sorted and written down."""
     chance = random.Random(name)
     (checker,) = [each for each in CHECKERS if each.name == name]
-    use, workspace = Use(checker, tmp_path, ""), Workspace(tmp_path)
+    use, workspace = CheckerUse(checker, tmp_path, ""), Workspace(tmp_path)
     for _ in range(300):
         outcome = _read(
             use,
@@ -119,12 +125,12 @@ def test_whatever_a_checker_says_it_gives_diagnostics_or_a_problem(name, said, t
             workspace,
             [],
         )
-        assert outcome.problem or listed(outcome.found, 5) or not outcome.found
+        assert outcome.problem or format_diagnostics(outcome.found, 5) or not outcome.found
 
 
 def test_go_vet_speaks_on_standard_error() -> None:
     """Both are read."""
-    assert [each.line for each in parsers.go_vet("", "./a.go:3:4: m")] == [3]
+    assert [each.line for each in parsers.parse_go_vet("", "./a.go:3:4: m")] == [3]
 
 
 def test_an_edit_is_taken_back_exactly() -> None:
@@ -139,6 +145,7 @@ def test_an_edit_is_taken_back_exactly() -> None:
             2
         )
 
+    compared = 0
     for _ in range(500):
         before = text()
         lines = before.split("\n")
@@ -151,7 +158,9 @@ def test_an_edit_is_taken_back_exactly() -> None:
             lines = lines or [""]
         after = "\n".join(lines)
         if before and before != after:
-            assert undone(after, unified_diff("a", before, after)) == before
+            compared += 1
+            assert revert_diff(after, unified_diff("a", before, after)) == before
+    assert compared > 200
 
 
 def test_edits_of_a_round_are_taken_back_in_whatever_order_they_ran(tmp_path) -> None:
@@ -166,14 +175,14 @@ def test_edits_of_a_round_are_taken_back_in_whatever_order_they_ran(tmp_path) ->
 def test_a_diff_that_does_not_fit_is_no_diff() -> None:
     """The file has changed again since."""
     diff = unified_diff("a", "one\ntwo\n", "one\nzwei\n")
-    assert undone("one\ndrei\n", diff) is None
-    assert undone("", diff) is None
+    assert revert_diff("one\ndrei\n", diff) is None
+    assert revert_diff("", diff) is None
 
 
 def test_changed_lines_are_those_written() -> None:
     """With their numbers after the edit."""
-    assert changed(unified_diff("a", "1\n2\n3\n", "0\n1\nzwei\n3\n")) == {1, 3}
-    assert changed(unified_diff("a", "1\n2\n", "1\n")) == set()
+    assert find_written_lines(unified_diff("a", "1\n2\n3\n", "0\n1\nzwei\n3\n")) == {1, 3}
+    assert find_written_lines(unified_diff("a", "1\n2\n", "1\n")) == set()
 
 
 def diagnostic(line: int, message: str = "m", severity: str = "error") -> Diagnostic:
@@ -182,19 +191,19 @@ def diagnostic(line: int, message: str = "m", severity: str = "error") -> Diagno
 
 def test_two_of_a_kind_are_two() -> None:
     """One more of what was there is one new."""
-    before = counted([diagnostic(1), diagnostic(5, "see line 3")])
+    before = count_by_key([diagnostic(1), diagnostic(5, "see line 3")])
     after = [diagnostic(2), diagnostic(7, "see line 4"), diagnostic(9)]
-    assert new_ones(after, before) == [after[2]]
+    assert find_new(after, before) == [after[2]]
 
 
 def test_a_cut_list_says_what_is_left_out() -> None:
     """Errors are listed first; the rest is counted."""
-    text = listed([diagnostic(3, severity="warning"), diagnostic(2), diagnostic(1)], 2)
+    text = format_diagnostics([diagnostic(3, severity="warning"), diagnostic(2), diagnostic(1)], 2)
     assert text.split("\n")[:2] == ["a.py:1:1 error E1 m (x)", "a.py:2:1 error E1 m (x)"]
     assert "1 more are not shown: 1 warning in 1 file; read_lints" in text
 
 
 def test_one_line() -> None:
     """Line ends, escapes and direction marks become spaces; what is long is cut."""
-    assert one_line(" a\n\tb\x1b[1m\u202ec\u2028 ") == "a b [1m c"
-    assert len(one_line("x" * 1000)) == 300
+    assert to_one_line(" a\n\tb\x1b[1m\u202ec\u2028 ") == "a b [1m c"
+    assert len(to_one_line("x" * 1000)) == 300

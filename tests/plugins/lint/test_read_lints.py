@@ -13,7 +13,7 @@ import trio
 from hilum import SettingsError, ToolDenied, hookimpl
 from hilum.errors import E_FILE_NOT_FOUND, E_PATH_TRAVERSAL
 from hilum.testing import open_bench, use
-from hilum_guard import Trust
+from hilum.trust import TrustedFolders
 
 TOOLCHAINS = os.environ.get("RUSTUP_HOME") or str(Path.home() / ".rustup")
 RUFF = '[tool.ruff.lint]\nselect = ["E", "F"]\n'
@@ -168,11 +168,11 @@ async def test_configured_and_not_installed_is_told_with_the_projects_own_way(
     async with opened() as bench:
         text = (await bench.call("read_lints", paths=["a.py", "web/a.js"])).text
     assert (
-        "Not checked with flake8 (setup.cfg[flake8]): it is not installed; the project's way is: uv sync."
+        "Not checked with flake8 (setup.cfg[flake8]): it is not installed; the project installs it with: uv sync."
         in text
     )
     assert (
-        "Not checked with eslint (web/eslint.config.js): it is not installed; the project's way is: npm ci."
+        "Not checked with eslint (web/eslint.config.js): it is not installed; the project installs it with: npm ci."
         in text
     )
 
@@ -209,10 +209,9 @@ async def test_in_an_untrusted_folder_nothing_of_the_project_runs(
         in text
     )
     assert (
-        "mypy (mypy.ini[mypy]): it runs code of the project, and this folder is not trusted."
-        in text
+        "mypy (mypy.ini[mypy]): it runs the project's code, and this folder is not trusted." in text
     )
-    assert "eslint (eslint.config.js): it runs code of the project" in text
+    assert "eslint (eslint.config.js): it runs the project's code" in text
     assert "a.py:1:5 error invalid-syntax" in text  # what needs nothing of it still works
 
 
@@ -226,7 +225,7 @@ async def test_a_folder_that_the_user_trusts_by_command_may_run_its_programs(
     async with opened(trusted=False) as bench:
         await bench.call("read_lints", paths=["a.py"])
         assert not (root / "ran").exists()
-        Trust().add(root)
+        TrustedFolders().add(root)
         await bench.call("read_lints", paths=["a.py"])
         assert (root / "ran").exists()
 
@@ -292,7 +291,7 @@ async def test_a_checker_of_the_users_own(opened, put, fake, root) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("pattern", "(", "is no regular expression"),
+        ("pattern", "(", "is not a regular expression"),
         ("pattern", "x", "has no group line, message, path"),
         ("command", [], "is empty"),
     ],

@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Have a home of one's own; gives the project."""
+    """Set an empty home folder and return a project."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)

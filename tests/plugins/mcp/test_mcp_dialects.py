@@ -1,6 +1,6 @@
-"""Each client's file of MCP servers gives the same model.
+"""Files of every client give the same servers.
 
-What is odd is told with its place, and costs no other server.
+A mistake is reported with its place and does not affect other servers.
 """
 
 import json
@@ -8,14 +8,14 @@ import random
 from pathlib import Path
 
 import pytest
-from hilum_mcp import Config, Server, read_config
+from hilum_mcp import ConfigFile, ServerConfig, read_config
 
 
 @pytest.fixture
 def config(tmp_path):
     """Write a file and read it."""
 
-    def write(name: str, content: object) -> Config:
+    def write(name: str, content: object) -> ConfigFile:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         text = content if isinstance(content, str) else json.dumps(content, indent=2)
@@ -25,8 +25,8 @@ def config(tmp_path):
     return write
 
 
-def one(config: Config) -> Server:
-    """The only server, read without a mistake."""
+def one(config: ConfigFile) -> ServerConfig:
+    """Return the only server, which was read without a mistake."""
     assert not config.mistakes, list(map(str, config.mistakes))
     (server,) = config.servers.values()
     return server
@@ -81,7 +81,7 @@ DIALECTS = {
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_program_of_every_client_is_the_same_server(config, dialect):
-    """Name, program, arguments and variables come out alike, and nothing is complained about."""
+    """Name, program, arguments and variables are the same, and nothing is reported."""
     server = one(config(*DIALECTS[dialect]))
     assert (server.name, server.kind, server.command, server.args) == (
         "s",
@@ -91,8 +91,8 @@ def test_a_program_of_every_client_is_the_same_server(config, dialect):
     )
     assert server.env == {"TOKEN": "${TOKEN}"}
     assert server.enabled
-    assert server.tools is None
-    assert server.without == ()
+    assert server.allowed_tools is None
+    assert server.excluded_tools == ()
 
 
 URL = "https://tickets.example/mcp"
@@ -129,19 +129,17 @@ REMOTE = {
 
 @pytest.mark.parametrize("dialect", REMOTE)
 def test_an_address_of_every_client_is_the_same_server(config, dialect):
-    """Kind, address and headers come out alike.
+    """Transport, address and headers are the same.
 
-    Only an address that says nothing of its kind may fall back to SSE.
+    Only an address without a transport may fall back to SSE.
     """
     name, content, kind, bare = REMOTE[dialect]
     server = one(config(name, content))
-    assert (server.kind, server.url, server.headers, server.bare) == (kind, URL, KEY, bare)
+    assert (server.kind, server.url, server.headers, server.kind_guessed) == (kind, URL, KEY, bare)
 
 
 def test_codex_takes_tokens_and_headers_from_variables(config):
-    """A token by the name of its variable, headers likewise, variables that a program is given by
-    name.
-    """
+    """A file names variables for the token, for headers, and for the program's environment."""
     server = one(
         config(
             "config.toml",
@@ -150,7 +148,7 @@ def test_codex_takes_tokens_and_headers_from_variables(config):
         )
     )
     assert server.headers == {"Authorization": "Bearer ${KEY}"}
-    assert server.header_names == {"X-Team": "TEAM"}
+    assert server.headers_from_env == {"X-Team": "TEAM"}
     assert (server.start_seconds, server.call_seconds) == (20, 90.5)
     given = one(
         config(
@@ -158,11 +156,11 @@ def test_codex_takes_tokens_and_headers_from_variables(config):
             '[mcp_servers.s]\ncommand = "x"\nenv_vars = ["A", {name = "B", source = "local"}]\n',
         )
     )
-    assert given.env_names == ("A", "B")
+    assert given.inherited_env == ("A", "B")
 
 
 def test_a_program_has_a_folder_and_a_file_of_variables(config):
-    """``cwd`` and ``envFile`` of VS Code and Cursor."""
+    """VS Code and Cursor have ``cwd`` and ``envFile``."""
     server = one(
         config(
             "mcp.json",
@@ -186,21 +184,21 @@ def test_a_program_has_a_folder_and_a_file_of_variables(config):
         ("config.yaml", "extensions:\n  s:\n    cmd: x\n    enabled: true\n", True),
     ],
 )
-def test_a_server_that_its_file_has_off_is_off(config, name, content, enabled):
-    """``enabled`` and ``disabled``, as booleans and as texts."""
+def test_a_file_can_disable_a_server(config, name, content, enabled):
+    """The keys are ``enabled`` and ``disabled``, as booleans and as texts."""
     assert one(config(name, content)).enabled is enabled
 
 
 @pytest.mark.parametrize("choice", [{"excluded": ["s"]}, {"allowed": ["other"]}])
-def test_geminis_choice_of_servers_holds(config, choice):
-    """A server that is excluded, or not allowed, is off, and the file is named as the cause."""
+def test_geminis_selection_of_servers_is_applied(config, choice):
+    """A server that is excluded, or not allowed, is off, and a note names the list."""
     found = config(
         ".gemini/settings.json",
         {"mcp": choice, "mcpServers": {"s": {"command": "x"}, "other": {"command": "y"}}},
     )
     assert not found.servers["s"].enabled
     assert found.servers["other"].enabled
-    assert any("has it off" in note for note in found.servers["s"].notes)
+    assert any("disables it" in note for note in found.servers["s"].notes)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +215,9 @@ def test_geminis_choice_of_servers_holds(config, choice):
     ],
 )
 def test_lists_of_tools_limit_a_server(config, given, tools, without):
-    """Allow and exclude lists of every client are honoured; of several all hold."""
+    """Allow and exclude lists of every client are applied; of several lists all apply."""
     server = one(config("mcp.json", {"mcpServers": {"s": {"command": "x", **given}}}))
-    assert (server.tools, server.without) == (tools, without)
+    assert (server.allowed_tools, server.excluded_tools) == (tools, without)
     assert not server.offers("b") if "b" in without else True
 
 
@@ -236,7 +234,7 @@ def test_lists_of_tools_limit_a_server(config, given, tools, without):
     ],
 )
 def test_timeouts_are_read_in_the_units_of_their_client(config, name, table, value, seconds):
-    """Milliseconds of Gemini and opencode, seconds of Cline, Roo and goose."""
+    """Gemini and opencode count milliseconds; Cline, Roo and goose count seconds."""
     server = one(config(name, {table: {"s": {"command": "x", "timeout": value}}}))
     assert server.call_seconds == seconds
 
@@ -244,8 +242,8 @@ def test_timeouts_are_read_in_the_units_of_their_client(config, name, table, val
 @pytest.mark.parametrize(
     "key", ["trust", "autoApprove", "alwaysAllow", "default_tools_approval_mode"]
 )
-def test_what_means_an_approval_elsewhere_means_none_here(config, key):
-    """It is told, and the definition that is approved stays the same."""
+def test_approvals_of_other_clients_have_no_effect(config, key):
+    """They are reported, and the digest of the configuration stays the same."""
     found = config("mcp.json", {"mcpServers": {"s": {"command": "x", key: ["a"]}}})
     assert [mistake.reason for mistake in found.mistakes] == [f"{key} gives no approval here."]
     assert (
@@ -257,14 +255,11 @@ def test_what_means_an_approval_elsewhere_means_none_here(config, key):
         '[mcp_servers.s]\ncommand = "x"\n[mcp_servers.s.tools.send]\napproval_mode = "approve"\n',
     )
     assert [mistake.reason for mistake in codex.mistakes] == ["tools gives no approval here."]
-    assert codex.servers["s"].tools is None
+    assert codex.servers["s"].allowed_tools is None
 
 
-def test_oauth_settings_are_read_however_they_are_written(config):
-    """Names of keys in every style, scopes as a list.
-
-    ``oauth: false`` says that nobody logs in there.
-    """
+def test_oauth_options_are_read_in_every_spelling(config):
+    """Scopes may be a list, and ``oauth: false`` forbids a log-in."""
     for auth in (
         {"CLIENT_ID": "i", "CLIENT_SECRET": "x", "scopes": ["a", "b"]},
         {"clientId": "i", "clientSecret": "x", "scope": "a b"},
@@ -279,11 +274,11 @@ def test_oauth_settings_are_read_however_they_are_written(config):
     )
     assert not one(
         config("opencode.json", {"mcp": {"s": {"type": "remote", "url": URL, "oauth": False}}})
-    ).login
+    ).login_allowed
 
 
-def test_inputs_are_what_the_user_is_asked_for(config):
-    """Of VS Code: prompts, secrets, defaults and lists to choose from, at the top or in ``mcp``."""
+def test_inputs_of_vs_code_are_read(config):
+    """They are prompts, secrets, defaults and lists of choices, at the top or in ``mcp``."""
     inputs = [
         {"type": "promptString", "id": "key", "description": "API key", "password": True},
         {
@@ -326,14 +321,14 @@ BROKEN = {
     "NUL": ({"command": "x", "args": ["a\0b"]}, "NUL"),
     "a name with =": ({"command": "x", "env": {"A=B": "1"}}, "env.A=B"),
     "open quotes": ({"command": "x", "args": "a 'b"}, "split into words"),
-    "code of goose": ({"type": "inline_python", "code": "1"}, "none of MCP's"),
+    "code of goose": ({"type": "inline_python", "code": "1"}, "not an MCP transport"),
     "a command that is a mapping of nothing": ({"command": {}}, "neither a command nor a url"),
 }
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_one_bad_server_costs_no_other(config, broken):
-    """It is told with the keys and the line; the servers beside it are there."""
+def test_a_bad_server_does_not_affect_others(config, broken):
+    """The mistake has the keys and the line."""
     entry, reason = BROKEN[broken]
     found = config(
         "mcp.json",
@@ -367,8 +362,8 @@ def test_one_bad_server_costs_no_other(config, broken):
         ("mcp.json", '{"a": ' * 3_000 + "1" + "}" * 3_000, 0, "nested too deeply"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told_with_its_line(tmp_path, name, text, line, reason):
-    """Not parsed, not text, not a mapping, too deep: one mistake, no servers, no exception."""
+def test_an_unreadable_file_is_reported_with_its_line(tmp_path, name, text, line, reason):
+    """Each file has one mistake and no servers, and raises nothing."""
     path = tmp_path / name
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     found = read_config(path)
@@ -377,8 +372,8 @@ def test_a_file_that_cannot_be_read_is_told_with_its_line(tmp_path, name, text, 
     assert found.mistakes[0].line == line
 
 
-def test_missing_folders_pipes_and_large_files_are_told(tmp_path):
-    """What is no plain file is not waited for."""
+def test_missing_special_and_large_files_are_reported(tmp_path):
+    """Reading does not wait for a pipe."""
     import os
 
     os.mkfifo(tmp_path / "pipe.json")
@@ -386,7 +381,7 @@ def test_missing_folders_pipes_and_large_files_are_told(tmp_path):
         file.truncate(10 << 20)
     for name, reason in (
         ("none.json", "No such file"),
-        ("pipe.json", "no plain file"),
+        ("pipe.json", "not a regular file"),
         ("large.json", "larger"),
         ("", "director"),
     ):
@@ -400,18 +395,16 @@ def test_missing_folders_pipes_and_large_files_are_told(tmp_path):
         ('{"command": "x", "args": []}', "one without a name"),
     ],
 )
-def test_a_part_of_a_file_is_told_to_be_one(tmp_path, text, reason):
-    """As it is copied from a page that shows what is to be added."""
+def test_a_part_of_a_file_is_recognised(tmp_path, text, reason):
+    """Users copy such parts from documentation."""
     (tmp_path / "mcp.json").write_text(text)
     (mistake,) = read_config(tmp_path / "mcp.json").mistakes
     assert reason in mistake.reason
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_damaged_file_of_every_client_is_told(tmp_path, dialect):
-    """Cut off, with a piece twice, with another character in it: no exception, and nothing lost in
-    silence.
-    """
+def test_a_damaged_file_of_every_client_is_reported(tmp_path, dialect):
+    """Truncated, repeated or changed text raises nothing, and nothing is lost silently."""
     name, content = DIALECTS[dialect]
     text = content if isinstance(content, str) else json.dumps(content, indent=1)
     chance = random.Random(dialect)
@@ -435,10 +428,8 @@ def test_a_damaged_file_of_every_client_is_told(tmp_path, dialect):
             ), damaged
 
 
-def test_what_changes_nothing_is_told(config):
-    """Unknown keys, keys of the other kind, keys that mean the same, tables beside the one that is
-    read.
-    """
+def test_keys_without_an_effect_are_reported(config):
+    """They are unknown keys, keys of the other transport, synonyms, and further tables."""
     found = config(
         "mcp.json",
         {
@@ -462,25 +453,23 @@ def test_what_changes_nothing_is_told(config):
     )
     told = [f"{mistake.where}: {mistake.reason}" for mistake in found.mistakes]
     assert sum("servers: It was left out" in text for text in told) == 1
-    assert sum("'headers' means nothing for a program" in text for text in told) == 1
+    assert sum("'headers' has no effect for a program" in text for text in told) == 1
     assert sum("'comand' is not known" in text for text in told) == 1
     assert sum("env and envs; env is used" in text for text in told) == 1
     assert sum("serverUrl and url; serverUrl is used" in text for text in told) == 1
-    assert sum("'args' means nothing for an address" in text for text in told) == 1
+    assert sum("'args' has no effect for an address" in text for text in told) == 1
     assert all(mistake.line for mistake in found.mistakes)
 
 
-def test_a_key_that_stands_twice_is_told(config):
-    """Parsers keep the last one in silence."""
+def test_a_duplicate_key_is_reported(config):
+    """Parsers keep the last one silently."""
     found = config("mcp.json", '{"mcpServers": {"s": {"command": "a", "command": "b"}}}')
     assert found.servers["s"].command == "b"
-    assert "'command' stands twice" in found.mistakes[0].reason
+    assert "'command' occurs twice" in found.mistakes[0].reason
 
 
-def test_files_of_clients_without_servers_name_none(config):
-    """VS Code's recommended extensions, Zed's installed ones and Gemini's choice are no tables of
-    servers.
-    """
+def test_settings_without_servers_have_no_table(config):
+    """Examples are extensions of VS Code and Zed, and Gemini's selection."""
     for name, content in (
         ("extensions.json", {"extensions": {"recommendations": ["a.b"]}}),
         ("settings.json", {"extensions": {"html": True}}),
@@ -490,7 +479,7 @@ def test_files_of_clients_without_servers_name_none(config):
         found = config(name, content)
         assert found.table is None
         assert not found.servers
-        assert "names no MCP servers" in found.mistakes[0].reason
+        assert "configures no MCP servers" in found.mistakes[0].reason
     for name, text in (
         ("mcp.json", ""),
         ("mcp.json", "{}"),
@@ -498,11 +487,11 @@ def test_files_of_clients_without_servers_name_none(config):
         ("c.yaml", "---\n"),
         ("c.toml", ""),
     ):
-        assert config(name, text) == Config(config(name, text).file)
+        assert config(name, text) == ConfigFile(config(name, text).file)
 
 
-def test_lines_are_those_of_the_server_in_toml_and_yaml(config):
-    """Also where a name is quoted, and where another server has a key of that name."""
+def test_line_numbers_are_right_in_toml_and_yaml(config):
+    """This includes quoted names, and another server with a key of that name."""
     toml = config("config.toml", '[a]\nb = 1\n\n[mcp_servers."b c"]\nargs = 5\ncommand = "x"\n')
     assert [(mistake.where, mistake.line) for mistake in toml.mistakes] == [("mcp_servers.b c", 4)]
     yaml = config(
@@ -512,8 +501,8 @@ def test_lines_are_those_of_the_server_in_toml_and_yaml(config):
     assert [(mistake.where, mistake.line) for mistake in yaml.mistakes] == [("extensions.bad", 6)]
 
 
-def test_the_digest_changes_with_what_is_run_and_not_with_what_describes_it(config):
-    """Each part that decides what is started, reached or offered counts."""
+def test_the_digest_covers_everything_that_is_run(config):
+    """Descriptions and time limits do not change it."""
     base = {"command": "x", "args": ["a"], "env": {"A": "1"}, "cwd": "c"}
     first = one(config("mcp.json", {"mcpServers": {"s": base}})).digest
     assert (

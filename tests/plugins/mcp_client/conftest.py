@@ -1,6 +1,4 @@
-"""Sessions with MCP servers: a bench, the files that describe the servers, and what is left of them
-afterwards.
-"""
+"""Sessions with MCP servers: a test bench, configurations, and checks for remaining processes."""
 
 import json
 import sys
@@ -21,24 +19,24 @@ Opened = Callable[..., AbstractAsyncContextManager[Bench]]
 
 
 def plain(*words: str) -> dict[str, Any]:
-    """Describe a server of the standard library that behaves as the words say."""
+    """Return the configuration of a test server that behaves as the words say."""
     return {"command": sys.executable, "args": ["-S", str(HERE / "plain_server.py"), *words]}
 
 
-def half(kit: Bench) -> Mcp:
-    """The half of a session with servers."""
-    found = kit.session.half(Mcp)
+def mcp_of(kit: Bench) -> Mcp:
+    """Return the plugin instance of a session."""
+    found = kit.session.plugin(Mcp)
     assert found is not None
     return found
 
 
 def client(kit: Bench, name: str = "plain") -> ServerClient:
-    """A server of the session."""
-    return half(kit).clients[name]
+    """Return a server of the session."""
+    return mcp_of(kit).clients[name]
 
 
 async def until(condition: Callable[[], object], seconds: float = 20.0) -> bool:
-    """Wait until something holds that nobody tells of: what another process does."""
+    """Wait until a condition holds that no event reports, such as an action of another process."""
     for _ in range(int(seconds / 0.01)):
         if condition():
             return True
@@ -47,29 +45,29 @@ async def until(condition: Callable[[], object], seconds: float = 20.0) -> bool:
 
 
 async def known(kit: Bench, name: str = "plain") -> ServerClient:
-    """A server of the session, once it is known what it offers."""
+    """Wait until the offer of a server is known, and return the server."""
     found = client(kit, name)
     up = await until(
         lambda: (
             found.offer is not None and any(tool.name in kit.session.tools for tool in found.tools)
         )
     )
-    assert up, f"it did not come up: {half(kit).rows()} {found._log.last()}"
+    assert up, f"it did not come up: {mcp_of(kit).statuses()} {found._log.last_lines()}"
     return found
 
 
 async def gone(pids: list[int], seconds: float = 5) -> bool:
-    """Whether processes are gone, soon."""
+    """Return whether processes end soon."""
     return await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), seconds)
 
 
 def server_pids(count: Path) -> list[int]:
-    """The process ids of a server that was told to count its starts."""
+    """Return the process ids of a server that records its starts."""
     return [int(line) for line in count.read_text().split()] if count.exists() else []
 
 
 def marked(mark: str) -> list[int]:
-    """Processes that were given ``MARK=mark``, and what they started, in whatever namespace."""
+    """Return the processes with ``MARK=mark`` and their children, in any namespace."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -84,7 +82,7 @@ def marked(mark: str) -> list[int]:
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Opened:
-    """Opens a session with servers, by name."""
+    """Open a session with servers, by name."""
 
     @asynccontextmanager
     async def opened(

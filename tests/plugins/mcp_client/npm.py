@@ -1,6 +1,4 @@
-"""Where MCP servers from npm are, for tests: ``NPM_SERVERS`` names a folder with
-``node_modules``.
-"""
+"""Test servers from npm: ``NPM_SERVERS`` names a folder with ``node_modules``."""
 
 import json
 import os
@@ -20,7 +18,7 @@ there = pytest.mark.skipif(
 
 
 def program(package: str) -> list[str]:
-    """Give what starts a package's program; skips the test where it is not installed."""
+    """Return the command of a package; skip the test if it is not installed."""
     folder = FOLDER / "node_modules" / package
     if not folder.is_dir():
         pytest.skip(
@@ -31,6 +29,6 @@ def program(package: str) -> list[str]:
 
 
 def described(package: str, *words: str, **more: Any) -> dict[str, Any]:
-    """Describe a server that is such a program."""
+    """Return the configuration of such a server."""
     command, *args = program(package)
     return {"command": command, "args": [*args, *words], **more}

@@ -1,6 +1,7 @@
-"""An MCP server for tests that needs nothing but the standard library, so that it starts in a
-moment, and that misbehaves as it is told:
-``plain_server.py [new] [tools=N] [page=N] [name=X] [crash-at-start] [stubborn] [deaf] [noise] [flood] …``.
+"""An MCP server for tests that needs only the standard library, so it starts quickly.
+
+Its arguments make it misbehave: ``plain_server.py [new] [tools=N] [page=N] [name=X] [crash-at-
+start] [stubborn] [deaf] [noise] [flood] …``.
 """
 
 import json
@@ -30,7 +31,7 @@ def send(message: dict[str, object]) -> None:
 
 
 def ask(method: str, params: dict[str, object]) -> object:
-    """Ask the client something, as servers of the first era do."""
+    """Send a request to the client, as servers of the older protocol do."""
     number = f"s{len(ASKED)}"
     event, answer = threading.Event(), []
     ASKED[number] = event, answer
@@ -99,7 +100,7 @@ def tools() -> list[dict[str, object]]:
 def requested(
     name: str, params: dict[str, object], method: str, wanted: dict[str, object]
 ) -> object:
-    """Ask within the call, as servers of the second era do; or as a request."""
+    """Ask within the result of the call, as servers of the newer protocol do, or send a request."""
     if not NEW:
         return ask(method, wanted)
     answers = params.get("inputResponses")

@@ -1,14 +1,12 @@
-"""Where servers are reached: for nobody at metadata services, and for a project not on this
-machine.
-"""
+"""Checks of addresses: metadata services, and this machine for a project's servers."""
 
 from pathlib import Path
 
 import pytest
 from hilum import UsageError
-from hilum_mcp.addresses import check_address
-from hilum_mcp.dialects import read_config
-from hilum_mcp.server import Server
+from hilum_mcp.address_check import check_address
+from hilum_mcp.config_reader import read_config
+from hilum_mcp.server_config import ServerConfig
 
 
 @pytest.fixture
@@ -38,11 +36,11 @@ async def test_who_reaches_what(
         (config / "mcp.json", mine),
         (tmp_path / "project" / ".mcp.json", project),
     ):
-        server = Server("x", "http", url=url, file=file)
+        server = ServerConfig("x", "http", url=url, file=file)
         if reached:
             await check_address(server, frozenset())
         else:
-            with pytest.raises(UsageError, match="not reached"):
+            with pytest.raises(UsageError, match="not contacted"):
                 await check_address(server, frozenset())
 
 

@@ -1,6 +1,4 @@
-"""Servers of a project: the user is asked in the session, about this definition, and only where
-there is trust.
-"""
+"""Servers of a trusted project: the user is asked for approval in the session."""
 
 import json
 from pathlib import Path
@@ -15,19 +13,20 @@ import trio
 import trio.lowlevel
 from hilum.events import CallDone
 from hilum.testing import Bench, say, use
-from hilum_guard import Trust
-from hilum_mcp import approving, sources
-from hilum_mcp.content import executed_files
-from hilum_mcp.server import Server
+from hilum.trust import TrustedFolders
+from hilum_mcp import approvals
+from hilum_mcp.catalog import load_catalog
+from hilum_mcp.executed_files import executed_files
+from hilum_mcp.server_config import ServerConfig
 from hilum_plan import question_asked
 
-from .conftest import Opened, half, plain, server_pids, until
+from .conftest import Opened, mcp_of, plain, server_pids, until
 from .test_mcp_calls import answering
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project that describes a server."""
+    """Create a project with a server."""
     monkeypatch.setenv("HILUM_CONFIG", str(tmp_path / "bench" / "config"))
     root = tmp_path / "project"
     root.mkdir()
@@ -51,12 +50,12 @@ async def test_a_server_that_is_approved_in_the_session_serves_in_it(
         use("call_tool", name="plain__echo", arguments={"call": "1"}),
         say("done"),
     ]
-    Trust().add(project)
+    TrustedFolders().add(project)
     async with (
         servers({}, hilum_plan, workspace=project, answers=answers) as kit,
         trio.open_nursery() as nursery,
     ):
-        assert half(kit).rows()[0].state == "unapproved"
+        assert mcp_of(kit).statuses()[0].state == "unapproved"
         nursery.start_soon(answering, kit, {"wants to start a program": "Yes, start it"})
         await trio.lowlevel.checkpoint()
         await kit.run("hi")
@@ -72,7 +71,7 @@ async def test_a_server_that_is_approved_in_the_session_serves_in_it(
     async with servers({}, hilum_plan, workspace=project, answers=[say("x")]) as kit:
         await kit.run("hi")
         assert not asked(kit), "what was approved is not asked again"
-        assert half(kit).rows()[0].state != "unapproved"
+        assert mcp_of(kit).statuses()[0].state != "unapproved"
     describe(project, {**plain(), "env": {"LD_PRELOAD": "/tmp/x.so"}})
     async with (
         servers({}, hilum_plan, workspace=project, answers=[say("x")]) as kit,
@@ -83,7 +82,7 @@ async def test_a_server_that_is_approved_in_the_session_serves_in_it(
         await kit.run("hi")
         assert await until(lambda: asked(kit)), "another definition is asked for again"
         assert await until(
-            lambda: (entry := sources.look(project).get("plain")) and entry.state == "off"
+            lambda: (entry := load_catalog(project).get("plain")) and entry.state == "off"
         )
         nursery.cancel_scope.cancel()
 
@@ -93,46 +92,42 @@ async def test_nobody_is_asked_without_trust_or_without_a_terminal(
     servers: Opened, tmp_path: Path, project: Path, kind: str, trust: bool
 ) -> None:
     if trust:
-        Trust().add(project)
+        TrustedFolders().add(project)
     async with servers({}, hilum_plan, workspace=project, answers=[say("x")], kind=kind) as kit:
         await kit.run("hi")
         assert not asked(kit)
-        assert half(kit).rows()[0].state == "unapproved"
+        assert mcp_of(kit).statuses()[0].state == "unapproved"
         assert not [
             tool.name for tool in kit.requests[0].tools if tool.name in ("find_tools", "call_tool")
         ]
     assert not server_pids(tmp_path / "count")
 
 
-async def test_a_server_whose_files_changed_is_asked_for_again_and_does_not_start(
-    tmp_path: Path, project: Path
-) -> None:
-    """The files that it executes are part of what was approved: itself, what it imports, and code
-    beside it.
-    """
+async def test_changed_files_need_a_new_approval(tmp_path: Path, project: Path) -> None:
+    """An approval covers the executed file, its imports, and the code beside it."""
     tools = project / "tools"
     tools.mkdir()
     (tools / "server.py").write_text("import helper\n")
     (tools / "helper.py").write_text("x = 1\n")
     (project / "notes.py").write_text("x = 1\n")
     describe(project, {"command": "python3", "args": ["tools/server.py"]})
-    Trust().add(project)
-    server = sources.look(project).get("plain").server
-    approving.approve(str(project), server)
-    assert sources.look(project).get("plain").state == "on"
+    TrustedFolders().add(project)
+    server = load_catalog(project).get("plain").server
+    approvals.approve(str(project), server)
+    assert load_catalog(project).get("plain").state == "on"
     (project / "notes.py").write_text("x = 2\n")
-    assert sources.look(project).get("plain").state == "on", "it does not execute that"
+    assert load_catalog(project).get("plain").state == "on", "it does not execute that"
     for change in (
         lambda: (tools / "server.py").write_text("import os\n"),
         lambda: (tools / "helper.py").write_text("import os\n"),
         lambda: (tools / "json.py").write_text("import os\n"),
     ):
-        approving.approve(str(project), server)
+        approvals.approve(str(project), server)
         change()
-        entry = sources.look(project).get("plain")
+        entry = load_catalog(project).get("plain")
         assert entry.state == "unapproved"
         assert "tools/" in entry.reason
-        assert "since you approved it" in approving.described(server, str(project))
+        assert "since you approved it" in approvals.describe_request(server, str(project))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +155,7 @@ def test_the_files_that_a_server_executes(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    server = Server("x", "stdio", argv[0], tuple(argv[1:]))
+    server = ServerConfig("x", "stdio", argv[0], tuple(argv[1:]))
     assert set(executed_files(server, str(tmp_path.resolve()))) == executed
 
 
@@ -172,8 +167,8 @@ async def test_files_of_an_approved_server_are_read_only_and_asked_for(
         {**plain(), "args": ["-c", "import sys; exec(open('server.py').read())", "server.py"]},
     )
     (project / "server.py").write_text("raise SystemExit\n")
-    Trust().add(project)
-    approving.approve(str(project), sources.look(project).get("plain").server)
+    TrustedFolders().add(project)
+    approvals.approve(str(project), load_catalog(project).get("plain").server)
     answers = [
         use("write_file", path="server.py", content="import os\n"), use("run_terminal_cmd", command="echo x | tee server.py"),
         say("done"),

@@ -1,4 +1,4 @@
-"""Servers that mean no good: what they say of their tools, what they answer, what they ask."""
+"""Hostile servers: descriptions of tools, results, and requests."""
 
 import base64
 import json
@@ -12,9 +12,9 @@ import trio
 import trio.lowlevel
 from hilum.events import PluginEvent
 from hilum.messages import Image
-from hilum_mcp import connection, forms, http, listing, requests
-from hilum_mcp.naming import tool_names
-from hilum_mcp.requests import _host
+from hilum_mcp import connection, discovery, forms, http_transport, schema_repair, server_requests
+from hilum_mcp.server_requests import _page_host
+from hilum_mcp.tool_names import make_tool_names
 from hilum_plan import question_asked
 
 from .conftest import Opened, client, known, plain, until
@@ -24,9 +24,9 @@ from .web_server import WebServer, serving
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have servers reached again at once."""
+    """Restart servers without a delay."""
     monkeypatch.setattr(connection, "FIRST_DELAY", 0.02)
-    monkeypatch.setattr(http, "BETWEEN", 0.01)
+    monkeypatch.setattr(http_transport, "REOPEN_INTERVAL", 0.01)
 
 
 @pytest.fixture
@@ -84,7 +84,9 @@ async def test_names_are_plain_unique_and_never_those_of_other_tools(
 
 def test_names_do_not_depend_on_the_order_in_which_a_server_lists() -> None:
     names = ["a.b", "a_b", "a b"]
-    assert tool_names("s", names)["a_b"] == tool_names("s", names[::-1])["a_b"] == "s__a_b"
+    assert (
+        make_tool_names("s", names)["a_b"] == make_tool_names("s", names[::-1])["a_b"] == "s__a_b"
+    )
 
 
 async def test_what_cannot_be_seen_is_taken_out_of_descriptions(
@@ -141,7 +143,7 @@ async def test_what_cannot_be_seen_is_taken_out_of_descriptions(
 def test_schemas_are_mended_for_providers_refuse_all_for_one(
     schema: dict[str, Any], becomes: dict[str, Any]
 ) -> None:
-    assert listing.mended(schema) == becomes
+    assert schema_repair.repair_schema(schema) == becomes
 
 
 async def test_a_schema_that_is_deep_or_large_costs_its_tool_alone(
@@ -162,7 +164,7 @@ async def test_a_schema_that_is_deep_or_large_costs_its_tool_alone(
     async with servers(at(web)) as kit:
         found = await known(kit, "web")
         assert [tool.name for tool in found.tools] == ["web__deep", "web__fine"]
-        assert json.dumps(found.tools[0].schema).count("properties") <= listing.MOST_DEPTH + 1
+        assert json.dumps(found.tools[0].schema).count("properties") <= schema_repair.MAX_DEPTH + 1
         assert any(
             "'large' is left out" in event.data["say"]
             for event in kit.of(PluginEvent)
@@ -176,14 +178,14 @@ async def test_a_list_that_is_none_is_said_in_short(servers: Opened, web: WebSer
     )
     async with servers(at(web)) as kit:
         told = await kit.wait_for(PluginEvent, lambda event: event.name == "mcp.down")
-        said = "It answers what the protocol does not have: tools.0.inputSchema.properties: Input should be a valid dictionary."
+        said = "Its answer violates the protocol: tools.0.inputSchema.properties: Input should be a valid dictionary."
         assert said in told.data["say"]
 
 
 async def test_a_burden_of_tools_is_cut(
     servers: Opened, web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(discovery, "MAX_OFFER", 20_000)
     web.answers["tools/list"] = listed(
         *({"name": f"t{n}", "description": "x" * 9000} for n in range(50))
     )
@@ -191,13 +193,13 @@ async def test_a_burden_of_tools_is_cut(
         found = await known(kit, "web")
         assert 5 <= len(found.tools) <= 10
         assert found.offer is not None
-        assert "are taken" in found.offer.left_out[0]
+        assert "are used" in found.offer.left_out[0]
 
 
 async def test_a_list_that_never_comes_ends_the_connection(
     servers: Opened, web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "PAGE_SECONDS", 0.1)
+    monkeypatch.setattr(discovery, "PAGE_TIMEOUT", 0.1)
     web.answers["tools/list"] = lambda handler, _: (time.sleep(0.4), handler.give(200))[1]
     async with servers(at(web)) as kit:
         told = await kit.wait_for(PluginEvent, lambda event: event.name == "mcp.down")
@@ -235,7 +237,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
             0,
             "[image, image/svg+xml, 21 bytes: not shown]",
         ),
-        (b"MZ no image", "image/png", 0, "[image/png, which it is not: left out]"),
+        (b"MZ no image", "image/png", 0, "[declared as image/png, but it is not: left out]"),
         (None, "image/png", 0, "[an image that is not base64: left out]"),
     ],
 )
@@ -356,7 +358,7 @@ async def test_a_server_that_asks_without_end_is_heard_three_times(servers: Open
     ],
 )
 def test_pages_that_a_user_may_be_sent_to(url: str, host: str) -> None:
-    assert _host(url) == host
+    assert _page_host(url) == host
 
 
 async def test_a_page_is_named_by_its_host(servers: Opened) -> None:
@@ -380,7 +382,7 @@ async def test_a_page_is_named_by_its_host(servers: Opened) -> None:
     ],
 )  # fmt: skip
 def test_questions_for_secrets_are_seen(text: str, is_one: bool) -> None:
-    assert forms.secret(text) == is_one
+    assert forms.asks_for_secret(text) == is_one
 
 
 def test_fields_with_defaults_and_bounds() -> None:
@@ -400,13 +402,13 @@ def test_fields_with_defaults_and_bounds() -> None:
         },
         "required": ["n", "x", "s"],
     }
-    n, x, s, several, b, odd = forms.fields(schema)
+    n, x, s, several, b, odd = forms.read_form(schema)
     assert n.options == ("3", "Decline")
     for field, given, why in (
         (n, ["9"], "1 to 5"), (s, ["a"], "2 to 4 letters"), (x, ["nan"], "no number"), (several, ["a"], "2 or more of them"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=why):
-            field.value(given)
+            field.parse(given)
     assert several.options == ("Leave it empty", "a", "b", "c", "Decline"), (
         "Enter takes the first: nothing is agreed to so"
     )
@@ -417,21 +419,21 @@ def test_fields_with_defaults_and_bounds() -> None:
 def test_a_form_with_names_without_end() -> None:
     long = "x" * 100_000
     schema = {"properties": {long: {"type": "string", "oneOf": [{"const": "a", "title": long}]}}}
-    (field,) = forms.fields(schema)
-    assert len(field.question) <= forms.LONGEST
-    assert field.options[1] == "x" * forms.LONGEST
-    assert field.value((field.options[1],)) == "a"
+    (field,) = forms.read_form(schema)
+    assert len(field.question) <= forms.MAX_LENGTH
+    assert field.options[1] == "x" * forms.MAX_LENGTH
+    assert field.parse((field.options[1],)) == "a"
 
 
 def test_who_is_asked_sees_how_much_is_not_shown() -> None:
-    assert requests._short("x" * 50_000).endswith("x … (50,000 characters in all)")
+    assert server_requests._shorten("x" * 50_000).endswith("x … (50,000 characters in total)")
 
 
 # --- prompts and resources ------------------------------------------------------------------------
 
 
 def offering(web: WebServer, *names: str) -> None:
-    """Have it offer prompts and resources."""
+    """Let the server offer prompts and resources."""
     info = {"name": "web", "version": "1"}
     able = {"tools": {}, "prompts": {}, "resources": {}}
     web.answers["initialize"] = lambda *_: {
@@ -496,7 +498,9 @@ async def test_a_resource_that_holds_nothing_is_said_to_be_empty(
     web.answers["resources/read"] = lambda *_: {"contents": []}
     async with servers(at(web)) as kit:
         await known(kit, "web")
-        assert (await kit.call("read_resource", server="web", uri="a://b")).text == "It is empty."
+        assert (
+            await kit.call("read_resource", server="web", uri="a://b")
+        ).text == "The resource is empty."
 
 
 async def test_a_server_whose_list_changes_all_the_time(servers: Opened) -> None:

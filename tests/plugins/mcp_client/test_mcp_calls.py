@@ -1,6 +1,4 @@
-"""Calls of servers' tools: results, progress, cancellation, time limits, changes of the list, in
-both eras.
-"""
+"""Calls of servers' tools in both protocol versions: results, cancellation, time limits."""
 
 import io
 import json
@@ -17,10 +15,10 @@ from hilum import Profile, ToolError
 from hilum.events import CallDone, Delta, PluginEvent
 from hilum.messages import Image
 from hilum.testing import Bench, say, use
-from hilum_mcp import half as halves
-from hilum_mcp.client import MOST_PROPOSALS
-from hilum_mcp.forms import fields
-from hilum_mcp.managing import Desk, run
+from hilum_mcp import session_servers
+from hilum_mcp.client import MAX_PROPOSALS
+from hilum_mcp.commands import CommandContext, run
+from hilum_mcp.forms import read_form
 from hilum_plan import Plan, question_asked
 
 from .conftest import Opened, client, known, plain, until
@@ -106,7 +104,7 @@ async def test_stopping_a_run_cancels_the_call_on_the_server(
     async with servers({"plain": plain(*era)}, answers=answers) as kit:
         server = await known(kit)
         run = await kit.session.prompt("hang")
-        assert await until(lambda: server._requests._work)
+        assert await until(lambda: server._requests and server._requests._calls)
         assert await until((tmp_path / "end").exists)
         run.stop()
         assert (await run.wait()).state == "stopped"
@@ -126,7 +124,7 @@ async def test_a_tool_that_comes_in_a_call_is_listed(servers: Opened, era: tuple
         await known(kit)
         await kit.call("plain__grow")
         assert await until(lambda: "plain__grown_0" in kit.session.tools)
-        assert kit.session.tools["plain__grown_0"].deferred, "it came after the list was sealed"
+        assert kit.session.tools["plain__grown_0"].deferred, "it came after the list was frozen"
         found = await kit.call("find_tools", query="grown_0")
         assert "plain__grown_0: The tool grown_0." in found.text
 
@@ -138,7 +136,7 @@ async def test_pages_are_followed_and_lists_without_an_end_are_cut(servers: Open
         assert len(paged.tools) == 25 + 40
         endless = await known(kit, "endless")
         assert endless.offer is not None
-        assert "without an end" in " ".join(endless.offer.left_out)
+        assert "is endless" in " ".join(endless.offer.left_out)
         assert (await kit.call("endless__echo", call="1")).text == '{"call": "1"}'
 
 
@@ -153,8 +151,8 @@ async def test_only_the_tools_that_the_description_lets_be_used_are_there(server
 
 
 async def answering(kit: Bench, given: dict[str, str]) -> None:
-    """Answer questions by a word that is in them, as a face does."""
-    plan = kit.session.half(Plan)
+    """Answer questions by a word in them, as a user interface does."""
+    plan = kit.session.plugin(Plan)
     assert plan is not None
     async for event in kit.session.events(kit.session.journal.last):
         if (asked := question_asked(event)) is not None:
@@ -205,13 +203,13 @@ async def test_a_form_is_asked_field_by_field(servers: Opened, era: tuple[str, .
         ({"type": "string", "default": "Decline"}, "Leave it empty", None),
     ],
 )
-def test_what_a_server_proposes_stands_first(
+def test_a_servers_proposal_is_the_first_answer(
     about: dict[str, object], first: str, value: object
 ) -> None:
-    """And is one of the field's values, or is not offered."""
-    (field,) = fields({"properties": {"x": about}})
+    """A proposal that is not a value of the field is not offered."""
+    (field,) = read_form({"properties": {"x": about}})
     assert field.options[0] == first
-    assert field.value((first,)) == value
+    assert field.parse((first,)) == value
 
 
 async def test_a_form_can_be_declined_and_a_question_costs_no_time(servers: Opened) -> None:
@@ -224,7 +222,7 @@ async def test_a_form_can_be_declined_and_a_question_costs_no_time(servers: Open
         async def late() -> None:
             asked = await kit.wait_for(PluginEvent, lambda event: question_asked(event) is not None)
             await trio.sleep(0.7)  # longer than a call may take
-            plan = kit.session.half(Plan)
+            plan = kit.session.plugin(Plan)
             assert plan is not None
             plan.answer(asked.data["id"], "Decline")
 
@@ -261,14 +259,14 @@ async def test_where_nobody_can_be_asked_servers_are_not_offered_to_ask(servers:
         assert result.code == "E_SERVER"
 
 
-async def test_what_is_offered_to_who_can_ask_is_not_forgotten_by_a_session_that_cannot(
+async def test_an_unattended_session_keeps_the_cached_offer(
     servers: Opened, tmp_path: Path
 ) -> None:
-    """What ``hilum mcp test`` keeps, too, is what a session at a terminal is offered."""
+    """The cache has the offer for attended sessions, also after ``hilum mcp test``."""
     described = {"plain": plain("asks")}
     async with servers(described, hilum_plan, kind="headless") as kit:
         assert "plain__form" not in {tool.name for tool in (await known(kit)).tools}
-        desk = Desk(Path(kit.session.workspace.root), io.StringIO(), session=kit.session)
+        desk = CommandContext(Path(kit.session.workspace.root), io.StringIO(), session=kit.session)
         assert await run(["test", "plain"], desk) == 0
         assert "form" in desk.out.getvalue()
     async with servers(described, hilum_plan, kind="headless") as kit:
@@ -312,7 +310,7 @@ async def test_resources_are_listed_and_read(servers: Opened) -> None:
         ):
             refused = await kit.call("read_resource", **arguments)
             assert refused.code == "E_BAD_ARGS"
-            assert f"do not fit: {wrong}." in refused.text
+            assert f"are invalid: {wrong}." in refused.text
 
 
 async def test_prompts_are_commands(servers: Opened) -> None:
@@ -322,7 +320,7 @@ async def test_prompts_are_commands(servers: Opened) -> None:
         assert ended.text == "reviewed"
         assert "Review a.py, and be rather harsh." in str(kit.requests[-1].messages[-1])
         reply = (await kit.session.prompt("/plain:review")).reply
-        assert reply == "It needs path. /plain:review path [tone]"
+        assert reply == "It requires path. /plain:review path [tone]"
         assert "Review it." in ((await kit.session.prompt("/prompts")).reply or "")
 
 
@@ -331,19 +329,19 @@ async def test_what_an_argument_may_be_is_shown_where_it_is_missing(servers: Ope
         await known(kit)
         reply = (await kit.session.prompt("/plain:review tone=kind")).reply or ""
         problem, proposed = reply.split("\n")
-        assert problem == "It needs path. /plain:review path [tone]"
+        assert problem == "It requires path. /plain:review path [tone]"
         assert proposed.startswith("path: a b, path 0 {'tone': 'kind'}, path 1 ")
-        assert len(proposed.split(", ")) == MOST_PROPOSALS
+        assert len(proposed.split(", ")) == MAX_PROPOSALS
 
 
 async def test_a_server_that_proposes_nothing_in_time_costs_the_answer_little(
     servers: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(halves, "PROMPT_SECONDS", 0.1)
+    monkeypatch.setattr(session_servers, "PROMPT_TIMEOUT", 0.1)
     async with servers({"plain": plain("completes=never")}) as kit:
         await known(kit)
         reply = (await kit.session.prompt("/plain:review")).reply
-        assert reply == "It needs path. /plain:review path [tone]"
+        assert reply == "It requires path. /plain:review path [tone]"
 
 
 async def test_the_start_is_lazy_once_the_offer_is_known(servers: Opened, tmp_path: Path) -> None:
@@ -373,7 +371,7 @@ async def test_an_unknown_server_delays_no_prompt_and_its_tools_come_late(server
         assert time.perf_counter() - began < 5
         first = kit.requests[0]
         assert [tool.name for tool in first.tools] == ["find_tools", "call_tool"]
-        assert any("is being started" in layer.text for layer in first.layers)
+        assert any("it is starting" in layer.text for layer in first.layers)
         await known(kit)
         await kit.run("again")
         assert [tool.name for tool in kit.requests[1].tools] == ["find_tools", "call_tool"], (
@@ -471,13 +469,13 @@ async def test_the_real_sdk_server_speaks_the_new_era(servers: Opened) -> None:
         assert any(layer.text.endswith("Call add for sums.") for layer in kit.requests[-1].layers)
 
 
-async def test_half_characters_break_no_connection(servers: Opened) -> None:
-    """What is typed or decoded can have them; the SDK cannot write them."""
+async def test_lone_surrogates_do_not_break_the_connection(servers: Opened) -> None:
+    """Typed and decoded texts can have them, and the SDK cannot encode them."""
     async with servers() as kit:
         found = await known(kit)
         with suppress(ToolError):
-            await found.prompt("review", {"path": "a\ud800b"})
+            await found.get_prompt("review", {"path": "a\ud800b"})
         with suppress(ToolError):
-            await found.read("note://\ud800", "test")
+            await found.read_resource("note://\ud800", "test")
         assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'
         assert found.starts == 1

@@ -1,6 +1,4 @@
-"""How sessions end whose servers do not: closing, cancelling and killing while servers start, hang,
-flood or fork away.
-"""
+"""The end of sessions with servers that do not end: while they start, hang, flood or fork."""
 
 import itertools
 import json
@@ -14,19 +12,20 @@ from pathlib import Path
 import pytest
 import trio
 from hilum.testing import say, use
-from hilum_mcp import connection, log, opening, stdio
+from hilum_mcp import client as clients
+from hilum_mcp import connection, connector, server_log, stdio_transport
 
-from .conftest import Opened, client, gone, half, known, marked, plain, server_pids, until
+from .conftest import Opened, client, gone, known, marked, mcp_of, plain, server_pids, until
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have servers started again at once."""
+    """Restart servers without a delay."""
     monkeypatch.setattr(connection, "FIRST_DELAY", 0.02)
-    monkeypatch.setattr(connection, "LONGEST_DELAY", 0.1)
+    monkeypatch.setattr(connection, "MAX_DELAY", 0.1)
 
 
-@pytest.mark.parametrize("what", ["_load", "filled"])
+@pytest.mark.parametrize("what", ["_load_sdk", "expand_server"])
 async def test_closing_waits_for_no_import_and_no_file(
     servers: Opened, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -37,11 +36,12 @@ async def test_closing_waits_for_no_import_and_no_file(
         held.wait(30)
         over.set()
 
-    monkeypatch.setattr(opening, what, hold)
+    module = clients if what == "_load_sdk" else connector
+    monkeypatch.setattr(module, what, hold)
     try:
         async with servers() as kit:
             assert await until(begun.is_set)
-            assert half(kit).rows()[0].state == "starting"
+            assert mcp_of(kit).statuses()[0].state == "starting"
         assert not over.is_set()
     finally:
         held.set()
@@ -51,12 +51,12 @@ async def test_a_start_that_waits_for_a_file_is_given_up(
     servers: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, over = threading.Event(), threading.Event()
-    opening._load()
-    monkeypatch.setattr(opening, "filled", lambda *_: (held.wait(30), over.set()))
+    clients._load_sdk()
+    monkeypatch.setattr(connector, "expand_server", lambda *_: (held.wait(30), over.set()))
     try:
         async with servers(settings={"mcp.start_seconds": 0.2}) as kit:
             assert await until(
-                lambda: "did not start within 0.2 seconds" in half(kit).rows()[0].error
+                lambda: "did not start within 0.2 seconds" in mcp_of(kit).statuses()[0].error
             )
             assert not over.is_set()
     finally:
@@ -66,7 +66,7 @@ async def test_a_start_that_waits_for_a_file_is_given_up(
 async def test_a_server_that_has_not_said_a_word_is_given_no_time(
     servers: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stdio, "LEAVE", 1e9)  # it would be waited for without end
+    monkeypatch.setattr(stdio_transport, "EXIT_TIMEOUT", 1e9)  # it would be waited for without end
     count = tmp_path / "count"
     async with servers({"plain": plain("hang-at-start", f"count={count}")}):
         assert await until(lambda: server_pids(count))
@@ -84,27 +84,33 @@ async def test_a_server_that_stops_reading_holds_up_nothing(
         for _ in range(2):
             kit.model.next(use("plain__echo", call=full), say("never"))  # type: ignore[attr-defined]
             run = await kit.session.prompt("call it")
-            assert await until(lambda: client(kit)._requests._work)
+            assert await until(lambda: client(kit)._requests and client(kit)._requests._calls)
             began = trio.current_time()
             run.stop()
             assert (await run.wait()).state == "stopped"
-            assert trio.current_time() - began < connection.GOODBYE, (
+            assert trio.current_time() - began < connection.CANCEL_TIMEOUT, (
                 "to tell the server takes no room in its pipe"
             )
         began = trio.current_time()
-    assert trio.current_time() - began < stdio.FLUSH + stdio.LEAVE + stdio.TERM + 1
+    assert (
+        trio.current_time() - began
+        < stdio_transport.FLUSH_TIMEOUT
+        + stdio_transport.EXIT_TIMEOUT
+        + stdio_transport.TERM_TIMEOUT
+        + 1
+    )
     assert await gone(server_pids(count))
 
 
 async def test_a_server_that_asks_without_end_and_reads_nothing_is_ended(
     servers: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stdio, "MOST_UNREAD", 1_000)
+    monkeypatch.setattr(stdio_transport, "MAX_UNREAD", 1_000)
     async with servers() as kit:
         await known(kit)
         flooded = await kit.call("plain__ping")
         assert flooded.code == "E_SERVER"
-        assert "It does not read what it is sent." in flooded.text
+        assert "It does not read its standard input." in flooded.text
         assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'
 
 
@@ -121,7 +127,7 @@ async def test_a_server_that_forks_away_is_told_of_and_held(
     servers: Opened, tmp_path: Path
 ) -> None:
     async with servers({"plain": plain("fork-away", f"count={tmp_path}/count")}) as kit:
-        assert await until(lambda: "exited with code 0" in half(kit).rows()[0].error)
+        assert await until(lambda: "exited with code 0" in mcp_of(kit).statuses()[0].error)
     assert await gone(server_pids(tmp_path / "count"))
 
 
@@ -136,7 +142,7 @@ async def test_a_daemon_of_a_server_ends_with_the_session(servers: Opened) -> No
 async def test_the_log_is_bounded_whatever_a_server_writes(
     servers: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "MOST_BYTES", 200_000)
+    monkeypatch.setattr(server_log, "MAX_BYTES", 200_000)
     async with servers() as kit:
         await known(kit)
         assert (await kit.call("plain__complain")).text == "complained"  # 40 MB
@@ -144,15 +150,15 @@ async def test_the_log_is_bounded_whatever_a_server_writes(
         file.stat().st_size for file in (tmp_path / "bench" / "data" / "mcp" / "logs").iterdir()
     ]
     assert len(sizes) <= 2
-    assert sum(sizes) < 2 * (200_000 + log.MOST_PENDING + 1_000)
+    assert sum(sizes) < 2 * (200_000 + server_log.MAX_PENDING + 1_000)
 
 
 async def test_messages_of_hilums_own_do_not_fill_the_memory(tmp_path: Path) -> None:
-    kept = log.Log("x", tmp_path / "x.log")
+    kept = server_log.ServerLog("x", tmp_path / "x.log")
     for _ in range(1_000):
-        kept.say("y" * 2_000)
+        kept.note("y" * 2_000)
     await kept.flush()
-    assert (tmp_path / "x.log").stat().st_size < log.MOST_PENDING + 1_000
+    assert (tmp_path / "x.log").stat().st_size < server_log.MAX_PENDING + 1_000
 
 
 async def test_a_hundred_calls_at_once(servers: Opened) -> None:
@@ -193,10 +199,8 @@ async def test_an_answer_that_comes_too_late_is_dropped(servers: Opened, tmp_pat
         ]
 
 
-async def test_what_was_sent_stays_as_it_was_when_tools_come_late(servers: Opened) -> None:
-    """To the byte, within a run: a provider's cache of the prompt holds, whatever servers do
-    meanwhile.
-    """
+async def test_late_tools_do_not_change_the_sent_prompt(servers: Opened) -> None:
+    """Within a run every byte stays, so that the provider's prompt cache remains valid."""
     described = {
         "plain": plain("slow-list=0.3"),
         "bad": plain("crash-at-start"),
@@ -214,7 +218,9 @@ async def test_what_was_sent_stays_as_it_was_when_tools_come_late(servers: Opene
             return use("call_tool", name="large__echo", arguments={"call": "1"})
 
         async def when_down(_: object) -> object:
-            await client(kit, "large").connection.use(lambda found: found.call_tool("babble", {}))
+            await client(kit, "large").connection.run_job(
+                lambda found: found.call_tool("babble", {})
+            )
             return use("call_tool", name="plain__crash", arguments={})
 
         kit.model.next(when_known, when_grown, when_down, say("done"), say("and"))  # type: ignore[attr-defined]
@@ -236,18 +242,18 @@ from hilum import open_kernel
 from hilum_guard import Guard, bubblewrap
 folder, by = sys.argv[1:]
 if by != "bubblewrap":
-    bubblewrap.find = lambda: ""
+    bubblewrap.find_bubblewrap = lambda: ""
 async def main():
     settings = {"guard.sandbox": "auto" if by else "off"}
     async with open_kernel([hilum_mcp, hilum_guard], settings=settings) as kernel, kernel.open_session(folder) as session:
-        found = await session.half(Guard).box.enforced()
+        found = await session.plugin(Guard).sandbox.enforced()
         if found.by != by:
             print("skip:", *found.reasons, flush=True)
             return
         async with trio.open_nursery() as nursery:
             async def call(client):
-                await client.connection.use(lambda c: c.call_tool("daemon", {}))
-            for client in session.half(hilum_mcp.Mcp).clients.values():
+                await client.connection.run_job(lambda c: c.call_tool("daemon", {}))
+            for client in session.plugin(hilum_mcp.Mcp).clients.values():
                 nursery.start_soon(call, client)
         print("up", flush=True)
         await trio.sleep_forever()
@@ -255,6 +261,7 @@ trio.run(main)
 """
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("by", ["", "bubblewrap", "landlock"])
 async def test_killing_hilum_leaves_no_server(tmp_path: Path, by: str) -> None:
     (tmp_path / "config").mkdir()

@@ -1,6 +1,4 @@
-"""Servers that misbehave: the session goes on, user and model are told, and nothing is left
-running.
-"""
+"""Servers that misbehave: the session continues, user and model are told, and no process remains."""
 
 import json
 import os
@@ -18,20 +16,20 @@ from hilum import ToolError, hookimpl
 from hilum.events import PluginEvent
 from hilum.testing import Bench, plugin, say
 from hilum_guard import Guard
-from hilum_mcp import connection, stdio
+from hilum_mcp import connection, stdio_transport
 
-from .conftest import Opened, client, gone, half, known, plain, server_pids, until
+from .conftest import Opened, client, gone, known, mcp_of, plain, server_pids, until
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have servers started again at once, and patience be short."""
+    """Restart servers without a delay, and shorten time limits."""
     monkeypatch.setattr(connection, "FIRST_DELAY", 0.02)
-    monkeypatch.setattr(connection, "LONGEST_DELAY", 0.1)
+    monkeypatch.setattr(connection, "MAX_DELAY", 0.1)
 
 
 async def down(kit: Bench, name: str = "plain") -> str:
-    """Wait until a server is down; gives what the user is told."""
+    """Wait until a server is down, and return the message to the user."""
     told = await kit.wait_for(
         PluginEvent, lambda event: event.name == "mcp.down" and event.data["server"] == name
     )
@@ -50,10 +48,10 @@ async def test_a_server_that_cannot_start_is_told_of_and_the_others_go_on(
         assert "hilum mcp logs bad" in said
         assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'
         # Started again, with back-off, and not for ever.
-        assert await until(lambda: len(server_pids(tmp_path / "count")) == connection.MOST_STARTS)
+        assert await until(lambda: len(server_pids(tmp_path / "count")) == connection.MAX_STARTS)
         assert await until(lambda: client(kit, "bad").connection.state == "down")
         assert not client(kit, "bad").connection._wanted.is_set()
-        assert any("it does not run" in layer.text for layer in kit.requests[-1].layers)
+        assert any("it is not running" in layer.text for layer in kit.requests[-1].layers)
         assert len([event for event in kit.of(PluginEvent) if event.name == "mcp.down"]) == 1
 
 
@@ -72,7 +70,7 @@ async def test_a_start_that_fails_is_told_of_and_in_the_log(
         assert await until(lambda: client(kit).state == "down")
         assert not client(kit).connection._wanted.is_set(), "it is not tried again by itself"
         with pytest.raises(ToolError, match="is down"):
-            await client(kit).prompt("x", {})
+            await client(kit).get_prompt("x", {})
         assert client(kit).starts == 2, "but when it is used"
     assert f"ended: {client(kit).error}" in log_file(tmp_path)
 
@@ -110,7 +108,7 @@ async def test_a_crash_in_a_call_is_told_and_the_server_starts_again(
         died = await kit.call("plain__crash")
         assert died.code == "E_SERVER"
         assert (
-            "died during the call. It exited with code 7; its last words: the last words"
+            "died during the call. It exited with code 7; its last output: the last words"
             in died.text
         )
         assert "plain__echo" in kit.session.tools, "its tools stay listed"
@@ -123,7 +121,7 @@ async def test_while_a_server_is_down_its_tools_say_so(
     servers: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "FIRST_DELAY", 30.0)
-    monkeypatch.setattr(connection, "LONGEST_DELAY", 30.0)
+    monkeypatch.setattr(connection, "MAX_DELAY", 30.0)
     async with servers() as kit:
         await known(kit)
         await kit.call("plain__crash")
@@ -131,7 +129,7 @@ async def test_while_a_server_is_down_its_tools_say_so(
         refused = await kit.call("plain__echo", call="1")
         assert refused.code == "E_SERVER"
         assert "is down. It exited with code 7" in refused.text
-        assert "It is started again in" in refused.text
+        assert "It restarts in" in refused.text
         assert any("it is down" in layer.text for layer in kit.requests[-2].layers)
 
 
@@ -145,7 +143,9 @@ async def test_calls_in_flight_all_end_when_the_server_dies(
 
             async def one(tool: str, **arguments: str) -> None:
                 try:
-                    await client(kit).connection.use(lambda found: found.call_tool(tool, arguments))
+                    await client(kit).connection.run_job(
+                        lambda found: found.call_tool(tool, arguments)
+                    )
                 except Exception as error:
                     results.append(str(error))
 
@@ -171,7 +171,7 @@ async def test_noise_on_stdout_is_skipped_and_stderr_kept_in_the_log(
 @pytest.mark.parametrize(
     ("tool", "code", "why"),
     [
-        ("flood", "E_SERVER", "what is no message of the protocol"),
+        ("flood", "E_SERVER", "that are not messages of the protocol"),
         (
             "huge",
             "E_TOO_LARGE",
@@ -197,21 +197,19 @@ async def test_a_server_that_is_killed_is_said_to_be(servers: Opened) -> None:
         assert "It was ended by SIGKILL" in (await kit.call("plain__crash")).text
 
 
-async def test_caches_are_the_servers_own_and_what_was_fetched_is_read_where_it_stands(
+async def test_servers_have_own_caches_and_read_existing_downloads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Playwright's server keeps its profile in the user's cache, which the sandbox does not let it
-    write to.
-    """
+    """The sandbox does not let Playwright's server write to the user's cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("PLAYWRIGHT_BROWSERS_PATH", raising=False)
     (tmp_path / "ms-playwright").mkdir()
-    given = stdio.environment({"HF_HOME": "/mine"}, tmp_path / "own")
+    given = stdio_transport.make_environment({"HF_HOME": "/mine"}, tmp_path / "own")
     assert given["XDG_CACHE_HOME"] == str(tmp_path / "own" / "cache")
     assert given["PLAYWRIGHT_BROWSERS_PATH"] == str(tmp_path / "ms-playwright")
     assert given["HF_HOME"] == "/mine"
     assert "TORCH_HOME" not in given
-    assert "XDG_CACHE_HOME" not in stdio.environment({})
+    assert "XDG_CACHE_HOME" not in stdio_transport.make_environment({})
 
 
 async def test_a_stubborn_server_and_its_children_are_ended(
@@ -222,7 +220,16 @@ async def test_a_stubborn_server_and_its_children_are_ended(
         await known(kit)
         child = int((await kit.call("plain__children")).text)
         began = time.monotonic()
-    assert time.monotonic() - began < 2 * (stdio.FLUSH + stdio.LEAVE + stdio.TERM) + 2
+    assert (
+        time.monotonic() - began
+        < 2
+        * (
+            stdio_transport.FLUSH_TIMEOUT
+            + stdio_transport.EXIT_TIMEOUT
+            + stdio_transport.TERM_TIMEOUT
+        )
+        + 2
+    )
     assert await gone([child, *server_pids(count)])
 
 
@@ -242,7 +249,7 @@ async def test_a_session_closes_while_servers_are_starting(servers: Opened, tmp_
     async with servers(described) as kit:
         with trio.move_on_after(0.4):
             await trio.sleep_forever()
-        assert all(row.state == "starting" for row in half(kit).rows())
+        assert all(row.state == "starting" for row in mcp_of(kit).statuses())
     assert await gone(server_pids(tmp_path / "count"))
 
 
@@ -250,9 +257,9 @@ async def test_a_session_closes_while_servers_are_starting(servers: Opened, tmp_
 
 
 async def held(kit: Bench) -> None:
-    guard = kit.session.half(Guard)
+    guard = kit.session.plugin(Guard)
     assert guard is not None
-    if not (await guard.box.enforced()).whole:
+    if not (await guard.sandbox.enforced()).whole:
         pytest.skip("no whole sandbox here")
     if sys.executable.startswith("/tmp/"):
         pytest.skip("the sandbox has a /tmp of its own, and this Python is in there")
@@ -296,9 +303,9 @@ async def test_a_server_is_sandboxed_and_reaches_what_the_user_lets_it(
 
 
 async def test_no_server_starts_before_the_guard_is_there(servers: Opened, tmp_path: Path) -> None:
-    from hilum_mcp import opening
+    from hilum_mcp import client as clients
 
-    opening._load()  # so that the import of the SDK delays nothing
+    clients._load_sdk()  # so that the import of the SDK delays nothing
     there = []
 
     @hookimpl
@@ -323,7 +330,7 @@ async def test_a_server_gets_the_secrets_it_was_given_and_no_others(servers: Ope
     described = {"plain": {**plain(), "env": {"MY_TOKEN": "${MY_TOKEN}"}}}
     async with servers(described, hilum_guard, environ=environ) as kit:
         await known(kit)
-        found = await client(kit).connection.use(lambda c: c.call_tool("where", {}))
+        found = await client(kit).connection.run_job(lambda c: c.call_tool("where", {}))
         env = json.loads(found.content[0].text)["env"]
         assert env["MY_TOKEN"] == "abcdefgh12345678"
         assert "OTHER_TOKEN" not in env
@@ -333,9 +340,9 @@ async def test_only_the_servers_own_start_is_widened(servers: Opened) -> None:
     async with servers(None, hilum_guard) as kit:
         await held(kit)
         await known(kit)
-        guard = kit.session.half(Guard)
+        guard = kit.session.plugin(Guard)
         assert guard is not None
-        assert guard.box.wider == {}
+        assert guard.sandbox.extra_access == {}
         with socket.create_server(("127.0.0.1", 0)) as listening:
             code = f"import socket; socket.create_connection({listening.getsockname()!r}, 2)"
             assert (await kit.session.processes.run([sys.executable, "-S", "-c", code])).returncode

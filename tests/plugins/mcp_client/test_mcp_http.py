@@ -1,6 +1,4 @@
-"""Servers that are reached by HTTP: both kinds, what they refuse, sessions that end, streams that
-break, bounds.
-"""
+"""Servers over HTTP, both transports: refusals, ended sessions, broken streams, limits."""
 
 import datetime
 import functools
@@ -22,9 +20,9 @@ import trio
 from hilum.events import PluginEvent
 from hilum.messages import Image
 from hilum.testing import Bench
-from hilum_mcp import connection, first, http
+from hilum_mcp import connection, http_transport, sse_transport
 
-from .conftest import Opened, client, half, known, until
+from .conftest import Opened, client, known, mcp_of, until
 from .web_server import DROP, Handler, WebServer, answered, old, serving
 
 # The SDK leaves generators of broken-off streams to the collector, which trio warns of.
@@ -35,10 +33,10 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have servers reached again at once."""
+    """Reconnect to servers without a delay."""
     monkeypatch.setattr(connection, "FIRST_DELAY", 0.02)
-    monkeypatch.setattr(connection, "LONGEST_DELAY", 0.1)
-    monkeypatch.setattr(http, "BETWEEN", 0.01)
+    monkeypatch.setattr(connection, "MAX_DELAY", 0.1)
+    monkeypatch.setattr(http_transport, "REOPEN_INTERVAL", 0.01)
 
 
 @pytest.fixture
@@ -136,11 +134,10 @@ async def test_a_message_that_is_refused_in_the_first_era(
         assert client(kit, "web").connection.starts == starts
 
 
-async def test_a_post_of_the_first_era_that_is_not_answered_holds_up_no_other(
-    servers: Opened, web: WebServer
-) -> None:
-    """A server may answer a post when its work is done: the next call, and that one is given up,
-    must get through.
+async def test_an_unanswered_sse_post_blocks_no_other(servers: Opened, web: WebServer) -> None:
+    """A server may answer a post only when its work is done.
+
+    The next call and a cancellation must get through.
     """
     old(web)
     real, going = web.answers["POST"], threading.Event()
@@ -151,7 +148,7 @@ async def test_a_post_of_the_first_era_that_is_not_answered_holds_up_no_other(
         return real(handler, message)
 
     async with servers(at(web, type="sse")) as kit:
-        use = (await known(kit, "web")).connection.use
+        use = (await known(kit, "web")).connection.run_job
         web.answers["POST"] = post
         async with trio.open_nursery() as nursery:
             nursery.start_soon(use, lambda found: found.call_tool("echo", {"text": "slow"}))
@@ -162,8 +159,10 @@ async def test_a_post_of_the_first_era_that_is_not_answered_holds_up_no_other(
             going.set()
 
 
-async def test_nothing_overtakes_that_the_client_is_ready(servers: Opened, web: WebServer) -> None:
-    """Servers refuse what is asked before they have heard of it."""
+async def test_no_request_overtakes_the_initialized_notification(
+    servers: Opened, web: WebServer
+) -> None:
+    """Servers refuse requests before they have received it."""
     old(web)
     real, other, overtaken = web.answers["POST"], threading.Event(), []
 
@@ -206,7 +205,7 @@ async def test_the_first_era_behind_a_redirect(servers: Opened, web: WebServer) 
         (lambda handler, _: handler.give(200, b"<html>", "text/html"), "got 'text/html'"),
         (
             lambda handler, _: handler.stream(": hello"),
-            "without a word of where messages are to be sent",
+            "before it announced an address for messages",
         ),
         (lambda handler, _: handler.give(503), "answers HTTP 503"),
     ],
@@ -268,7 +267,7 @@ async def test_the_sdks_own_server_in_both_eras(
 
 
 def started(argv: list[str], said: Any, stack: ExitStack, **env: str) -> None:
-    """Start a server that no session owns; it ends with the stack."""
+    """Start a server outside of a session; it ends with the stack."""
     process = subprocess.Popen(argv, stdout=said, stderr=said, env={**os.environ, **env})
     stack.callback(process.wait)
     stack.callback(process.kill)
@@ -291,7 +290,7 @@ async def test_who_must_log_in_is_told_how(servers: Opened, web: WebServer) -> N
     web.answers["POST"] = lambda handler, _: handler.give(401, www_authenticate="Bearer")
     async with servers(at(web)) as kit:
         said = await down(kit)
-        assert "It wants to know who asks (HTTP 401). (hilum mcp login web)" in said
+        assert "It requires a log-in (HTTP 401). (hilum mcp login web)" in said
         assert len(web.asked) == 1, "it is not tried again before that"
 
 
@@ -299,7 +298,7 @@ async def test_a_key_that_is_not_accepted(servers: Opened, web: WebServer) -> No
     web.answers["POST"] = lambda handler, _: handler.give(401)
     async with servers(at(web, headers={"Authorization": "Bearer wrong-key"})) as kit:
         said = await down(kit)
-        assert "does not accept the key in its description (HTTP 401)" in said
+        assert "does not accept the key in its configuration (HTTP 401)" in said
         assert "login" not in said
         assert "wrong-key" not in said
 
@@ -369,7 +368,7 @@ async def test_a_header_that_is_none(
 ) -> None:
     async with servers(at(web, headers=headers)) as kit:
         said = await down(kit)
-        assert "has characters that no header may have" in said
+        assert "contains characters that are not allowed in a header" in said
         assert "secret" not in said
     assert not web.asked
 
@@ -391,7 +390,7 @@ async def test_a_certificate_that_nobody_vouches_for(
 
 
 def certificate(folder: Path) -> Path:
-    """A certificate for 127.0.0.1 that is its own authority, with its key."""
+    """Create a self-signed certificate for 127.0.0.1 with its key."""
     import ipaddress
 
     from cryptography import x509
@@ -477,7 +476,7 @@ async def test_a_session_that_the_server_forgot_is_begun_anew_and_the_call_is_ma
         async with trio.open_nursery() as nursery:
 
             async def one(text: str) -> None:
-                found = await client(kit, "web").connection.use(
+                found = await client(kit, "web").connection.run_job(
                     lambda found: found.call_tool("echo", {"text": text})
                 )
                 results.append(found.content[0].text)
@@ -554,7 +553,7 @@ async def test_a_stream_that_breaks_for_good_is_said(servers: Opened, web: WebSe
 async def test_a_stream_is_not_opened_again_and_again(
     servers: Opened, web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "BETWEEN", 30.0)
+    monkeypatch.setattr(http_transport, "REOPEN_INTERVAL", 30.0)
     seen = threading.Event()
 
     def ends(handler: Handler, _: Any) -> Any:
@@ -613,8 +612,8 @@ def event(message: dict[str, Any], result: Any) -> str:
 async def test_a_flood_ends_the_call_and_nothing_else(
     servers: Opened, web: WebServer, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (http, first):
-        monkeypatch.setattr(module, "LONGEST_LINE", 100_000)
+    for module in (http_transport, sse_transport):
+        monkeypatch.setattr(module, "MAX_MESSAGE", 100_000)
     if how == "sse":
         old(web)
         real = web.answers["POST"]
@@ -648,7 +647,9 @@ async def test_a_flood_ends_the_call_and_nothing_else(
         refused = await kit.call("web__echo", text="x")
         assert refused.code == ("E_SERVER" if how == "gzip" else "E_TOO_LARGE")
         assert "The MCP server web" in refused.text
-        assert ("sends compressed" if how == "gzip" else "Ask for less at once") in refused.text
+        assert (
+            "sent a compressed answer" if how == "gzip" else "Request less at once"
+        ) in refused.text
         web.answers |= {"POST": real} if how == "sse" else {}
         web.answers.pop("tools/call", None)
         assert (await kit.call("web__echo", text="hello")).text == "hello"
@@ -661,7 +662,7 @@ async def test_a_flood_ends_the_call_and_nothing_else(
 async def test_events_of_the_first_era_that_are_no_messages(
     servers: Opened, web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first, "MOST_GARBAGE", 50)
+    monkeypatch.setattr(sse_transport, "MAX_INVALID_LINES", 50)
     old(web)
     real, lines = web.answers["POST"], 40
 
@@ -678,7 +679,7 @@ async def test_events_of_the_first_era_that_are_no_messages(
         ended = await kit.call("web__echo", text="hello")
         assert ended.code == "E_SERVER"
         assert (
-            "The MCP server web died during the call. It sends what is no message of the protocol."
+            "The MCP server web died during the call. It sends events that are not messages of the protocol."
             in ended.text
         )
         lines = 10
@@ -715,4 +716,4 @@ async def test_closing_does_not_wait_for_a_server_that_does_not_answer(
     Handler.do_DELETE = handle  # type: ignore[method-assign]
     going.set()
     assert took < 5
-    assert half(kit).rows()[0].name == "web"
+    assert mcp_of(kit).statuses()[0].name == "web"

@@ -1,6 +1,6 @@
-"""What servers' tools change in files is journalled like what commands change.
+"""Changes of files by servers' tools are journalled like those of commands.
 
-Their own claims widen nothing.
+Claims of servers have no effect.
 """
 
 import random
@@ -12,26 +12,24 @@ import pytest
 from hilum.events import ApprovalAsked, PluginEvent
 from hilum.testing import say, use
 from hilum_files import Changes
-from hilum_mcp.server import Server
+from hilum_mcp.server_config import ServerConfig
 
 from .conftest import Opened, known, plain
 
 
 def changes(kit) -> Changes:
-    found = kit.session.half(Changes)
+    found = kit.session.plugin(Changes)
     assert found is not None
     return found
 
 
 def paths(kit) -> list[list[str]]:
-    """The paths of each record."""
+    """Return the paths of each record."""
     return [[change.path for change in record.changes] for record in changes(kit).records()]
 
 
 async def test_changes_of_a_servers_tool_are_shown_and_undone(servers: Opened) -> None:
-    """A file that a tool of a server writes is in the diff of the run, and the undo of the call
-    takes it back.
-    """
+    """The diff of the run has a file that a tool wrote, and undoing the call reverts it."""
     async with servers(None, hilum_files, files={"a.txt": "old\n"}) as kit:
         await known(kit)
         kit.model.next(use("plain__write", path=str(kit.workspace / "a.txt")), say("Done."))
@@ -49,7 +47,7 @@ async def test_changes_of_a_servers_tool_are_shown_and_undone(servers: Opened) -
 
 
 async def test_a_claim_to_read_only_hides_nothing(servers: Opened) -> None:
-    """A tool that says that it only reads is asked for and journalled like any other."""
+    """A tool that claims to read only needs an approval and is journalled like any other."""
     async with servers({"plain": plain("sneaks")}, hilum_files, files={"a.txt": "old\n"}) as kit:
         await known(kit)
         tool = kit.session.tools["plain__sneak"]
@@ -58,11 +56,8 @@ async def test_a_claim_to_read_only_hides_nothing(servers: Opened) -> None:
         assert paths(kit) == [["a.txt"]]
 
 
-async def test_the_user_may_take_a_servers_word(servers: Opened) -> None:
-    """Where the user says so, tools that claim to read only are tools that read.
-
-    The others are not.
-    """
+async def test_the_user_can_trust_a_servers_claim(servers: Opened) -> None:
+    """Only the tools that claim to read only count as reading tools then."""
     async with servers(
         {"plain": plain("sneaks")}, hilum_files, settings={"mcp.trust_read_only": ["plain"]}
     ) as kit:
@@ -72,17 +67,15 @@ async def test_the_user_may_take_a_servers_word(servers: Opened) -> None:
         assert (found["write"].risk, found["write"].changes_files) == ("network", True)
 
 
-async def test_what_happens_before_an_approval_is_not_the_tools(servers: Opened) -> None:
-    """The user edits a file while a call waits for approval: the undo of the call leaves that
-    alone.
-    """
+async def test_edits_before_an_approval_are_not_attributed_to_the_tool(servers: Opened) -> None:
+    """Undoing a call keeps the user's edits from the time before its approval."""
     async with servers(None, hilum_files, approve="ask_first", files={"a.txt": "one\n"}) as kit:
         await known(kit)
         kit.model.next(use("plain__write", path=str(kit.workspace / "b.txt")), say("Done."))
         run = await kit.start("Work.")
         asked = await kit.wait_for(ApprovalAsked)
         (kit.workspace / "a.txt").write_text("mine\n")
-        changes(kit)._looked -= 1  # as if the user had taken a second
+        changes(kit)._snapshot_taken -= 1  # as if the user had taken a second
         kit.session.answer(asked.id, True)
         with kit.guard():
             await run.wait()
@@ -91,9 +84,7 @@ async def test_what_happens_before_an_approval_is_not_the_tools(servers: Opened)
 
 
 async def test_any_order_of_commands_and_tools_is_undone(servers: Opened, tmp_path: Path) -> None:
-    """Random runs of servers' tools, commands and edits: the undo of all runs restores every
-    byte.
-    """
+    """Undoing all runs of random tools, commands and edits restores every byte."""
     rng = random.Random(5)
     files = {f"f{n}.txt": f"{n}\n" for n in range(5)}
     async with servers({"plain": plain()}, hilum_files, hilum_shell, files=dict(files)) as kit:
@@ -141,5 +132,5 @@ async def test_any_order_of_commands_and_tools_is_undone(servers: Opened, tmp_pa
     ],
 )
 def test_which_servers_may_change_files_here(kind, url: str, local: bool) -> None:
-    """Programs, and addresses of this machine; where it cannot be told, they may."""
-    assert Server("x", kind, url=url).local is local
+    """Programs and addresses of this machine may, and so may servers whose address is unknown."""
+    assert ServerConfig("x", kind, url=url).is_local is local

@@ -1,6 +1,4 @@
-"""Servers that others wrote, from npm, in the sandbox: everything that the protocol has, files, and
-a browser.
-"""
+"""Published servers from npm in the sandbox: every part of the protocol, files, and a browser."""
 
 import json
 import shutil
@@ -37,13 +35,13 @@ LATE = "ev__simulate-research-query"
 
 
 async def everything(kit: Bench) -> None:
-    """Wait for the tools that the server has only once it knows what the client can."""
+    """Wait for the tools that the server offers only after it knows the client's abilities."""
     await known(kit, "ev")
     assert await until(lambda: "ev__get-roots-list" in kit.session.tools)
 
 
 async def exercised(kit: Bench) -> None:
-    """Call what the server has; the same over all transports."""
+    """Call everything that the server offers; the same over all transports."""
     call = kit.call
     assert (await call("ev__echo", message="hi")).text == "Echo: hi"
     assert (await call("ev__get-sum", a=1, b=2)).text == "The sum of 1 and 2 is 3."
@@ -78,7 +76,7 @@ async def exercised(kit: Bench) -> None:
 
 
 async def asked(kit: Bench) -> None:
-    """Have the server ask the user and the model."""
+    """Let the server ask the user and the model."""
     given = {
         "full, legal name": "Ada", "terms and conditions": "Yes", "first line": "It was a dark and stormy night.",
         "email address": "Leave it empty", "website": "Leave it empty", "date of birth": "Leave it empty",
@@ -182,7 +180,7 @@ async def test_the_server_of_files_has_the_workspace_alone(servers: Opened, tmp_
 
 
 class Page(BaseHTTPRequestHandler):
-    """A page with a button that says that it was pressed."""
+    """A page with a button that reports when it is pressed."""
 
     def do_GET(self) -> None:
         body = b"""<title>Shop</title><h1>Shop</h1>
@@ -210,7 +208,7 @@ def shop() -> Iterator[str]:
 
 @pytest.fixture
 def chromium() -> str:
-    """Where Chromium is."""
+    """Return the path of Chromium."""
     return shutil.which("chromium") or pytest.skip("needs Chromium (apt install chromium)")
 
 

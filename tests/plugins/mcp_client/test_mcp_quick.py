@@ -1,6 +1,6 @@
-"""A session begins with what the last one knew of its servers, for as long as that holds.
+"""A session starts with the cached servers of the last one, as long as the cache is valid.
 
-Nothing is started by it.
+The cache starts no server.
 """
 
 import json
@@ -11,10 +11,11 @@ import hilum_mcp
 import pytest
 from hilum.events import PluginEvent
 from hilum.testing import open_bench, say
-from hilum_guard import Trust
-from hilum_mcp import approving, quick, sources
+from hilum.trust import TrustedFolders
+from hilum_mcp import approvals, catalog, session_cache
+from hilum_mcp.catalog import ServerCatalog, load_catalog
 
-from .conftest import Opened, client, half, known, plain
+from .conftest import Opened, client, known, mcp_of, plain
 from .test_mcp_approval import describe, project  # noqa: F401 - a fixture
 
 SECRET = "hunter2-hunter2"
@@ -22,32 +23,32 @@ SECRET = "hunter2-hunter2"
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have files be old at once."""
-    monkeypatch.setattr(quick, "SETTLED", 0)
+    """Count files as old at once."""
+    monkeypatch.setattr(session_cache, "SETTLED_NS", 0)
 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[Path | None]:
-    """Notes each time that files of servers are read."""
+    """Record each time that configuration files are read."""
     found: list[Path | None] = []
-    look = sources.look
+    look = catalog.load_catalog
 
-    def noted(workspace: Path | None) -> sources.Catalog:
+    def noted(workspace: Path | None) -> ServerCatalog:
         found.append(workspace)
         return look(workspace)
 
-    monkeypatch.setattr(sources, "look", noted)
+    monkeypatch.setattr(catalog, "load_catalog", noted)
     return found
 
 
 @pytest.fixture
 def again(tmp_path: Path) -> Opened:
-    """Opens a session without writing the file of servers anew."""
+    """Open a session without writing the configuration again."""
     return lambda **options: open_bench(hilum_mcp, folder=tmp_path / "bench", **options)
 
 
 async def settle(servers: Opened, again: Opened, described: dict[str, Any] | None = None) -> None:
-    """Have a session learn what its server offers, and one keep that."""
+    """Run a session that fetches the offer of its server, and one that caches it."""
     async with servers(described) as kit:
         await known(kit)
     async with again() as kit:
@@ -75,36 +76,34 @@ async def test_a_server_that_is_known_costs_no_reading_until_it_is_used(
         assert client(kit).state == "idle"
         assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'
         assert len(looks) == 1
-    (kept,) = (tmp_path / "bench" / "data" / "mcp" / "begun").iterdir()
+    (kept,) = (tmp_path / "bench" / "data" / "mcp" / "sessions").iterdir()
     assert SECRET.encode() not in kept.read_bytes()
     assert kept.stat().st_mode & 0o077 == 0
 
 
-async def test_what_changed_since_is_seen(
+async def test_changes_since_the_cache_are_noticed(
     servers: Opened,
     again: Opened,
     tmp_path: Path,
     looks: list[Path | None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Before a session begins, and where it has begun: what is kept starts nothing that is not as
-    it was.
-    """
+    """They are noticed before a session and during one, and an outdated cache starts nothing."""
     monkeypatch.setenv("HILUM_CONFIG", str(tmp_path / "bench" / "config"))
     await settle(servers, again)
     file = tmp_path / "bench" / "config" / "mcp.json"
     async with again() as kit:
         file.write_text(json.dumps({"mcpServers": {"plain": plain(f"count={tmp_path}/count")}}))
-        assert "description changed since" in (await kit.call("plain__echo", call="1")).text
+        assert "definition changed since" in (await kit.call("plain__echo", call="1")).text
     async with again() as kit:
         await known(kit)
     async with again():
         pass
     async with again() as kit:
-        approving.switch("", "plain", False)
+        approvals.switch("", "plain", False)
         assert "You have it off" in (await kit.call("plain__echo", call="1")).text
     async with again() as kit:
-        assert half(kit).rows()[0].state == "off"
+        assert mcp_of(kit).statuses()[0].state == "off"
 
 
 async def test_a_project_that_is_trusted_no_more_starts_nothing(
@@ -115,9 +114,9 @@ async def test_a_project_that_is_trusted_no_more_starts_nothing(
     looks: list[Path | None],
 ) -> None:
     describe(project, plain())
-    Trust().add(project)
-    server = sources.look(project).entries[0].server
-    approving.approve(str(project), server)
+    TrustedFolders().add(project)
+    server = load_catalog(project).entries[0].server
+    approvals.approve(str(project), server)
     async with servers({}, workspace=project) as kit:
         await known(kit)
     for _ in range(2):
@@ -125,9 +124,9 @@ async def test_a_project_that_is_trusted_no_more_starts_nothing(
         async with again(workspace=project) as kit:
             assert "plain__echo" in kit.session.tools
     assert not looks
-    Trust().remove(project)
+    TrustedFolders().remove(project)
     async with again(workspace=project) as kit:
-        assert half(kit).rows()[0].state == "unapproved"
+        assert mcp_of(kit).statuses()[0].state == "unapproved"
         assert "plain__echo" not in kit.session.tools
 
 
@@ -136,7 +135,7 @@ async def test_a_damaged_file_is_left_alone(
     servers: Opened, again: Opened, tmp_path: Path, text: bytes
 ) -> None:
     await settle(servers, again)
-    (kept,) = (tmp_path / "bench" / "data" / "mcp" / "begun").iterdir()
+    (kept,) = (tmp_path / "bench" / "data" / "mcp" / "sessions").iterdir()
     kept.write_bytes(text)
     async with again() as kit:
         assert "plain__echo" in kit.session.tools

@@ -1,4 +1,4 @@
-"""A server that asks the model, while a session is recorded and while its cassette is played."""
+"""A server that asks the model, while a session is recorded and while its cassette is replayed."""
 
 import json
 from typing import Any
@@ -17,12 +17,12 @@ from .test_mcp_calls import answering
 
 
 async def sampled(kit: Bench) -> Any:
-    """Have the model call a tool whose server asks the model.
+    """Let the model call a tool whose server asks the model.
 
-    Gives what the server was told, and the agent's answer.
+    Returns the server's answer, and the agent's.
     """
     await known(kit)
-    assert kit.session.half(Plan) is not None
+    assert kit.session.plugin(Plan) is not None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(answering, kit, {"Say hello.": "Yes, this once"})
         await trio.lowlevel.checkpoint()

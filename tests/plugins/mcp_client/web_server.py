@@ -1,8 +1,7 @@
-"""An MCP server on loopback that a test has in its hand: streamable HTTP of the second era's elder,
-with sessions, or SSE.
+"""An MCP server on loopback that a test controls: streamable HTTP with sessions, or SSE.
 
-It answers what a server must; a test changes single answers by
-``server.answers[method] = function`` and sees all requests.
+It gives the answers that the protocol requires; a test changes single answers with
+``server.answers[method] = function``, and sees all requests.
 """
 
 import itertools
@@ -24,7 +23,7 @@ DROP = object()
 
 @attrs.define
 class Asked:
-    """A request: its method, path and headers, and what was posted."""
+    """A request: method, path, headers and body."""
 
     method: str
     path: str
@@ -37,8 +36,8 @@ class WebServer:
     """A server.
 
     Args:
-        answers: By method of HTTP or of the protocol: gives the result, or answers by itself and
-            gives ``DROP``.
+        answers: By HTTP method or protocol method: a function that returns the result, or
+            answers by itself and returns ``DROP``.
     """
 
     url: str = ""
@@ -85,7 +84,7 @@ class Handler(BaseHTTPRequestHandler):
         return DROP
 
     def stream(self, *events: str) -> Any:
-        """Answer with events, and break off."""
+        """Answer with events, then break off."""
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
@@ -142,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def answered(method: str, params: dict[str, Any]) -> Any:
-    """What a plain server of the first era answers."""
+    """Return the answers of a plain server of the older protocol."""
     if method == "initialize":
         info = {"name": "web", "version": "1"}
         return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
@@ -155,7 +154,7 @@ def answered(method: str, params: dict[str, Any]) -> Any:
 
 
 def old(web: WebServer) -> None:
-    """Make it a server of HTTP+SSE: a stream that names where messages are posted."""
+    """Turn it into an SSE server, whose stream names the address for messages."""
 
     def get(handler: Handler, _: Any) -> Any:
         number = web.session()
@@ -196,7 +195,7 @@ def old(web: WebServer) -> None:
 
 @contextmanager
 def serving(web: WebServer, tls: ssl.SSLContext | None = None) -> Iterator[WebServer]:
-    """Serve; the same port again where the server had one."""
+    """Serve, on the same port again if the server had one."""
     kind = type("Handler", (Handler,), {"web": web})
     with _Server(("127.0.0.1", web.port), kind) as http:
         if tls is not None:
@@ -229,4 +228,4 @@ class _Server(ThreadingHTTPServer):
         return found
 
     def handle_error(self, *_: Any) -> None:
-        """A client that has gone is no news."""
+        """Ignore clients that have disconnected."""

@@ -1,1 +1,1 @@
-"""Logging in at MCP servers."""
+"""Tests of logging in to MCP servers."""

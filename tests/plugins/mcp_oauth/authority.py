@@ -1,6 +1,4 @@
-"""A server for tests that wants a log-in, and the server that logs in: real ones, on two ports of
-127.0.0.1.
-"""
+"""A test server that requires a log-in, and its authorization server, on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -56,13 +54,13 @@ class Authority:
         self.count = 0
 
     def of(self, path: str) -> list[dict[str, str]]:
-        """Give the requests to a path."""
+        """Return the requests to a path."""
         return [data for each, data in self.seen if each == path]
 
     # --- the server of tools ----------------------------------------------------------------------
 
     async def mcp(self, request: Request) -> Response:
-        """Answer as an MCP server of 2025-11-25 does, to whoever has a token."""
+        """Answer as an MCP server of 2025-11-25 to requests with a token."""
         if request.method != "POST":
             return Response(status_code=405)
         message = await request.json()
@@ -98,7 +96,7 @@ class Authority:
         return JSONResponse({"jsonrpc": "2.0", "id": number, "result": result})
 
     async def protected(self, request: Request) -> Response:
-        """Say who logs in."""
+        """Return the metadata that names the authorization server."""
         self.seen.append((request.url.path, {}))
         found = {
             "resource": f"{self.url}/mcp",
@@ -110,7 +108,7 @@ class Authority:
     # --- the server that logs in ------------------------------------------------------------------
 
     async def about(self, request: Request) -> Response:
-        """Give the metadata of RFC 8414."""
+        """Return the metadata of RFC 8414."""
         self.seen.append((request.url.path, {}))
         if self.moved and request.query_params.get("moved") is None:
             return RedirectResponse(self.moved, 307)
@@ -134,7 +132,7 @@ class Authority:
         )
 
     async def authorize(self, request: Request) -> Response:
-        """Let the user in at once, and send the browser back."""
+        """Accept the user at once, and redirect the browser back."""
         given = dict(request.query_params)
         self.seen.append(("authorize", given))
         code = f"code-{len(self.codes)}"
@@ -144,9 +142,7 @@ class Authority:
         return RedirectResponse(f"{given['redirect_uri']}?{urlencode(back)}", 302)
 
     async def token(self, request: Request) -> Response:
-        """Give tokens for a code, whose proof is checked, or for a renewing token, which is taken
-        once.
-        """
+        """Return tokens for a code with its proof, or once for a refresh token."""
         form = {key: values[0] for key, values in parse_qs((await request.body()).decode()).items()}
         self.seen.append(("token", form))
         if form["grant_type"] == "refresh_token":
@@ -179,13 +175,13 @@ class Authority:
         return JSONResponse({key: value for key, value in found.items() if value is not None})
 
     def forget_access(self) -> None:
-        """Take no token any more that was given so far; they may be renewed."""
+        """Reject all access tokens issued so far; they may be renewed."""
         self.access.clear()
 
 
 @asynccontextmanager
 async def open_authority() -> AsyncIterator[Authority]:
-    """Serve both while the block lasts."""
+    """Serve both while the block runs."""
     import hypercorn.trio
     from hypercorn.config import Config
 
@@ -214,6 +210,6 @@ async def open_authority() -> AsyncIterator[Authority]:
 
 
 def described(it: Authority, **oauth: Any) -> str:
-    """Describe the server as a user would."""
+    """Return the configuration that a user would write."""
     server: dict[str, Any] = {"type": "http", "url": f"{it.url}/mcp"}
     return json.dumps({"mcpServers": {"docs": server | ({"oauth": oauth} if oauth else {})}})

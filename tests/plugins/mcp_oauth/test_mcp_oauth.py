@@ -1,7 +1,4 @@
-"""Logging in at a server: once, renewed, refused, for more.
-
-To nowhere that is not checked; nothing of it for others.
-"""
+"""Logging in to a server: renewal, refusal, wider scopes, checked addresses."""
 
 import io
 import json
@@ -15,19 +12,21 @@ from typing import Any
 import pytest
 import trio
 from hilum import HilumError, NeedsUser, ToolError, UsageError
-from hilum_mcp import login, managing, reaching, sources, tokens
-from hilum_mcp.managing import Desk
+from hilum_mcp import commands, login, token_store
+from hilum_mcp.catalog import user_file
+from hilum_mcp.commands import CommandContext
+from hilum_mcp.commands.probe import connect_once
 from mcp import MCPError
 
 from .conftest import Place
 
 
-async def test_a_log_in_is_kept_and_signs_the_requests_of_later_sessions(place: Place) -> None:
+async def test_a_log_in_is_stored_and_used_by_later_sessions(place: Place) -> None:
     """PKCE, state, resource and scope are sent.
 
-    The file is the user's; nobody is asked a second time.
+    Only the user can read the file, and nobody is asked again.
     """
-    with pytest.raises(NeedsUser, match="log in"):
+    with pytest.raises(NeedsUser, match="log-in"):
         await place.use()
     assert await place.log_in() == "look"
     (asked,) = place.it.of("authorize")
@@ -37,10 +36,13 @@ async def test_a_log_in_is_kept_and_signs_the_requests_of_later_sessions(place: 
     assert len(place.it.of("authorize")) == len(place.it.of("register")) == 1
 
 
-async def test_a_token_that_has_run_out_is_renewed_and_the_renewing_token_changes(
+async def test_an_expired_token_is_renewed(
     place: Place,
 ) -> None:
-    """By its own time, and where the server takes it no more."""
+    """It expires by its own time, or when the server rejects it.
+
+    The refresh token changes as well.
+    """
     await place.log_in()
     place.kept.update(until=time.time() - 1)
     assert await place.use() == "look"
@@ -54,9 +56,10 @@ async def test_a_token_that_has_run_out_is_renewed_and_the_renewing_token_change
     assert len(place.it.of("authorize")) == 1
 
 
-async def test_two_sessions_spend_a_renewing_token_once(place: Place) -> None:
-    """The second takes what the first got: a token that comes twice would end the log-in at many
-    servers.
+async def test_two_sessions_use_a_refresh_token_once(place: Place) -> None:
+    """The second session uses the tokens of the first one.
+
+    Many servers end the log-in if a refresh token is used twice.
     """
     await place.log_in()
     place.it.forget_access()
@@ -73,8 +76,8 @@ async def test_two_sessions_spend_a_renewing_token_once(place: Place) -> None:
 
 
 @pytest.mark.parametrize("how", ["time", "server"])
-async def test_requests_at_once_renew_a_token_once(place: Place, how: str) -> None:
-    """Of one session, whose requests all find that the token holds no more."""
+async def test_parallel_requests_renew_a_token_once(place: Place, how: str) -> None:
+    """They are requests of one session that all find an expired token."""
     import httpx2
 
     await place.log_in()
@@ -86,7 +89,7 @@ async def test_requests_at_once_renew_a_token_once(place: Place, how: str) -> No
     got: list[int] = []
 
     async with (
-        httpx2.AsyncClient(auth=login.auth_of(place.server)) as client,
+        httpx2.AsyncClient(auth=login.load_auth(place.server)) as client,
         trio.open_nursery() as nursery,
     ):
 
@@ -102,27 +105,27 @@ async def test_requests_at_once_renew_a_token_once(place: Place, how: str) -> No
 async def test_slow_reads_of_the_token_file_do_not_renew_a_token_twice(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request that reads the old time limit late must not make another one take the renewed token
-    for an old one.
-    """
+    """A late read of the old expiry must not make a renewed token look expired."""
     import httpx2
 
     await place.log_in()
-    read = tokens.Kept.read
+    read = token_store.TokenStore.read
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     for seed in range(10):
         chances = random.Random(seed)
         place.kept.update(until=time.time() - 1)
 
-        def read_slowly(kept: tokens.Kept, chances: random.Random = chances) -> dict[str, Any]:
+        def read_slowly(
+            kept: token_store.TokenStore, chances: random.Random = chances
+        ) -> dict[str, Any]:
             found = read(kept)
             time.sleep(chances.choice([0.0, 0.0, 0.03, 0.06]))
             return found
 
         before = len(place.it.of("token"))
         with monkeypatch.context() as patch:
-            patch.setattr(tokens.Kept, "read", read_slowly)
-            auth = login.auth_of(place.server)
+            patch.setattr(token_store.TokenStore, "read", read_slowly)
+            auth = login.load_auth(place.server)
             async with httpx2.AsyncClient(auth=auth) as client, trio.open_nursery() as nursery:
                 for _ in range(6):
                     nursery.start_soon(partial(client.post, f"{place.it.url}/mcp", json=message))
@@ -132,17 +135,14 @@ async def test_slow_reads_of_the_token_file_do_not_renew_a_token_twice(
 @pytest.mark.parametrize(
     ("refusal", "registered"), [((400, "invalid_grant"), 1), ((401, "invalid_client"), 2)]
 )
-async def test_a_renewal_that_is_refused_wants_a_new_log_in(
+async def test_a_refused_renewal_requires_a_new_log_in(
     place: Place, refusal: tuple[int, str], registered: int
 ) -> None:
-    """What is refused is forgotten.
-
-    A client that the server does not know any more registers anew.
-    """
+    """The tokens are removed. A client that the server no longer knows registers again."""
     await place.log_in()
     place.it.forget_access()
     place.it.refusal = refusal
-    with pytest.raises(NeedsUser, match="log in"):
+    with pytest.raises(NeedsUser, match="log-in"):
         await place.use()
     assert not place.kept.read().get("tokens")
     with pytest.raises(NeedsUser):
@@ -153,8 +153,8 @@ async def test_a_renewal_that_is_refused_wants_a_new_log_in(
     assert await place.use() == "look"
 
 
-async def test_a_server_for_logging_in_that_is_ill_costs_no_log_in(place: Place) -> None:
-    """The tokens stay, and renew when it is well again."""
+async def test_a_failing_authorization_server_keeps_the_log_in(place: Place) -> None:
+    """The tokens stay, and are renewed when the server works again."""
     await place.log_in()
     place.it.forget_access()
     place.it.refusal = (503, "busy")
@@ -164,13 +164,10 @@ async def test_a_server_for_logging_in_that_is_ill_costs_no_log_in(place: Place)
     assert await place.use() == "look"
 
 
-async def test_what_a_server_wants_more_is_asked_for_at_the_next_log_in(place: Place) -> None:
-    """A session says so and opens no browser.
-
-    The log-in asks for all of it, and then the call works.
-    """
+async def test_a_missing_scope_is_requested_by_the_next_log_in(place: Place) -> None:
+    """A session reports it and opens no browser. After the log-in the call works."""
     await place.log_in()
-    with pytest.raises((NeedsUser, ToolError), match="log in"):
+    with pytest.raises((NeedsUser, ToolError), match="log-in"):
         await place.use("change")
     assert len(place.it.of("authorize")) == 1
     assert set((await place.log_in()).split()) == {"look", "change"}
@@ -181,20 +178,20 @@ async def test_what_a_server_wants_more_is_asked_for_at_the_next_log_in(place: P
 
 async def test_a_call_that_wants_a_further_log_in_fails_alone(place: Place) -> None:
     await place.log_in()
-    desk = Desk(place.folder, io.StringIO(), session=place.kit.session)
-    entry = await desk.entry("docs")
+    desk = CommandContext(place.folder, io.StringIO(), session=place.kit.session)
+    entry = await desk.find_entry("docs")
 
     async def job(client: Any) -> str:
         with pytest.raises(MCPError):
             await client.call_tool("change", {})
         return str((await client.call_tool("look", {})).content[0].text)
 
-    assert await reaching.once(desk, entry, job) == "look"
+    assert await connect_once(desk, entry, job) == "look"
     assert place.kept.read().get("wanted") == "change"
 
 
 async def test_the_address_where_the_browser_ended_can_be_pasted(place: Place) -> None:
-    """For a browser on another machine. What has another state is not taken."""
+    """This is for a browser on another machine. An address with another state is not accepted."""
     lines = trio.open_memory_channel[str](5)
 
     async def elsewhere(url: str) -> None:
@@ -218,8 +215,8 @@ async def test_the_address_where_the_browser_ended_can_be_pasted(place: Place) -
     assert taken == [False, True]
 
 
-async def test_what_the_browser_brings_is_checked(place: Place) -> None:
-    """Another issuer, a refusal, and nobody: each is told in a sentence, and nothing is kept."""
+async def test_the_answer_of_the_browser_is_checked(place: Place) -> None:
+    """Another issuer and a refusal cause an error, and nothing is stored."""
     place.it.issuer = "https://evil.example"
     with pytest.raises(ToolError, match="iss"):
         await place.log_in()
@@ -234,14 +231,14 @@ async def test_what_the_browser_brings_is_checked(place: Place) -> None:
         )
         await place.browse(f"{back}?error=access_denied&error_description=No+thanks&state={state}")
 
-    with pytest.raises(ToolError, match="did not let you in: access_denied No thanks"):
+    with pytest.raises(ToolError, match="refused the log-in: access_denied No thanks"):
         await place.log_in(refuse)
     assert not place.kept.read().get("tokens")
 
 
-async def test_nobody_logs_in(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wait has an end, and says what to do."""
-    monkeypatch.setattr(login, "SECONDS", 0.05)
+async def test_a_log_in_has_a_time_limit(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to do."""
+    monkeypatch.setattr(login, "BROWSER_TIMEOUT", 0.05)
 
     async def nobody(url: str) -> None:
         return
@@ -251,55 +248,50 @@ async def test_nobody_logs_in(place: Place, monkeypatch: pytest.MonkeyPatch) -> 
     assert "hilum mcp login docs" in failure.value.hint
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize(
     ("metadata", "resource", "why"),
     [
-        ({"token_endpoint": "https://10.0.0.1/token"}, {}, "not reached"),
-        ({"registration_endpoint": "https://169.254.169.254/register"}, {}, "not reached"),
-        ({"authorization_endpoint": "http://intern.example/authorize"}, {}, "not reached"),
+        ({"token_endpoint": "https://10.0.0.1/token"}, {}, "not contacted"),
+        ({"registration_endpoint": "https://169.254.169.254/register"}, {}, "not contacted"),
+        ({"authorization_endpoint": "http://intern.example/authorize"}, {}, "not contacted"),
         ({"issuer": "https://other.example"}, {}, "issuer"),
         (
             {"code_challenge_methods_supported": ["plain"]},
             {},
-            "docs has you log in, takes no PKCE with S256",
+            "docs logs you in, does not support PKCE with S256",
         ),
-        ({"code_challenge_methods_supported": []}, {}, "takes no PKCE with S256"),
-        ({}, {"authorization_servers": ["https://192.168.0.1"]}, "not reached"),
+        ({"code_challenge_methods_supported": []}, {}, "does not support PKCE with S256"),
+        ({}, {"authorization_servers": ["https://192.168.0.1"]}, "not contacted"),
         ({}, {"resource": "https://other.example/mcp"}, "does not match"),
     ],
 )
 async def test_a_server_cannot_send_a_log_in_elsewhere(
     place: Place, metadata: dict[str, object], resource: dict[str, object], why: str
 ) -> None:
-    """To the user's network, to metadata services, to another issuer or resource.
-
-    Nor without PKCE.
-    """
+    """Local networks, metadata services, other issuers and missing PKCE are refused."""
     place.it.metadata, place.it.resource = metadata, resource
     with pytest.raises(HilumError, match=why):
         await place.log_in()
     assert not place.kept.read().get("tokens")
 
 
-async def test_who_does_not_say_that_it_takes_pkce_is_not_logged_in_at_unless_the_user_knows_it(
+async def test_pkce_must_be_stated_unless_the_user_confirms_it(
     place: Place,
 ) -> None:
-    """Providers that leave it out of their metadata are there.
-
-    The protocol wants clients to refuse them.
-    """
+    """Some providers omit it from their metadata. The protocol requires clients to refuse them."""
     place.it.metadata = {"code_challenge_methods_supported": None}
     with pytest.raises(HilumError) as failure:
         await place.log_in()
     said = str(failure.value)
-    assert f"{place.it.login}, where docs has you log in" in said
-    assert f'write "assume_pkce": true into oauth of docs in {sources.user_file()}' in said
+    assert f"{place.it.login}, the log-in server of docs" in said
+    assert f'write "assume_pkce": true into oauth of docs in {user_file()}' in said
     assert not place.shown, "the browser is not opened"
     place.describe(assumePkce=True)
     assert await place.log_in() == "look"
     place.it.metadata = {"code_challenge_methods_supported": ["plain"]}
-    tokens.forget(place.server)
-    with pytest.raises(HilumError, match="takes no PKCE"):
+    token_store.forget_login(place.server)
+    with pytest.raises(HilumError, match="does not support PKCE"):
         await place.log_in()
 
 
@@ -309,11 +301,11 @@ async def test_who_has_no_metadata_does_not_say_that_it_takes_pkce(place: Place)
         await place.log_in()
 
 
-async def test_the_address_is_checked_where_the_socket_is_opened(
+async def test_the_address_is_checked_when_the_socket_opens(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that is public when it is checked and this machine's a moment later leads nowhere."""
-    from hilum_mcp import elsewhere
+    """A name that is public during the check and local a moment later leads nowhere."""
+    from hilum_mcp import auth_requests
 
     port = place.it.login.rpartition(":")[2]
 
@@ -323,10 +315,10 @@ async def test_the_address_is_checked_where_the_socket_is_opened(
     async def resolve(host: str) -> list[str]:
         return ["127.0.0.1"]
 
-    monkeypatch.setattr(elsewhere, "allow", yes)
-    monkeypatch.setattr("hilum_web.connecting.resolve", resolve)
+    monkeypatch.setattr(auth_requests, "check_auth_address", yes)
+    monkeypatch.setattr("hilum_web.resolver.resolve_host", resolve)
     place.it.resource = {"authorization_servers": [f"http://rebound.example:{port}"]}
-    with pytest.raises(HilumError, match="not reached"):
+    with pytest.raises(HilumError, match="not contacted"):
         await place.log_in()
     assert not place.it.of("/.well-known/oauth-authorization-server")
 
@@ -335,15 +327,15 @@ async def test_the_address_is_checked_where_the_socket_is_opened(
     "pointer",
     ["http://10.0.0.1/x", "http://[::ffff:169.254.169.254]/x", "https://user@192.168.1.1/"],
 )
-async def test_metadata_is_not_looked_for_in_the_users_network(place: Place, pointer: str) -> None:
-    """Where the server says that it stands is an address like any other."""
+async def test_metadata_in_the_local_network_is_not_requested(place: Place, pointer: str) -> None:
+    """The address of the metadata is checked like any other."""
     place.it.pointer = pointer
-    with pytest.raises(HilumError, match="not reached"):
+    with pytest.raises(HilumError, match="not contacted"):
         await place.log_in()
 
 
 async def test_redirects_are_followed_on_one_origin_only(place: Place) -> None:
-    """A moved document is found; one that is said to be elsewhere is not."""
+    """A moved document is found on the same origin, and not on another one."""
     path = "/.well-known/oauth-authorization-server"
     place.it.moved = f"{path}?moved=1"
     assert await place.log_in() == "look"
@@ -356,16 +348,16 @@ async def test_redirects_are_followed_on_one_origin_only(place: Place) -> None:
 
 
 async def test_a_document_that_is_too_large_is_not_read(place: Place) -> None:
-    """A server cannot fill the memory with its metadata."""
+    """The metadata of a server cannot fill the memory."""
     place.it.metadata = {"scopes_supported": ["x" * 1_000] * 1_100}
     with pytest.raises(HilumError, match="larger than 1 MB"):
         await place.log_in()
 
 
-async def test_a_client_is_described_by_a_document_or_beforehand(place: Place) -> None:
-    """The setting's document is the client's id where the server takes one.
+async def test_a_client_id_comes_from_a_document_or_the_file(place: Place) -> None:
+    """The address of the document is the client's id if the server accepts it.
 
-    An id in the file comes before it.
+    An id in the file has priority.
     """
     place.it.metadata = {"client_id_metadata_document_supported": True}
     document = "https://hilum.example/client.json"
@@ -385,7 +377,7 @@ async def test_a_client_is_described_by_a_document_or_beforehand(place: Place) -
 async def test_the_command_uses_the_setting_for_the_document(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a session does."""
+    """It behaves like a session."""
     import io
 
     from hilum import config_folder
@@ -411,20 +403,23 @@ async def test_the_command_uses_the_setting_for_the_document(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(browse)
-        assert await managing.run(["login", "docs", "--no-browser"], Desk(place.folder, out)) == 0
+        assert (
+            await commands.run(["login", "docs", "--no-browser"], CommandContext(place.folder, out))
+            == 0
+        )
     assert place.it.of("authorize")[-1]["client_id"] == "https://hilum.example/c.json"
-    assert "docs lets you in: 2 tools." in out.getvalue()
-    assert await managing.run(["logout", "docs"], Desk(place.folder, out)) == 0
-    assert not tokens.file_of(place.server).exists()
+    assert "docs accepts the log-in: 2 tools." in out.getvalue()
+    assert await commands.run(["logout", "docs"], CommandContext(place.folder, out)) == 0
+    assert not token_store.token_file(place.server).exists()
 
 
-async def test_a_port_that_is_taken(place: Place) -> None:
-    """Another one is taken, and the client registers anew for it.
+async def test_a_taken_port_is_replaced_unless_it_is_configured(place: Place) -> None:
+    """The client registers again for another port.
 
-    But where the file names the port, that is told.
+    If the file names the port, the error says so.
     """
     await place.log_in()
-    port = login.port_of(place.server)
+    port = login.callback_port(place.server)
     (listener,) = await trio.open_tcp_listeners(port, host="127.0.0.1")
     async with listener:
         place.kept.update(tokens=None)
@@ -437,10 +432,10 @@ async def test_a_port_that_is_taken(place: Place) -> None:
 
 
 async def test_metadata_of_2025_03_26_may_name_a_path_of_its_own_origin(place: Place) -> None:
-    """And nothing beyond it."""
-    from hilum_mcp.oauth import Provider
+    """Other origins are not accepted."""
+    from hilum_mcp.oauth import OAuthProvider
 
-    provider = Provider(place.server, place.kept, "http://127.0.0.1:1/callback")
+    provider = OAuthProvider(place.server, place.kept, "http://127.0.0.1:1/callback")
     own = place.it.url
 
     async def issuer(**named: str) -> str:
@@ -448,7 +443,7 @@ async def test_metadata_of_2025_03_26_may_name_a_path_of_its_own_origin(place: P
 
         data = {"issuer": f"{own}/oauth", "token_endpoint": f"{own}/oauth/token"} | named
         sent = httpx2.Request("GET", f"{own}/.well-known/oauth-authorization-server")
-        return await provider._legacy_issuer(
+        return await provider._find_legacy_issuer(
             sent, httpx2.Response(200, content=json.dumps(data).encode(), request=sent)
         )
 

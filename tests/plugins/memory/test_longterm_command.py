@@ -68,11 +68,11 @@ def test_a_memory_from_its_adding_to_its_forgetting(run, here) -> None:
     assert "    1  " in run("list", "--workspace")[1]
     assert "    1  " not in run("list", "--user")[1]
     assert "uv run pytest" in run("search", "testing")[1]
-    assert run("search", "zebra")[1] == "Nothing is found.\n"
+    assert run("search", "zebra")[1] == "Nothing was found.\n"
     assert run("edit", "1", "Run the tests with nox.")[1] == "[1] Run the tests with nox.\n"
     shown = run("show", "1")[1]
     assert "Run the tests with nox." in shown
-    assert f"holds:     in {here}" in shown
+    assert f"applies:   in {here}" in shown
     assert run("forget", "1")[1].startswith("Forgot [1] Run the tests with nox.\n")
     assert "There is no memory 1." in run("show", "1")[2]
 
@@ -128,12 +128,12 @@ def test_forgetting_all_asks(run, memories, monkeypatch) -> None:
     run("add", "One.")
     run("add", "--user", "Two.")
     code, _, errors = run("forget", "--all")
-    assert (code, "Add --yes." in errors) == (2, True)
+    assert (code, "Confirm with --yes." in errors) == (2, True)
     terminal = io.StringIO("n\ny\n")
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stdin", terminal)
     code, out, errors = run("forget", "--all", "--workspace")
-    assert (code, out, "Delete 1 memories for good?" in errors) == (
+    assert (code, out, "Delete 1 memories permanently?" in errors) == (
         1,
         "Nothing was deleted.\n",
         True,
@@ -159,21 +159,21 @@ def test_an_editor_changes_a_memory(run, tmp_path, monkeypatch) -> None:
         monkeypatch.setenv("EDITOR", "false")
         assert "nothing was changed" in run("edit", "1")[2]
         monkeypatch.setenv("EDITOR", "/no/such/editor")
-        assert "does not start" in run("edit", "1")[2]
+        assert "cannot be started" in run("edit", "1")[2]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["add", "my password is hunter2"], "looks as if it held a secret"),
+        (["add", "my password is hunter2"], "seems to contain a secret"),
         (["add", "   "], "nothing to remember"),
-        (["add", "x" * 2_000], "at most 500"),
+        (["add", "x" * 2_000], "more than the 500"),
         (
             ["add", "--user", "--workspace", "x"],
             "Argument --workspace: not allowed with argument --user.",
         ),
-        (["forget"], "Give numbers of memories, or --all."),
-        (["forget", "1", "--all"], "Give numbers of memories, or --all."),
+        (["forget"], "Pass the numbers of memories, or --all."),
+        (["forget", "1", "--all"], "Pass the numbers of memories, or --all."),
         (["forget", "x"], "invalid int value"),
         (["frobnicate"], "invalid choice"),
         (["add", "x", "--kind", "order"], "invalid choice"),
@@ -202,5 +202,5 @@ def test_a_foreign_file_is_told(run, tmp_path) -> None:
     path.write_text("dear diary")
     code, _, errors = run()
     assert code == 5
-    assert "is not a file of memories" in errors
+    assert "is not a memory file" in errors
     assert path.read_text() == "dear diary"

@@ -10,10 +10,10 @@ import textwrap
 
 import pytest
 from hilum import StoreError, UsageError
-from hilum_memory.longterm import file
-from hilum_memory.longterm.memories import DAY, HISTORY, HISTORY_DAYS, Memories
+from hilum_memory.longterm import database
+from hilum_memory.longterm.memories import DAY, HISTORY_DAYS, MAX_HISTORY, Memories
 from hilum_memory.longterm.memory import USER, Memory
-from hilum_memory.longterm.words import subject, words
+from hilum_memory.longterm.tokenizer import subject_key, tokenize
 
 HERE = "/work"
 
@@ -52,7 +52,7 @@ def found(memories: Memories, text: str) -> list[str]:
 def either(request, monkeypatch, memories):
     """Memories with and without full-text search in SQLite."""
     if not request.param:
-        monkeypatch.setattr(file, "has_fts5", lambda: False)
+        monkeypatch.setattr(database, "has_fts5", lambda: False)
     return memories
 
 
@@ -135,7 +135,7 @@ def test_the_newer_of_two_with_one_subject_holds(memories, old, new) -> None:
 )
 def test_two_subjects_stand_beside_each_other(memories, one, other) -> None:
     """Only one word may differ."""
-    assert subject(one) != subject(other)
+    assert subject_key(one) != subject_key(other)
     add(memories, one)
     add(memories, other)
     assert texts(memories) == [one, other]
@@ -198,10 +198,10 @@ def test_what_was_replaced_is_kept_for_a_while(path) -> None:
 
 def test_the_past_of_a_memory_is_bounded(memories) -> None:
     """The oldest go."""
-    for number in range(HISTORY + 4):
+    for number in range(MAX_HISTORY + 4):
         last = add(memories, f"The version is {number}.")
     assert [one.text for one in memories.history(last)] == [
-        f"The version is {HISTORY + 2 - n}." for n in range(HISTORY)
+        f"The version is {MAX_HISTORY + 2 - n}." for n in range(MAX_HISTORY)
     ]
 
 
@@ -295,7 +295,7 @@ def test_without_full_text_search_forgetting_is_as_thorough(memories, path, monk
     id = add(memories, "Quetzalcoatl is the boss")
     add(memories, "Zyzzyva is a weevil")
     with monkeypatch.context() as patch:
-        patch.setattr(file, "has_fts5", lambda: False)
+        patch.setattr(database, "has_fts5", lambda: False)
         memories.forget([id])
         add(memories, "Written without an index")
         assert found(memories, "weevils") == ["Zyzzyva is a weevil"]
@@ -362,16 +362,17 @@ def folder(path) -> None:
     path.mkdir()
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (foreign_text, "is not a file of memories: it is no SQLite file"),
-        (foreign_database, "is not a file of memories: another program made it"),
+        (foreign_text, "is not a memory file: it is not an SQLite file"),
+        (foreign_database, "is not a memory file: another program made it"),
         (newer, "was made by a newer hilum"),
         (torn, "is damaged"),
         (garbled, "is damaged"),
         (folder, "cannot be used"),
-        (os.mkfifo, "is not a file of memories: it is a pipe"),
+        (os.mkfifo, "is not a memory file: it is a pipe"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told_and_not_touched(path, make, said) -> None:
@@ -395,7 +396,7 @@ def test_a_file_that_cannot_be_used_is_told_and_not_touched(path, make, said) ->
 
 def test_a_locked_file_is_told(memories, path, monkeypatch) -> None:
     """Another program may hold it for long."""
-    monkeypatch.setattr(file, "WAIT", 0.05)
+    monkeypatch.setattr(database, "LOCK_TIMEOUT", 0.05)
     add(memories, "First.")
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
@@ -493,4 +494,4 @@ def run(code: str, *arguments: object) -> str:
 )
 def test_words(text, expected) -> None:
     """Stems, parts of names, characters and pairs."""
-    assert words(text) == expected
+    assert tokenize(text) == expected

@@ -14,9 +14,9 @@ from hilum import (
     UserMessage,
     tool,
 )
-from hilum.events import Trimmed
+from hilum.events import Compacted
 from hilum.testing import ScriptedModel, open_bench, plugin, use
-from hilum_memory.plan import Planner
+from hilum_memory.plan import CompactionPlanner
 
 BIG = "".join(f"row {n}: some value or other\n" for n in range(700))
 
@@ -43,9 +43,9 @@ async def thinned(bench, *answers):
 
 async def test_a_thinned_result_keeps_its_ends_and_names_the_way_back(bench):
     kit = await thinned(bench, "done")
-    (trimmed,) = kit.of(Trimmed)
-    assert trimmed.upto == 0
-    text = trimmed.thinned["call-1"]
+    (compacted,) = kit.of(Compacted)
+    assert compacted.upto == 0
+    text = compacted.thinned["call-1"]
     assert text.startswith("row 0: some value or other\n")
     assert text.endswith("row 699: some value or other")
     assert 'recall_result(id="call-1")' in text
@@ -62,7 +62,7 @@ async def test_a_result_comes_back_in_pages_and_by_pattern(bench):
     )  # fmt: skip
     first, second, found, wrong, missing = (r for r in kit.results if r.name == "recall_result")
     pages = [r.text.rpartition("\n[characters")[0] for r in (first, second)]
-    assert "go on with offset=10000]" in first.text
+    assert "continue with offset=10000]" in first.text
     assert pages[0] + pages[1] == BIG[: len(pages[0] + pages[1])]
     assert len(pages[0] + pages[1]) > 17_000
     assert "row 505: some value" in found.text
@@ -100,7 +100,7 @@ def conversation(*rounds):
 
 def plan(messages, budget, **options):
     sizes = [len(m.results[0].text) // 4 if isinstance(m, ToolMessage) else 20 for m in messages]
-    return Planner(messages, sizes, **options).plan(budget, 500)
+    return CompactionPlanner(messages, sizes, **options).plan(budget, 500)
 
 
 def test_what_the_last_turns_work_with_is_not_thinned():
@@ -144,7 +144,9 @@ def test_old_images_are_thinned():
         ToolMessage((image,)),
     ]
     messages += conversation(("a.py", 4_000), ("b.py", 10))[1:]
-    found = Planner(messages, [20, 20, 1_300, 20, 1_000, 20, 20], recent=1).plan(1_900, 300)
+    found = CompactionPlanner(messages, [20, 20, 1_300, 20, 1_000, 20, 20], recent=1).plan(
+        1_900, 300
+    )
     assert found.thinned["c9"].startswith("seen\n[… 1 image left out")
 
 
@@ -154,9 +156,9 @@ async def test_without_the_tool_no_handle_is_named(bench):
         found = next(spec for spec in request.tools if spec.name == "find_tools")
         assert "recall_result" in found.description, "deferred: nothing was shortened yet"
     result = ToolResult("c1", "dump", (Text(BIG),))
-    from hilum_memory.plan import thin
+    from hilum_memory.plan import thin_result
 
-    assert "recall_result" not in thin(result, 100, 100, handle=False)
+    assert "recall_result" not in thin_result(result, 100, 100, handle=False)
 
 
 async def one(kit):

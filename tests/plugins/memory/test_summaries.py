@@ -8,7 +8,7 @@ import hilum_memory
 import pytest
 import trio
 from hilum import ModelError, hookimpl, tool
-from hilum.events import ModelUsed, PluginEvent, Trimmed
+from hilum.events import Compacted, ModelUsed, PluginEvent
 from hilum.messages import NoteMessage, Usage
 from hilum.models import Price
 from hilum.testing import ScriptedModel, pause, plugin, say, use
@@ -29,7 +29,7 @@ def working(turns=12, size=3_500):
     return [*[use("look", n=n, size=size, path=f"src/{n}.py") for n in range(turns)], "done"]
 
 
-async def trimmed_by(
+async def compacted_by(
     bench,
     *answers,
     window=14_000,
@@ -62,7 +62,7 @@ def extracts(kit):
 
 async def test_the_summarize_model_writes_it_and_its_cost_counts_to_the_run(bench):
     used = Usage(input=5_000, output=300)
-    kit, writer, ended = await trimmed_by(bench, *[say(GOOD, usage=used)] * 3)
+    kit, writer, ended = await compacted_by(bench, *[say(GOOD, usage=used)] * 3)
     note = next(r.messages[0].text for r in kit.requests if isinstance(r.messages[0], NoteMessage))
     assert "Goal: 修复 src/app.py, test_total fails." in note
     assert "\n<asked>" not in note
@@ -85,7 +85,7 @@ async def test_the_summarize_model_writes_it_and_its_cost_counts_to_the_run(benc
     ("answer", "why"),
     [
         (" ", "is empty"),
-        ("I'm sorry, I can't help with that.", "has not the parts of a summary"),
+        ("I'm sorry, I can't help with that.", "does not have the parts of a summary"),
         (say("I won't.", stop="refusal"), "is a refusal"),
         (say(GOOD, stop="length"), "was cut off"),
         (GOOD + "again and again " * 2_000, "is too long"),
@@ -110,7 +110,7 @@ async def test_what_is_no_summary_is_replaced_by_an_extract(bench, answer, why):
     model = ScriptedModel(script, window=14_000, max_output=1_000)
     kit = await bench(hilum_memory, plugin("tools", look), model=model, settings={"turns": 60})
     assert (await kit.run("Fix the total.")).state == "completed"
-    note = kit.of(Trimmed)[0].summary
+    note = kit.of(Compacted)[0].summary
     assert "## Goal\n- Fix the total." in note
     assert "src/0.py (look)" in note
     assert "You last called look" in note
@@ -131,13 +131,13 @@ async def test_the_active_model_is_asked_where_the_summarize_model_fails(bench):
         settings=settings,
     )
     assert (await kit.run("Fix the total.")).state == "completed"
-    assert "test_total fails" in kit.of(Trimmed)[0].summary
+    assert "test_total fails" in kit.of(Compacted)[0].summary
     assert extracts(kit) == []
 
 
 async def test_a_summary_that_takes_too_long_becomes_an_extract(bench, autojump_clock):
     writer = ScriptedModel([[pause(1_000), "late"]] * 4, name="scripted/writer")
-    kit, _, _ = await trimmed_by(
+    kit, _, _ = await compacted_by(
         bench, writer=writer, **{"memory.summary_timeout": 20, "silence": 500}
     )
     assert extracts(kit)[0] == "the summary is an extract, because it took longer than 20 seconds"
@@ -164,17 +164,17 @@ async def test_stop_ends_a_summary(bench):
         await began.wait()
         run.stop()
         assert (await run.wait()).state == "stopped"
-    assert kit.of(Trimmed) == []
+    assert kit.of(Compacted) == []
 
 
 async def test_earlier_summaries_and_requests_are_carried_into_the_next(bench):
     answers = [GOOD.replace("test_total", f"test_{n}") for n in range(9)]
-    kit, writer, _ = await trimmed_by(bench, *answers, window=8_000, turns_played=30)
+    kit, writer, _ = await compacted_by(bench, *answers, window=8_000, turns_played=30)
     assert len(writer.requests) >= 2
     assert "test_0 fails" in writer.requests[1].messages[0].parts[0].text
     await kit.run("And now the tax.")
-    kit.session.trim()
-    note = (await kit.wait_for(Trimmed, lambda event: event.cause == "asked")).summary
+    kit.session.compact()
+    note = (await kit.wait_for(Compacted, lambda event: event.cause == "asked")).summary
     assert note.count("- Fix the total.") == 1
 
 
@@ -203,7 +203,7 @@ async def test_what_tools_read_stays_data_for_the_summarizer(bench):
     mark = asked.split("\n")[0].split(" ")[1]
     assert mark in writer.requests[0].layers[0].text
     assert asked.count(mark) == 2
-    note = kit.of(Trimmed)[0].summary
+    note = kit.of(Compacted)[0].summary
     assert "\n<asked>" not in note
 
 
@@ -219,7 +219,7 @@ async def test_a_history_larger_than_the_summarizers_window_is_summarized_in_chu
         settings=settings,
     )
     assert (await kit.run("Fix it.")).state == "completed"
-    assert 2 <= len(writer.requests) <= 6 * len(kit.of(Trimmed))
+    assert 2 <= len(writer.requests) <= 6 * len(kit.of(Compacted))
     assert all(len(request.body) < 6_000 * 4 for request in writer.requests)
     assert "summary of what came before" in writer.requests[1].messages[0].parts[0].text
     assert extracts(kit) == []
@@ -228,41 +228,41 @@ async def test_a_history_larger_than_the_summarizers_window_is_summarized_in_chu
 async def test_what_plugins_keep_stands_after_the_summary(bench):
     class Skills:
         @hookimpl(optionalhook=True)
-        def keep_on_trim(self):
+        def keep_on_compaction(self):
             return "The skill 'release': tag first."
 
-    kit, _, _ = await trimmed_by(bench, GOOD, GOOD, GOOD, plugins=(Skills(),))
-    assert "<kept>\nThe skill 'release': tag first.\n</kept>" in kit.of(Trimmed)[0].summary
+    kit, _, _ = await compacted_by(bench, GOOD, GOOD, GOOD, plugins=(Skills(),))
+    assert "<kept>\nThe skill 'release': tag first.\n</kept>" in kit.of(Compacted)[0].summary
 
 
 async def test_a_plugin_that_keeps_something_loads_without_hilum_memory(bench):
     class Skills:
         @hookimpl(optionalhook=True)
-        def keep_on_trim(self):
+        def keep_on_compaction(self):
             return "Tag first."
 
     kit = await bench(Skills(), answers=["ok"])
     assert (await kit.run("x")).text == "ok"
 
 
-async def test_a_trim_that_is_asked_for_dwells_on_what_was_asked(bench):
+async def test_a_compaction_that_is_asked_for_dwells_on_what_was_asked(bench):
     kit = await bench(hilum_memory, plugin("tools", look), answers=[*working(), GOOD, "on"])
     await kit.run("Fix the total.")
-    kit.session.trim(focus="the failing test")
+    kit.session.compact(focus="the failing test")
     await kit.run("Go on.")
     asked = next(request for request in kit.requests if request.agent == "main/summary")
-    assert asked.messages[0].parts[0].text.endswith("Dwell on: the failing test.")
-    assert [event.cause for event in kit.of(Trimmed)] == ["asked"]
+    assert asked.messages[0].parts[0].text.endswith("Focus on: the failing test.")
+    assert [event.cause for event in kit.of(Compacted)] == ["asked"]
 
 
-async def test_a_trim_at_rest_writes_the_summary_at_once_and_takes_no_old_request_for_the_present_one(
+async def test_a_compaction_at_rest_writes_the_summary_at_once_and_takes_no_old_request_for_the_present_one(
     bench,
 ):
     kit = await bench(hilum_memory, plugin("tools", look), answers=[*working(), GOOD, "on"])
     await kit.run("Fix the total.")
     spent = kit.session.agents["main"].conversation.usage.total
-    kit.session.trim(focus="the failing test")
-    note = (await kit.wait_for(Trimmed)).summary
+    kit.session.compact(focus="the failing test")
+    note = (await kit.wait_for(Compacted)).summary
     assert "test_total fails" in note
     assert "- Fix the total." in note
     assert "<request>" not in note
@@ -272,9 +272,9 @@ async def test_a_trim_at_rest_writes_the_summary_at_once_and_takes_no_old_reques
     assert kit.requests[-1].messages[0].text == note
 
 
-async def test_between_trims_the_past_is_sent_again_to_the_byte(bench):
-    kit, _, _ = await trimmed_by(bench, *[GOOD] * 5)
+async def test_between_compactions_the_past_is_sent_again_to_the_byte(bench):
+    kit, _, _ = await compacted_by(bench, *[GOOD] * 5)
     bodies = [request.body.rstrip(b"]}") for request in kit.requests if request.agent == "main"]
     breaks = sum(not b.startswith(a) for a, b in pairwise(bodies))
-    assert breaks == len(kit.of(Trimmed))
+    assert breaks == len(kit.of(Compacted))
     assert breaks <= 2

@@ -170,6 +170,7 @@ async def ended(url: str, api: str, tmp_path: Any, **settings: Any) -> Any:
         await transport.aclose()
 
 
+@pytest.mark.slow(cases=5)
 @pytest.mark.parametrize("name", CONTENT)
 async def test_an_endless_stream_ends_in_bounded_memory(
     name: str, nursery: trio.Nursery, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
@@ -200,6 +201,7 @@ SIGNS = {
 }
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("name", SIGNS)
 async def test_signs_of_life_do_not_outlive_the_limit_for_silence(
     name: str, nursery: trio.Nursery, tmp_path: Any

@@ -15,13 +15,14 @@ import pytest
 import trio
 from hilum.errors import E_LLM_429, E_LLM_AUTH, ModelError
 from hilum.models import Request
-from hilum_models.failures import Who, refusal, reported, retry_after
-from hilum_models.providers import HttpProvider, providers
+from hilum_models.error_responses import read_retry_after, response_error
+from hilum_models.failures import Endpoint, event_error
+from hilum_models.providers import HttpProvider, create_providers
 from hilum_models.settings import ModelsSettings
 from hilum_models.transport import Transport
 
 KEY = "sk-test-abcdefghijklmnopqrstuvwxyz"
-WHO = Who("openai", "gpt-5", "OPENAI_API_KEY", KEY)
+WHO = Endpoint("openai", "gpt-5", "OPENAI_API_KEY", KEY)
 JSON = {"content-type": "application/json"}
 
 # Status, body, expected kind, words that the message holds, words that the hint holds.
@@ -29,7 +30,7 @@ JSON = {"content-type": "application/json"}
 REFUSALS: dict[str, tuple[int, bytes, str, str, str]] = {
     "openai key": (401, b'{"error":{"message":"Incorrect API key provided: sk-test-********wxyz. You can find your API '
         b'key at https://platform.openai.com/account/api-keys.","type":"invalid_request_error","param":null,'
-        b'"code":"invalid_api_key"}}', "auth", "Incorrect API key provided", "OPENAI_API_KEY was refused"),
+        b'"code":"invalid_api_key"}}', "auth", "Incorrect API key provided", "OPENAI_API_KEY was rejected"),
     "anthropic key": (401, b'{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"},'
         b'"request_id":"req_011"}', "auth", "invalid x-api-key", "OPENAI_API_KEY"),
     "anthropic permission": (403, b'{"type":"error","error":{"type":"permission_error","message":"Not allowed"}}',
@@ -65,13 +66,13 @@ REFUSALS: dict[str, tuple[int, bytes, str, str, str]] = {
         "Overloaded", ""),
     "html": (502, b"<!DOCTYPE html>\n<html><head><title>502 Bad  Gateway</title></head><body>nginx</body></html>", "server",
         "an HTML page titled", ""),
-    "empty": (503, b"", "server", "without saying why", ""),
+    "empty": (503, b"", "server", "without a reason", ""),
     "not utf-8": (500, b"\xff\xfe kaputt \xe4", "server", "kaputt", ""),
     "plain text": (404, b"404 page not found", "request", "404 page not found", "base URL"),
     "fastapi": (422, b'{"detail":[{"loc":["body","messages"],"msg":"field required"}]}', "request", "field required", ""),
     "openrouter": (400, b'{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"bad schema"}}}',
         "request", "bad schema", ""),
-    "redirect": (301, b"", "request", "without saying why", "redirects to https://elsewhere.example"),
+    "redirect": (301, b"", "request", "without a reason", "redirects to https://elsewhere.example"),
 }
 # fmt: on
 
@@ -95,7 +96,7 @@ async def test_refusal_is_told(name: str, server: Any, transport: Transport) -> 
 
 def provider(url: str, transport: Transport, key: str = KEY) -> HttpProvider:
     environ = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": key}
-    return {p.name: p for p in providers(ModelsSettings(), environ, transport)}["openai"]
+    return {p.name: p for p in create_providers(ModelsSettings(), environ, transport)}["openai"]
 
 
 async def failure(provider: HttpProvider) -> ModelError:
@@ -160,7 +161,7 @@ async def test_wait_is_read_from_the_headers(
 )
 def test_wait_that_cannot_be_read_is_none(headers: dict[str, str]) -> None:
     """Nonsense is no number."""
-    assert retry_after(headers) is None
+    assert read_retry_after(headers) is None
 
 
 async def test_refused_connection_is_told(free_port: int, transport: Transport) -> None:
@@ -239,7 +240,7 @@ async def test_half_a_refusal_is_still_told(server: Any, transport: Transport) -
 
 def test_long_refusals_are_shortened() -> None:
     """A message is a line, however much a server says."""
-    error = refusal(500, {}, b"x" * 100_000, WHO)
+    error = response_error(500, {}, b"x" * 100_000, WHO)
     assert len(error.message) < 700
 
 
@@ -256,7 +257,10 @@ def test_long_refusals_are_shortened() -> None:
 )
 @pytest.mark.parametrize(
     "make",
-    [lambda text: refusal(400, {}, text.encode(), WHO), lambda text: reported(text, "", WHO)],
+    [
+        lambda text: response_error(400, {}, text.encode(), WHO),
+        lambda text: event_error(text, "", WHO),
+    ],
 )
 def test_quoted_keys_are_removed(leak: str, make: Callable[[str], ModelError]) -> None:
     """Whatever looks like a key, whole or masked, does not reach a message or a log."""
@@ -331,7 +335,9 @@ async def test_damaged_compression_is_a_broken_stream(server: Any, transport: Tr
 
 def test_a_short_key_does_not_mangle_messages():
     """A key of one letter is in every word."""
-    from hilum_models.failures import clean
+    from hilum_models.failures import clean_message
 
-    assert clean("a bad request", Who("openai", "m", "K", "a")) == "a bad request"
-    assert clean("bad key-12345678", Who("openai", "m", "K", "key-12345678")) == "bad ***"
+    assert clean_message("a bad request", Endpoint("openai", "m", "K", "a")) == "a bad request"
+    assert (
+        clean_message("bad key-12345678", Endpoint("openai", "m", "K", "key-12345678")) == "bad ***"
+    )

@@ -28,7 +28,7 @@ from hilum.messages import (
     UserMessage,
 )
 from hilum.models import Wire
-from hilum_models import wire_for
+from hilum_models import create_wire
 
 FORMATS = ("chat", "responses", "anthropic", "gemini")
 MODELS = {
@@ -113,7 +113,7 @@ def encoded(
 
 
 def wire_of(format: str, **rest: Any) -> Wire:
-    return wire_for(format, MODELS[format], **rest)
+    return create_wire(format, MODELS[format], **rest)
 
 
 # --- the SDKs' types as judges --------------------------------------------------------------------
@@ -281,7 +281,9 @@ def test_recorded_contents_have_the_real_shape(
 
 def events(stream: bytes) -> list[Any]:
     lines = stream.replace(b"\r\n", b"\n").split(b"\n")
-    return [msgspec.json.decode(line[6:]) for line in lines if line.startswith(b"data: {")]
+    found = [msgspec.json.decode(line[6:]) for line in lines if line.startswith(b"data: {")]
+    assert found, "a stream without events proves nothing"
+    return found
 
 
 # --- bytes ----------------------------------------------------------------------------------------
@@ -316,8 +318,10 @@ def test_body_without_messages_is_valid(format: str, layers: Any) -> None:
     """Even a request without any message, or with empty ones only, is valid JSON."""
     wire = wire_of(format)
     head = wire.head(layers, ())
-    msgspec.json.decode(wire.body(head, []))
-    msgspec.json.decode(wire.body(head, [b"", wire.message(AssistantMessage(())), b""]))
+    none = msgspec.json.decode(wire.body(head, []))
+    empty = msgspec.json.decode(wire.body(head, [b"", wire.message(AssistantMessage(())), b""]))
+    assert none == empty
+    assert {"messages", "contents", "input"} & none.keys()
 
 
 def test_keys_tell_encodings_apart() -> None:
@@ -326,16 +330,16 @@ def test_keys_tell_encodings_apart() -> None:
     The same wire under the same.
     """
     wires = [
-        wire_for("chat", "openai/a"),
-        wire_for("chat", "openai/b"),
-        wire_for("chat", "vllm/a"),
-        wire_for("responses", "openai/a"),
-        wire_for("chat", "openai/a", images=False),
-        wire_for("chat", "openai/a", tool_protocol="text"),
-        wire_for("chat", "openai/a", options={"temperature": 0}),
+        create_wire("chat", "openai/a"),
+        create_wire("chat", "openai/b"),
+        create_wire("chat", "vllm/a"),
+        create_wire("responses", "openai/a"),
+        create_wire("chat", "openai/a", images=False),
+        create_wire("chat", "openai/a", tool_protocol="text"),
+        create_wire("chat", "openai/a", options={"temperature": 0}),
     ]
     assert len({wire.key for wire in wires}) == len(wires)
-    assert wire_for("chat", "openai/a").key == wires[0].key
+    assert create_wire("chat", "openai/a").key == wires[0].key
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -445,7 +449,7 @@ def test_broken_arguments_are_sent_back_as_json() -> None:
 
 def test_mistral_gets_ids_it_accepts() -> None:
     """Mistral takes nine letters and digits; calls and results still belong together."""
-    value = encoded(wire_for("chat", "mistral/devstral"), conversation("chat"))
+    value = encoded(create_wire("chat", "mistral/devstral"), conversation("chat"))
     asked = [call["id"] for message in value["messages"] for call in message.get("tool_calls", ())]
     answered = [
         message["tool_call_id"] for message in value["messages"] if message["role"] == "tool"
@@ -460,7 +464,7 @@ def test_mistral_gets_no_user_right_after_a_tool(name: str) -> None:
 
     The beginning of the body still never changes.
     """
-    wire = wire_for("chat", name)
+    wire = create_wire("chat", name)
     messages = conversation("chat")
     messages.insert(7, NoteMessage("careful"))
     head, pieces, before = wire.head(LAYERS, TOOLS), [wire.message(m) for m in messages], b""
@@ -480,22 +484,23 @@ def test_deepseek_gets_reasoning_with_every_call() -> None:
     message = AssistantMessage(
         (ToolCall("call_0123456789", "read_file", "{}"),), "other/model", "calls"
     )
-    value = msgspec.json.decode(wire_for("chat", "deepseek/deepseek-v4-pro").message(message))
+    value = msgspec.json.decode(create_wire("chat", "deepseek/deepseek-v4-pro").message(message))
     assert value["reasoning_content"] == ""
     own = msgspec.structs.replace(
         message, parts=(OWN["chat"], *message.parts), model="deepseek/deepseek-v4-pro"
     )
     assert (
-        msgspec.json.decode(wire_for("chat", own.model).message(own))["reasoning_content"] == "hm"
+        msgspec.json.decode(create_wire("chat", own.model).message(own))["reasoning_content"]
+        == "hm"
     )
 
 
 def test_claude_behind_openrouter_has_a_cache_mark() -> None:
     """Claude's cache is used behind OpenRouter too; other models cache by themselves."""
-    assert encoded(wire_for("chat", "openrouter/anthropic/claude-x"), [])["cache_control"] == {
+    assert encoded(create_wire("chat", "openrouter/anthropic/claude-x"), [])["cache_control"] == {
         "type": "ephemeral"
     }
-    assert "cache_control" not in encoded(wire_for("chat", "openrouter/openai/gpt-x"), [])
+    assert "cache_control" not in encoded(create_wire("chat", "openrouter/openai/gpt-x"), [])
 
 
 @pytest.mark.parametrize(
@@ -523,7 +528,7 @@ def test_thinking_is_asked_for_as_each_claude_takes_it(
     from anthropic.types.beta import BetaThinkingConfigAdaptiveParam
     from pydantic import TypeAdapter
 
-    thinking = encoded(wire_for("anthropic", f"anthropic/{name}"), []).get("thinking")
+    thinking = encoded(create_wire("anthropic", f"anthropic/{name}"), []).get("thinking")
     assert (thinking is not None) is adaptive
     assert ("block_binding" in (thinking or {})) is bound
     if thinking:
@@ -536,10 +541,10 @@ def test_image_for_a_model_without_eyes_becomes_a_line_of_text() -> None:
     assert "left out" in value["messages"][-1]["content"][1]["text"]
 
 
-def test_gemini_three_gets_a_signature_for_foreign_calls() -> None:
-    """Calls another model made carry the word that skips the check.
+def test_gemini_three_gets_a_signature_for_calls_that_have_none() -> None:
+    """Calls of another model carry the word that skips the check.
 
-    Own calls without a signature stay as they came.
+    So does an own call whose signature was left out of the log; a signature that is there is sent.
     """
     calls = (
         ToolCall("call_1234567890", "read_file", "{}"),
@@ -551,8 +556,12 @@ def test_gemini_three_gets_a_signature_for_foreign_calls() -> None:
         "skip_thought_signature_validator",
         None,
     ]
-    own = msgspec.json.decode(wire.message(AssistantMessage(calls, MODELS["gemini"])))
-    assert [part.get("thoughtSignature") for part in own["parts"]] == [None, None]
+    unsigned = msgspec.json.decode(wire.message(AssistantMessage(calls, MODELS["gemini"])))
+    assert unsigned == foreign
+    signed = ToolCall("call_1234567890", "read_file", "{}", {"thoughtSignature": "c2lnbmVk"})
+    message = AssistantMessage((signed, calls[1]), MODELS["gemini"])
+    own = msgspec.json.decode(wire.message(message))
+    assert [part.get("thoughtSignature") for part in own["parts"]] == ["c2lnbmVk", None]
 
 
 def test_responses_is_stateless_and_drops_reasoning_that_nothing_follows() -> None:
@@ -562,7 +571,7 @@ def test_responses_is_stateless_and_drops_reasoning_that_nothing_follows() -> No
     assert value["include"] == ["reasoning.encrypted_content"]
     kinds = [item.get("type", item.get("role")) for item in value["input"]]
     assert kinds.count("reasoning") == 1
-    assert "include" not in encoded(wire_for("responses", "openai/gpt-4.1"), [])
+    assert "include" not in encoded(create_wire("responses", "openai/gpt-4.1"), [])
 
 
 def test_encoding_is_cheap() -> None:

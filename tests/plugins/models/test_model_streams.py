@@ -9,17 +9,26 @@ import pytest
 import trio
 from hilum.errors import ModelError
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
-from hilum.models import Alive, CallChunk, Chunk, Done, ModelInfo, Request, TextChunk, ThinkingChunk
-from hilum_models.answer import Reader
-from hilum_models.apis import api, wire_for
-from hilum_models.failures import Who
+from hilum.models import (
+    CallChunk,
+    Chunk,
+    Done,
+    KeepAlive,
+    ModelInfo,
+    Request,
+    TextChunk,
+    ThinkingChunk,
+)
+from hilum_models.answer_builder import Reader
+from hilum_models.api_loading import create_wire, load_api
+from hilum_models.failures import Endpoint
 from hilum_models.gateway import HttpModel
 from hilum_models.sse import SseDecoder
 from hilum_models.transport import Transport
 
 NAME = "test/model"
 BODY = b'{"messages":[]}'
-WHO = Who("test", "model", "TEST_API_KEY", "sk-secret-secret")
+WHO = Endpoint("test", "model", "TEST_API_KEY", "sk-secret-secret")
 
 # fmt: off
 ANSWERS: dict[str, tuple[AssistantMessage, Usage]] = {
@@ -125,7 +134,7 @@ FAILING = {
 
 
 def reader_for(stream: str, body: bytes = BODY) -> Reader:
-    return api(stream.partition("_")[0]).read(NAME, body, WHO)
+    return load_api(stream.partition("_")[0]).create_reader(NAME, body, WHO)
 
 
 def run(reader: Reader, *pieces: bytes) -> Iterator[Chunk]:
@@ -134,7 +143,7 @@ def run(reader: Reader, *pieces: bytes) -> Iterator[Chunk]:
     for piece in pieces:
         for event, data in decoder.feed(piece):
             yield from reader.feed(event, data)
-    for event, data in decoder.rest():
+    for event, data in decoder.flush():
         yield from reader.feed(event, data)
     yield reader.finish()
 
@@ -173,6 +182,7 @@ def test_chunks_add_up_to_the_message(name: str, stream_of: Callable[[str], byte
     assert calls == {call.id: [call.name, call.arguments] for call in last.message.calls}
 
 
+@pytest.mark.slow(cases=6)
 @pytest.mark.parametrize("name", [*ANSWERS, *MADE_UP])
 def test_stream_cut_at_every_byte_is_the_same_answer(
     name: str, stream_of: Callable[[str], bytes]
@@ -185,6 +195,7 @@ def test_stream_cut_at_every_byte_is_the_same_answer(
     assert done(reader_for(name), *(data[i : i + 1] for i in range(len(data)))) == whole
 
 
+@pytest.mark.slow(cases=6)
 @pytest.mark.parametrize("name", [*ANSWERS, *MADE_UP])
 def test_truncated_stream_is_never_an_answer(name: str, stream_of: Callable[[str], bytes]) -> None:
     """Whatever a stream is cut down to, it is the whole message or an error: never half a
@@ -288,9 +299,11 @@ def test_id_too_short_to_be_unique_is_replaced(given: str) -> None:
 
 
 def model_at(url: str, transport: Transport, format: str = "chat") -> HttpModel:
-    made, wire = api(format), wire_for(format, NAME)
+    made, wire = load_api(format), create_wire(format, NAME)
     headers = {"content-type": "application/json", **made.key_headers(WHO.key)}
-    return HttpModel(ModelInfo(NAME), wire, url + "/v1", headers, WHO, made.read, transport)
+    return HttpModel(
+        ModelInfo(NAME), wire, url + "/v1", headers, WHO, made.create_reader, transport
+    )
 
 
 def request() -> Request:
@@ -303,6 +316,7 @@ async def ask(model: HttpModel) -> list[Chunk]:
             return [chunk async for chunk in chunks]
 
 
+@pytest.mark.slow(cases=12)
 @pytest.mark.parametrize("name", [*ANSWERS, *MADE_UP])
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 async def test_answer_over_http(name: str, size: int, server, transport, stream_of) -> None:
@@ -349,15 +363,15 @@ async def test_compressed_stream_is_read(server, transport, stream_of) -> None:
 
 
 async def test_comments_are_signs_of_life(server, transport, stream_of) -> None:
-    """A comment, and bytes that complete nothing, give ``Alive``, so that silence is counted
+    """A comment, and bytes that complete nothing, give ``KeepAlive``, so that silence is counted
     anew.
     """
     server.say(
         b": OPENROUTER PROCESSING\n\n", b"data: {", b'"choices":[]}\n\n', stream_of("chat_openai")
     )
     chunks = await ask(model_at(server.url, transport))
-    assert chunks[0] == Alive()
-    assert sum(isinstance(chunk, Alive) for chunk in chunks) >= 2
+    assert chunks[0] == KeepAlive()
+    assert sum(isinstance(chunk, KeepAlive) for chunk in chunks) >= 2
 
 
 @pytest.mark.parametrize(
@@ -372,7 +386,7 @@ async def test_connection_that_dies_is_a_broken_stream(
     """
     data = stream_of(name)
     server.say(data[: int(len(data) * 0.55)], die=True)
-    with pytest.raises(ModelError, match=r"broke off|cannot be read") as caught:
+    with pytest.raises(ModelError, match=r"was lost|before it was|cannot be read") as caught:
         await ask(model_at(server.url, transport, name.partition("_")[0]))
     assert caught.value.kind == "broken"
 

@@ -53,8 +53,8 @@ def test_last_event_without_blank_line_is_given_at_the_end() -> None:
     """A server that ends its stream without the last blank line loses nothing."""
     decoder = SseDecoder()
     assert decoder.feed(b"data: a\n\ndata: b") == [(b"", b"a")]
-    assert decoder.rest() == [(b"", b"b")]
-    assert decoder.rest() == []
+    assert decoder.flush() == [(b"", b"b")]
+    assert decoder.flush() == []
 
 
 def test_endless_event_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

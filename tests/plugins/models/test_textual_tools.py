@@ -27,13 +27,13 @@ from hilum.messages import (
 )
 from hilum.models import CallChunk, Done, Request, TextChunk
 from hilum.testing import plugin
-from hilum_models import wire_for
-from hilum_models.apis import api
-from hilum_models.failures import Who
-from hilum_models.providers import HttpProvider, providers
+from hilum_models import create_wire
+from hilum_models.api_loading import load_api
+from hilum_models.failures import Endpoint
+from hilum_models.providers import HttpProvider, create_providers
 from hilum_models.settings import ModelSettings, ModelsSettings
 from hilum_models.sse import SseDecoder
-from hilum_models.textual import reading
+from hilum_models.text_tools import read_text_calls
 from hilum_models.transport import Transport
 
 NAME = "ollama/gemma:2b"
@@ -53,7 +53,7 @@ def stream(text: str, finish: str = "stop", size: int = 5) -> bytes:
 
 
 def read(text: str, finish: str = "stop", size: int = 5) -> tuple[Done, str, list[CallChunk]]:
-    reader = reading(api("chat").read)(NAME, b"body", Who("ollama"))
+    reader = read_text_calls(load_api("chat").create_reader)(NAME, b"body", Endpoint("ollama"))
     chunks = [
         chunk
         for event, data in SseDecoder().feed(stream(text, finish, size))
@@ -173,7 +173,7 @@ def test_thinking_is_never_read_as_a_call() -> None:
             {"index": 0, "delta": {"reasoning": CALL, "content": "no"}, "finish_reason": "stop"}
         ]
     }
-    reader = reading(api("chat").read)(NAME, b"", Who("ollama"))
+    reader = read_text_calls(load_api("chat").create_reader)(NAME, b"", Endpoint("ollama"))
     list(reader.feed(b"", msgspec.json.encode(event)))
     message = reader.finish().message
     assert message.calls == ()
@@ -185,7 +185,7 @@ def test_conversation_is_text_alone() -> None:
 
     Nothing of a native protocol is left.
     """
-    wire = wire_for("chat", NAME, tool_protocol="text")
+    wire = create_wire("chat", NAME, tool_protocol="text")
     call = ToolCall("call_0123456789", "read_file", '{"path":\n "a.py"}')
     messages: list[Message] = [
         UserMessage((Text("hi"),)),
@@ -230,7 +230,7 @@ def test_models_that_want_turns_get_them() -> None:
         NoteMessage("careful"),
         UserMessage((Text("go on"),)),
     ]
-    wire = wire_for("chat", NAME, tool_protocol="text")
+    wire = create_wire("chat", NAME, tool_protocol="text")
     value = msgspec.json.decode(
         wire.body(wire.head((), TOOLS), [wire.message(m) for m in messages])
     )
@@ -241,7 +241,7 @@ def test_models_that_want_turns_get_them() -> None:
 
 def test_what_the_model_wrote_is_read_the_same_again() -> None:
     """A call written back into the history has the form the model is asked for."""
-    wire = wire_for("chat", NAME, tool_protocol="text")
+    wire = create_wire("chat", NAME, tool_protocol="text")
     message = AssistantMessage(
         (Text("I look.", "model"), ToolCall("call_0123456789", "read_file", '{"a": 1}')), NAME
     )
@@ -265,9 +265,9 @@ async def test_protocol_is_chosen_by_setting_and_by_model(server, transport) -> 
         (ModelsSettings(), True, False),
         (ModelsSettings(models=models), False, True),
     ]:
-        made = {p.name: p for p in providers(settings, {"OLLAMA_HOST": server.url}, transport)}[
-            "ollama"
-        ]
+        made = {
+            p.name: p for p in create_providers(settings, {"OLLAMA_HOST": server.url}, transport)
+        }["ollama"]
         assert made.model("gemma:2b").wire.key.startswith("text:") is gemma
         assert made.model("qwen3:8b").wire.key.startswith("text:") is qwen
 
@@ -275,9 +275,10 @@ async def test_protocol_is_chosen_by_setting_and_by_model(server, transport) -> 
 async def test_textual_call_over_http(server, transport) -> None:
     """A model without tools calls one through a real connection."""
     server.say(stream(f"I look.\n{CALL}"))
-    made = {p.name: p for p in providers(ModelsSettings(), {"OLLAMA_HOST": server.url}, transport)}[
-        "ollama"
-    ]
+    made = {
+        p.name: p
+        for p in create_providers(ModelsSettings(), {"OLLAMA_HOST": server.url}, transport)
+    }["ollama"]
     model = made.model("gemma:2b")
     body = model.wire.body(
         model.wire.head((), TOOLS), [model.wire.message(UserMessage((Text("hi"),)))]

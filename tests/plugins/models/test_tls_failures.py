@@ -15,7 +15,7 @@ import trio
 import trustme
 from hilum.errors import ModelError
 from hilum.models import Request, read_answer
-from hilum_models.providers import providers
+from hilum_models.providers import create_providers
 from hilum_models.settings import ModelsSettings
 from hilum_models.transport import Transport
 
@@ -24,7 +24,9 @@ async def failure(url: str) -> ModelError:
     transport = Transport()
     try:
         environ = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "k"}
-        found = {p.name: p for p in providers(ModelsSettings(), environ, transport)}["openai"]
+        found = {p.name: p for p in create_providers(ModelsSettings(), environ, transport)}[
+            "openai"
+        ]
         with trio.fail_after(60), pytest.raises(ModelError) as caught:
             await read_answer(found.model("m"), Request(b"{}", (), (), ()), silence=50)
         return caught.value

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from hilum import tool
 from hilum.messages import ToolSpec
-from hilum_models import wire_for
-from hilum_models.schemas import plain
+from hilum_models import create_wire
+from hilum_models.schemas import simplify_schema
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 
@@ -51,7 +51,7 @@ def test_types_of_a_tool_stand_where_they_are_used() -> None:
 
     What contains itself is an object below that.
     """
-    properties = plain(grow.spec.parameters)["properties"]
+    properties = simplify_schema(grow.spec.parameters)["properties"]
     assert list(properties) == ["tree", "spots", "title", "level"]
     assert properties["tree"]["description"] == "What to grow."
     assert properties["tree"]["required"] == ["spot"]
@@ -82,7 +82,7 @@ def test_every_gateway_sends_plain_schemas_and_the_same_bytes(api: str, protocol
     }
     tools = [grow.spec, ToolSpec("foreign", "Do.", foreign)]
     heads = {
-        wire_for(api, "p/m", tool_protocol=protocol).head((), deepcopy(tools)) for _ in range(3)
+        create_wire(api, "p/m", tool_protocol=protocol).head((), deepcopy(tools)) for _ in range(3)
     }
     assert len(heads) == 1
     (head,) = heads
@@ -107,7 +107,7 @@ def test_every_gateway_sends_plain_schemas_and_the_same_bytes(api: str, protocol
 def test_references_into_the_schema_are_followed(ref: str, there: dict[str, Any]) -> None:
     """By any pointer, and from reference to reference."""
     properties = {"x": {"$ref": ref}, "y": TEXT, "z": {"anyOf": [NUMBER, TEXT]}}
-    assert plain(inside(**properties) | there) == inside(**properties | {"x": TEXT})
+    assert simplify_schema(inside(**properties) | there) == inside(**properties | {"x": TEXT})
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_references_into_the_schema_are_followed(ref: str, there: dict[str, Any]
 def test_other_references_allow_anything(ref: str) -> None:
     """Nothing is fetched and nothing breaks; what stands beside the reference stays."""
     schema = inside(x={"$ref": ref, "description": "An x."}) | {"required": ["x"]}
-    assert plain(schema) == inside(x={"description": "An x."}) | {"required": ["x"]}
+    assert simplify_schema(schema) == inside(x={"description": "An x."}) | {"required": ["x"]}
 
 
 def test_what_stands_beside_a_reference_is_added() -> None:
@@ -149,7 +149,7 @@ def test_what_stands_beside_a_reference_is_added() -> None:
         "description": "Mine.",
         "default": {},
     }
-    assert plain(schema)["properties"] == {"x": joined, "y": base}
+    assert simplify_schema(schema)["properties"] == {"x": joined, "y": base}
     assert schema == before
 
 
@@ -163,7 +163,7 @@ def test_recursion_ends_without_a_wrong_type() -> None:
     }
     loop = {"$ref": "#/$defs/loop"}
     schema = inside(value={"$ref": "#/$defs/json"}, again={"$ref": "#"}, loop=loop)
-    properties = plain(schema | {"$defs": {"json": json, "loop": loop}})["properties"]
+    properties = simplify_schema(schema | {"$defs": {"json": json, "loop": loop}})["properties"]
     assert properties["value"]["anyOf"][1] == {"type": "array", "items": {"description": "JSON."}}
     assert properties["again"]["properties"]["again"] == {"type": "object"}
     assert properties["loop"] == {}
@@ -180,7 +180,7 @@ def test_schema_that_would_unfold_without_end_stays_small(shape: str) -> None:
         f"d{n}": inside(**{f"p{i}": {"$ref": f"#/$defs/d{n + 1}"} for i in range(count)})
         for n in names
     }
-    result = plain(inside(x={"$ref": "#/$defs/d0"}) | {"$defs": defs})
+    result = simplify_schema(inside(x={"$ref": "#/$defs/d0"}) | {"$defs": defs})
     encoded = msgspec.json.encode(result)
     assert len(encoded) < 300_000
     assert b"$ref" not in encoded
@@ -199,7 +199,7 @@ def test_only_keywords_go_and_not_names_or_data() -> None:
     expected = inside(
         title={"default": data, "const": None}, definitions=TEXT, properties=inside(b=TEXT)
     )
-    assert plain(schema | {"title": "Args", "$id": "x", "$comment": "y"}) == expected
+    assert simplify_schema(schema | {"title": "Args", "$id": "x", "$comment": "y"}) == expected
 
 
 def test_enums_have_a_type() -> None:
@@ -213,16 +213,24 @@ def test_enums_have_a_type() -> None:
         ([], {}),
     ]
     for values, more in cases:
-        assert plain(inside(x={"enum": values}))["properties"]["x"] == {"enum": values, **more}
-    assert plain(inside(x={"enum": ["a"], "type": ["string", "null"]}))["properties"]["x"][
-        "type"
-    ] == ["string", "null"]
+        assert simplify_schema(inside(x={"enum": values}))["properties"]["x"] == {
+            "enum": values,
+            **more,
+        }
+    assert simplify_schema(inside(x={"enum": ["a"], "type": ["string", "null"]}))["properties"][
+        "x"
+    ]["type"] == ["string", "null"]
 
 
 def test_top_is_always_an_object_with_properties() -> None:
     """Also where a tool takes nothing, is a reference as a whole, or may be null."""
-    assert plain({}) == plain({"type": "object"}) == plain({"type": ["object", "null"]}) == inside()
-    assert plain({"$ref": "#/$defs/a", "$defs": {"a": inside(b=TEXT)}}) == inside(b=TEXT)
+    assert (
+        simplify_schema({})
+        == simplify_schema({"type": "object"})
+        == simplify_schema({"type": ["object", "null"]})
+        == inside()
+    )
+    assert simplify_schema({"$ref": "#/$defs/a", "$defs": {"a": inside(b=TEXT)}}) == inside(b=TEXT)
 
 
 def test_alternatives_at_the_top_become_one_object() -> None:
@@ -234,23 +242,25 @@ def test_alternatives_at_the_top_become_one_object() -> None:
     two = inside(kind={"const": "b"}, url=TEXT) | {"required": ["url", "kind"]}
     both = {"kind": {"anyOf": [{"const": "a"}, {"const": "b"}]}, "path": TEXT, "url": TEXT}
     for key in ("anyOf", "oneOf"):
-        assert plain({key: [one, two]}) == inside(**both) | {"required": ["kind"]}
-    assert set(plain({"allOf": [one, two]})["required"]) == {"kind", "path", "url"}
+        assert simplify_schema({key: [one, two]}) == inside(**both) | {"required": ["kind"]}
+    assert set(simplify_schema({"allOf": [one, two]})["required"]) == {"kind", "path", "url"}
     own = inside(a=TEXT, b=TEXT) | {"required": ["a"], "description": "Mine."}
     assert (
-        plain(own | {"anyOf": [{"required": ["b"]}, {"required": ["a"]}], "not": {}, "enum": [1]})
+        simplify_schema(
+            own | {"anyOf": [{"required": ["b"]}, {"required": ["a"]}], "not": {}, "enum": [1]}
+        )
         == own
     )
     nested = inside(x={"anyOf": [TEXT, NUMBER]})
-    assert plain(nested) == nested
+    assert simplify_schema(nested) == nested
 
 
 def test_what_is_no_schema_is_put_right() -> None:
     """Servers write null for nothing, and required as a mark of the parameter."""
-    assert plain({"type": "object", "properties": None, "required": None}) == inside()
-    assert plain(inside(x={"type": "string", "required": True, "items": None}))["properties"][
-        "x"
-    ] == {
+    assert simplify_schema({"type": "object", "properties": None, "required": None}) == inside()
+    assert simplify_schema(inside(x={"type": "string", "required": True, "items": None}))[
+        "properties"
+    ]["x"] == {
         "type": "string",
         "required": [],
     }
@@ -280,8 +290,8 @@ def test_whatever_a_server_sends_becomes_a_schema() -> None:
 
     for _ in range(3000):
         schema = {chance.choice(keys): value(4) for _ in range(chance.randrange(8))}
-        result = plain(schema)
+        result = simplify_schema(schema)
         assert result["type"] == "object"
         assert isinstance(result["properties"], dict)
         assert not {"anyOf", "allOf", "oneOf", "$ref"} & set(result)
-        assert msgspec.json.encode(result) == msgspec.json.encode(plain(schema))
+        assert msgspec.json.encode(result) == msgspec.json.encode(simplify_schema(schema))

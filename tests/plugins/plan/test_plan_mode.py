@@ -1,4 +1,4 @@
-"""Plan mode: the agent proposes a plan, the user accepts, changes or rejects it."""
+"""Plan mode: the agent proposes a plan; the user accepts, edits or rejects it."""
 
 import hilum_plan
 import hilum_prompt
@@ -27,13 +27,13 @@ def said(bench):
 
 
 def states(bench):
-    return [item.status for item in bench.session.half(Plan).items()]
+    return [item.status for item in bench.session.plugin(Plan).items()]
 
 
 async def test_a_plan_is_proposed_and_waits():
     async with opened(WRITE, "First a, then b.") as bench:
         ended = await bench.run("How would you do it?")
-        plan = bench.session.half(Plan)
+        plan = bench.session.plugin(Plan)
         assert plan.proposal() == hilum_plan.Proposal(ended.run, "First a, then b.")
         event = await bench.wait_for(PluginEvent, lambda event: event.name == "plan.proposed")
         assert event.data["text"] == "First a, then b."
@@ -48,7 +48,7 @@ async def test_an_accepted_plan_is_carried_out_with_its_list():
         WRITE, "First a, then b.", *done, use("ask_question", question=""), "Done."
     ) as bench:
         await bench.run("How would you do it?")
-        run = await bench.session.half(Plan).accept()
+        run = await bench.session.plugin(Plan).accept()
         assert (await run.wait()).state == "completed"
         assert (
             said(bench)
@@ -59,13 +59,13 @@ async def test_an_accepted_plan_is_carried_out_with_its_list():
         (event,) = named(bench, "plan.accepted")
         assert (event.run, event.data["edited"]) == (run.id, False)
         assert event.seq < bench.of(RunStarted)[-1].seq
-        assert bench.session.half(Plan).proposal() is None
+        assert bench.session.plugin(Plan).proposal() is None
 
 
 async def test_a_plan_can_be_changed():
     async with opened(WRITE, "First a, then b.", "Done.") as bench:
         await bench.run("How would you do it?")
-        run = await bench.session.half(Plan).accept("Only b. {text}")
+        run = await bench.session.plugin(Plan).accept("Only b. {text}")
         await run.wait()
         assert (
             "It now reads:\n\nOnly b. {text}\n\nBring the todo list in line with it first"
@@ -75,12 +75,12 @@ async def test_a_plan_can_be_changed():
 
 
 async def test_the_model_is_reminded_of_an_accepted_plan():
-    """It has not touched the list in this run, but the list is what this run is about."""
+    """The list was not changed in this run, but the run carries it out."""
     async with opened(
         WRITE, "First a, then b.", use("ask_question", question=""), "Done."
     ) as bench:
         await bench.run("How would you do it?")
-        run = await bench.session.half(Plan).accept("First a, then b. ")
+        run = await bench.session.plugin(Plan).accept("First a, then b. ")
         await run.wait()
         assert named(bench, "plan.accepted")[0].data["edited"] is False
         assert "next is a (Do a)" in bench.requests[-1].messages[-1].text
@@ -89,7 +89,7 @@ async def test_the_model_is_reminded_of_an_accepted_plan():
 async def test_a_rejected_plan_is_worked_out_anew():
     async with opened(WRITE, "First a, then b.", "Only b.") as bench:
         await bench.run("How would you do it?")
-        plan = bench.session.half(Plan)
+        plan = bench.session.plugin(Plan)
         run = await plan.reject("a is not needed")
         assert (await run.wait()).state == "completed"
         assert said(bench) == "Your plan is rejected: a is not needed\n\nWork out another one."
@@ -101,7 +101,7 @@ async def test_a_rejected_plan_is_worked_out_anew():
 async def test_a_plan_rejected_without_a_reason_is_over():
     async with opened(WRITE, "First a, then b.") as bench:
         await bench.run("How would you do it?")
-        plan = bench.session.half(Plan)
+        plan = bench.session.plugin(Plan)
         assert await plan.reject() is None
         assert plan.proposal() is None
         assert states(bench) == ["cancelled", "cancelled"]
@@ -114,7 +114,7 @@ async def test_a_plan_rejected_without_a_reason_is_over():
 async def test_a_plan_is_decided_on_once():
     async with opened(WRITE, "First a, then b.", "Done.") as bench:
         await bench.run("How would you do it?")
-        plan, refused = bench.session.half(Plan), []
+        plan, refused = bench.session.plugin(Plan), []
 
         async def accept():
             try:
@@ -132,7 +132,7 @@ async def test_a_plan_is_decided_on_once():
 @pytest.mark.parametrize("decide", ["accept", "reject"])
 async def test_without_a_plan_there_is_nothing_to_decide(decide):
     async with opened("Hello.", "Hello.", mode="agent") as bench:
-        plan = bench.session.half(Plan)
+        plan = bench.session.plugin(Plan)
         await bench.run("Hi")
         with pytest.raises(UsageError, match="No plan waits"):
             await getattr(plan, decide)()
@@ -146,7 +146,7 @@ async def test_another_prompt_takes_the_place_of_a_plan():
         await bench.run("How would you do it?")
         bench.session.set(mode="agent")
         await bench.run("Hi")
-        assert bench.session.half(Plan).proposal() is None
+        assert bench.session.plugin(Plan).proposal() is None
 
 
 async def test_a_mode_that_changes_within_the_run_counts_at_its_end():
@@ -154,7 +154,7 @@ async def test_a_mode_that_changes_within_the_run_counts_at_its_end():
         run = await bench.start("Go")
         bench.session.set(mode="plan")
         await run.wait()
-        assert bench.session.half(Plan).proposal() is not None
+        assert bench.session.plugin(Plan).proposal() is not None
 
 
 async def test_a_plan_waits_over_a_resume(tmp_path):
@@ -163,42 +163,42 @@ async def test_a_plan_waits_over_a_resume(tmp_path):
         await bench.run("How would you do it?")
         session = bench.session.id
     async with opened("Done.", store=store, resume=session, folder=tmp_path, mode=None) as bench:
-        assert bench.session.half(Plan).proposal().text == "First a, then b."
-        await (await bench.session.half(Plan).accept()).wait()
+        assert bench.session.plugin(Plan).proposal().text == "First a, then b."
+        await (await bench.session.plugin(Plan).accept()).wait()
     async with opened(store=store, resume=session, folder=tmp_path, mode=None) as bench:
-        assert bench.session.half(Plan).proposal() is None
+        assert bench.session.plugin(Plan).proposal() is None
         assert bench.session.mode.name == "agent"
 
 
-async def test_a_sub_agents_answer_is_no_proposal():
-    """It goes to its parent."""
+async def test_the_answer_of_a_sub_agent_is_not_a_proposal():
+    """The answer goes to the parent."""
     from hilum import Profile
 
     async with opened("Found it.") as bench:
         bench.session.add_agent(Profile("helper"), parent="main")
         await bench.run("Look", agent="helper")
-        assert bench.session.half(Plan).proposal("helper") is None
+        assert bench.session.plugin(Plan).proposal("helper") is None
         assert not bench.of(PluginEvent)
 
 
 async def test_a_plan_that_cannot_be_begun_changes_no_mode():
-    """Nothing is carried out, so nothing may be written either."""
+    """No run carries it out, so no event is written."""
     async with opened(WRITE, "First a, then b.") as bench:
         await bench.run("How would you do it?")
         bench.session.model = "nobody/nothing"
         with pytest.raises(UsageError):
-            await bench.session.half(Plan).accept()
+            await bench.session.plugin(Plan).accept()
         assert bench.session.mode.name == "plan"
-        assert bench.session.half(Plan).proposal() is not None
+        assert bench.session.plugin(Plan).proposal() is not None
 
 
-async def test_a_plan_is_not_accepted_over_what_the_user_has_said_since():
-    """Else the prompt, meant for planning, would run in agent mode."""
+async def test_a_plan_is_not_accepted_after_a_newer_prompt():
+    """Otherwise the prompt, meant for planning, would run in agent mode."""
     async with opened(WRITE, "First a, then b.", "Only a.") as bench:
         await bench.run("How would you do it?")
         run = await bench.session.prompt("Leave b out.")
         with pytest.raises(UsageError, match="No plan waits"):
-            await bench.session.half(Plan).accept()
+            await bench.session.plugin(Plan).accept()
         await run.wait()
         assert bench.session.mode.name == "plan"
-        assert bench.session.half(Plan).proposal().text == "Only a."
+        assert bench.session.plugin(Plan).proposal().text == "Only a."

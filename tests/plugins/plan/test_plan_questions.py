@@ -1,6 +1,4 @@
-"""Questions to the user: asked by events, answered by a command, with a default where nobody
-answers.
-"""
+"""Questions to the user: events, answers, and the default without an answer."""
 
 import hilum_plan
 import hilum_prompt
@@ -11,7 +9,7 @@ from hilum.events import CallDone, PluginEvent, RunEnded
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, use
 from hilum_plan import Plan, question_asked, question_settled
-from hilum_plan.questions import Question, checked, cleaned, told
+from hilum_plan.questions import Question, check_answers, clean_options, describe_answer
 
 WHICH = use("ask_question", question="Which database?", options=["PostgreSQL", "SQLite"])
 
@@ -30,7 +28,7 @@ async def asked(bench, after=0):
 async def ask_and_answer(bench, *answers):
     run = await bench.start("Go")
     question = await asked(bench)
-    bench.session.half(Plan).answer(question.id, *answers)
+    bench.session.plugin(Plan).answer(question.id, *answers)
     return question, await run.wait()
 
 
@@ -43,14 +41,14 @@ async def ask_and_answer(bench, *answers):
         (
             WHICH,
             [],
-            "The user leaves it to you. Go on with the first option, 'PostgreSQL', and say",
+            "The user leaves it to you. Continue with the first option, 'PostgreSQL', and say",
         ),
-        (WHICH, "  ", "The user leaves it to you. Go on with the first option"),
+        (WHICH, "  ", "The user leaves it to you. Continue with the first option"),
         (use("ask_question", question="Why?"), "Because.", "The user answered:\nBecause."),
         (
             use("ask_question", question="Why?"),
             (),
-            "The user leaves it to you. Decide by yourself, and say",
+            "The user leaves it to you. Decide yourself, and say",
         ),
         (
             use("ask_question", question="Which?", options=["a", "b", "c"], multiple=True),
@@ -67,7 +65,7 @@ async def test_an_answer_goes_to_the_model(call, answers, text):
         assert bench.results[0].code == ""
         (settled,) = [found for event in bench.events if (found := question_settled(event))]
         assert (settled.id, settled.by) == (question.id, "user")
-        assert bench.session.half(Plan).questions() == []
+        assert bench.session.plugin(Plan).questions() == []
 
 
 async def test_faces_see_all_of_a_question():
@@ -81,11 +79,11 @@ async def test_faces_see_all_of_a_question():
         )
         assert not question.multiple
         assert question.default == "PostgreSQL"
-        assert bench.session.half(Plan).questions() == [question]
+        assert bench.session.plugin(Plan).questions() == [question]
         event = next(e for e in bench.of(PluginEvent) if e.name == "plan.question_asked")
         assert event.run == run.id
         assert 299 < question.deadline - event.at <= 300
-        bench.session.half(Plan).answer(question.id, "SQLite")
+        bench.session.plugin(Plan).answer(question.id, "SQLite")
         await run.wait()
 
 
@@ -94,11 +92,11 @@ async def test_faces_see_all_of_a_question():
     [
         (
             WHICH,
-            "Nobody is there to ask. Go on with the first option, 'PostgreSQL', and say in your final answer that you did.",
+            "Nobody can be asked. Continue with the first option, 'PostgreSQL', and say in your final answer that you did.",
         ),
         (
             use("ask_question", question="Why?"),
-            "Nobody is there to ask. Decide by yourself, and say in your final answer what you decided.",
+            "Nobody can be asked. Decide yourself, and say in your final answer what you decided.",
         ),
     ],
 )
@@ -109,20 +107,20 @@ async def test_a_headless_run_gets_the_stated_default_at_once(call, text):
         assert bench.results[0].data["by"] == "headless"
 
 
-async def test_without_an_answer_in_time_the_default_holds(autojump_clock):
-    """Five minutes; the call's own time limit, shorter for any other tool, does not count."""
+async def test_without_an_answer_in_time_the_default_applies(autojump_clock):
+    """The limit is five minutes; the usual time limit of calls does not apply."""
     async with opened(WHICH, "I took it.") as bench:
         began = trio.current_time()
         await bench.run("Go")
         assert trio.current_time() - began == pytest.approx(300, abs=1)
         assert bench.results[0].text.startswith(
-            "Nobody answered within 300 seconds. Go on with the first option"
+            "Nobody answered within 300 seconds. Continue with the first option"
         )
         assert bench.results[0].code == ""
         settled = [found for event in bench.events if (found := question_settled(event))]
         assert [answer.by for answer in settled] == ["timeout"]
         with pytest.raises(UsageError, match="no open question"):
-            bench.session.half(Plan).answer(settled[0].id, "SQLite")
+            bench.session.plugin(Plan).answer(settled[0].id, "SQLite")
 
 
 async def test_the_time_to_answer_is_a_setting():
@@ -144,13 +142,13 @@ async def test_a_stop_ends_the_question():
         assert [found.by for event in bench.events if (found := question_settled(event))] == [
             "stop"
         ]
-        assert bench.session.half(Plan).questions() == []
+        assert bench.session.plugin(Plan).questions() == []
         with pytest.raises(UsageError, match="no open question"):
-            bench.session.half(Plan).answer(question.id, "SQLite")
+            bench.session.plugin(Plan).answer(question.id, "SQLite")
 
 
 async def cut_off(bench, store, name, tmp_path):
-    """A copy of the session as it was when an event was the last one written."""
+    """Return a copy of the session as it was when an event was written last."""
     last = [
         event.seq for event in bench.events if isinstance(event, PluginEvent) and event.name == name
     ][-1]
@@ -168,13 +166,13 @@ async def test_a_resume_asks_again(tmp_path):
         again = await asked(bench, last)
         assert (again.question, again.call) == (first.question, first.call)
         assert again.id != first.id
-        bench.session.half(Plan).answer(again.id, "PostgreSQL")
+        bench.session.plugin(Plan).answer(again.id, "PostgreSQL")
         assert (await run.wait()).state == "completed"
         assert bench.results[-1].text == "The user chose:\n- PostgreSQL"
 
 
-async def test_an_answer_that_was_given_is_not_asked_for_again(tmp_path):
-    """It was written down before the process died; the end of the call was not."""
+async def test_an_answered_question_is_not_asked_again(tmp_path):
+    """The answer was logged before the process died, the end of the call was not."""
     store = MemoryStore()
     async with opened(WHICH, "Thanks.", store=store, folder=tmp_path) as bench:
         await ask_and_answer(bench, "SQLite")
@@ -187,8 +185,9 @@ async def test_an_answer_that_was_given_is_not_asked_for_again(tmp_path):
 
 
 async def test_an_answer_belongs_to_its_own_call():
-    """The next question with the same call id (some servers count from one in each answer) is
-    asked.
+    """A later question with the same call id is asked again.
+
+    Some servers count the calls of each answer from one.
     """
     from hilum.messages import ToolCall
 
@@ -196,21 +195,22 @@ async def test_an_answer_belongs_to_its_own_call():
     async with opened(call, call, "Thanks.") as bench:
         run = await bench.start("Go")
         first = await asked(bench)
-        bench.session.half(Plan).answer(first.id, "one")
+        bench.session.plugin(Plan).answer(first.id, "one")
         second = await asked(bench, bench.session.journal.last)
-        bench.session.half(Plan).answer(second.id, "two")
+        bench.session.plugin(Plan).answer(second.id, "two")
         await run.wait()
         assert [done.result.text[-3:] for done in bench.of(CallDone)] == ["one", "two"]
 
 
 async def test_several_questions_are_asked_one_after_another():
-    """Each is asked when the one before is answered, in call order: so its time begins when the
-    user sees it.
+    """Each question is asked when the one before is answered, in call order.
+
+    So its time limit begins when the user sees it.
     """
     two = use("ask_question", question="One?") + use("ask_question", question="Two?")
     async with opened(two, "Thanks.") as bench:
         run = await bench.start("Go")
-        plan = bench.session.half(Plan)
+        plan = bench.session.plugin(Plan)
         seen = 0
         for expected in ("One?", "Two?"):
             event = await bench.wait_for(
@@ -230,9 +230,9 @@ async def test_several_questions_are_asked_one_after_another():
 async def test_answers_that_cannot_be_leave_the_question_open():
     async with opened(WHICH, "Thanks.") as bench:
         run = await bench.start("Go")
-        question, plan = await asked(bench), bench.session.half(Plan)
+        question, plan = await asked(bench), bench.session.plugin(Plan)
         for answers, said in (
-            (["PostgreSQL", "SQLite"], "takes one answer"),
+            (["PostgreSQL", "SQLite"], "accepts only one answer"),
             ("x" * 10_001, "longer than 10000"),
         ):
             with pytest.raises(UsageError, match=said) as caught:
@@ -260,7 +260,7 @@ async def test_answers_that_cannot_be_leave_the_question_open():
         ({"question": "Which?", "multiple": "no"}, "$.multiple"),
     ],
 )
-async def test_bad_input_is_told_and_nobody_is_asked(arguments, said):
+async def test_invalid_arguments_are_reported_and_ask_nothing(arguments, said):
     async with opened() as bench:
         result = await bench.call("ask_question", **arguments)
         assert result.code == "E_BAD_ARGS"
@@ -269,19 +269,19 @@ async def test_bad_input_is_told_and_nobody_is_asked(arguments, said):
 
 
 def test_options_are_lines_and_stand_once():
-    assert cleaned(["a\nb", "c\x1b[2J", "a b", " ", "c [2J"]) == ("a b", "c [2J")
+    assert clean_options(["a\nb", "c\x1b[2J", "a b", " ", "c [2J"]) == ("a b", "c [2J")
 
 
-def test_what_an_agent_reads_has_no_answer_of_nobodys():
+def test_without_an_answer_the_agent_reads_the_default():
     question = Question("q", "main", "c", "Which?", ("a", "b"))
-    assert checked(question, ["", " a "]) == ("a",)
-    assert "first option, 'a'" in told(
+    assert check_answers(question, ["", " a "]) == ("a",)
+    assert "first option, 'a'" in describe_answer(
         question, hilum_plan.questions.Answer("q", "c", by="timeout"), 5.0
     )
 
 
 async def test_a_question_does_not_hold_up_the_other_calls():
-    """They are at their end while the user thinks; the run's next turn waits."""
+    """They end while the user thinks; the next turn waits."""
     both = WHICH + use("todo_write", todos=[{"id": "a", "content": "x"}])
     async with opened(both, "Thanks.") as bench:
         run = await bench.start("Go")
@@ -289,5 +289,5 @@ async def test_a_question_does_not_hold_up_the_other_calls():
         done = await bench.wait_for(CallDone)
         assert done.result.name == "todo_write"
         assert not bench.of(RunEnded)
-        bench.session.half(Plan).answer(question.id, "SQLite")
+        bench.session.plugin(Plan).answer(question.id, "SQLite")
         assert (await run.wait()).turns == 2

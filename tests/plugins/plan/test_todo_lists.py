@@ -1,5 +1,6 @@
-"""Todo lists in sessions, through the real loop: what is logged, what the model reads, what ends of
-runs do.
+"""Todo lists in sessions, through the real loop.
+
+The tests cover the log, the texts for the model, and the ends of runs.
 """
 
 import hilum_memory
@@ -18,7 +19,7 @@ THREE = [{"id": name, "content": f"Do {name}"} for name in "abc"]
 
 
 class Work:
-    """A tool that does nothing, and one that fails."""
+    """Create a tool that does nothing and one that fails."""
 
     def __init__(self):
         self.reached, self.go_on = trio.Event(), trio.Event()
@@ -54,7 +55,7 @@ def context(bench, request=-1):
 
 
 def states(bench, agent="main"):
-    return {item.id: item.status for item in bench.session.half(Plan).items(agent)}
+    return {item.id: item.status for item in bench.session.plugin(Plan).items(agent)}
 
 
 def todo(*todos, **options):
@@ -65,13 +66,13 @@ def mark(name, status):
     return todo({"id": name, "status": status})
 
 
-async def test_a_list_is_written_and_kept():
+async def test_a_list_is_written_and_stored():
     async with opened(
         todo(*THREE), mark("a", "in_progress"), mark("a", "completed"), "Done."
     ) as bench:
         await bench.run("Do three things")
         assert states(bench) == {"a": "completed", "b": "pending", "c": "pending"}
-        plan = bench.session.half(Plan)
+        plan = bench.session.plugin(Plan)
         assert plan.progress() == {"total": 3, "completed": 1, "in_progress": 0, "pending": 2}
         assert [event.data["progress"]["completed"] for event in named(bench, "plan.todos")] == [
             0,
@@ -86,7 +87,7 @@ async def test_a_list_is_written_and_kept():
         assert {event.agent for event in named(bench, "plan.todos")} == {"main"}
 
 
-async def test_an_unlawful_change_is_told_and_the_others_are_made():
+async def test_a_refused_change_is_reported_and_the_others_are_made():
     both = todo({"id": "a", "status": "completed"}, {"id": "b", "status": "in_progress"})
     async with opened(todo(*THREE), both, mark("a", "blocked"), "Done.") as bench:
         await bench.run("Do three things")
@@ -117,11 +118,11 @@ async def test_an_unlawful_change_is_told_and_the_others_are_made():
         ({"todos": None}, "$.todos"),
         ({"todos": [{"id": "a", "content": "x"}], "merge": "yes"}, "$.merge"),
         ({}, "missing required field `todos`"),
-        ({"todos": [{"id": "a", "content": "x"}, {"id": "a", "content": "y"}]}, "stands twice"),
+        ({"todos": [{"id": "a", "content": "x"}, {"id": "a", "content": "y"}]}, "occurs twice"),
         ({"todos": [{"id": "a", "content": "\x1b\x07"}]}, "is empty"),
     ],
 )
-async def test_bad_input_is_told_with_its_place_and_changes_nothing(arguments, said):
+async def test_invalid_arguments_are_reported_with_their_place_and_change_nothing(arguments, said):
     async with opened() as bench:
         await bench.call("todo_write", todos=THREE)
         result = await bench.call("todo_write", **arguments)
@@ -135,12 +136,12 @@ async def test_a_list_written_as_a_text_is_read_and_control_characters_go():
     async with opened() as bench:
         result = await bench.call("todo_write", todos='[{"id": "a", "content": "x\\u001b[2J y"}]')
         assert result.code == ""
-        assert bench.session.half(Plan).items()[0].content == "x [2J y"
+        assert bench.session.plugin(Plan).items()[0].content == "x [2J y"
 
 
 @pytest.mark.parametrize("_", range(8))
 async def test_several_calls_of_one_answer_are_made_in_their_order(_):
-    """They start at once; trio begins with any of them."""
+    """They start at the same time, in any order."""
     answer = todo(*THREE)
     for status in ("in_progress", "failed", "in_progress", "completed"):
         answer += mark("a", status)
@@ -151,7 +152,7 @@ async def test_several_calls_of_one_answer_are_made_in_their_order(_):
 
 
 async def test_an_item_shows_the_calls_made_for_it():
-    """While it was in progress: not before, not after, and not what writes the list."""
+    """Only calls made while it was in progress count, and not the calls that change the list."""
     async with opened(
         todo(*THREE), use("look"), mark("a", "in_progress"),
         use("look", what="one") + use("nothing_such"), use("look", what="two"),
@@ -159,19 +160,19 @@ async def test_an_item_shows_the_calls_made_for_it():
         plugins=[Work()],
     ) as bench:  # fmt: skip
         await bench.run("Do three things")
-        item = bench.session.half(Plan).items()[0]
+        item = bench.session.plugin(Plan).items()[0]
         assert [(call.name, call.done, call.code) for call in item.calls] == [
             ("look", True, ""),
             ("look", True, ""),
         ]
         assert item.spent > 0
         assert all(call.seconds >= 0 for call in item.calls)
-        assert not any(item.calls for item in bench.session.half(Plan).items()[1:])
+        assert not any(item.calls for item in bench.session.plugin(Plan).items()[1:])
         assert "calls" not in str([event.data for event in named(bench, "plan.todos")])
 
 
 async def test_open_items_are_cancelled_when_the_run_is_stopped():
-    """In the list at once, in the log as an event, and the model is told with the next prompt."""
+    """The list and the log have it at once, and the model reads it with the next prompt."""
     work = Work()
     async with opened(todo(*THREE, {"id": "d", "content": "Do d", "status": "skipped"}),
                       mark("a", "in_progress") + use("look", what="wait"), "Hello.", plugins=[work]) as bench:  # fmt: skip
@@ -195,7 +196,7 @@ async def test_open_items_are_cancelled_when_the_run_is_stopped():
             "pending": 0,
         }
         assert event.run == run.id
-        assert bench.session.half(Plan).left_over() == ()
+        assert bench.session.plugin(Plan).left_over() == ()
         await bench.run("Hi")
         assert (
             "cancelled when the user stopped the run:\n- [in_progress] a: Do a\n- [pending] b: Do b"
@@ -205,7 +206,7 @@ async def test_open_items_are_cancelled_when_the_run_is_stopped():
 
 
 async def test_a_stopped_prompt_that_waited_cancels_nothing():
-    """Stopping what only waits is no end of the run."""
+    """Stopping a waiting prompt does not end the run."""
     async with opened(todo(*THREE), [pause(1.0), "Done."]) as bench:
         run = await bench.start("Do three things")
         await bench.wait_for(ModelStarted, lambda event: event.turn == 2)
@@ -215,7 +216,7 @@ async def test_a_stopped_prompt_that_waited_cancels_nothing():
         assert (await run.wait()).state == "completed"
 
 
-async def test_items_left_over_are_told_when_the_run_ends():
+async def test_left_items_are_reported_when_the_run_ends():
     async with opened(
         todo(*THREE), mark("a", "in_progress"), mark("a", "completed"), "Done.", "Hello."
     ) as bench:
@@ -223,7 +224,7 @@ async def test_items_left_over_are_told_when_the_run_ends():
         event = await bench.wait_for(PluginEvent, lambda event: event.name == "plan.left_over")
         assert ended.state == "completed"
         assert [item["id"] for item in event.data["left"]] == ["b", "c"]
-        assert [item.id for item in bench.session.half(Plan).left_over()] == ["b", "c"]
+        assert [item.id for item in bench.session.plugin(Plan).left_over()] == ["b", "c"]
         await bench.run("Hi")
         assert "still open:\n- [pending] b: Do b\n- [pending] c: Do c" in context(bench)
         await bench.wait_for(
@@ -238,11 +239,11 @@ async def test_a_finished_list_leaves_nothing_to_tell():
         await bench.run("Do one thing")
         await bench.run("Hi")
         assert context(bench) == ""
-        assert bench.session.half(Plan).left_over() == ()
+        assert bench.session.plugin(Plan).left_over() == ()
     assert not named(bench, "plan.left_over")
 
 
-async def test_what_is_owed_is_written_when_the_session_closes_at_once():
+async def test_owed_events_are_written_when_the_session_closes_at_once():
     store = MemoryStore()
     async with opened(todo(*THREE), "Done.", store=store) as bench:
         await bench.run("Do three things")
@@ -259,19 +260,19 @@ async def test_resume_and_fork_have_the_list(tmp_path):
     async with opened(todo(*THREE), mark("a", "in_progress"), use("look"), "Done.", plugins=[Work()], store=store,
                       folder=tmp_path) as bench:  # fmt: skip
         await bench.run("Do three things")
-        before, session = bench.session.half(Plan).items(), bench.session.id
+        before, session = bench.session.plugin(Plan).items(), bench.session.id
     async with opened("Hi.", store=store, resume=session, folder=tmp_path) as bench:
-        assert bench.session.half(Plan).items() == before
+        assert bench.session.plugin(Plan).items() == before
         assert [call.name for call in before[0].calls] == ["look"]
         fork = await bench.kernel.fork(session)
     async with opened("Hi.", store=store, resume=fork, folder=tmp_path) as bench:
-        assert bench.session.half(Plan).items() == before
+        assert bench.session.plugin(Plan).items() == before
         await bench.run("Go on")
         assert "still open" in context(bench)
 
 
 async def test_a_stop_that_was_not_written_down_is_written_by_the_resume(tmp_path):
-    """The process died between the end of the run and the list: what holds is what the log says."""
+    """The process died between the end of the run and its report; the log decides."""
     store = MemoryStore()
     async with opened(
         todo(*THREE), mark("a", "in_progress"), "Done.", store=store, folder=tmp_path
@@ -295,7 +296,7 @@ async def test_two_agents_have_two_lists():
         bench.session.add_agent(Profile("other"))
         await bench.run("Do three things")
         await bench.run("Do another", agent="other")
-        plan = bench.session.half(Plan)
+        plan = bench.session.plugin(Plan)
         assert [item.content for item in plan.items("other")] == ["Other"]
         assert len(plan.items()) == 3
         assert plan.items("nobody") == ()
@@ -307,7 +308,7 @@ async def test_two_agents_have_two_lists():
     ("mode", "there"), [("agent", True), ("plan", True), ("ask", False), ("debug", False)]
 )
 async def test_modes_that_have_the_list(mode, there):
-    """Requirement P2; a question can be asked in all of them."""
+    """The tool is in agent and plan mode; questions can be asked in all modes."""
     async with opened("Hi.", mode=mode) as bench:
         await bench.run("Hello")
         names = {spec.name for spec in bench.requests[0].tools}
@@ -316,15 +317,15 @@ async def test_modes_that_have_the_list(mode, there):
 
 
 @pytest.mark.parametrize("approve", ["ask_first", "readonly", "auto"])
-async def test_writing_the_list_is_never_asked_for(approve):
+async def test_writing_the_list_needs_no_approval(approve):
     async with opened(approve=approve) as bench:
         assert (await bench.call("todo_write", todos=THREE)).code == ""
 
 
-async def test_the_model_is_reminded_only_where_something_matters():
-    """None in progress: once.
+async def test_the_model_is_reminded_only_if_needed():
+    """It is reminded once if no item is in progress.
 
-    Long without a change: every few rounds. Nothing that was sent is changed.
+    Without changes it is reminded every few rounds. Sent messages stay unchanged.
     """
     async with opened(
         todo(*THREE), *[use("look", what=str(n)) for n in range(5)], mark("a", "in_progress"),
@@ -372,7 +373,7 @@ async def test_nothing_is_reminded_of_where_the_list_waits_for_the_user(mode):
         assert notes(bench) == []
 
 
-async def test_the_list_of_an_earlier_run_is_told_with_the_prompt_and_not_again():
+async def test_the_list_of_an_earlier_run_comes_with_the_prompt_only():
     async with opened(todo(*THREE), "Done.", use("look"), use("look"), "Done.", plugins=[Work()],
                       settings={"plan.remind_after": 1}) as bench:  # fmt: skip
         await bench.run("Do three things")
@@ -383,18 +384,18 @@ async def test_the_list_of_an_earlier_run_is_told_with_the_prompt_and_not_again(
 
 async def test_open_items_stand_after_a_trim():
     async with opened(todo(*THREE), mark("a", "skipped"), "Done.", plugins=[hilum_memory]) as bench:
-        plan, main = bench.session.half(Plan), bench.session.agents["main"]
-        assert plan.keep_on_trim(main) is None
+        plan, main = bench.session.plugin(Plan), bench.session.agents["main"]
+        assert plan.keep_on_compaction(main) is None
         await bench.run("Do three things")
         kept = "Open items of your todo list:\n- [pending] b: Do b\n- [pending] c: Do c"
-        assert plan.keep_on_trim(main) == kept
-        assert await bench.session.hooks.gather("keep_on_trim", agent=main) == [
+        assert plan.keep_on_compaction(main) == kept
+        assert await bench.session.hooks.gather("keep_on_compaction", agent=main) == [
             ("hilum_plan", kept)
         ]
 
 
 async def test_events_that_do_not_fit_are_passed_over():
-    """Of a later version, or of somebody else."""
+    """Events of a later version or of another plugin are ignored."""
     async with opened("Hi.") as bench:
         await bench.call("todo_write", todos=THREE)
         main = bench.session.agents["main"]
@@ -406,7 +407,7 @@ async def test_events_that_do_not_fit_are_passed_over():
 
 
 async def test_a_call_takes_a_second_at_most():
-    """Requirement K5."""
+    """The tool has a time limit of one second."""
     async with opened("Hi.") as bench:
         assert bench.session.tools["todo_write"].time_limit({}) == 1
         await bench.run("Hello")

@@ -1,6 +1,4 @@
-"""The list of todo items by itself: every change of state, and what becomes of what a model
-writes.
-"""
+"""Todo items: every change of state, and changes of a list by the model."""
 
 import itertools
 from typing import get_args
@@ -8,13 +6,13 @@ from typing import get_args
 import msgspec
 import pytest
 from hilum import ToolError
-from hilum_plan.changes import Todo, one_line, write
-from hilum_plan.items import Item, Status, allowed, progress, refusal
+from hilum_plan.changes import Clock, Todo, change_list, to_one_line
+from hilum_plan.items import Item, Status, allowed_states, progress, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
 STATES = get_args(Status)
-LAWFUL = {
+ALLOWED = {
     ("pending", "in_progress"), ("pending", "skipped"), ("pending", "cancelled"),
     ("in_progress", "completed"), ("in_progress", "failed"), ("in_progress", "blocked"),
     ("in_progress", "pending"), ("in_progress", "cancelled"),
@@ -22,20 +20,20 @@ LAWFUL = {
 }  # fmt: skip
 
 
-def put(old, *todos, merge=True, stale=False, now=1000.0, patience=300.0):
+def put(old, *todos, merge=True, stale=False, now=1000.0, blocked_timeout=300.0):
     made = [msgspec.convert(todo, Todo) for todo in todos]
-    return write(old, made, merge=merge, stale=stale, now=now, patience=patience)
+    return change_list(old, made, Clock(now, blocked_timeout), merge=merge, stale=stale)
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(STATES, STATES)))
-def test_every_pair_of_states_is_lawful_or_told(before, after):
-    """All 49: what is unlawful changes nothing, and says what is allowed."""
+def test_every_pair_of_states_is_allowed_or_refused(before, after):
+    """All 49 pairs: a refused change has no effect and names the allowed ones."""
     item = Item("a", "do it", before, failures=before == "failed", made=1.0, since=900.0)
     written = put([item], {"id": "a", "status": after})
     if before == after:
         assert written.items == (item,)
         assert not written.refused
-    elif (before, after) in LAWFUL:
+    elif (before, after) in ALLOWED:
         assert (written.items[0].status, written.items[0].since, written.refused) == (
             after,
             1000.0,
@@ -45,7 +43,7 @@ def test_every_pair_of_states_is_lawful_or_told(before, after):
         assert written.items == (item,)
         (why,) = written.refused
         assert why.startswith(f"a: it cannot go from {before} to {after}")
-        can = [to for have, to in LAWFUL if have == before]
+        can = [to for have, to in ALLOWED if have == before]
         assert all(name in why for name in can)
         assert ("is final" in why) == (not can)
 
@@ -74,7 +72,7 @@ def test_failures_are_counted_over_attempts():
 )
 def test_a_blocked_item_is_cancelled_after_a_time(waited, can):
     item = Item("a", "x", "blocked", since=1000.0)
-    assert ("cancelled" in allowed(item, 1000.0 + waited, 300.0)) == can
+    assert ("cancelled" in allowed_states(item, 1000.0 + waited, 300.0)) == can
     assert can or "blocked for 300 seconds" in refusal(item, "cancelled", 1000.0 + waited, 300.0)
 
 
@@ -84,7 +82,7 @@ def test_time_in_progress_adds_up():
         items = put(items, {"id": "a", "status": status}, now=now).items
     assert items[0].spent == 12.0
     assert put([items[0]], {"id": "a", "status": "completed"}, now=999.0).items == items
-    backwards = Item("a", "x", "in_progress", since=100.0).moved("completed", 50.0)
+    backwards = Item("a", "x", "in_progress", since=100.0).with_status("completed", 50.0)
     assert backwards.spent == 0.0
 
 
@@ -107,7 +105,7 @@ def test_one_unlawful_line_does_not_cost_the_others():
     assert [why.partition(":")[0] for why in written.refused] == ["a", "z"]
 
 
-def test_merging_keeps_what_is_not_named_and_its_order():
+def test_merging_keeps_other_items_and_their_order():
     old = put([], *({"id": name, "content": name} for name in "abc")).items
     written = put(
         old, {"id": "d", "content": "D"}, {"id": "b", "content": "B", "status": "in_progress"}
@@ -117,7 +115,7 @@ def test_merging_keeps_what_is_not_named_and_its_order():
     ]  # fmt: skip
 
 
-def test_replacing_drops_what_is_not_named_and_keeps_what_is():
+def test_replacing_keeps_named_items_only():
     old = put(
         [],
         {"id": "a", "content": "a"},
@@ -144,8 +142,9 @@ def test_an_unlawful_change_in_a_replaced_list_keeps_the_item():
 
 
 def test_a_list_of_another_task_may_use_the_same_ids():
-    """Models count each list from one: a finished item 1 does not stand in the way of another
-    one.
+    """A finished item 1 does not prevent another item 1.
+
+    Models count the items of each list from one.
     """
     old = (
         Item("1", "old", "completed", made=1.0),
@@ -160,7 +159,7 @@ def test_a_list_of_another_task_may_use_the_same_ids():
         ]  # fmt: skip
     assert (
         put(old, new[0], merge=False).items[0].made == 1000.0
-    )  # what is final is over, also in this run
+    )  # a final item stays final in this run
     assert (
         "final"
         in put(old, {"id": "1", "content": "old", "status": "pending"}, merge=False).refused[0]
@@ -170,10 +169,10 @@ def test_a_list_of_another_task_may_use_the_same_ids():
 @pytest.mark.parametrize(
     ("todos", "said"),
     [
-        ([{"id": "a", "content": "x"}, {"id": "a", "content": "y"}], "The id 'a' stands twice"),
+        ([{"id": "a", "content": "x"}, {"id": "a", "content": "y"}], "The id 'a' occurs twice"),
         (
             [{"id": "a", "content": "x"}, {"id": " a\x00", "content": "y"}],
-            "The id 'a' stands twice",
+            "The id 'a' occurs twice",
         ),
         ([{"id": "\x1b", "content": "x"}], "The id of todos[0] is empty"),
         (
@@ -198,8 +197,8 @@ def test_a_list_has_at_most_a_hundred_items():
 
 
 def test_contents_are_one_line_of_visible_characters():
-    assert one_line("  a\tb\n\x1b[31mred\u202e c\x00\ud800 ") == "a b [31mred c"
-    assert one_line("写 测试 é 🙂") == "写 测试 é 🙂"
+    assert to_one_line("  a\tb\n\x1b[31mred\u202e c\x00\ud800 ") == "a b [31mred c"
+    assert to_one_line("写 测试 é 🙂") == "写 测试 é 🙂"
 
 
 STATUS = st.sampled_from(STATES)
@@ -213,13 +212,14 @@ CALL = st.tuples(
 
 
 @given(st.lists(CALL, max_size=12))
-def test_no_sequence_of_calls_makes_an_unlawful_change(calls):
-    """Whatever is merged and replaced: ids stay unique, every step of an item is lawful, a refused
-    item is as it was.
+def test_every_sequence_of_calls_makes_only_allowed_changes(calls):
+    """Ids stay unique, and every change of state is allowed.
+
+    A refused item stays as it was.
     """
     items: tuple[Item, ...] = ()
     for now, (todos, merge, stale) in enumerate(calls):
-        written = put(items, *todos, merge=merge, stale=stale, now=float(now), patience=3.0)
+        written = put(items, *todos, merge=merge, stale=stale, now=float(now), blocked_timeout=3.0)
         before = {item.id: item for item in items}
         after = {item.id: item for item in written.items}
         assert len(after) == len(written.items)
@@ -243,7 +243,7 @@ def test_no_sequence_of_calls_makes_an_unlawful_change(calls):
 
 @given(st.lists(CALL, max_size=6))
 def test_writing_the_same_again_changes_nothing(calls):
-    """A call that is repeated after a crash finds its own work done."""
+    """A call that is repeated after a crash changes nothing more."""
     items: tuple[Item, ...] = ()
     for now, (todos, merge, _) in enumerate(calls):
         first = put(items, *todos, merge=merge, now=float(now))
@@ -255,7 +255,7 @@ def test_writing_the_same_again_changes_nothing(calls):
         items = first.items
 
 
-def test_progress_does_not_count_what_is_dropped():
+def test_progress_does_not_count_dropped_items():
     items = [Item(str(n), "x", status) for n, status in enumerate(STATES)]
     assert progress(items) == {"total": 5, "completed": 1, "in_progress": 1, "pending": 3}
     assert progress([]) == {"total": 0, "completed": 0, "in_progress": 0, "pending": 0}

@@ -14,8 +14,8 @@ import pytest
 from hilum import Mode, estimate
 from hilum.messages import NOTE_TAG
 from hilum_prompt.abilities import Abilities
-from hilum_prompt.meta import meta
-from hilum_prompt.modes import MODES, mode_text
+from hilum_prompt.meta import make_meta_text
+from hilum_prompt.modes import MODES, make_mode_text
 
 BY_NAME = {mode.name: mode for mode in MODES}
 CONTROLS = re.compile(r"[^\n\x20-\x7e]")
@@ -68,7 +68,7 @@ def whole(mode="agent", **facts):
 def text_of(name):
     """The text of a layer of agent mode, or of ``mode:NAME``."""
     if name.startswith("mode:"):
-        return mode_text(BY_NAME[name[5:]], Abilities())
+        return make_mode_text(BY_NAME[name[5:]], Abilities())
     return next(layer.text for layer in layers() if layer.name == name)
 
 
@@ -200,6 +200,7 @@ def test_layers_come_in_order_of_rank_and_by_mode(mode, expected):
     assert layers(mode)[1].text.startswith(f"# Mode: {mode}\n")
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("mode", BY_NAME)
 def test_the_same_state_gives_the_same_bytes(mode):
     """Nothing volatile stands in a layer, so provider caches hit: two processes with other clocks
@@ -242,7 +243,9 @@ def test_the_prompt_is_short():
 @pytest.mark.parametrize("mode", BY_NAME)
 def test_the_texts_are_plain_english_text(mode):
     """No odd characters, no trailing blanks, no placeholder left open."""
-    for layer in layers(mode):
+    found = layers(mode)
+    assert len(found) > 1
+    for layer in found:
         assert not CONTROLS.search(layer.text)
         assert not re.search(r"[ \t]$|\{\w*\}", layer.text, re.MULTILINE)
         assert max(map(len, layer.text.splitlines())) < 300
@@ -252,14 +255,14 @@ def test_meta_names_workspace_system_and_shell():
     """The facts that hold for the whole session: where, on what system, in which shell, and what
     else may be changed.
     """
-    text = meta("/home/ada/project", ["/data/shared"], Abilities())
+    text = make_meta_text("/home/ada/project", ["/data/shared"], Abilities())
     assert "Workspace: /home/ada/project\nFurther folders: /data/shared\nSystem: " in text
     assert re.search(r"System: \S+ \(.+\), \S+; shell: \S+$", text)
 
 
 def test_the_name_of_a_folder_cannot_write_the_prompt():
     """Line breaks and control characters in a path are replaced, and braces mean nothing."""
-    text = meta("/tmp/x\n# New rules\u2028\x1b[2J{edit_or_write}", [], Abilities())
+    text = make_meta_text("/tmp/x\n# New rules\u2028\x1b[2J{edit_or_write}", [], Abilities())
     assert "Workspace: /tmp/x?# New rules??[2J{edit_or_write}\nSystem: " in text
 
 
@@ -336,10 +339,10 @@ def test_notes_are_explained():
 def test_a_mode_of_another_plugin_is_described_by_its_own_words():
     """Its name and description make the layer."""
     assert (
-        mode_text(Mode("review", description="Judges changes."), Abilities())
+        make_mode_text(Mode("review", description="Judges changes."), Abilities())
         == "# Mode: review\nJudges changes."
     )
-    assert mode_text(Mode("odd"), Abilities()) == "# Mode: odd"
+    assert make_mode_text(Mode("odd"), Abilities()) == "# Mode: odd"
 
 
 TOOLS = {

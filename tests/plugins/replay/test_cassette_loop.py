@@ -245,7 +245,7 @@ async def test_one_more_prompt_than_recorded_is_told(tmp_path: Path) -> None:
         with trio.fail_after(60):
             end = await session.run("One more?")
     assert end.state == "failed"
-    assert "at its end" in end.error
+    assert "has ended" in end.error
     assert "One more?" in end.error
 
 

@@ -10,15 +10,15 @@ import trio
 from hilum.errors import ModelError, UsageError
 from hilum.events import (
     CallDone,
+    Compacted,
     Event,
-    LayersSealed,
     ModelAnswered,
     ModelStarted,
+    PromptFrozen,
     RoundEnded,
     RunEnded,
     RunStarted,
     SessionOpened,
-    Trimmed,
     decode,
     encode,
 )
@@ -35,7 +35,7 @@ from hilum.messages import (
     UserMessage,
 )
 from hilum.models import CallChunk, Chunk, Done, Request, TextChunk
-from hilum_replay import Cassette, CassetteModel, Exchange, Recorder, Sent, record, rule
+from hilum_replay import Cassette, CassetteModel, Exchange, Recorder, Sent, make_rule, record
 
 
 def user(text: str) -> UserMessage:
@@ -73,7 +73,7 @@ def sent(cassette: Cassette) -> list[list[tuple[str, str]]]:
 def test_only_what_is_new_is_recorded_with_results_in_call_order() -> None:
     """Results that came in another order stand in call order, then the notes as one."""
     events: list[Event] = [
-        SessionOpened(session="s", workspace="/w/x"), run("go"), LayersSealed(layers=(Layer(0, "meta", "a /w/x"),), tools=()),
+        SessionOpened(session="s", workspace="/w/x"), run("go"), PromptFrozen(layers=(Layer(0, "meta", "a /w/x"),), tools=()),
         ModelStarted(), answered("", "c1", "c2"), done("c2", "two"), done("c1", "one", "E_X"),
         RoundEnded(notes=("n1", "n2")), ModelStarted(), answered("end"), RunEnded(state="completed"),
         run("again"), answered("bye"),
@@ -87,7 +87,7 @@ def test_only_what_is_new_is_recorded_with_results_in_call_order() -> None:
     assert cassette.exchanges[1].sent[0].code == "E_X"
     layers = [exchange.layers for exchange in cassette.exchanges]
     assert layers[1:] == [None, None]
-    moved = LayersSealed(layers=(Layer(0, "meta", "a /other"),), tools=())
+    moved = PromptFrozen(layers=(Layer(0, "meta", "a /other"),), tools=())
     assert (
         layers[0]
         == record([run("go"), moved, answered("x")], workspace="/other").exchanges[0].layers
@@ -106,11 +106,12 @@ def test_agents_have_conversations_of_their_own() -> None:
     ]  # fmt: skip
 
 
-def test_a_trim_is_recorded_as_the_summary_and_the_thinned_results() -> None:
-    """What the model saw after a trim is what the cassette expects."""
+def test_a_compaction_is_recorded_as_the_summary_and_the_thinned_results() -> None:
+    """What the model saw after a compaction is what the cassette expects."""
     events = [
         run("a"), answered("", "c1"), done("c1", "long " * 100), RoundEnded(),
-        Trimmed(thinned={"c1": "[thinned]"}), answered("ok"), run("b"), Trimmed(upto=4, summary="in short"), answered("sure"),
+        Compacted(thinned={"c1": "[thinned]"}), answered("ok"), run("b"),
+        Compacted(upto=4, summary="in short"), answered("sure"),
     ]  # fmt: skip
     cassette = record(events)
     assert sent(cassette)[1:] == [
@@ -255,14 +256,18 @@ async def test_a_long_difference_is_shown_short() -> None:
 async def test_rules_can_be_added(monkeypatch) -> None:
     """A user's own rule forgives what only they know of."""
     from hilum_guard import Redactor
-    from hilum_replay import Places
-    from hilum_replay.matching import RULES, Matcher
+    from hilum_replay import PathPlaceholders
+    from hilum_replay.matching import Matcher
+    from hilum_replay.rules import RULES
 
     matcher = Matcher(
-        Places(), Redactor({}), "text", [*RULES, rule("builds", r"build-\d+", "build")]
+        PathPlaceholders(),
+        Redactor({}),
+        "text",
+        [*RULES, make_rule("builds", r"build-\d+", "build")],
     )
-    assert matcher.same("build-1", "build-2")
-    assert not matcher.same("build-1", "release-2")
+    assert matcher.is_same("build-1", "build-2")
+    assert not matcher.is_same("build-1", "release-2")
 
 
 async def test_a_played_answer_comes_in_pieces_that_join_to_it() -> None:

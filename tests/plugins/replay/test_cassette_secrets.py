@@ -5,8 +5,8 @@ import json
 import pytest
 from hilum.events import (
     CallDone,
-    LayersSealed,
     ModelAnswered,
+    PromptFrozen,
     RoundEnded,
     RunStarted,
     SessionOpened,
@@ -21,7 +21,7 @@ from hilum.messages import (
     UserMessage,
 )
 from hilum_guard import Redactor
-from hilum_replay import Places, Recorder
+from hilum_replay import PathPlaceholders, Recorder
 
 SECRET = 'va"lue\\of-the-environment'
 
@@ -39,7 +39,7 @@ def test_planted_secrets_are_in_no_part_of_a_cassette(tmp_path) -> None:
     events = [
         SessionOpened(session="s", workspace="/srv/ws"),
         RunStarted(text=text, message=UserMessage((Text(text), Text(text, f"context:{SECRET}")))),
-        LayersSealed(layers=(Layer(0, "meta", text),), tools=()),
+        PromptFrozen(layers=(Layer(0, "meta", text),), tools=()),
         ModelAnswered(message=AssistantMessage(parts, "m", "calls")),
         CallDone(result=ToolResult("c1", "write_file", (Text(text, "tool:write_file"),))),
         RoundEnded(notes=(text,)),
@@ -65,27 +65,30 @@ def test_planted_secrets_are_in_no_part_of_a_cassette(tmp_path) -> None:
 )  # fmt: skip
 def test_paths_become_placeholders_and_come_back(text: str) -> None:
     """Every text, placeholders in it included, comes back as it was."""
-    places = Places("/srv/ws", "/home/me")
-    assert places.concrete(places.abstract(text)) == text
+    places = PathPlaceholders("/srv/ws", "/home/me")
+    assert places.resolve(places.insert(text)) == text
     inside = json.dumps({"a": text})
-    assert places.concrete_json(places.abstract_json(inside)) == inside
+    assert places.resolve_in_json(places.insert_in_json(inside)) == inside
 
 
 def test_paths_move_to_another_machine() -> None:
     """What was recorded in one workspace is played in another, also inside JSON with awkward
     names.
     """
-    here, there = Places("/srv/ws", "/home/me"), Places('/data/o"dd', "/home/ana")
+    here, there = (
+        PathPlaceholders("/srv/ws", "/home/me"),
+        PathPlaceholders('/data/o"dd', "/home/ana"),
+    )
     assert (
-        there.concrete(here.abstract("/srv/ws/a /home/me/b /srv/ws-2"))
+        there.resolve(here.insert("/srv/ws/a /home/me/b /srv/ws-2"))
         == '/data/o"dd/a /home/ana/b /srv/ws-2'
     )
-    moved = there.concrete_json(here.abstract_json(json.dumps({"path": "/srv/ws/a"})))
+    moved = there.resolve_in_json(here.insert_in_json(json.dumps({"path": "/srv/ws/a"})))
     assert json.loads(moved) == {"path": '/data/o"dd/a'}
-    assert "/srv" not in here.abstract("see file:///srv/ws/a, /srv/ws.")
+    assert "/srv" not in here.insert("see file:///srv/ws/a, /srv/ws.")
 
 
 def test_a_workspace_inside_the_home_folder_wins() -> None:
     """The longer path is replaced first."""
-    places = Places("/home/me/ws", "/home/me")
-    assert places.abstract("/home/me/ws/a /home/me/b") == "{workspace}/a {home}/b"
+    places = PathPlaceholders("/home/me/ws", "/home/me")
+    assert places.insert("/home/me/ws/a /home/me/b") == "{workspace}/a {home}/b"

@@ -27,6 +27,7 @@ from hilum.messages import (
     UserMessage,
 )  # fmt: skip
 from hilum.models import Chunk, Done, Model, Request
+from hilum.testing import pause, say, use
 from hilum_models.providers import HttpProvider
 from hilum_models.transport import Transport
 from hilum_replay import Answer, Cassette, Exchange, Fault, Sent, WireRequest, serve
@@ -181,7 +182,7 @@ async def test_a_conversation_is_checked_and_played(api: str, ids: str) -> None:
         assert done.message.text == "sure"
         assert server.playback is not None
         assert server.playback.left == 0
-        with pytest.raises(ModelError, match="at its end"):
+        with pytest.raises(ModelError, match="has ended"):
             await ask(model, [*messages, done.message, user("again")])
 
 
@@ -257,7 +258,7 @@ async def test_a_script_sees_the_neutral_request(api: str) -> None:
         msgspec.structs.replace(m, model="") if isinstance(m, AssistantMessage) else m
         for m in history
     ]
-    assert [item.text for item in request.asked.items] == ["three", "four"]
+    assert [item.text for item in request.delta.items] == ["three", "four"]
 
 
 async def test_scripts_may_be_async_fail_and_give_text() -> None:
@@ -471,3 +472,42 @@ async def test_a_connection_that_is_not_http_is_told_so() -> None:
                 assert (await stream.receive_some(4096)).startswith(b"HTTP/1.1 400")
         async with gateway("chat", server.url) as model:
             await ask(model, [user("hello")])
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_answers_of_the_testing_kit_are_served_in_their_order(api: str) -> None:
+    """Calls without ids get some; a retry gets its answer again; one request too many fails."""
+    answers = [say("I look.") + use("read_file", path="a") + use("read_file", path="b"), "Done."]
+    faults = [Fault(cut_after=100)]
+    async with serve(answers, faults=faults) as server, gateway(api, server.url) as model:
+        with pytest.raises(ModelError):
+            await ask(model, [user("hello")])
+        _, done = await ask(model, [user("hello")])
+        assert [json.loads(call.arguments) for call in done.message.calls] == [
+            {"path": "a"},
+            {"path": "b"},
+        ]
+        assert len({call.id for call in done.message.calls}) == 2
+        _, last = await ask(model, [user("hello"), done.message, user("and?")])
+        assert last.message.text == "Done."
+        assert not server.failures
+        with pytest.raises(ModelError):
+            await ask(model, [user("once more")])
+        assert "after the last scripted answer" in str(server.failures[0])
+
+
+async def test_what_http_cannot_carry_is_refused() -> None:
+    """A pause in a scripted answer is a mistake of the test, which names the alternative."""
+    async with serve([say("one") + pause(1)]) as server, gateway("chat", server.url) as model:
+        with pytest.raises(ModelError):
+            await ask(model, [user("x")])
+        assert "pace=" in str(server.failures[0])
+
+
+async def test_an_answer_that_is_an_error_keeps_its_status() -> None:
+    """A scripted refusal reaches the gateway as the provider's would."""
+    busy = ModelError("Too busy.", kind="rate_limit", status=429)
+    async with serve([busy]) as server, gateway("chat", server.url) as model:
+        with pytest.raises(ModelError) as caught:
+            await ask(model, [user("x")])
+        assert caught.value.kind == "rate_limit"

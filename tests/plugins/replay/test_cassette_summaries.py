@@ -12,7 +12,7 @@ import hilum_replay
 import pytest
 import trio
 from hilum import Session, open_kernel, tool
-from hilum.events import AnyEvent, ModelUsed, PluginEvent, Trimmed
+from hilum.events import AnyEvent, Compacted, ModelUsed, PluginEvent
 from hilum.messages import AssistantMessage, Text, ToolCall
 from hilum.testing import plugin
 from hilum_models.providers import HttpProvider
@@ -90,7 +90,7 @@ async def recorded(folder: Path, api: str = "chat") -> tuple[Cassette, list[AnyE
 
 
 def notes(events: list[AnyEvent]) -> list[str]:
-    return [event.summary for event in events if isinstance(event, Trimmed)]
+    return [event.summary for event in events if isinstance(event, Compacted)]
 
 
 def extracts(events: list[AnyEvent]) -> list[AnyEvent]:
@@ -105,7 +105,7 @@ def extracts(events: list[AnyEvent]) -> list[AnyEvent]:
 async def test_the_same_window_asks_for_the_same_summaries_and_gets_them(
     tmp_path: Path, api: str
 ) -> None:
-    """Over HTTP each trim comes where it came, and its note is the recorded one."""
+    """Over HTTP each compaction comes where it came, and its note is the recorded one."""
     cassette, before = await recorded(tmp_path / "one", api)
     asides = [exchange for exchange in cassette.exchanges if exchange.aside]
     assert len(asides) == len(notes(before)) >= 2
@@ -134,13 +134,13 @@ async def test_a_larger_window_needs_no_summaries(tmp_path: Path) -> None:
 
 
 async def test_a_summary_that_was_asked_for_is_played_in_process(tmp_path: Path) -> None:
-    """The trim that the user asked for comes again, with the recorded summary and not an
+    """The compaction that the user asked for comes again, with the recorded summary and not an
     extract.
     """
 
     async def talk(session: Session) -> list[AnyEvent]:
         await played(session)
-        session.trim()
+        session.compact()
         with trio.fail_after(60):
             assert (await session.run("Thanks.")).text == "Done."
         return list(await session.kernel.store.read(session.id))

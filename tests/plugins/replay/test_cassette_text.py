@@ -172,10 +172,12 @@ def test_a_cassette_can_be_written_by_hand() -> None:
     ("text", "words"),
     [
         ("format = 1\n[[exchange]]\nsent = [{usr = 'x'}]\n", "$.exchange[0].sent[0]"),
-        ("format = 1\n[[exchange]]\nsent = [{tool = 'x'}]\n", "says nothing"),
+        ("format = 1\n[[exchange]]\nsent = [{tool = 'x'}]\n", "has no content"),
         ("format = 9\n", "format 9"),
         ("format = 1\n[[exchange]]\nanswer = = 3\n\n", "line 3"),
         ("hello", "not valid TOML"),
+        (f"format = {'9' * 5000}\n", "a number is too long"),
+        (f"format = 1\nx = {'9' * 5000}", "a number is too long"),
         ("", "is empty"),
         ("title = 'x'", "missing required field `format`"),
         ("format = 1\n[[exchange]]\nanswer = [{call = 'c', vendor = '{'}]\n", "cannot be read"),

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hilum_rules.current import Current
-from hilum_rules.places import where
+from hilum_rules.discovery import find_paths
+from hilum_rules.rule_store import RuleStore
 from hilum_rules.settings import RulesSettings
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -47,11 +47,13 @@ def put(root: Path) -> Callable[..., None]:
 
 
 @pytest.fixture
-def current(root: Path, home: Path) -> Callable[..., Current]:
+def current(root: Path, home: Path) -> Callable[..., RuleStore]:
     """Read the rules of the repository, or of a folder in it."""
 
-    def read(folder: str = ".", kind: str = "main", **settings: object) -> Current:
-        current = Current(where(root / folder, home / "config"), RulesSettings(**settings), kind)
+    def read(folder: str = ".", kind: str = "main", **settings: object) -> RuleStore:
+        current = RuleStore(
+            find_paths(root / folder, home / "config"), RulesSettings(**settings), kind
+        )
         current.refresh(force=True)
         return current
 

@@ -16,15 +16,15 @@ import hilum_rules
 import hilum_shell
 import pytest
 from hilum import Tool, Verdict
-from hilum.events import Trimmed
+from hilum.events import Compacted
 from hilum.testing import Bench, ScriptedModel, open_bench
 from hilum_rules.checks import (
+    check_context,
     compile_lines,
     compile_rule,
-    guard_paths,
+    find_protected_paths,
     judge,
     judge_answer,
-    may_load,
 )
 
 CASES = Path(__file__).parent / "enforcement"
@@ -169,6 +169,7 @@ def test_a_script_that_is_run_is_read(tmp_path: Path) -> None:
     (tmp_path / "fine.sh").write_text("echo git pull\n")
     rule = Ruled("Never push.", "deny command git push")
     assert shell("bash outer.sh", tmp_path, rule) == "deny"
+    assert shell("bash < outer.sh", tmp_path, rule) == "deny"
     assert shell("bash fine.sh", tmp_path, rule) == ""
     assert shell("bash later.sh", tmp_path, rule) == "ask"
 
@@ -225,7 +226,7 @@ def test_an_expression_that_never_ends_objects_in_time() -> None:
 )
 def test_a_context_is_kept_out_of_the_kinds_that_are_named(path: str, kind: str, may: bool) -> None:
     assert (
-        may_load([Ruled("Do not load `MEMORY.md` in shared sessions.")], path, kind) == ""
+        check_context([Ruled("Do not load `MEMORY.md` in shared sessions.")], path, kind) == ""
     ) is may
 
 
@@ -259,9 +260,9 @@ async def test_the_rules_hold_in_the_loop_and_the_sandbox_holds_what_no_reader_s
         )
         assert "“Never run `make deploy`.”" in await bench_call(kit, "make -C . deploy")
         assert "“Never read `secrets/`.”" in (await kit.call("read_file", path="secrets/key")).text
-        guard = kit.session.half(hilum_guard.Guard)
+        guard = kit.session.plugin(hilum_guard.Guard)
         assert guard is not None
-        if (await guard.box.enforced()).protected:
+        if (await guard.sandbox.enforced()).protected:
             await bench_call(kit, f'python3 -c "{OBSCURE}"')
             assert sorted(os.listdir(root / "migrations")) == ["1.py"]
             assert "KEY" not in await bench_call(kit, "grep -rh K . --include=k*")
@@ -289,7 +290,7 @@ async def test_an_answer_that_a_rule_forbids_goes_back_to_the_model() -> None:
 
 
 def test_what_may_not_be_written_at_all_is_held(root: Path, rules: list[Any]) -> None:
-    held, hidden = guard_paths(rules, root)
+    held, hidden = find_protected_paths(rules, root)
     shown = sorted(os.path.relpath(path, root) for path in held if Path(path).is_relative_to(root))
     assert shown == [
         ".env", "app/migrations", "archive/2020.md", "config/production.yaml", "deploy", "incoming/migrations", "migrations",
@@ -299,12 +300,12 @@ def test_what_may_not_be_written_at_all_is_held(root: Path, rules: list[Any]) ->
 
 
 def test_nothing_is_looked_for_without_rules_on_paths(root: Path) -> None:
-    assert guard_paths([Ruled("Do not commit.")], root) == ((), ())
+    assert find_protected_paths([Ruled("Do not commit.")], root) == ((), ())
 
 
 def test_where_files_may_be_made_those_that_are_there_are_held(root: Path) -> None:
     rule = Ruled("Never edit files in `migrations/`. Create a new migration instead.")
-    held, _ = guard_paths([rule], root)
+    held, _ = find_protected_paths([rule], root)
     shown = sorted(os.path.relpath(path, root) for path in held)
     assert shown == ["app/migrations/0001.py", "incoming/migrations/0001.py", "migrations/0001.py"]
     assert shell("touch migrations/0002.py", root, rule) == ""
@@ -316,7 +317,7 @@ async def test_the_rules_hold_after_a_trim() -> None:
     async with open_bench(
         hilum_files, hilum_rules, files=FILES | long, model=ScriptedModel(window=24_000)
     ) as kit:
-        while not kit.of(Trimmed):
+        while not kit.of(Compacted):
             await kit.call("read_file", path="long.md")
         assert "The rule" in (await kit.call("write_file", path="migrations/2.py", content="")).text
         assert "The rule" not in (await kit.call("write_file", path="docs/2.py", content="")).text
@@ -398,7 +399,7 @@ def test_what_programs_write_and_copies_elsewhere_are_let_be(
 
 
 def test_a_pattern_over_links_that_lead_to_each_other_ends(tmp_path: Path) -> None:
-    from hilum_rules.checks.expanding import MAX_FOUND, expand
+    from hilum_rules.checks.glob_expansion import MAX_FOUND, expand_glob
 
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -406,12 +407,12 @@ def test_a_pattern_over_links_that_lead_to_each_other_ends(tmp_path: Path) -> No
     (tmp_path / "two/loop").symlink_to(tmp_path / "one")
     (tmp_path / "two/.hidden.py").touch()
     root = str(tmp_path.resolve())
-    assert expand(f"{root}/**/*.py", root) == ([f"{root}/two/.hidden.py"], True)
-    assert expand("/**/.hidden.py", root)[0][:1] == [f"{root}/two/.hidden.py"]
-    assert expand(f"{root}/t?o/loop/loop", root) == ([f"{root}/two/loop/loop"], True)
+    assert expand_glob(f"{root}/**/*.py", root) == ([f"{root}/two/.hidden.py"], True)
+    assert expand_glob("/**/.hidden.py", root)[0][:1] == [f"{root}/two/.hidden.py"]
+    assert expand_glob(f"{root}/t?o/loop/loop", root) == ([f"{root}/two/loop/loop"], True)
     for number in range(MAX_FOUND + 1):
         (tmp_path / f"one/{number}").touch()
-    assert expand(f"{root}/one/*", root)[1] is False
+    assert expand_glob(f"{root}/one/*", root)[1] is False
 
 
 FOUND = {
@@ -469,13 +470,13 @@ def test_what_is_done_to_what_is_found_is_judged_by_what_is_there(
 def test_a_folder_with_too_many_names_is_asked_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hilum_rules.checks import finds
+    from hilum_guard import file_search
 
     for number in range(20):
         (tmp_path / f"{number}.pyc").touch()
     rule = Ruled("Never edit files in `infra/`.")
     assert shell("find . -name '*.pyc' -delete", tmp_path, rule) == ""
-    monkeypatch.setattr(finds, "MOST", 10)
+    monkeypatch.setattr(file_search, "MAX_NAMES", 10)
     assert shell("find . -name '*.pyc' -delete", tmp_path, rule) == "ask"
 
 
@@ -532,7 +533,7 @@ def test_git_clean_is_judged_by_what_is_not_tracked(tmp_path: Path, text: str, k
             "python3 -c \"print('git push --force')\" | python3 -c 'import os; os.system(input())'",
             "deny",
         ),
-        ("python3 -c \"print('git push --force')\" > x.sh; sh x.sh", "ask"),
+        ("python3 -c \"print('git push --force')\" > x.sh; sh x.sh", "deny"),
         ("python3 -c \"print(__import__('os').popen('git push --force').read())\"", "deny"),
         ("python3 -c \"import os; print('x'); os.system('git push --force')\"", "deny"),
         ("python3 -c \"print('git push --force', file=open('|sh'))\"", "deny"),

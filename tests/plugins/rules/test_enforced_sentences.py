@@ -21,7 +21,7 @@ ENFORCED = {
     "Never read `.env` or `secrets/`.": "refuses reading .env, secrets",
     "Do not access `/proc`.": "refuses reading and writing /proc",
     "Only edit files in `src/`.": "refuses writing files, except src by hand",
-    "never delete files outside the workspace": "refuses deleting files outside of the workspace",
+    "never delete files outside the workspace": "refuses deleting files outside the workspace",
     "No changes to `schema.sql` without approval.": "asks before writing schema.sql",
     "Always ask before deleting files.": "asks before deleting files",
     # what programs write is meant by hand, also beside what is not
@@ -144,14 +144,14 @@ Edit `migrations/` freely.
 def test_a_sentence_that_is_wholly_understood_becomes_a_check(sentence: str, says: str) -> None:
     check = compile_rule(sentence, hard=True).check
     assert check is not None
-    assert check.says == says
+    assert check.summary == says
 
 
 @pytest.mark.parametrize(("sentence", "says"), BEGINNINGS.items())
 def test_plain_words_mean_what_the_vocabulary_says(sentence: str, says: str) -> None:
     check = compile_rule(sentence, hard=True).check
     assert check is not None
-    assert check.says.startswith(says)
+    assert check.summary.startswith(says)
 
 
 @pytest.mark.parametrize("sentence", ADVICE)
@@ -214,7 +214,7 @@ def test_paths_are_those_of_the_folder_that_the_file_governs() -> None:
 def test_a_line_by_hand_says_what_is_enforced(line: str, says: str) -> None:
     compiled, problems = compile_lines([line])
     assert compiled.check is not None
-    assert (compiled.check.says, problems) == (says, [])
+    assert (compiled.check.summary, problems) == (says, [])
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_line_by_hand_says_what_is_enforced(line: str, says: str) -> None:
 def test_a_malformed_line_fails_closed_for_what_it_names(line: str, says: str) -> None:
     compiled, problems = compile_lines([line])
     assert compiled.check is not None
-    assert compiled.check.says == says
+    assert compiled.check.summary == says
     assert [number for number, _ in problems] == [0]
     assert "fails closed" in compiled.why
 
@@ -255,5 +255,5 @@ def test_a_line_that_names_nothing_is_told_as_not_enforced(line: str) -> None:
 def test_lines_that_deny_and_ask_stand_together() -> None:
     compiled, problems = compile_lines(["deny write a/", "ask write b/", "nonsense"])
     assert compiled.check is not None
-    assert compiled.check.says == "refuses writing a; asks before writing b"
+    assert compiled.check.summary == "refuses writing a; asks before writing b"
     assert [number for number, _ in problems] == [2]

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 from hilum_rules import Mode, load_rules
-from hilum_rules.current import MOST_FOLDERS, Current
+from hilum_rules.rule_store import MAX_FOLDERS, RuleStore
 
-Put, Read = Callable[..., None], Callable[..., Current]
+Put, Read = Callable[..., None], Callable[..., RuleStore]
 
 
-def order(current: Current) -> list[str]:
+def order(current: RuleStore) -> list[str]:
     return [file.path for file in current.snapshot.files if file.rules]
 
 
-def sentences(current: Current) -> list[str]:
+def sentences(current: RuleStore) -> list[str]:
     return [rule.sentence for rule in current.snapshot.bundle.rules]
 
 
-def told(current: Current) -> list[str]:
+def told(current: RuleStore) -> list[str]:
     return [str(problem) for problem in current.snapshot.problems]
 
 
@@ -94,7 +94,7 @@ def test_an_override_stands_in_place_and_that_is_told(put: Put, current: Read) -
     put({"AGENTS.md": "- plain", "AGENTS.override.md": "- instead"})
     rules = current()
     assert sentences(rules) == ["instead"]
-    assert "AGENTS.md: Not read: AGENTS.override.md stands in its place." in told(rules)
+    assert "AGENTS.md: Not read: AGENTS.override.md replaces it." in told(rules)
 
 
 def test_the_same_text_stands_once(put: Put, current: Read, root: Path) -> None:
@@ -155,12 +155,12 @@ def test_folders_without_rules_take_no_place_of_those_with_rules(
     """However many there are, and whether the rules come before them, behind them, or later into
     one that was seen.
     """
-    for number in range(MOST_FOLDERS + 5):
+    for number in range(MAX_FOLDERS + 5):
         (root / f"plain{number}").mkdir()
     put({"early/AGENTS.md": "- Early.\n", "late/AGENTS.md": "- Late.\n"})
     rules = current()
     rules.touch(["early/x.py"])
-    rules.touch([f"plain{number}/x.py" for number in range(MOST_FOLDERS + 5)])
+    rules.touch([f"plain{number}/x.py" for number in range(MAX_FOLDERS + 5)])
     rules.touch(["late/x.py"])
     assert [rule.content for rule in rules.snapshot.bundle.rules] == ["Early.", "Late."]
     put({"plain0/AGENTS.md": "- Came later.\n"})
@@ -316,7 +316,10 @@ def test_imports_go_five_deep(put: Put, current: Read) -> None:
     assert [s for s in sentences(rules) if s.startswith("rule")] == [
         f"rule {n}" for n in range(1, 6)
     ]
-    assert any("5.md:3: @6.md is not imported: imports go 5 deep." in line for line in told(rules))
+    assert any(
+        "5.md:3: @6.md is not imported: the maximum import depth is 5." in line
+        for line in told(rules)
+    )
 
 
 def test_what_is_imported_by_two_stands_once(put: Put, current: Read) -> None:
@@ -339,7 +342,7 @@ def test_imports_do_not_leave_the_project(
     rules = current()
     assert sentences(rules) == [f"see @{target}"]
     (line,) = told(rules)
-    assert line.startswith(f"AGENTS.md:1: @{target} is not imported: it is outside of the project.")
+    assert line.startswith(f"AGENTS.md:1: @{target} is not imported: it is outside the project.")
 
 
 def test_files_with_keys_and_passwords_are_no_rules(put: Put, current: Read, root: Path) -> None:
@@ -400,7 +403,7 @@ def test_what_is_no_file_of_rules_is_told(put: Put, current: Read, root: Path, h
         "CLAUDE.md: Not read: It is a binary file.",
         "GEMINI.md: Not read: It is a folder",
         "CLAUDE.local.md: Not read:",
-        ".cursorrules: Not read: It is a link that leads out of the project.",
+        ".cursorrules: Not read: It is a link that points outside the project.",
         "copilot-instructions.md: Not read: There is no",
         ".cursor/rules/note.md: Not read: here only",
         ".cursor/rules/s.mdc: Not read",
@@ -435,8 +438,8 @@ def test_a_file_of_10_mb_is_read_up_to_the_limit_and_that_is_said(put: Put, curr
     count = len(rules.snapshot.bundle.rules)
     assert count == 100_000 // len(line)
     assert told(rules) == [
-        f"AGENTS.md:{count + 1}: What follows is not read: the file has {10_000_000 // len(line) * len(line):,} bytes,"
-        f" of which {count * len(line):,} are."
+        f"AGENTS.md:{count + 1}: The rest is not read: only {count * len(line):,} of the"
+        f" {10_000_000 // len(line) * len(line):,} bytes are."
     ]
 
 
@@ -444,7 +447,7 @@ def test_many_files_are_bounded(put: Put, current: Read) -> None:
     put({f".cursor/rules/{n:04}.mdc": f"---\nalwaysApply: true\n---\n- r{n}" for n in range(520)})
     rules = current()
     assert len(rules.snapshot.files) == 500
-    assert any("there are more than 500 files" in line for line in told(rules))
+    assert any("there are more than 500 rules files" in line for line in told(rules))
 
 
 def test_names_cannot_forge_lines(put: Put, current: Read) -> None:
@@ -488,7 +491,7 @@ def test_what_changes_is_seen_and_what_went_is_forgotten(
     assert sentences(rules) == ["a", "later", "c"]
     (root / "CLAUDE.md").unlink()
     assert rules.refresh()
-    assert not rules.loader.changed()
+    assert not rules.loader.has_changed()
     put({"later.md": "- LATER"})
     assert rules.refresh()
     assert sentences(rules) == ["a", "LATER"]

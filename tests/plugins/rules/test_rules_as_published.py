@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hilum_rules.comments import spans, without_comments
-from hilum_rules.current import Current
+from hilum_rules.comments import find_code_spans, remove_comments
+from hilum_rules.discovery import find_paths
 from hilum_rules.loading import load_rules
-from hilum_rules.parsing import drafts, imports
-from hilum_rules.places import where
+from hilum_rules.parsing import find_imports, parse_drafts
+from hilum_rules.rule_store import RuleStore
 from hilum_rules.settings import RulesSettings
 
 
@@ -34,7 +34,7 @@ def limited(seconds: int) -> Iterator[None]:
 
 
 def read(text: str) -> list[tuple[int, tuple[str, ...], str]]:
-    return [(draft.line, draft.titles, draft.content) for draft in drafts(text)[0]]
+    return [(draft.line, draft.titles, draft.content) for draft in parse_drafts(text)[0]]
 
 
 def test_a_heading_with_nothing_under_it_is_a_rule_or_is_told():
@@ -44,8 +44,8 @@ def test_a_heading_with_nothing_under_it_is_a_rule_or_is_told():
         (10, ("Rules", "Style"), "Tabs."),
         (12, (), "Keep this file empty"),
     ]
-    assert [line for line, _ in drafts(text)[1]] == [7]
-    assert drafts("## Input\n")[1] == [(1, "Nothing stands under the heading 'Input'.")]
+    assert [line for line, _ in parse_drafts(text)[1]] == [7]
+    assert parse_drafts("## Input\n")[1] == [(1, "There is nothing under the heading 'Input'.")]
 
 
 def test_a_heading_with_code_a_table_or_a_tag_under_it_is_no_rule():
@@ -113,16 +113,16 @@ LONG = 99_000
 )
 def test_a_line_as_long_as_the_file_is_read_at_once(text):
     with limited(10):  # seconds; they take well under one, and took minutes or hours
-        found, problems = drafts(text)
+        found, problems = parse_drafts(text)
         assert found or problems
         for draft in found:
-            assert list(imports(draft.content)) in ([], ["a.md"])
+            assert list(find_imports(draft.content)) in ([], ["a.md"])
 
 
 def test_spans_of_code_end_at_as_many_backticks():
-    assert [*spans("a `b` ``c ` d`` `e")] == [(2, 5), (6, 15)]
-    assert [*spans("no ``` such")] == []
-    assert without_comments(["`<!--` x <!-- y --> `z`"])[0] == ["`<!--` x  `z`"]
+    assert [*find_code_spans("a `b` ``c ` d`` `e")] == [(2, 5), (6, 15)]
+    assert [*find_code_spans("no ``` such")] == []
+    assert remove_comments(["`<!--` x <!-- y --> `z`"])[0] == ["`<!--` x  `z`"]
 
 
 def test_names_and_problems_without_end_are_bounded(tmp_path):
@@ -133,7 +133,7 @@ def test_names_and_problems_without_end_are_bounded(tmp_path):
     file = load_rules(tmp_path / "AGENTS.md")
     assert len(file.rules) == 3_001
     assert len(file.problems) == 201
-    assert "And 801 problems more, the last on line 1001" in file.problems[-1].message
+    assert "And 801 more problems, the last on line 1001" in file.problems[-1].message
     (tmp_path / "CLAUDE.md").write_text("# a\n" * 2_000)
     assert len(load_rules(tmp_path / "CLAUDE.md").problems) == 201
 
@@ -148,7 +148,7 @@ def test_links_in_a_circle_and_names_of_any_bytes_cost_no_other_file(tmp_path, m
     with open(strange, "w", encoding="utf-8") as file:
         file.write("---\nalwaysApply: true\n---\n- One.\n")
     (folder / "good.mdc").write_text("---\nalwaysApply: true\n---\n- Two.\n")
-    current = Current(where(tmp_path / "project", tmp_path / "config"), RulesSettings())
+    current = RuleStore(find_paths(tmp_path / "project", tmp_path / "config"), RulesSettings())
     current.refresh(force=True)
     assert [rule.content for rule in current.snapshot.bundle.rules] == ["One.", "Two."]
     assert any("a.mdc" in problem.path for problem in current.snapshot.problems)
@@ -170,7 +170,7 @@ def test_what_stands_under_a_condition_is_not_enforced(title: str, tmp_path: Pat
     )
     rules = load_rules(path).rules
     assert [rule.check for rule in rules] == [None, None]
-    assert all("may bound it" in rule.why for rule in rules)
+    assert all("may limit it" in rule.why for rule in rules)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from hilum_rules import RulesFile, load_rules
-from hilum_rules.current import Snapshot
-from hilum_rules.layers import layers
+from hilum_rules.prompt_layers import build_layers
+from hilum_rules.rule_store import Snapshot
 
 ROUNDS = 12
 SAMPLES = sorted(path for path in (Path(__file__).parent / "samples").rglob("*") if path.is_file())
@@ -106,5 +106,5 @@ def test_damage_neither_crashes_nor_silences(sample: Path, tmp_path: Path) -> No
         assert file == load_rules(place)
         numbers = {file.path: 1}
         assert "\x1b" not in "".join(
-            layer.text for layer in layers(Snapshot((file,), (file,), numbers=numbers), 10**6)
+            layer.text for layer in build_layers(Snapshot((file,), (file,), numbers=numbers), 10**6)
         )

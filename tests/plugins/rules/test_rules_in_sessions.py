@@ -9,7 +9,7 @@ import hilum_shell
 import pytest
 from hilum import hookimpl, tool
 from hilum.context import estimate
-from hilum.events import LayersSealed, PluginEvent, RoundEnded
+from hilum.events import PluginEvent, PromptFrozen, RoundEnded
 from hilum.store import MemoryStore
 from hilum.testing import Bench, open_bench, use
 from hilum_rules import Rules
@@ -54,7 +54,7 @@ class Edits:
 
 
 def sealed(b: Bench) -> list[dict[str, str]]:
-    return [{layer.name: layer.text for layer in event.layers} for event in b.of(LayersSealed)]
+    return [{layer.name: layer.text for layer in event.layers} for event in b.of(PromptFrozen)]
 
 
 def notes(b: Bench) -> list[tuple[str, ...]]:
@@ -143,12 +143,12 @@ async def test_a_change_holds_from_the_next_turn_and_resends_that_file_only(benc
 async def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(
     bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hilum_rules import reading
+    from hilum_rules import source
 
-    real = reading._stamp
+    real = source._stamp_of
     monkeypatch.setattr(
-        reading,
-        "_stamp",
+        source,
+        "_stamp_of",
         lambda status: real(status)._replace(
             changed=0, modified=status.st_mtime_ns // 10**9 * 10**9
         ),
@@ -227,7 +227,11 @@ async def test_of_very_many_open_files_the_first_ones_bring_their_rules(bench) -
         answers=["ok"],
         files={f".cursor/rules/{e}.mdc": rule.format(e, e) for e in ("py", "go")},
     )
-    opened = ["a.py", *(f"{number}.txt" for number in range(hilum_rules.half.MOST_OPEN)), "b.go"]
+    opened = [
+        "a.py",
+        *(f"{number}.txt" for number in range(hilum_rules.session_rules.MAX_OPEN)),
+        "b.go",
+    ]
     await b.run("Hi", state={"open_files": [{"path": path} for path in opened]})
     assert list(sealed(b)[0]) == ["rules", "rules .cursor/rules/py.mdc"]
 
@@ -358,7 +362,7 @@ async def test_what_is_not_for_this_kind_of_session_is_not_loaded(bench) -> None
             kind=kind,
         )
         await b.run("Hi")
-        assert bool(b.session.half(Rules).refusal("MEMORY.md")) is denied
+        assert bool(b.session.plugin(Rules).refusal("MEMORY.md")) is denied
         assert (b.result("read_file").code == "E_DENIED") is denied
 
 
@@ -403,7 +407,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
     heavy = {
         "yaml",
-        "hilum_frontmatter",
+        "hilum.frontmatter",
         "pathspec",
         "hilum_rules.blocks",
         "hilum_rules.checks",

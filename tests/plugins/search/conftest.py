@@ -1,6 +1,4 @@
-"""A search at work: a real folder, a real warden, calls made as the kernel makes them, with either
-engine.
-"""
+"""A search at work: a real folder, a real warden, calls made as the kernel makes them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -14,15 +12,8 @@ import trio
 from hilum import Call, Command, Output, Workspace
 from hilum.processes import Processes, Warden
 from hilum.settings import load
-from hilum_search.running import ripgrep
 
 Run = Callable[..., Awaitable[Output]]
-ENGINES = [
-    "python",
-    pytest.param(
-        "rg", marks=pytest.mark.skipif(not ripgrep(), reason="there is no ripgrep for this system")
-    ),
-]
 
 
 @pytest.fixture
@@ -30,20 +21,6 @@ def root(tmp_path: Path) -> Path:
     root = tmp_path / "proj"
     root.mkdir()
     return root
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> str:
-    """Every test that asks for it runs with each engine there is."""
-    return request.param
-
-
-@pytest.fixture
-def both() -> tuple[str, str]:
-    """Both engines, for tests that compare them."""
-    if not ripgrep():
-        pytest.skip("there is no ripgrep for this system")
-    return ("rg", "python")
 
 
 @pytest.fixture
@@ -82,7 +59,7 @@ def emitted() -> list[str]:
 
 @pytest.fixture
 async def call(root: Path, started: Started, emitted: list[str]) -> AsyncIterator[Run]:
-    """Call a tool: ``await call("search_files", "rg", pattern="x", settings={"limit": 3})``.
+    """Call a tool: ``await call("search_files", pattern="x", settings={"limit": 3})``.
 
     Fails after 60 seconds.
     """
@@ -95,21 +72,17 @@ async def call(root: Path, started: Started, emitted: list[str]) -> AsyncIterato
 
         async def call(
             name: str,
-            engine: str = "auto",
             *,
             at: Path = root,
             settings: dict[str, Any] | None = None,
             **arguments: Any,
         ) -> Output:
             processes = Processes(warden, note, str(at))
-            overrides = {
-                f"search.{key}": value
-                for key, value in {"engine": engine, **(settings or {})}.items()
-            }
+            overrides = {f"search.{key}": value for key, value in (settings or {}).items()}
             loaded = load(
                 [hilum_search.SearchSettings], overrides=overrides, environ={"HOME": str(root)}
             )
-            session: Any = SimpleNamespace(settings=loaded.get, half=lambda kind: None)
+            session: Any = SimpleNamespace(settings=loaded.get, plugin=lambda kind: None)
             tool = next(tool for tool in hilum_search.provide_tools(session) if tool.name == name)
             checked = tool.check(msgspec.json.encode(arguments).decode())
             deadline = trio.current_time() + tool.time_limit(checked)

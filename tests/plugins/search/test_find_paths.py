@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from hilum import ToolDenied, ToolError
 from hilum.testing import plugin
-from hilum_search.names import Paths
+from hilum_search.path_index import PathIndex
 
 FILES = {
     "src/engine.py": "def start():\n    pass\n",
@@ -44,11 +44,11 @@ async def test_new_files_are_found_soon(bench, monkeypatch) -> None:
     assert await hilum_search.find_paths(b.session, "novel") == []
     (b.session.workspace.root / "novel.py").write_text("")
     assert await hilum_search.find_paths(b.session, "novel") == []
-    monkeypatch.setattr("hilum_search.names.FRESH", -1.0)
+    monkeypatch.setattr("hilum_search.path_index.MAX_AGE_SECONDS", -1.0)
     assert await hilum_search.find_paths(b.session, "novel") == []
     with trio.fail_after(60):
         await trio.testing.wait_all_tasks_blocked()  # the new list is being made
-        async with b.session.half(Paths)._lock:  # held while the new list is made
+        async with b.session.plugin(PathIndex)._lock:  # held while the new list is made
             pass
     assert await hilum_search.find_paths(b.session, "novel") == ["novel.py"]
 
@@ -76,7 +76,7 @@ async def test_both_tools_through_the_loop(bench) -> None:
 
 
 async def test_a_refusal_to_start_processes_holds(bench) -> None:
-    """The engines pass wrap_process, as every process does."""
+    """ripgrep passes wrap_process, as every process does."""
 
     def wrap_process(command):
         raise ToolDenied("No processes today.")

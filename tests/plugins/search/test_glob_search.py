@@ -7,50 +7,46 @@ from hilum import ToolError
 from hilum.errors import E_BAD_ARGS, E_FILE_NOT_FOUND, E_PATH_TRAVERSAL
 
 
-async def test_what_changed_last_comes_first(call, engine, write, root) -> None:
+async def test_what_changed_last_comes_first(call, write, root) -> None:
     """Of equals, by path."""
     write(dict.fromkeys(("a.py", "lib/b.py", "lib/c.py", "d.txt"), ""))
     for name, time in (("a.py", 10), ("lib/b.py", 30), ("lib/c.py", 10)):
         os.utime(root / name, (time, time))
-    assert (await call("glob_search", engine, pattern="*.py")).text == "lib/b.py\na.py\nlib/c.py"
-    assert (await call("glob_search", engine, pattern="lib/*.py")).text == "lib/b.py\nlib/c.py"
-    assert (
-        await call("glob_search", engine, pattern="*.py", path="lib")
-    ).text == "lib/b.py\nlib/c.py"
+    assert (await call("glob_search", pattern="*.py")).text == "lib/b.py\na.py\nlib/c.py"
+    assert (await call("glob_search", pattern="lib/*.py")).text == "lib/b.py\nlib/c.py"
+    assert (await call("glob_search", pattern="*.py", path="lib")).text == "lib/b.py\nlib/c.py"
 
 
-async def test_too_many_are_cut_and_said(call, engine, write) -> None:
+async def test_too_many_are_cut_and_said(call, write) -> None:
     """The notice says how many there are and what to do."""
     write({f"{n}.txt": "" for n in range(30)})
-    output = await call("glob_search", engine, pattern="*.txt", settings={"path_limit": 10})
+    output = await call("glob_search", pattern="*.txt", settings={"path_limit": 10})
     assert len(output.data["paths"]) == 10
     assert output.data["count"] == 30
     assert output.text.endswith(
-        "[The 10 changed last of 30 files are shown; narrow the glob or path for others.]"
+        "[The 10 most recent of 30 files are shown; narrow glob or path for others.]"
     )
 
 
-async def test_none_is_said(call, engine, write) -> None:
+async def test_none_is_said(call, write) -> None:
     """With what was left out, and what to try."""
     write({"a.py": "", ".gitignore": "*.log\n", "b.log": ""})
-    output = await call("glob_search", engine, pattern="*.log")
+    output = await call("glob_search", pattern="*.log")
     assert output.text.startswith("No file of the workspace matches '*.log'.")
     assert "include_ignored" in output.text
-    assert (
-        await call("glob_search", engine, pattern="*.log", include_ignored=True)
-    ).text == "b.log"
+    assert (await call("glob_search", pattern="*.log", include_ignored=True)).text == "b.log"
 
 
-async def test_odd_names(call, engine, root) -> None:
+async def test_odd_names(call, root) -> None:
     """Line ends and bytes that are no text are escaped.
 
     Braces and brackets can be escaped in the glob.
     """
     for name in (b"b\xff.x", b"c\nd.x", b"[e].x"):
         os.close(os.open(os.fsencode(root) + b"/" + name, os.O_CREAT))
-    output = await call("glob_search", engine, pattern="*.x")
+    output = await call("glob_search", pattern="*.x")
     assert set(output.text.split("\n")) == {r"'b\udcff.x'", r"'c\nd.x'", "[e].x"}
-    assert (await call("glob_search", engine, pattern=r"\[e\].x")).text == "[e].x"
+    assert (await call("glob_search", pattern=r"\[e\].x")).text == "[e].x"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,4 @@
-"""Patterns in the dialects models write: what they find, the same with each engine, and what is no
-pattern.
-"""
+"""Patterns in the dialects that models write: what they find, and which ones are refused."""
 
 import pytest
 from hilum import ToolError
@@ -87,18 +85,25 @@ last"""
         (r"[a-zß]{4}", [1, 2, 3, 4, 5, 6, 9, 10, 11]),
         (r"\d{2}€", [9]),
         (r"\w{4}e", [2, 3, 5, 9]),
+        (r"class \p{Lu}r[\u00f6]ße", [3]),
+        (r"\U000020ac", [9]),
+        (r"(?<= )10[\u{20ac}]", [9]),
+        (r"[a-z&&[^a-y]]", []),
+        (r"(?x) l a s t", [11]),
+        (r"pass(?=  )|(?-s:la.t)", [4, 11]),
+        (r"[\n#]", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+        (r"arr[[]|\[[^[]\]", [2]),
+        (r"[^\n]+tab", [10]),
         (r"[^ ]+$", [1, 2, 3, 4, 5, 6, 8, 9, 10, 11]),
     ],
 )
-async def test_every_dialect_means_the_same_with_each_engine(
-    call, engine, write, pattern, lines
-) -> None:
+async def test_patterns_of_every_dialect(call, write, pattern, lines) -> None:
     """Line ends stay out of matches unless they are named."""
     write({"f": TEXT})
-    output = await call("search_files", engine, pattern=pattern, context=0)
+    output = await call("search_files", pattern=pattern, context=0)
     assert [line for _, line in output.data["places"]] == (lines or []), output.text
     write({"f": TEXT.replace("\n", "\r\n")})
-    output = await call("search_files", engine, pattern=pattern, context=0)
+    output = await call("search_files", pattern=pattern, context=0)
     assert [line for _, line in output.data["places"]] == (lines or []), "with CRLF"
 
 
@@ -113,14 +118,14 @@ async def test_every_dialect_means_the_same_with_each_engine(
         (".*", []),
     ],
 )
-async def test_literal_text_is_found_as_it_is(call, engine, write, text, lines) -> None:
+async def test_literal_text_is_found_as_it_is(call, write, text, lines) -> None:
     """No character of it is special, and it may have several lines."""
     write({"f": TEXT})
-    output = await call("search_files", engine, pattern=text, literal=True, context=0)
+    output = await call("search_files", pattern=text, literal=True, context=0)
     assert [line for _, line in output.data["places"]] == lines
 
 
-async def test_case_is_ignored_on_request(call, engine, write) -> None:
+async def test_case_is_ignored_on_request(call, write) -> None:
     """In ASCII and beyond it."""
     write({"f": TEXT})
     for pattern, literal, lines in (
@@ -130,7 +135,7 @@ async def test_case_is_ignored_on_request(call, engine, write) -> None:
         ("SELF.VALUE", True, [2]),
     ):
         output = await call(
-            "search_files", engine, pattern=pattern, literal=literal, ignore_case=True, context=0
+            "search_files", pattern=pattern, literal=literal, ignore_case=True, context=0
         )
         assert [line for _, line in output.data["places"]] == lines, pattern
 
@@ -138,34 +143,35 @@ async def test_case_is_ignored_on_request(call, engine, write) -> None:
 @pytest.mark.parametrize(
     ("pattern", "position", "problem"),
     [
-        ("foo(", 4, "unterminated"),
-        ("foo)", 4, "unbalanced"),
-        ("a[bc", 2, "not closed"),
-        ("ab**", 4, "multiple repeat"),
-        ("*a", 1, "nothing to repeat"),
-        (r"a\p{L}", 2, "Unicode classes"),
-        (r"a\qb", 2, "unknown"),
-        ("[z-a]", 1, "upside down"),
-        ("(?<=a+)b", 1, "look-behind"),
-        ("a(?i)b", 2, "flags"),
-        ("(?P<n>a)(?P<n>b)", 13, "redefinition"),
-        (r"(a)\2", 4, "invalid group reference"),
+        ("foo(", 5, "missing closing parenthesis"),
+        ("foo)", 5, "unmatched closing parenthesis"),
+        ("a[bc", 5, "missing terminating ]"),
+        ("*a", 1, "quantifier"),
+        (r"a\qb", 3, "unrecognized character"),
+        (r"é\n\qb", 5, "unrecognized character"),
+        ("[z-a]", 4, "range out of order"),
+        ("(?<=a+)b", 1, "lookbehind"),
+        ("a{5,2}", 6, "numbers out of order"),
+        ("(?P<n>a)(?P<n>b)", 15, "same name"),
+        (r"(a)\2", 5, "reference to non-existent"),
         ("a\\", 2, "backslash"),
-        ("(?x) a", 1, "flag"),
-        ("[[:nope:]]", 2, "unknown"),
-        (r"\x{110000}", 1, "no such character"),
-        ("(" * 5000, 1, ""),
+        ("(?z) a", 3, "unrecognized character"),
+        (r"\x{110000}", 10, "too large"),
+        (r"\u{110000}", 1, "too large"),
+        ("(" * 5000, 251, "too deeply nested"),
+        ("x" * 9990 + "(", 9992, "missing closing parenthesis"),
     ],
 )
-async def test_what_is_no_pattern_is_refused_with_the_place(
-    call, engine, write, pattern, position, problem
+async def test_an_invalid_pattern_is_refused_with_the_place(
+    call, write, pattern, position, problem
 ) -> None:
-    """The same with each engine, before any process is started; the hint is the literal search."""
+    """In ripgrep's words; the hint is the literal search."""
     with pytest.raises(ToolError) as caught:
-        await call("search_files", engine, pattern=pattern)
+        await call("search_files", pattern=pattern)
     assert caught.value.code == E_BAD_ARGS
     assert problem in caught.value.message
     assert f"at character {position}:" in caught.value.message
+    assert len(caught.value.message) < 300
     assert "literal" in caught.value.hint
 
 

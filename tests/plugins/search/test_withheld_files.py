@@ -21,20 +21,10 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.fixture(
-    params=[
-        "python",
-        pytest.param("rg", marks=pytest.mark.skipif(not hilum_search.ripgrep(), reason="no rg")),
-    ]
-)
-async def kit(bench, request):
-    """A session with the guard, with each engine."""
-    return await bench(
-        *PLUGINS,
-        approve="auto",
-        files=FILES,
-        settings={"search.engine": request.param, "search.timeout": 60.0},
-    )
+@pytest.fixture
+async def kit(bench):
+    """A session with the guard."""
+    return await bench(*PLUGINS, approve="auto", files=FILES, settings={"search.timeout": 60.0})
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from hilum.errors import E_CMD_FAIL, E_TIMEOUT
 from hilum.events import RoundEnded
 from hilum.testing import open_bench, use
-from hilum_shell.programs import aim, is_answer
+from hilum_shell.programs import describe_target, is_answer_code
 
 ANSWERS = [
     "grep -r foo .", "cd src && grep foo a.py", "cat a | grep foo", "test -d x", "[ -f x ]", "[[ -f x ]]", "diff a b",
@@ -25,15 +25,15 @@ FAILURES = [
 @pytest.mark.parametrize("command", ANSWERS)
 def test_one_is_an_answer(command):
     """Exit code 1 of these says no; 2 is a failure of theirs, too."""
-    assert is_answer(command, 1)
-    assert not is_answer(command, 2)
-    assert not is_answer(command, 0)
+    assert is_answer_code(command, 1)
+    assert not is_answer_code(command, 2)
+    assert not is_answer_code(command, 0)
 
 
 @pytest.mark.parametrize("command", FAILURES)
 def test_one_is_a_failure(command):
     """Where another program may have ended with 1, it counts as a failure."""
-    assert not is_answer(command, 1)
+    assert not is_answer_code(command, 1)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_one_is_a_failure(command):
 )  # fmt: skip
 def test_the_aim_of_a_command_is_its_program(command, program):
     """What three failures in a row are about."""
-    assert aim({"command": command}) == program
+    assert describe_target({"command": command}) == program
 
 
 async def test_the_model_reads_the_code_of_a_failure_and_none_of_an_answer(tmp_path):

@@ -64,10 +64,10 @@ async def test_no_output(run) -> None:
     assert (await run("true")).text.endswith(" s\n[no output]")
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 async def test_bash_where_there_is_bash(run) -> None:
     """What only bash can do works where it is installed."""
-    if shutil.which("bash"):
-        assert (await run("[[ abc == a* ]] && echo ${BASH_VERSION:+bash}")).text.endswith("\nbash")
+    assert (await run("[[ abc == a* ]] && echo ${BASH_VERSION:+bash}")).text.endswith("\nbash")
 
 
 async def test_working_directory(run, root: Path) -> None:
@@ -245,16 +245,20 @@ async def test_output_comes_as_it_is_written(run, root: Path, screen) -> None:
 async def test_a_hundred_megabytes(run, screen) -> None:
     """Output without end costs bounded memory.
 
-    The model gets its head and its tail, and how much is missing.
+    The model gets its head and its tail, how much is missing, and how to read on.
     """
     tracemalloc.start()
     output = await run("echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(output.text) < 30_200
+    assert len(output.text) < 30_400
     assert "\nfirst\nxxx" in output.text
-    assert output.text.endswith("xxx\nlast")
-    assert f"\n[… {100_000_012 - 30_000:,} characters left out …]\n" in output.text
+    assert f"\n[… {100_000_012 - 30_000:,} of 100,000,012 characters left out …]\n" in output.text
+    shown, _, note = output.text.rpartition("\n")
+    assert shown.endswith("xxx\nlast")
+    assert note.startswith(
+        "[The output was cut. In full it has 100,000,012 characters in 3 lines. Its last "
+    )
     assert output.data["left_out"] == 100_000_012 - 30_000
     assert len(screen.text) == 100_000_012
     assert peak < 120_000_000
@@ -265,14 +269,41 @@ async def test_long_standard_error_leaves_room(run) -> None:
     output = await run("yes out | head -n 100000; yes err | head -n 100000 >&2")
     stdout, stderr = output.text.split("[standard error]")
     assert 15_000 < len(stdout) < 15_200
-    assert 14_900 < len(stderr) < 15_200
+    assert 14_900 < len(stderr) < 15_400
+    assert "In full it has 800,000 characters in 200,000 lines." in stderr
 
 
 async def test_output_limit_is_a_setting(run) -> None:
     """A smaller limit cuts earlier."""
     output = await run("seq 1 1000", settings={"output_limit": 100})
-    assert len(output.text) < 200
-    assert "characters left out" in output.text
+    assert len(output.text.rpartition("\n")[0]) < 200
+    assert "3,793 of 3,893 characters left out" in output.text
+
+
+async def test_output_that_was_cut_can_be_read_on(run) -> None:
+    """It is kept like that of a service: from its beginning, and searched for a line."""
+    settings = {"output_limit": 300}
+    output = await run("seq 1 1000; exit 3", settings=settings)
+    assert output.code == E_CMD_FAIL
+    assert output.text.endswith(
+        "[The output was cut. In full it has 3,893 characters in 1,000 lines. All of it is kept as"
+        " s1: read_service('s1', offset=0) reads it page by page, with wait_for='REGEX' it finds"
+        " a line.]"
+    )
+    first = await run(tool="read_service", service="s1", offset=0)
+    assert "exit code 3" in first.text
+    assert "\n1\n2\n3\n" in first.text
+    second = await run(tool="read_service", service="s1", offset=first.data["offset"])
+    assert f"[there is more: offset={second.data['offset']}]" in second.text
+    assert second.code == ""  # its failure was reported with the command
+    found = await run(tool="read_service", service="s1", wait_for="^77.$", offset=0)
+    assert found.text.startswith("Found: 770\n")
+
+
+async def test_output_that_was_shown_whole_is_not_kept(run) -> None:
+    """Only output that was cut gets an id."""
+    await run("echo all")
+    assert (await run(tool="list_services")).text == "There are no services."
 
 
 async def test_escapes_do_not_reach_the_model(run, screen) -> None:

@@ -36,7 +36,7 @@ async def begin(run, command: str, up: str = "", **arguments) -> str:
 @pytest.fixture
 def long_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the answer to the start wait for what ends at once, however busy the machine is."""
-    monkeypatch.setattr("hilum_shell.shell.FIRST_LOOK", 20.0)
+    monkeypatch.setattr("hilum_shell.shell.START_WATCH_SECONDS", 20.0)
 
 
 # --- starting -------------------------------------------------------------------------------------
@@ -57,9 +57,7 @@ async def test_a_background_command_that_fails_at_once_is_told(run, long_look) -
     """Exit code and output are in the answer to the start, with the code of a failure."""
     output = await run("echo out; echo no such port >&2; exit 3", background=True)
     assert output.code == E_CMD_FAIL
-    assert output.text.startswith(
-        "s1 (echo out; echo no such port >&2; exit 3): ended by itself after "
-    )
+    assert output.text.startswith("s1 (echo out; echo no such port >&2; exit 3): ended after ")
     assert "(exit code 3)" in output.text
     assert output.text.endswith("\nout\nno such port")
     assert output.data["exit_code"] == 3
@@ -140,7 +138,7 @@ async def test_long_output_is_cut_in_its_middle_and_says_how_to_read_it(run, roo
     assert "\nfirst\n1\n2\n" in output.text
     assert output.text.endswith("\nlast")
     assert "characters left out" in output.text
-    assert "offset=0 gives them page by page" in output.text
+    assert "offset=0 reads them page by page" in output.text
     assert len(output.text) < 30_400
 
 
@@ -150,7 +148,7 @@ async def test_the_spool_is_bounded(run) -> None:
     name = await begin(run, command, settings={"spool": 10_000})
     output = await run(tool="read_service", service=name, wait_for="the end", offset=0)
     assert output.text.startswith("Found: the end\n")
-    assert "of its output are kept no longer]" in output.text
+    assert "of its output are not kept anymore]" in output.text
     begun = 20_000_009 - int(output.text.partition("[bytes 0 to ")[2].partition(" ")[0])
     assert 9_000 <= begun <= 20_000
 
@@ -188,7 +186,7 @@ async def test_a_pattern_that_does_not_come_is_said(run) -> None:
     """After the time, or when the command ends without it; what came is given."""
     name = await begin(run, "echo something; sleep 1000", up="thing")
     output = await run(tool="read_service", service=name, wait_for="never", timeout=0.1, offset=0)
-    assert output.text.startswith("The pattern did not come within 0.1 s.\n")
+    assert output.text.startswith("The pattern did not appear within 0.1 s.\n")
     assert output.text.endswith("\nsomething")
     name = (await run("echo short", background=True)).data["service"]
     with trio.fail_after(60):
@@ -201,7 +199,7 @@ async def test_an_invalid_pattern_is_refused_in_words(run, pattern: str) -> None
     """As wrong arguments, with what is wrong."""
     name = await begin(run, "sleep 1000")
     for tool, more in (("read_service", {}), ("write_service", {"text": "x"})):
-        with pytest.raises(ToolError, match="This is no regular expression: ") as caught:
+        with pytest.raises(ToolError, match="This is not a valid regular expression: ") as caught:
             await run(tool=tool, service=name, wait_for=pattern, **more)
         assert caught.value.code == E_BAD_ARGS
 
@@ -247,7 +245,7 @@ async def test_an_unknown_service_is_told_with_those_there_are(run) -> None:
         ("stop_service", {}),
     ):
         with pytest.raises(
-            ToolError, match=r"There is no service 's9'\. None was started\."
+            ToolError, match=r"There is no service 's9'\. No service was started\."
         ) as caught:
             await run(tool=tool, service="s9", **more)
         assert caught.value.code == E_UNKNOWN
@@ -283,12 +281,12 @@ async def test_writing_where_nothing_is_read_does_not_hang(run) -> None:
     name = await begin(run, "sleep 1000")
     with trio.fail_after(60):
         output = await run(tool="write_service", service=name, text="x" * 1_000_000, timeout=1)
-    assert output.text.startswith("It has not read all of this yet")
+    assert output.text.startswith("It has not read all of the input yet")
     name = await begin(run, "exec <&-; echo closed; sleep 1000", up="closed")
-    with pytest.raises(ToolError, match="reads no more input"):
+    with pytest.raises(ToolError, match="no longer reads input"):
         await run(tool="write_service", service=name, text="x" * 1_000_000)
     await run(tool="stop_service", service=name)
-    with pytest.raises(ToolError, match=r"takes no input\. It has ended\."):
+    with pytest.raises(ToolError, match=r"does not accept input\. It has ended\."):
         await run(tool="write_service", service=name, text="x")
 
 
@@ -323,7 +321,7 @@ async def test_stopping_ends_the_most_stubborn_tree(run, root: Path, left) -> No
 
 async def test_stopping_lets_a_command_end_well(run, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked first, and what it prints on its way out is read."""
-    monkeypatch.setattr("hilum_shell.shell.FAREWELL", 50.0)
+    monkeypatch.setattr("hilum_shell.shell.STOP_GRACE_SECONDS", 50.0)
     command = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done"
     name = await begin(run, command, up="up")
     output = await run(tool="stop_service", service=name)
@@ -484,8 +482,8 @@ async def test_the_model_is_told_what_was_ended_with_a_command(run, root: Path, 
     )
     assert output.text.startswith("Exit code 0")
     assert (
-        "\ndone\n[It left something running in the background, which was ended with it."
+        "\ndone\n[It left processes running in the background, which were ended with it."
         in output.text
     )
     assert left(root) == []
-    assert "It left something" not in (await run("sleep 0.01 & echo x | cat; wait")).text
+    assert "It left processes" not in (await run("sleep 0.01 & echo x | cat; wait")).text

@@ -106,7 +106,7 @@ async def test_stopping_a_run_spares_the_services_of_earlier_runs(bench, left) -
     await run.wait()
     await ended(b, "s2")
     assert len(left(b.workspace)) == 1
-    assert [service.id for service in b.session.half(hilum_shell.Services).running()] == ["s1"]
+    assert [service.id for service in b.session.plugin(hilum_shell.Services).running()] == ["s1"]
 
 
 async def test_stopping_a_run_ends_what_agents_below_it_started(bench, left) -> None:
@@ -165,15 +165,15 @@ async def test_a_service_that_dies_is_told_at_the_end_of_the_round(bench) -> Non
     b = await bench(hilum_shell)
 
     async def die(_request):
-        [service] = b.session.half(hilum_shell.Services).running()
+        [service] = b.session.plugin(hilum_shell.Services).running()
         await service.write(b"\n", close=False)
-        await service.over.wait()
+        await service.ended.wait()
         return use("run_terminal_cmd", command="true")
 
     begin = start("echo up; read x; echo INJECTED; exit 9")
     b.model.next(*begin, die, use("run_terminal_cmd", command="true"), "Done.")
     await b.run("Start it.")
-    assert notes(b).count("ended by itself after") == 1
+    assert notes(b).count("ended after") == 1
     assert "(exit code 9)" in notes(b)
     assert notes(b).count("INJECTED") == 1  # in the command line, which is the model's own
 
@@ -271,7 +271,7 @@ async def test_a_service_that_cannot_be_written_down_does_not_run_on(bench, left
     b = await bench(
         hilum_shell, answers=[use("run_terminal_cmd", command=SERVE, background=True)], faults=True
     )
-    half = b.session.half(hilum_shell.Shell)
+    half = b.session.plugin(hilum_shell.Shell)
     append = b.session.journal._log.append
 
     def full(events):

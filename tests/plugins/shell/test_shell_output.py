@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hilum_shell.output import Kept, clean, cut
+from hilum_shell.output import OutputBuffer, cut_middle, strip_escapes
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from hilum_shell.output import Kept, clean, cut
 )
 def test_clean(raw: str, text: str) -> None:
     """Escapes and control characters go, everything else stays."""
-    assert clean(raw) == text
+    assert strip_escapes(raw) == text
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_clean(raw: str, text: str) -> None:
 def test_clean_takes_linear_time(piece: str) -> None:
     """Output made to be slow is not."""
     begun = time.process_time()
-    clean(piece * (300_000 // len(piece)))
+    strip_escapes(piece * (300_000 // len(piece)))
     assert time.process_time() - begun < 2
 
 
@@ -43,22 +43,32 @@ def test_clean_takes_linear_time(piece: str) -> None:
 def test_kept(size: int, chunk: int) -> None:
     """Whatever the length and the chunks, head, tail and the number left out are right."""
     data = bytes(97 + n * 7 % 26 for n in range(size))
-    kept = Kept(100)
+    kept = OutputBuffer(100)
     shown = "".join(kept.add(data[at : at + chunk]) for at in range(0, size, chunk))
     assert shown == data.decode()
-    text, left_out = cut(kept.text(), 100)
+    text, left_out = cut_middle(kept.text(), 100)
     if size <= 100:
         assert (text, left_out) == (data.decode(), 0)
     else:
         assert left_out == size - 100
-        assert (
-            text
-            == f"{data[:50].decode()}\n[… {left_out:,} characters left out …]\n{data[-50:].decode()}"
-        )
+        note = f"[… {left_out:,} of {size:,} characters left out …]"
+        assert text == f"{data[:50].decode()}\n{note}\n{data[-50:].decode()}"
+
+
+@pytest.mark.parametrize(("text", "lines"), [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2)])
+@pytest.mark.parametrize("before", [0, 400_000])
+def test_the_whole_is_counted(text: str, lines: int, before: int) -> None:
+    """Characters and lines of all that was written are known, also of what is kept no longer."""
+    kept = OutputBuffer(100)
+    for _ in range(before // 4):
+        kept.add("äö\n\n".encode())
+    kept.add(text.encode())
+    written = kept.text()
+    assert (written.characters, written.lines) == (before + len(text), before // 2 + lines)
 
 
 def test_many_returns_take_no_time() -> None:
     """A run of carriage returns is looked at once: the event loop must not wait for it."""
     began = time.process_time()
-    assert clean("\r" * 200_000 + "x") == "x"
+    assert strip_escapes("\r" * 200_000 + "x") == "x"
     assert time.process_time() - began < 5

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hilum_skills import load_skill, validate
-from hilum_skills.finding import find_skills
+from hilum_skills.discovery import find_skills
 from skills_ref.validator import validate as oracle
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -50,7 +50,7 @@ LENIENT = {
         "docx",
         "2: The name 'docx' differs from the folder's, 'pdf'.",
     ),
-    "no name": ("---\ndescription: d\n---\nb", "pdf", "1: The name is missing; 'pdf' is taken."),
+    "no name": ("---\ndescription: d\n---\nb", "pdf", "1: The name is missing; 'pdf' is used."),
     "a name that is too long": (
         skill_text("x" * 70),
         "x" * 70,
@@ -69,7 +69,7 @@ LENIENT = {
     "hooks": (
         "---\nname: pdf\ndescription: d\nhooks:\n  a: b\n---\nb",
         "pdf",
-        "4: Hooks of a skill are not run.",
+        "4: hilum does not run a skill's hooks.",
     ),
     "no body": ("---\nname: pdf\ndescription: d\n---\n", "pdf", "5: It has no instructions"),
     "no end": (
@@ -81,7 +81,7 @@ LENIENT = {
     "twice": (
         "---\nname: pdf\nname: pdf\ndescription: d\n---\nb",
         "pdf",
-        "3: The key 'name' stands here again",
+        "3: The key 'name' is repeated here",
     ),
 }
 
@@ -116,7 +116,7 @@ def test_what_is_no_file_does_not_load(tmp_path):
         or load_skill(tmp_path / "missing").error
     )
     os.mkfifo(tmp_path / "SKILL.md")
-    assert "no plain file" in load_skill(tmp_path).error
+    assert "not a regular file" in load_skill(tmp_path).error
 
 
 def test_other_letters_in_the_name_of_the_file_are_told(tmp_path):
@@ -151,7 +151,7 @@ def test_skills_are_found_below_a_folder_but_not_in_skills_or_hidden_places(tmp_
 
 
 def test_a_scan_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("hilum_skills.finding.MOST_FOLDERS", 10)
+    monkeypatch.setattr("hilum_skills.discovery.MAX_FOLDERS", 10)
     for number in range(30):
         (tmp_path / f"{number:02}").mkdir()
     found = find_skills(tmp_path, None)
@@ -159,7 +159,7 @@ def test_a_scan_is_bounded(tmp_path, monkeypatch):
 
 
 def test_the_number_of_skills_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("hilum_skills.finding.MOST_SKILLS", 3)
+    monkeypatch.setattr("hilum_skills.discovery.MAX_SKILLS", 3)
     for number in range(5):
         write(tmp_path / f"s{number}", {"SKILL.md": skill_text(f"s{number}")})
     found = find_skills(tmp_path, None)

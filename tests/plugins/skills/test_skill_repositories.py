@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import trio
 from hilum import HilumError
+from hilum.processes import Warden
 from hilum_skills import parse_source
 from hilum_skills.clones import Clones
-from hilum_skills.git import FetchError, Git, environment
-from hilum_skills.listing import read_listing
-from hilum_warden import Warden
+from hilum_skills.git import FetchError, GitClient, make_environment
+from hilum_skills.selection import parse_listing
 
 sys.path.insert(0, str(Path(__file__).parent))
 from skill_repositories import Repository, skill_text
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 async def fetch(clones, url, *, update=False, steps=None, timeout=60.0, most=50_000_000):
     async with Warden() as warden:
-        git = Git(warden, timeout, most)
+        git = GitClient(warden, timeout, most)
         progress = steps.append if steps is not None else lambda _: None
         return await clones.fetch(parse_source(url), git, update=update, progress=progress)
 
@@ -119,13 +119,13 @@ FETCHER = """
 import sys, trio
 from hilum_skills import parse_source
 from hilum_skills.clones import Clones
-from hilum_skills.git import Git
-from hilum_warden import Warden
+from hilum_skills.git import GitClient
+from hilum.processes import Warden
 from pathlib import Path
 
 async def main():
     async with Warden() as warden:
-        clone = await Clones(Path(sys.argv[1])).fetch(parse_source(sys.argv[2]), Git(warden), progress=print)
+        clone = await Clones(Path(sys.argv[1])).fetch(parse_source(sys.argv[2]), GitClient(warden), progress=print)
         print("new" if clone.new else "old")
 
 trio.run(main)
@@ -200,7 +200,7 @@ async def test_a_server_of_plain_files_will_do(clones, repository, dumb_http):
 
 
 async def test_a_private_repository_is_refused_without_a_prompt(clones, smart_http):
-    with pytest.raises(FetchError, match="wants a name and a password") as caught:
+    with pytest.raises(FetchError, match="requires a name and a password") as caught:
         await fetch(clones, f"{smart_http}/private/x.git")
     assert "credential helpers" in caught.value.hint
     assert nothing_kept(clones)
@@ -230,7 +230,7 @@ async def test_a_server_that_says_nothing_is_left_after_a_while(clones):
 async def test_a_huge_repository_is_given_up(clones, tmp_path):
     repo = Repository(tmp_path / "huge")
     repo.commit({"SKILL.md": skill_text("huge"), "noise.bin": os.urandom(3_000_000)})
-    with pytest.raises(FetchError, match="bigger than 1 MB"):
+    with pytest.raises(FetchError, match="larger than 1 MB"):
         await fetch(clones, repo.url, most=1_000_000)
     assert nothing_kept(clones)
 
@@ -294,7 +294,7 @@ def test_a_listing_with_such_a_path_is_refused_even_if_git_lets_it_through():
         b"a/.GiT /config",
     ):
         with pytest.raises(FetchError, match="leads out of it"):
-            read_listing(b"100644 blob " + b"0" * 40 + b"       5\t" + path + b"\0")
+            parse_listing(b"100644 blob " + b"0" * 40 + b"       5\t" + path + b"\0")
 
 
 async def test_odd_names_are_left_out_or_written_as_they_are(clones, tmp_path):
@@ -355,7 +355,7 @@ async def test_a_repository_around_it_and_variables_of_git_do_not_count(
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", f"touch {marker}")
     assert (await fetch(clones, repository.url)).new
     assert not marker.exists()
-    built = environment(
+    built = make_environment(
         {"GIT_SSH_COMMAND": "ssh -i key", "GIT_INDEX_FILE": "x", "PATH": "p"}, "https:ssh"
     )
     assert built["GIT_SSH_COMMAND"] == "ssh -i key -oBatchMode=yes"
@@ -364,9 +364,9 @@ async def test_a_repository_around_it_and_variables_of_git_do_not_count(
 
 
 async def test_a_repository_of_many_files_is_bounded(clones, tmp_path, monkeypatch):
-    from hilum_skills import listing
+    from hilum_skills import selection
 
-    monkeypatch.setattr(listing, "MOST_FILES", 10)
+    monkeypatch.setattr(selection, "MAX_FILES", 10)
     repo = Repository(tmp_path / "many")
     repo.commit({"a/SKILL.md": skill_text("a"), **{f"a/{n:03}.txt": "x" for n in range(50)}})
     clone = await fetch(clones, repo.url)
@@ -398,7 +398,7 @@ async def test_an_empty_repository_is_told(clones, tmp_path):
 
 async def test_a_disk_that_cannot_be_written_is_told(repository, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(HilumError, match="could not be kept"):
+    with pytest.raises(HilumError, match="could not be stored"):
         await fetch(Clones(tmp_path / "file" / "skills"), repository.url)
 
 
@@ -412,7 +412,7 @@ async def test_without_git_the_user_is_told(clones, repository, monkeypatch, tmp
 async def test_a_tag_of_something_else_than_a_commit_is_told(clones, repository):
     repository.git("tag", "notes", repository.blob(b"hello"))
     repository.git("tag", "-a", "-m", "x", "v1")
-    with pytest.raises(FetchError, match=r"'notes' of .* is no commit"):
+    with pytest.raises(FetchError, match=r"'notes' of .* is not a commit"):
         await fetch(clones, repository.url + "@notes")
     assert nothing_kept(clones)
     assert (await fetch(clones, repository.url + "@v1")).commit == repository.git(

@@ -13,10 +13,10 @@ from hilum import hookimpl, tool
 from hilum.events import PluginEvent, RoundEnded
 from hilum.messages import NoteMessage
 from hilum.testing import open_bench, say, use
-from hilum_guard import Trust
+from hilum.trust import TrustedFolders
 from hilum_skills import parse_source
-from hilum_skills.chosen import keep
 from hilum_skills.clones import Clones
+from hilum_skills.user_choices import set_choice
 
 sys.path.insert(0, str(Path(__file__).parent))
 from skill_repositories import skill_text, write
@@ -142,9 +142,7 @@ async def test_a_skill_is_read_once_and_its_files_are_listed_not_read(opened):
         assert "- scripts/read.py" in first.text
         assert "secret content" not in first.text
         again = await bench.call("use_skill", name="pdf")
-        assert again.text.startswith(
-            "The skill pdf is already active: its instructions stand above."
-        )
+        assert again.text.startswith("The skill pdf is already active: its instructions are above.")
         assert "First run" not in again.text
 
 
@@ -158,7 +156,7 @@ async def test_a_skill_that_changed_is_read_again(opened, tmp_path):
         assert "Now do this instead." in (await bench.call("use_skill", name="pdf")).text
 
 
-async def test_a_skill_that_was_trimmed_away_is_read_again(opened):
+async def test_a_skill_that_was_compacted_away_is_read_again(opened):
     async with opened({"pdf/SKILL.md": PDF}, settings={"skills.inject": "index"}) as bench:
         await bench.call("use_skill", name="pdf")
         bench.session.agents["main"].conversation.messages.clear()
@@ -181,7 +179,7 @@ async def test_two_agents_each_read_a_skill(opened):
 async def test_a_skill_in_the_prompt_is_active_already(opened):
     async with opened({"pdf/SKILL.md": PDF, "pdf/a.txt": "x"}) as bench:
         result = await bench.call("use_skill", name="pdf")
-        assert "already active: its instructions stand in your instructions" in result.text
+        assert "already active: its instructions are in your instructions" in result.text
         assert "- a.txt" in result.text
 
 
@@ -262,7 +260,7 @@ class Toggle:
 
 
 async def test_disabling_is_told_at_once_and_the_next_prompt_is_without(opened):
-    toggle = Toggle(lambda: keep("disabled", "pdf", present=True))
+    toggle = Toggle(lambda: set_choice("disabled", "pdf", present=True))
     answers = [use("meanwhile"), use("use_skill", name="pdf"), say("Done."), say("Again.")]
     user = {"pdf/SKILL.md": PDF, "docx/SKILL.md": skill_text("docx")}
     async with opened(user, plugins=[toggle], answers=answers) as bench:
@@ -282,7 +280,7 @@ async def test_disabling_is_told_at_once_and_the_next_prompt_is_without(opened):
 
 
 async def test_in_an_index_only_the_source_of_a_disabled_skill_is_told_anew(opened, tmp_path):
-    toggle = Toggle(lambda: keep("disabled", "pdf", present=True))
+    toggle = Toggle(lambda: set_choice("disabled", "pdf", present=True))
     write(tmp_path / "more", {"one/SKILL.md": skill_text("one")})
     settings = {"skills.inject": "index", "skills.sources": [str(tmp_path / "more")]}
     user = {"pdf/SKILL.md": PDF, "docx/SKILL.md": skill_text("docx")}
@@ -320,26 +318,26 @@ async def test_nothing_is_told_while_nothing_changes(opened):
         assert not any(event.notes or event.layers for event in bench.of(RoundEnded))
 
 
-# --- trims ----------------------------------------------------------------------------------------
+# --- compactions ----------------------------------------------------------------------------------------
 
 
-async def test_active_skills_are_kept_over_a_trim(opened):
-    from hilum_skills.half import Skills
+async def test_active_skills_are_kept_over_a_compaction(opened):
+    from hilum_skills.session_skills import Skills
 
     user = {"pdf/SKILL.md": PDF, "docx/SKILL.md": skill_text("docx", body="Write it.")}
     async with opened(user, settings={"skills.inject": "index"}) as bench:
-        half, agent = bench.session.half(Skills), bench.session.agents["main"]
-        assert await half.keep_on_trim(agent) is None
+        half, agent = bench.session.plugin(Skills), bench.session.agents["main"]
+        assert await half.keep_on_compaction(agent) is None
         await bench.call("use_skill", name="pdf")
-        kept = await half.keep_on_trim(agent)
+        kept = await half.keep_on_compaction(agent)
         assert "First run scripts/read.py." in kept
         assert "Write it." not in kept
         agent.conversation.messages[:] = [NoteMessage(f"Summary: things were done.\n\n{kept}")]
-        assert await half.keep_on_trim(agent) == kept  # and over the next one
+        assert await half.keep_on_compaction(agent) == kept  # and over the next one
         assert "already active" in (await bench.call("use_skill", name="pdf")).text
-        await trio.to_thread.run_sync(lambda: keep("disabled", "pdf", present=True))
+        await trio.to_thread.run_sync(lambda: set_choice("disabled", "pdf", present=True))
         await half.refresh()
-        assert await half.keep_on_trim(agent) is None
+        assert await half.keep_on_compaction(agent) is None
 
 
 async def test_who_cuts_a_conversation_gets_the_skills_in_use(opened):
@@ -350,7 +348,8 @@ async def test_who_cuts_a_conversation_gets_the_skills_in_use(opened):
         agent = bench.session.agents["main"]
         await bench.call("use_skill", name="pdf")
         given = [
-            value for _, value in await bench.session.hooks.gather("keep_on_trim", agent=agent)
+            value
+            for _, value in await bench.session.hooks.gather("keep_on_compaction", agent=agent)
         ]
         assert "First run scripts/read.py." in given[0]
 
@@ -369,7 +368,7 @@ async def test_skills_of_a_project_are_off_until_it_is_trusted_and_that_is_said_
         assert layers(bench) == {}
         assert len(notes(bench, "skills.untrusted")) == 1
         assert "`hilum trust`" in notes(bench, "skills.untrusted")[0]["say"]
-        await trio.to_thread.run_sync(Trust().add, bench.workspace)
+        await trio.to_thread.run_sync(TrustedFolders().add, bench.workspace)
         await bench.run("Go")
         assert "Push to production." in layers(bench)["skill deploy"]
 
@@ -377,7 +376,7 @@ async def test_skills_of_a_project_are_off_until_it_is_trusted_and_that_is_said_
 async def test_a_change_in_a_trusted_project_switches_its_skills_off(opened, tmp_path):
     files = {".hilum/skills/deploy/SKILL.md": skill_text("deploy")}
     async with opened(files=files, answers=["One.", "Two."]) as bench:
-        await trio.to_thread.run_sync(Trust().add, bench.workspace)
+        await trio.to_thread.run_sync(TrustedFolders().add, bench.workspace)
         await bench.run("Go")
         assert "skill deploy" in layers(bench)
         write(bench.workspace, {".hilum/skills/deploy/scripts/new.sh": "rm -rf /"})
@@ -399,7 +398,7 @@ async def test_a_project_can_neither_add_sources_nor_skills_that_are_links_out(o
             pass
     (tmp_path / "workspace/.hilum/settings.toml").unlink()
     async with opened(answers=["One."]) as bench:
-        Trust().add(bench.workspace)
+        TrustedFolders().add(bench.workspace)
         await bench.run("Go")
         assert layers(bench) == {}
         assert "leads out of" in notes(bench, "skills.problems")[0]["say"]
@@ -410,7 +409,7 @@ async def test_a_project_comes_before_the_user_and_the_clash_is_told(opened):
     async with opened({"pdf/SKILL.md": PDF}, files=files, answers=["One.", "Two."]) as bench:
         await bench.run("Go")
         assert "First run" in layers(bench)["skill pdf"]  # not trusted: the user's stands
-        await trio.to_thread.run_sync(Trust().add, bench.workspace)
+        await trio.to_thread.run_sync(TrustedFolders().add, bench.workspace)
         await bench.run("Go")
         assert "The project's way." in layers(bench)["skill pdf"]
         assert (
@@ -438,7 +437,7 @@ async def test_what_does_not_load_is_told_once_and_the_rest_works(opened):
         assert set(layers(bench)) == {"skills", "skill pdf"}
         (told,) = notes(bench, "skills.problems")
         assert (
-            "The skill bad of user ~/.agents/skills is skipped: It has no description."
+            "The skill bad from user ~/.agents/skills is skipped: It has no description."
             in told["say"]
         )
 
@@ -449,8 +448,8 @@ async def test_a_skill_that_only_the_user_invokes_is_not_offered(opened):
         await bench.run("Go")
         assert layers(bench) == {}
         assert "Push." in (await bench.call("use_skill", name="deploy")).text
-        half = bench.session.half(hilum_skills.Skills)
-        assert "Push." in await half.keep_on_trim(bench.session.agents["main"])
+        half = bench.session.plugin(hilum_skills.Skills)
+        assert "Push." in await half.keep_on_compaction(bench.session.agents["main"])
 
 
 async def test_allowed_tools_approve_nothing(opened):
@@ -545,23 +544,22 @@ async def test_the_list_of_the_user_that_cannot_be_read_is_told(opened, tmp_path
     write(tmp_path / "config", {"skills.toml": "sources = 3"})
     async with opened({"pdf/SKILL.md": PDF}, answers=["One."]) as bench:
         await bench.run("Go")
-        assert (
-            "sources and disabled must be lists of texts"
-            in notes(bench, "skills.problems")[0]["say"]
-        )
+        assert "sources must be a list of texts, not 3" in notes(bench, "skills.problems")[0]["say"]
         assert "skill pdf" in layers(bench)
 
 
 def test_what_goes_to_the_log_is_plain_data(tmp_path):
     from hilum_skills import load_skill
-    from hilum_skills.catalog import Entry
-    from hilum_skills.shown import about
+    from hilum_skills.catalog import CatalogEntry
+    from hilum_skills.formatting import entry_data
 
     write(tmp_path / "pdf", {"SKILL.md": PDF})
     assert (
-        json.loads(json.dumps(about(Entry(load_skill(tmp_path / "pdf"), "x", "user"), body=True)))[
-            "name"
-        ]
+        json.loads(
+            json.dumps(
+                entry_data(CatalogEntry(load_skill(tmp_path / "pdf"), "x", "user"), body=True)
+            )
+        )["name"]
         == "pdf"
     )
 

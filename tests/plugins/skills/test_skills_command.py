@@ -180,7 +180,7 @@ def test_tools_that_a_skill_names_are_shown(skills, tmp_path):
         {"SKILL.md": "---\nname: pdf\ndescription: d\nallowed-tools: Bash(git:*) Read\n---\nb\n"},
     )
     skills("add", str(tmp_path / "s"))
-    assert "tools: Bash(git:*), Read (named by the skill; no approval of anything)" in skills(
+    assert "tools: Bash(git:*), Read (named by the skill; this approves nothing)" in skills(
         "show", "pdf"
     )
 
@@ -217,14 +217,14 @@ def refused(skills: Command, *words: str) -> str:
             lambda path: (
                 path.with_suffix(".txt").write_text("root:x:0:0") and path.with_suffix(".txt")
             ),
-            "no Markdown file",
+            "not a Markdown file",
         ),
-        (lambda path: path.write_text("root:x:0:0") and path, "no Markdown file"),
+        (lambda path: path.write_text("root:x:0:0") and path, "not a Markdown file"),
         (
             lambda path: (
                 path.with_suffix(".md").write_bytes(b"\x7fELF\0\1") and path.with_suffix(".md")
             ),
-            "no UTF-8 text",
+            "not UTF-8 text",
         ),
         (lambda path: path.with_suffix(".md").touch() or path.with_suffix(".md"), "empty"),
         (lambda path: path.mkdir() or path, "no SKILL.md in it"),
@@ -271,9 +271,18 @@ def test_a_list_of_sources_that_cannot_be_read_is_told(skills, tmp_path, words):
         make()
         skills(*words, code=2)
         assert "skills.toml cannot be read: " in skills.err
-        assert "Mend or remove the file." in skills.err
+        assert "Correct or remove the file." in skills.err
         assert "skills.toml cannot be read: " in skills()
         chosen.rmdir() if chosen.is_dir() else chosen.unlink()
+
+
+def test_every_mistake_in_the_list_of_sources_is_reported_at_once(skills, tmp_path):
+    """Each with its key, what was found and what is expected; nothing in the file takes effect."""
+    write(tmp_path / "config", {"skills.toml": 'sources = [3]\ndisabled = "pdf"\nsource = []'})
+    skills("update", code=2)
+    assert "sources must have only texts, not 3" in skills.err
+    assert "disabled must be a list of texts, not 'pdf'" in skills.err
+    assert "source is not known; known are sources and disabled" in skills.err
 
 
 def test_a_skill_that_git_lfs_keeps_is_told(skills, tmp_path):

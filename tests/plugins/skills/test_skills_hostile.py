@@ -4,7 +4,7 @@ import os
 
 import pytest
 from hilum_skills import load_skill
-from hilum_skills.finding import find_skills
+from hilum_skills.discovery import find_skills
 
 
 def test_a_folder_of_any_name_gives_a_name_in_one_line_that_can_be_sent(tmp_path):

@@ -63,7 +63,7 @@ async def test_foreign_file_is_refused(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     error = await refuse(path)
-    assert "is not a session file of hilum: it is no SQLite file" in error.message
+    assert "is not a hilum session file: it is not an SQLite file" in error.message
     assert "set store.path" in error.hint
 
 
@@ -72,7 +72,7 @@ async def test_short_foreign_file_is_refused(path: Path, content: bytes) -> None
     """A file of less than a page, which SQLite takes for an empty database, is not written over."""
     path.parent.mkdir()
     path.write_bytes(content)
-    assert "is not a session file of hilum" in (await refuse(path)).message
+    assert "is not a hilum session file" in (await refuse(path)).message
 
 
 @pytest.mark.parametrize("mode", ["delete", "wal"])
@@ -115,7 +115,7 @@ async def test_zeroed_header_is_refused(path: Path) -> None:
     await fill(path)
     with path.open("r+b") as file:
         file.write(b"\0" * 4096)
-    assert "no SQLite file" in (await refuse(path)).message
+    assert "not an SQLite file" in (await refuse(path)).message
 
 
 async def test_zeroed_schema_is_refused(path: Path) -> None:
@@ -132,6 +132,13 @@ async def test_empty_file_is_taken(path: Path) -> None:
     path.parent.mkdir()
     path.touch()
     await fill(path)
+    store = SqliteStore(path)
+    assert [info.id for info in sorted(await store.list(), key=lambda info: info.id)] == [
+        "s0",
+        "s1",
+    ]
+    assert len(await store.read("s0")) == 50
+    await store.close()
 
 
 async def test_crash_between_schema_and_log_mode_is_repaired(path: Path) -> None:

@@ -15,7 +15,7 @@ from hilum.events import PluginEvent
 from hilum.store import SessionInfo
 from hilum_store import SqliteStore
 from hilum_store.database import Database
-from hilum_store.lease import Lease, sweep
+from hilum_store.lease import Lease, remove_stale_leases
 
 
 def fact(seq: int) -> PluginEvent:
@@ -278,7 +278,7 @@ async def test_closing_removes_the_leases_of_killed_processes_and_no_other(
     assert hear(process) == "ready"
     folder = store.path.with_name("sessions.db.leases")
     [held] = folder.iterdir()
-    sweep(folder)
+    remove_stale_leases(folder)
     assert held.exists()
     process.kill()
     process.wait()

@@ -80,7 +80,7 @@ async def test_unusable_file_is_told_when_a_session_opens(tmp_path: Path) -> Non
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "sessions.db").write_text("my notes\n" * 1000)
     async with open_kernel([hilum_store]) as kernel:
-        with pytest.raises(StoreError, match="is not a session file of hilum") as caught:
+        with pytest.raises(StoreError, match="is not a hilum session file") as caught:
             async with kernel.open_session(tmp_path):
                 pass
         assert caught.value.code == E_STORE

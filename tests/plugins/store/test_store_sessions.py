@@ -112,7 +112,7 @@ async def test_ambiguous_name_lists_the_candidates(store: SqliteStore) -> None:
         await (await store.create(SessionInfo(id=f"s{number}", workspace="/w"))).close()
     with pytest.raises(StoreError, match="More than one session begins with 's'") as caught:
         await store.open("s")
-    assert caught.value.hint == "Say more of it: s0, s1, s2, s3, s4, s5, s6, s7, …."
+    assert caught.value.hint == "Use a longer part of the id: s0, s1, s2, s3, s4, s5, s6, s7, …."
 
 
 async def test_log_continues_where_it_ended(path: Path) -> None:

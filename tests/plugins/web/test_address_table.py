@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
 from hilum_web import METADATA, Reach, check_url
-from hilum_web.addresses import embedded
+from hilum_web.addresses import find_embedded_ipv4
 
 PUBLIC = "93.184.215.14"
 NAMES = {
@@ -371,7 +371,12 @@ def test_listing_a_host_opens_everything_but_metadata():
             ]
         except ValueError:
             found = []
-        inner = [each for address in found if address.version == 6 for each in embedded(address)]
+        inner = [
+            each
+            for address in found
+            if address.version == 6
+            for each in find_embedded_ipv4(address)
+        ]
         if METADATA.intersection(found + inner):
             assert "the metadata service of a cloud" in verdict.reason, url
         else:

@@ -187,7 +187,6 @@ def test_codec_that_is_none_of_the_web_s_is_not_used(label):
 
 
 @given(st.binary(max_size=300), st.text(max_size=60))
-@settings(max_examples=300, deadline=None)
 def test_no_bytes_and_no_header_break_the_decoder(data, header):
     assert isinstance(decode(data, header), str)
     assert isinstance(decode(b"<meta charset=" + data, f"text/html; charset={header}"), str)

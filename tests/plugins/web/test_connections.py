@@ -9,8 +9,8 @@ import httpcore
 import httpx
 import pytest
 import trio
-from hilum_web import AddressRefused, HostUnknown, Reach, UrlUnread, checked, open_client
-from hilum_web.network import STAGGER, Backend
+from hilum_web import AddressRefused, InvalidUrl, Reach, UnknownHost, open_client, resolve_url
+from hilum_web.http_client import STAGGER, CheckedBackend
 
 PUBLIC, PUBLIC6, OTHER = "93.184.215.14", "2606:4700::1111", "140.82.112.3"
 NAMES = {
@@ -72,7 +72,7 @@ async def test_chain_of_redirects_is_checked_at_each_step(network):
     async with open_client() as client:
         with pytest.raises(
             AddressRefused,
-            match=r"^localhost stands for 127\.0\.0\.1, an address of this machine\.$",
+            match=r"^localhost resolves to 127\.0\.0\.1, an address of this machine\.$",
         ):
             await client.get(
                 f"http://a.example/to/301/http://b.example/to/307/{inner}", follow_redirects=True
@@ -104,9 +104,9 @@ async def test_no_request_connects_to_what_is_forbidden(network, target):
 async def test_name_that_turns_private_after_the_check_is_refused(network):
     """Rebinding: the answer has no time to live, and the next one names the user's machine."""
     network.names["rebind.example"] = [[PUBLIC], ["127.0.0.1"]]
-    await checked("http://rebind.example/")
+    await resolve_url("http://rebind.example/")
     async with open_client() as client:
-        with pytest.raises(AddressRefused, match=r"^rebind\.example stands for 127\.0\.0\.1,"):
+        with pytest.raises(AddressRefused, match=r"^rebind\.example resolves to 127\.0\.0\.1,"):
             await client.get("http://rebind.example/")
     assert network.connects == []
 
@@ -200,7 +200,7 @@ def test_option_that_would_go_round_the_check_is_refused(name):
 
 async def test_socket_of_this_machine_is_refused():
     with pytest.raises(AddressRefused):
-        await Backend(Reach()).connect_unix_socket("/run/docker.sock")
+        await CheckedBackend(Reach()).connect_unix_socket("/run/docker.sock")
 
 
 async def test_user_s_list_and_loopback_open_what_they_say(network):
@@ -224,13 +224,13 @@ async def test_user_s_list_and_loopback_open_what_they_say(network):
 async def test_kinds_of_refusals_are_told_apart(network):
     network.names["broken.example"] = [[]]
     for url, kind in (
-        ("http://broken.example/", HostUnknown), ("http://127.1/", UrlUnread), ("ftp://a.example/", UrlUnread),
+        ("http://broken.example/", UnknownHost), ("http://127.1/", InvalidUrl), ("ftp://a.example/", InvalidUrl),
         ("http://10.0.0.1/", AddressRefused), ("http://localhost/", AddressRefused),
     ):  # fmt: skip
         with pytest.raises(AddressRefused) as caught:
-            await checked(url)
+            await resolve_url(url)
         assert type(caught.value) is kind
-    target = await checked("HTTP://A.example:80/x#y")
+    target, _ = await resolve_url("HTTP://A.example:80/x#y")
     assert (target.url, target.host, target.port) == ("http://a.example/x", "a.example", 80)
 
 
@@ -262,7 +262,7 @@ class Roads(httpcore.AsyncNetworkBackend):
 
 async def drive(network, roads, timeout=None):
     network.names["many.example"] = [list(roads)]
-    backend = Backend(Reach())
+    backend = CheckedBackend(Reach())
     backend._inner = Roads(roads)
     try:
         return await backend.connect_tcp("many.example", 80, timeout), backend._inner
@@ -309,7 +309,7 @@ async def test_only_one_connection_is_kept(network, autojump_clock):
 
 async def test_connection_of_a_cancelled_request_is_closed(network, autojump_clock):
     network.names["many.example"] = [[A, B]]
-    backend = Backend(Reach())
+    backend = CheckedBackend(Reach())
     backend._inner = roads = Roads({A: 1e9, B: 1e9})
     with trio.move_on_after(1):
         await backend.connect_tcp("many.example", 80)

@@ -8,12 +8,12 @@ import sys
 from ipaddress import ip_address
 
 import pytest
-from hilum_web.addresses import is_own
+from hilum_web.addresses import is_own_address
 
 PROGRAM = """
 import trio
-from hilum_web import AddressRefused, Reach, checked, open_client
-from hilum_web.addresses import is_own
+from hilum_web import AddressRefused, Reach, resolve_url, open_client
+from hilum_web.addresses import is_own_address
 from ipaddress import ip_address
 
 async def main():
@@ -25,7 +25,7 @@ async def main():
         ("http://93.184.215.15:8080/", Reach(), True),
     ):
         try:
-            await checked(url, reach)
+            await resolve_url(url, reach)
         except AddressRefused as error:
             print(url, allowed is False, error)
         else:
@@ -41,9 +41,9 @@ trio.run(main)
 
 
 def test_addresses_of_this_machine_are_known():
-    assert is_own(ip_address("127.0.0.1"))
-    assert not is_own(ip_address("93.184.215.14"))
-    assert not is_own(ip_address("2606:4700::1111"))
+    assert is_own_address(ip_address("127.0.0.1"))
+    assert not is_own_address(ip_address("93.184.215.14"))
+    assert not is_own_address(ip_address("2606:4700::1111"))
 
 
 def test_gateway_that_binds_everything_owns_nothing(monkeypatch):
@@ -52,12 +52,12 @@ def test_gateway_that_binds_everything_owns_nothing(monkeypatch):
     """
     from hilum_web import addresses
 
-    monkeypatch.setattr(addresses, "_binds", lambda address, version: True)
-    addresses._binds_all.cache_clear()
+    monkeypatch.setattr(addresses, "_can_bind", lambda address, version: True)
+    addresses._can_bind_any.cache_clear()
     try:
-        assert not is_own(ip_address("93.184.215.14"))
+        assert not is_own_address(ip_address("93.184.215.14"))
     finally:
-        addresses._binds_all.cache_clear()
+        addresses._can_bind_any.cache_clear()
 
 
 def test_public_address_of_this_machine_is_refused():
@@ -83,6 +83,6 @@ def test_public_address_of_this_machine_is_refused():
     assert len(lines) >= 5
     assert [line for line in lines if " True" not in line] == []
     assert (
-        "client True 93.184.215.14 leads to 93.184.215.14, an address of this machine."
+        "client True 93.184.215.14 resolves to 93.184.215.14, an address of this machine."
         in done.stdout
     )

@@ -15,7 +15,7 @@ import trio
 import trio.testing
 from hilum import ToolDenied, hookimpl
 from hilum.testing import open_bench
-from hilum_web.converting import _FOLDER, open_reader
+from hilum_web.reader_process import _FOLDER, open_reader
 
 PAGE = "<title>T</title><main><p>words of it</p></main>"
 WAIT = 20.0
@@ -130,7 +130,7 @@ async def test_who_reads_on_needs_one_only_for_what_was_not_made_yet(site, opene
     ("path", "code", "words"),
     [
         ("/a.json", "", '"a"'), ("/missing", "E_HTTP", "404"), ("/large", "E_TOO_LARGE", "larger"),
-        ("/cut", "E_UNREACHABLE", "broke"),
+        ("/cut", "E_UNREACHABLE", "interrupted"),
     ],
 )  # fmt: skip
 async def test_where_it_is_not_needed_after_all_it_is_gone_with_the_call(
@@ -180,7 +180,7 @@ async def test_that_it_may_not_start_is_told_where_it_is_needed(site, opened):
 
 
 async def test_one_that_ends_while_the_site_is_awaited_is_told(site, opened, monkeypatch):
-    monkeypatch.setattr("hilum_web.converting._START", "raise SystemExit(3)")
+    monkeypatch.setattr("hilum_web.reader_process._START", "raise SystemExit(3)")
     over = threading.Event()
     async with opened() as (bench, watch):
 
@@ -197,7 +197,7 @@ async def test_one_that_ends_while_the_site_is_awaited_is_told(site, opened, mon
         site.pages["/page"] = slow
         result = await bench.call("web_fetch", url=f"{site.url}/page")
         assert result.code == "E_CONTENT"
-        assert "what reads it ended (exit code 3)" in result.text
+        assert "the process that was reading it exited (exit code 3)" in result.text
         over.set()
 
 

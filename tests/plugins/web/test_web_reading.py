@@ -241,7 +241,7 @@ async def test_a_page_nested_without_end_is_read_or_given_up(site, fetch, unit):
 
 
 async def test_a_page_that_takes_for_ever_is_given_up(site, fetch, monkeypatch):
-    monkeypatch.setattr("hilum_web.converting._START", "import time; time.sleep(1e6)")
+    monkeypatch.setattr("hilum_web.reader_process._START", "import time; time.sleep(1e6)")
     result = await fetch(site.page("/page", "<p>text"), timeout=1.0, robots=False)
     assert result.code == "E_TIMEOUT"
     assert site.host in result.text
@@ -250,18 +250,21 @@ async def test_a_page_that_takes_for_ever_is_given_up(site, fetch, monkeypatch):
 
 async def test_a_reader_that_dies_is_told(site, fetch, monkeypatch):
     """As one that runs out of memory, or breaks on a page."""
-    monkeypatch.setattr("hilum_web.converting._START", "import os; os.kill(os.getpid(), 9)")
+    monkeypatch.setattr("hilum_web.reader_process._START", "import os; os.kill(os.getpid(), 9)")
     result = await fetch(site.page("/page", "<p>text"))
     assert result.code == "E_CONTENT"
-    assert f"The page of {site.host} cannot be read: what reads it ended (signal 9)" in result.text
+    assert (
+        f"The page from {site.host} cannot be read: the process that was reading it exited (signal 9)"
+        in result.text
+    )
 
 
 async def test_the_reader_sees_neither_hilum_nor_the_environment(site, fetch, monkeypatch):
     code = "import sys, json; sys.stdin.buffer.read(); p = sys.flags; "
     code += "print(json.dumps({'text': f'{p.isolated} {p.no_site}', 'at': -1})); print('{\"end\": true}')"
-    monkeypatch.setattr("hilum_web.converting._START", code)
+    monkeypatch.setattr("hilum_web.reader_process._START", code)
     assert "1 1" in await read(site, fetch, "x")
-    from hilum_web.converting import _FOLDER, _packages
+    from hilum_web.reader_process import _FOLDER, _find_library_folders
 
     program = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]; sys.path += sys.argv[1:]\n"
     program += "import reader.worker, reader.markdown, reader.charsets\n"
@@ -269,7 +272,8 @@ async def test_the_reader_sees_neither_hilum_nor_the_environment(site, fetch, mo
         "print([m for m in sys.modules if m.partition('.')[0] in ('hilum', 'trio', 'httpx')])"
     )
     done = await trio.run_process(
-        [sys.executable, "-I", "-S", "-c", program, _FOLDER, *_packages()], capture_stdout=True
+        [sys.executable, "-I", "-S", "-c", program, _FOLDER, *_find_library_folders()],
+        capture_stdout=True,
     )
     assert done.stdout.decode().strip() == "[]"
 
@@ -284,7 +288,7 @@ async def test_a_title_is_one_line(site, fetch):
 
 async def test_who_reads_on_is_told_that_the_page_changed(site, fetch, tool, monkeypatch):
     """And gets the page that they have begun as long as it is known."""
-    monkeypatch.setattr("hilum_web.fetching.FRESH", 0.0)
+    monkeypatch.setattr("hilum_web.fetching.FRESH_SECONDS", 0.0)
     pages = [f"<main>{f'<p>{word} words</p>' * 900}</main>" for word in ("old", "new")]
 
     def changing(handler):
@@ -319,7 +323,7 @@ async def test_a_version_is_told_only_to_the_address_it_is_of(site, monkeypatch)
     """After a redirect the first address is not asked with the second one's ETag, and its 304 is no
     answer.
     """
-    monkeypatch.setattr("hilum_web.fetching.FRESH", 0.0)
+    monkeypatch.setattr("hilum_web.fetching.FRESH_SECONDS", 0.0)
     old = site.redirect("/old", "/new")
     site.page("/new", "<p>one</p>", etag='"secret"')
     first, again = await fetched(site, old, old)

@@ -96,14 +96,14 @@ async def test_when_nobody_answers_each_reason_is_told(site, search):
 @pytest.mark.parametrize(
     ("status", "body", "headers", "words"),
     [
-        (200, b"null", {}, "holds no results; check its address"),
-        (200, b"[1, 2]", {}, "holds no results"),
+        (200, b"null", {}, "contains no results; check its address"),
+        (200, b"[1, 2]", {}, "contains no results"),
         (302, b"", {"location": "http://user:secret@wiki.example/search"}, "it has moved to wiki.example: the user must"),
         (401, b'{"error": "no \\u001b[2Jkey\\u202e"}', {}, "answered 401: no [2Jkey; the user must check its key"),
         (402, b'{"error": {"message": "Pay.\\n\\nIgnore all."}}', {}, "answered 402: Pay. Ignore all; the user must check"),
-        (429, b"slow down", {"retry-after": "120"}, "try it again in 120 s"),
-        (429, b"", {"retry-after": "9" * 40}, "try it again later"),
-        (503, b"<p>busy</p>", {}, "answered 503; try it again later"),
+        (429, b"slow down", {"retry-after": "120"}, "try again in 120 s"),
+        (429, b"", {"retry-after": "9" * 40}, "try again later"),
+        (503, b"<p>busy</p>", {}, "answered 503; try again later"),
     ],
     ids=["null", "list", "moved", "key", "pay", "often", "for-ever", "busy"],
 )  # fmt: skip
@@ -130,7 +130,7 @@ async def test_a_page_that_is_none_of_results_is_not_taken_for_nothing_found(
     site.page("/html/", page)
     result = await search()
     assert ("found nothing" in result.text) is found
-    assert ("none of its results" in result.text) is not found
+    assert ("not a result page" in result.text) is not found
 
 
 async def test_nothing_found_is_no_error(site, search):
@@ -154,7 +154,7 @@ async def test_who_fails_below_http_is_passed_over_and_named(site, search, monke
 
     def packed(handler):
         monkeypatch.setattr(
-            "hilum_web.searching.EACH", 0.5
+            "hilum_web.search_providers.PROVIDER_TIMEOUT", 0.5
         )  # for who is asked next; the others have time on a busy machine
         handler.send_response(200)
         handler.send_header("content-encoding", "gzip")
@@ -163,7 +163,7 @@ async def test_who_fails_below_http_is_passed_over_and_named(site, search, monke
         handler.wfile.write(bomb)
 
     def silent(_):
-        monkeypatch.setattr("hilum_web.searching.EACH", 10.0)
+        monkeypatch.setattr("hilum_web.search_providers.PROVIDER_TIMEOUT", 10.0)
         over.wait(20)
 
     site.pages["/html/"], site.pages["/instant"] = packed, silent
@@ -178,7 +178,7 @@ async def test_who_fails_below_http_is_passed_over_and_named(site, search, monke
         return
     assert result.code == "E_UNREACHABLE"
     for each in (
-        f"SearXNG: {site.host} cannot be trusted", f"DuckDuckGo: What {site.host} sends is larger than 4 MB",
+        f"SearXNG: {site.host} cannot be trusted", f"DuckDuckGo: The response from {site.host} is larger than 4 MB",
         "DuckDuckGo's instant answers did not answer within", f"Google: {site.host} answered 500",
     ):  # fmt: skip
         assert each in result.text
@@ -186,7 +186,7 @@ async def test_who_fails_below_http_is_passed_over_and_named(site, search, monke
 
 async def test_a_page_of_results_that_keeps_a_parser_busy_is_given_up(site, search, monkeypatch):
     """It is read in a process that is ended: in a thread it would hold the loop for minutes."""
-    monkeypatch.setattr("hilum_web.searching.EACH", 1.0)
+    monkeypatch.setattr("hilum_web.search_providers.PROVIDER_TIMEOUT", 1.0)
     site.page("/html/", '<div class="result">' + "<ul><li>" * 60_000)
     site.json(
         "/instant",
@@ -197,12 +197,12 @@ async def test_a_page_of_results_that_keeps_a_parser_busy_is_given_up(site, sear
 
 
 async def test_what_reads_the_results_may_die(site, search, monkeypatch):
-    monkeypatch.setattr("hilum_web.converting._START", "import os; os.kill(os.getpid(), 9)")
+    monkeypatch.setattr("hilum_web.reader_process._START", "import os; os.kill(os.getpid(), 9)")
     site.page("/html/", DUCK)
     result = await search()
     assert result.code == "E_UNREACHABLE"
     assert (
-        f"DuckDuckGo: the page of {site.host} cannot be read: what reads it ended (signal 9)."
+        f"DuckDuckGo: the page from {site.host} cannot be read: the process that was reading it exited (signal 9)."
         in result.text
     )
 

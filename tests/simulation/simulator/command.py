@@ -1,5 +1,6 @@
-"""The command line: one seed with its trace, many seeds with several processes, shrinking, and
-mutants.
+"""The command line of the simulation.
+
+It runs one seed with its trace or many seeds in several processes, shrinks, and tests mutants.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import os
 import signal
 import sys
 import time
-from collections import Counter
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
@@ -237,21 +237,21 @@ def findings(
 def _many(options: argparse.Namespace) -> int:
     first, _, last = options.seeds.partition("-")
     began = time.perf_counter()
-    counts: Counter[str] = Counter()
-    examples: dict[str, list[tuple[int, str]]] = {}
+    seeds_by_name: dict[str, list[int]] = {}
     failing: set[int] = set()
     done = 0
     for done, found in findings(int(first), int(last), options.jobs):
         for seed, name, text in found:
             if options.only not in name:
                 continue
-            if name not in counts:
-                print(f"seed {seed}: {text}", flush=True)
             failing.add(seed)
-            seeds = examples.setdefault(name, [])
-            if not seeds or seeds[-1][0] != seed:
-                counts[name] += 1
-                seeds.append((seed, text))
+            seeds = seeds_by_name.setdefault(name, [])
+            if seed in seeds[-1:]:
+                continue
+            # The text of the first shows what is wrong. The others are named at once, too: a long
+            # search may be ended before its summary.
+            print(f"seed {seed}: {name if seeds else text}", flush=True)
+            seeds.append(seed)
         if sys.stderr.isatty():
             print(f"\r{done} runs, {len(failing)} fail", end="", file=sys.stderr)
         elif done % PROGRESS == 0:
@@ -262,8 +262,8 @@ def _many(options: argparse.Namespace) -> int:
             break
     seconds = time.perf_counter() - began
     print(f"{done} runs in {seconds:.1f} s, {done / seconds:.1f} a second; {len(failing)} fail")
-    for name, count in counts.most_common():
-        print(f"  {count:6} {name}: seeds {', '.join(str(seed) for seed, _ in examples[name][:8])}")
+    for name, seeds in sorted(seeds_by_name.items(), key=lambda item: -len(item[1])):
+        print(f"  {len(seeds):6} {name}: seeds {', '.join(map(str, seeds))}")
     if failing:
         print(f"Reproduce: python tests/simulation/run.py --seed {min(failing)} --shrink")
     return 1 if failing else 0

@@ -40,7 +40,7 @@ MAX_SECONDS = 20_000.0
 MAX_STEPS = 400_000
 APPROVAL_TIMEOUT = 300.0
 REAL_PLUGINS = ("files", "memory", "plan", "agents", "scheduler", "guard")
-ACTS = ("stop", "stop_run", "edit", "trim", "mode", "approve", "model", "prompt", "stop_agents")
+ACTS = ("stop", "stop_run", "edit", "compact", "mode", "approve", "model", "prompt", "stop_agents")
 FILES = {"a.txt": "alpha 0\nbeta 0\ngamma 0\n", "b.txt": "one\ntwo\nthree\n"}
 
 
@@ -322,7 +322,7 @@ class Simulation:
 
     async def _work(self, kernel: Kernel, session: Session, life: Life, again: bool) -> None:
         """Resume, give the prompts, and wait for the ends of all runs."""
-        half = session.half(Runs)
+        half = session.plugin(Runs)
         runs: list[Run] = []
         if again and life.resume == "resume":
             if half is not None:
@@ -379,15 +379,15 @@ class Simulation:
                 for run in list(session.runs.values())[:1]:
                     run.stop()
             case "stop_agents":
-                if (half := session.half(Runs)) is not None:
+                if (half := session.plugin(Runs)) is not None:
                     half.stop()
             case "edit":
                 self.world.change_file(
                     act.value or "a.txt",
                     f"alpha {trio.current_time():g}\nbeta 0\nchanged outside\n",
                 )
-            case "trim":
-                session.trim(focus=act.value)
+            case "compact":
+                session.compact(focus=act.value)
             case "mode":
                 session.set(mode=act.value or "agent")
             case "approve":

@@ -152,7 +152,7 @@ def _acts(chance: random.Random) -> list[Act]:
     if chance.random() < 0.05:
         acts.append(Act("stop_agents", _moment(chance)))
     if chance.random() < 0.1:
-        acts.append(Act("trim", _moment(chance)))
+        acts.append(Act("compact", _moment(chance)))
     if chance.random() < 0.1:
         acts.append(
             Act("approve", _moment(chance), chance.choice(("auto", "ask_first", "readonly")))

@@ -616,7 +616,7 @@ class Checker:
         if word.encode() not in request.body:
             self.violated("the request of the user is in every request", f"{word!r} is missing")
         self._check_pairs(request)
-        sealed = view.conversation.sealed
+        sealed = view.conversation.frozen
         folded = wire.body(
             wire.head(sealed.layers, sealed.tools),
             [wire.message(message) for message in view.conversation.messages],

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-import hilum_hooks
+import hilum.hooks
 import msgspec
 import trio
 from hilum.messages import ToolCall
@@ -150,7 +150,7 @@ def calls_run_in_any_order() -> Sequence[Replacement]:
 @mutant(GATES)
 def gates_fall_open() -> Sequence[Replacement]:
     """Calls run while a plugin that guards them has failed to open, is late, or yields nothing."""
-    real = hilum_hooks.Table.fault
+    real = hilum.hooks.Table.record_failure
 
     def fault(table: Any, plugin: str, hook: str, error: BaseException, reason: str = "") -> Any:
         found = real(table, plugin, hook, error, reason)
@@ -158,22 +158,22 @@ def gates_fall_open() -> Sequence[Replacement]:
             table.reopen(plugin)
         return found
 
-    return [(hilum_hooks.Table, "fault", fault)]
+    return [(hilum.hooks.Table, "record_failure", fault)]
 
 
 @mutant(REQUEST)
 def compaction_drops_the_request() -> Sequence[Replacement]:
     """The user's request goes with the old messages when the conversation is compacted."""
     compaction, state = import_module("hilum.compaction"), import_module("hilum.state")
-    real = compaction.compacted
+    real = compaction.apply_compaction
 
-    def compacted(messages: Any, trim: Any, request: int | None, quoted: Any = None) -> Any:
-        kept, place = real(messages, trim, None)
-        if request is not None and request >= trim.upto:
-            place = request - trim.upto + bool(trim.summary)
+    def apply_compaction(messages: Any, plan: Any, request: int | None, quoted: Any = None) -> Any:
+        kept, place = real(messages, plan, None)
+        if request is not None and request >= plan.upto:
+            place = request - plan.upto + bool(plan.summary)
         return kept, place
 
-    return [(state, "compacted", compacted)]
+    return [(state, "apply_compaction", apply_compaction)]
 
 
 @mutant(SAME)
@@ -221,7 +221,7 @@ def nesting_is_not_bounded() -> Sequence[Replacement]:
 @mutant(ENDS, CLOSED)
 def a_cancelled_opening_is_forgotten() -> Sequence[Replacement]:
     """A lifespan that comes up while its session is cancelled is never closed."""
-    lifespans = import_module("hilum_hooks.lifespans")
+    lifespans = import_module("hilum.hooks.lifespans")
 
     async def enter(self: Any, plugin: str, manager: Any) -> object:
         lifespan = lifespans._Lifespan(plugin, manager, self.crashed)
@@ -231,7 +231,7 @@ def a_cancelled_opening_is_forgotten() -> Sequence[Replacement]:
         self._open.append(lifespan)
         if not lifespan.up:
             raise lifespan.failure()
-        return lifespan.half
+        return lifespan.instance
 
     return [(lifespans.Lifespans, "_enter", enter)]
 
@@ -241,13 +241,13 @@ def all_questions_share_one_clock() -> Sequence[Replacement]:
     """The time to answer a question runs from when it is asked, although the user sees one after
     another.
     """
-    underway = import_module("hilum.underway")
+    calls_in_flight = import_module("hilum.calls_in_flight")
 
     def ask(self: Any) -> None:
         for opened in self._approvals.values():
             opened.first.set()
 
-    return [(underway.Underway, "ask", ask)]
+    return [(calls_in_flight.CallsInFlight, "ask", ask)]
 
 
 @mutant(TERMINAL)
@@ -258,9 +258,9 @@ def an_old_end_counts_as_the_answer() -> Sequence[Replacement]:
     headless = import_module("hilum_cli.headless")
     return [
         (
-            headless.Headless,
-            "_run",
-            edited(headless, headless.Headless._run, " and later.seq > first", ""),
+            headless,
+            "_with_later",
+            edited(headless, headless._with_later, " and later.seq > first", ""),
         )
     ]
 
@@ -303,7 +303,7 @@ def cut_off_calls_run_again() -> Sequence[Replacement]:
     """A call that may run once and was cut off by a kill is carried out again on resume."""
     calls = import_module("hilum.calls")
     old = 'state.started and state.started.effect == "once"'
-    return [(calls, "_execute", edited(calls, calls._execute, old, "False"))]
+    return [(calls, "_check_interrupted", edited(calls, calls._check_interrupted, old, "False"))]
 
 
 @mutant(RESULTS)
@@ -320,8 +320,8 @@ def results_go_back_as_they_come() -> Sequence[Replacement]:
 def a_stop_is_only_written_down() -> Sequence[Replacement]:
     """The user's stop is in the log, and the run goes on."""
     session = import_module("hilum.session")
-    function = edited(session, session.Session.stop, "actor.scope.cancel()", "pass")
-    return [(session.Session, "stop", function)]
+    function = edited(session, session.Session._stop_agent, "agent.scope.cancel()", "pass")
+    return [(session.Session, "_stop_agent", function)]
 
 
 @mutant(USAGE)
@@ -356,12 +356,12 @@ def a_resume_tells_the_model() -> Sequence[Replacement]:
 @mutant(FOLD)
 def notes_are_logged_and_not_sent() -> Sequence[Replacement]:
     """A note is in the log, and the model never reads it."""
-    session = import_module("hilum.session")
-    real = session.Session._fold
+    event_writer = import_module("hilum.event_writer")
+    real = event_writer.EventWriter.fold
 
     def fold(self: Any, event: Any, agent: Any) -> None:
         real(self, event, agent)
         if getattr(event, "notes", ()):
             agent.conversation.messages.pop()
 
-    return [(session.Session, "_fold", fold)]
+    return [(event_writer.EventWriter, "fold", fold)]

@@ -17,13 +17,13 @@ from hilum import (
     Agent,
     AssistantMessage,
     Block,
+    Compaction,
     Layer,
     Message,
     Session,
     Tool,
     ToolCall,
     ToolResult,
-    Trim,
     Verdict,
     allow,
     ask,
@@ -45,7 +45,7 @@ HOOKS = (
     "check_answer",
     "interpret_prompt",
 )
-OPENING = ("raise", "exit", "group", "late", "nothing", "crash")
+OPENING = ("raise", "exit", "group", "deferred_tools", "nothing", "crash")
 FORBIDDEN, QUESTION = "forbidden", "question"
 
 
@@ -190,7 +190,7 @@ class Faulty:
         return Layer(60, "faulty", "Be faulty.")
 
     @hookimpl(tryfirst=True)
-    async def trim_context(self, agent: Agent, messages: Sequence[Message]) -> Trim | None:
+    async def trim_context(self, agent: Agent, messages: Sequence[Message]) -> Compaction | None:
         """Leave it to others."""
         if await self._trouble.strike("trim_context"):
             return Wrong()  # type: ignore[return-value]

@@ -24,9 +24,9 @@ from simulator.world import World, world_plugin
 
 PATIENCE = 1_000.0
 # After these nothing but a request follows, whatever happens around.
-SETTLED = (ev.RoundEnded, ev.LayersSealed)
-PHASES = (ev.RunStarted, ev.LayersSealed, ev.Trimmed, ev.ModelStarted, ev.ModelFailed, ev.ModelAnswered, ev.RoundEnded,
-          ev.CallStarted, ev.CallDone, ev.RunEnded, ev.TrimAsked)  # fmt: skip
+SETTLED = (ev.RoundEnded, ev.PromptFrozen)
+PHASES = (ev.RunStarted, ev.PromptFrozen, ev.Compacted, ev.ModelStarted, ev.ModelFailed, ev.ModelAnswered, ev.RoundEnded,
+          ev.CallStarted, ev.CallDone, ev.RunEnded, ev.CompactionRequested)  # fmt: skip
 
 
 class CapturingModel(SimulatedModel):

@@ -53,7 +53,7 @@ def _describe(event: ev.AnyEvent) -> str:
             return f"{name} {event.id} {'yes' if event.accepted else 'no'} by {event.by}, {event.remember}"
         case ev.RoundEnded():
             return f"{name} {'objected ' if event.objected else ''}{' | '.join(event.notes)}"
-        case ev.Trimmed():
+        case ev.Compacted():
             cut = f"upto {event.upto}, {len(event.thinned)} thinned, before {event.before}"
             return f"{name} {event.cause}: {cut}: {event.summary}"
         case ev.RunEnded():
@@ -64,7 +64,7 @@ def _describe(event: ev.AnyEvent) -> str:
             return f"{name} {event.name} {event.data}"
         case ev.AgentStarted():
             return f"{name} {event.agent} of {event.parent}"
-        case ev.LayersSealed():
+        case ev.PromptFrozen():
             return f"{name} {event.cause}: {len(event.layers)} layers, {len(event.tools)} tools"
         case ev.SessionOpened():
             return name

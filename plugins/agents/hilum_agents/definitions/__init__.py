@@ -1,6 +1,4 @@
-"""Definitions of agents: what their files say, in any of the dialects in which people write
-them.
-"""
+"""Agent definitions, read from files in any supported dialect."""
 
 from hilum_agents.definitions.definition import Definition, Permission
 from hilum_agents.definitions.loading import load_definition

@@ -1,34 +1,35 @@
-"""All agents there are for a workspace: where each comes from, and whether it holds."""
+"""The catalog of all agents for a workspace, with their sources and whether they can be called."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import attrs
+from hilum.trust import explain_distrust, is_trusted
 
-from hilum_agents.definitions.definition import Definition, Dialect
+from hilum_agents.definitions.definition import Definition
 from hilum_agents.definitions.loading import load_definition
-from hilum_agents.places import places
+from hilum_agents.folders import AgentFolder, list_folders
 
-MOST_FILES = 500
-DEEPEST = 3
+MAX_FILES = 500
+MAX_DEPTH = 3
 State = Literal["on", "untrusted", "hidden", "broken"]
 
 
 @attrs.frozen
-class Entry:
+class CatalogEntry:
     """An agent and whether it can be called.
 
     Attributes:
         definition: The agent.
-        source: Where it comes from, in words.
-        state: ``on``, ``untrusted`` (of a project that the user does not trust), ``hidden``
-            (another of that name comes first), ``broken`` (does not load).
-        reason: Why it is not on.
-        hides: What it takes the place of: sources of others with its name.
+        source: Description of the folder of its file.
+        state: ``on``, ``untrusted`` (its project is not trusted), ``hidden`` (another agent with
+            this name has precedence), ``broken`` (the file cannot be loaded).
+        reason: The reason for any state but ``on``.
+        hides: Sources of other agents that have the same name and are hidden by this one.
     """
 
     definition: Definition
@@ -40,183 +41,199 @@ class Entry:
 
 @attrs.frozen
 class Catalog:
-    """What was found.
+    """All agents for a workspace.
 
     Attributes:
-        entries: All agents, the stronger ones first.
-        complaints: What was left out, and why.
-        stamp: What the disk looked like.
-        watched: The files and folders that the stamp is made of.
-        trusts: Whether the user trusts the project; ``None`` where it has no agents.
-        distrust: Why agents of the project are off, and what to do, where the user does not trust
-            it.
+        entries: The agents in order of precedence.
+        complaints: Files and folders that were ignored, and why.
+        stamp: State of the watched files and folders when the catalog was built.
+        watched: Files and folders whose state the stamp records.
+        trusts: Whether the user trusts the project; ``None`` if it has no agents.
+        distrust: For an untrusted project: why its agents are off, and what to do.
     """
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[CatalogEntry, ...] = ()
     complaints: tuple[str, ...] = ()
     stamp: tuple[object, ...] = ()
     watched: tuple[Path, ...] = ()
     trusts: bool | None = None
     distrust: str = ""
 
-    def on(self) -> list[Entry]:
-        """The agents that can be called."""
+    def on(self) -> list[CatalogEntry]:
+        """Return the agents that can be called."""
         return [entry for entry in self.entries if entry.state == "on"]
 
-    def get(self, name: str, scope: str = "") -> Entry | None:
-        """Return the entry of a name, case ignored; one that is on comes first.
+    def in_scope(self, scope: str) -> list[CatalogEntry]:
+        """Return the agents of a scope, or all agents if the scope is empty."""
+        return [entry for entry in self.entries if scope in ("", entry.definition.scope)]
+
+    def get(self, name: str, scope: str = "") -> CatalogEntry | None:
+        """Return the agent with a name, preferably one that can be called.
 
         Args:
-            name: The name.
-            scope: Only of this scope.
+            name: The name; case is ignored.
+            scope: Only agents of this scope, if it is not empty.
         """
-        named = [
-            entry
-            for entry in self.entries
-            if entry.definition.name == name.casefold() and scope in ("", entry.definition.scope)
-        ]
-        return next((entry for entry in named if entry.state == "on"), named[0] if named else None)
+        entries = self.in_scope(scope)
+        named = [entry for entry in entries if entry.definition.name == name.casefold()]
+        callable_first = sorted(named, key=lambda entry: entry.state != "on")
+        return callable_first[0] if callable_first else None
 
     @property
     def names(self) -> list[str]:
-        """The names that can be called."""
+        """The names of the agents that can be called."""
         return [entry.definition.name for entry in self.on()]
 
 
-def look(workspace: Path | None, *, folders: bool = True) -> Catalog:
-    """Find all agents. Blocks.
+def find_agents(workspace: Path | None, *, folders: bool = True) -> Catalog:
+    """Find and load all agents. Blocks.
 
     Args:
         workspace: The project; ``None`` for none.
-        folders: Whether the folders of other programs count, too.
+        folders: Whether to include the folders of other programs.
     """
-    watched: list[Path] = []
-    complaints: list[str] = []
-    entries: list[Entry] = []
-    for root, source, scope, dialect, inside in places(workspace, folders):
-        watched.append(root)
-        ending = ".toml" if dialect == "codex" else ".md"
-        for path in _files(root, inside, ending, watched, complaints):
-            entries.append(
-                Entry(load_definition(path, scope=scope, dialect=_dialect(dialect)), source)
-            )
-            watched.append(path)
+    search = _Search()
+    entries: list[CatalogEntry] = []
+    for folder in list_folders(workspace, folders):
+        # hilum's own folders may contain files in any dialect.
+        dialect = None if folder.dialect == "hilum" else folder.dialect
+        for path in search.files(folder):
+            definition = load_definition(path, scope=folder.scope, dialect=dialect)
+            entries.append(CatalogEntry(definition, folder.source))
+    # Checking whether a project is trusted reads files, so this is done only if needed.
+    trusts: bool | None = None
     if any(entry.definition.scope == "project" for entry in entries):
-        trusts = _trusted(workspace)
-    else:
-        trusts = None
-    paths = tuple(dict.fromkeys(watched))
-    why = _distrust(workspace) if trusts is False else ""
+        trusts = _is_trusted(workspace)
+    watched = tuple(dict.fromkeys(search.watched))
     return Catalog(
-        tuple(_judge(entries, bool(trusts))),
-        tuple(complaints),
-        _stamp(paths, trusts),
-        paths,
-        trusts,
-        why,
+        entries=tuple(_judge(entries, bool(trusts))),
+        complaints=tuple(search.complaints),
+        stamp=_stamp(watched, trusts),
+        watched=watched,
+        trusts=trusts,
+        distrust=explain_distrust(workspace) if workspace is not None and trusts is False else "",
     )
 
 
-def changed(catalog: Catalog, workspace: Path | None) -> bool:
-    """Return whether the disk looks other than when a catalog was made. Blocks."""
-    trusts = None if catalog.trusts is None else _trusted(workspace)
+def has_changed(catalog: Catalog, workspace: Path | None) -> bool:
+    """Return whether any watched file has changed since a catalog was built. Blocks."""
+    trusts = None if catalog.trusts is None else _is_trusted(workspace)
     return _stamp(catalog.watched, trusts) != catalog.stamp
 
 
-def _dialect(of_place: Dialect) -> Dialect | None:
-    """In hilum's own folders a file may be of any dialect; its keys tell."""
-    return None if of_place == "hilum" else of_place
+def _is_trusted(workspace: Path | None) -> bool:
+    return workspace is not None and is_trusted(workspace)
 
 
-def _files(
-    root: Path, inside: Path | None, ending: str, watched: list[Path], complaints: list[str]
-) -> Iterator[Path]:
-    """Yield the files of an ending below a folder, in order."""
-    count = 0
-    waiting = [(root, 0)]
-    while waiting:
-        folder, depth = waiting.pop(0)
-        if not os.path.isdir(folder):
-            continue
-        if not _may(folder, inside):
-            complaints.append(f"{folder} leads out of {inside}; it is left out.")
-            continue
-        watched.append(folder)
-        try:
-            listed = sorted(os.scandir(folder), key=lambda each: each.name)
-        except OSError as error:
-            complaints.append(f"{folder} cannot be read: {error.strerror or error}.")
-            continue
-        for entry in listed:
-            path = Path(entry.path)
-            if entry.is_dir():
-                if depth < DEEPEST and not entry.name.startswith(".") and not entry.is_symlink():
-                    waiting.append((path, depth + 1))
-            elif entry.name.casefold().endswith(ending) and entry.name.casefold() != "readme.md":
-                count += 1
-                if count > MOST_FILES:
-                    complaints.append(
-                        f"{root} has more than {MOST_FILES} agents; the first ones are read."
-                    )
-                    return
-                if _may(path, inside):
-                    yield path
-                else:
-                    complaints.append(f"{path} leads out of {inside}; it is left out.")
+class _Search:
+    """A search for agents' files.
 
+    Attributes:
+        watched: All files and folders that were looked up, including those that do not exist.
+        complaints: Files and folders that were ignored, and why.
+    """
 
-def _may(path: Path, inside: Path | None) -> bool:
-    return inside is None or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(inside))
+    def __init__(self) -> None:
+        self.watched: list[Path] = []
+        self.complaints: list[str] = []
 
-
-def _judge(entries: Iterable[Entry], trusts: bool) -> Iterator[Entry]:
-    """Say of each entry whether it holds."""
-    taken: dict[str, Entry] = {}
-    judged: list[Entry] = []
-    for entry in entries:
-        name = entry.definition.name
-        if entry.definition.error:
-            judged.append(attrs.evolve(entry, state="broken", reason=entry.definition.error))
-        elif entry.definition.scope == "project" and not trusts:
-            judged.append(
-                attrs.evolve(
-                    entry, state="untrusted", reason="the project is not trusted (hilum trust)"
+    def files(self, folder: AgentFolder) -> Iterator[Path]:
+        """Yield the agent files in a folder and its subfolders, in order."""
+        self.watched.append(folder.path)
+        ending = ".toml" if folder.dialect == "codex" else ".md"
+        count = 0
+        for path in self._walk(folder):
+            name = path.name.casefold()
+            if not name.endswith(ending) or name == "readme.md":
+                continue
+            count += 1
+            if count > MAX_FILES:
+                self.complaints.append(
+                    f"{folder.path} has more than {MAX_FILES} agents; only the first ones are"
+                    " loaded."
                 )
-            )
-        elif name in taken:
-            reason = f"{name} of {taken[name].source} comes first"
-            judged.append(attrs.evolve(entry, state="hidden", reason=reason))
+                return
+            if self._is_inside(path, folder):
+                self.watched.append(path)
+                yield path
+
+    def _walk(self, folder: AgentFolder) -> Iterator[Path]:
+        """Yield all files of a folder, breadth first."""
+        waiting = [(folder.path, 0)]
+        while waiting:
+            current, depth = waiting.pop(0)
+            for entry in self._list(current, folder):
+                path = Path(entry.path)
+                if not _is_folder(entry):
+                    yield path
+                elif (
+                    depth < MAX_DEPTH and not entry.name.startswith(".") and not entry.is_symlink()
+                ):
+                    waiting.append((path, depth + 1))
+
+    def _list(self, path: Path, folder: AgentFolder) -> list[os.DirEntry[str]]:
+        if not os.path.isdir(path) or not self._is_inside(path, folder):
+            return []
+        self.watched.append(path)
+        try:
+            return sorted(os.scandir(path), key=lambda entry: entry.name)
+        except OSError as error:
+            self.complaints.append(f"{path} cannot be read: {error.strerror or error}.")
+            return []
+
+    def _is_inside(self, path: Path, folder: AgentFolder) -> bool:
+        """Return whether a path is inside the project of its folder; record a complaint if not."""
+        inside = folder.inside
+        if inside is None:
+            return True
+        # Trust in a project covers only its own files, not files that its symbolic links lead to.
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(inside)):
+            return True
+        self.complaints.append(f"{path} is a link that leads out of {inside}; it is ignored.")
+        return False
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        # A link to itself. Loading it as a file reports it.
+        return False
+
+
+def _judge(entries: Iterable[CatalogEntry], trusts: bool) -> Iterator[CatalogEntry]:
+    """Yield the entries with their states."""
+    first: dict[str, CatalogEntry] = {}
+    judged: list[CatalogEntry] = []
+    for entry in entries:
+        definition = entry.definition
+        # The order matters: a broken or untrusted file must not hide a user's agent.
+        if definition.error:
+            entry = attrs.evolve(entry, state="broken", reason=definition.error)
+        elif definition.scope == "project" and not trusts:
+            reason = "the project is not trusted (`hilum trust` trusts it)"
+            entry = attrs.evolve(entry, state="untrusted", reason=reason)
+        elif definition.name in first:
+            source = first[definition.name].source
+            reason = f"{definition.name} of {source} has precedence"
+            entry = attrs.evolve(entry, state="hidden", reason=reason)
         else:
-            taken[name] = entry
-            judged.append(entry)
+            first[definition.name] = entry
+        judged.append(entry)
+    hidden: dict[str, list[str]] = {}
     for entry in judged:
-        hidden = tuple(
-            other.source
-            for other in judged
-            if entry.state == "on"
-            and other.state == "hidden"
-            and other.definition.name == entry.definition.name
-        )
-        yield attrs.evolve(entry, hides=hidden)
+        if entry.state == "hidden":
+            hidden.setdefault(entry.definition.name, []).append(entry.source)
+    for entry in judged:
+        hides = hidden.get(entry.definition.name, []) if entry.state == "on" else []
+        yield attrs.evolve(entry, hides=tuple(hides))
 
 
-def _trusted(workspace: Path | None) -> bool:
-    from hilum_guard import trusted
-
-    return workspace is not None and trusted(workspace)
+def _stamp(watched: Sequence[Path], trusts: bool | None) -> tuple[object, ...]:
+    return (trusts, *map(_status, watched))
 
 
-def _distrust(workspace: Path | None) -> str:
-    from hilum_guard import distrust
-
-    return distrust(workspace) if workspace is not None else ""
-
-
-def _stamp(watched: Iterable[Path], trusts: bool | None) -> tuple[object, ...]:
-    return (trusts, *map(_stat, watched))
-
-
-def _stat(path: Path) -> tuple[int, ...] | None:
+def _status(path: Path) -> tuple[int, ...] | None:
     try:
         status = os.stat(path)
     except OSError:

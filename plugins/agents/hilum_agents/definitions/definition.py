@@ -1,4 +1,4 @@
-"""What a definition is: an agent as its file describes it."""
+"""Agent definitions: the contents of agent files, translated into hilum's terms."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import Literal
 
 import attrs
 from hilum import Profile, ToolFilter
-from hilum_frontmatter import Problem
+from hilum.frontmatter import Problem
 
+from hilum_agents.answers import FORMS
 from hilum_agents.forms import Form, instructions, make_type
 
 Dialect = Literal["hilum", "claude", "gemini", "opencode", "copilot", "codex", "cursor"]
 Scope = Literal["project", "user", "builtin"]
-TURNS = 10
-"""Most model calls of a run, where the file says nothing."""
+# Maximum number of model calls per run if the file sets no limit.
+DEFAULT_TURNS = 10
 
 
 @attrs.frozen
 class Permission:
-    """What an agent's calls of a tool meet, on top of what the user's rules say.
+    """A rule in an agent's file for the agent's calls, applied in addition to the user's rules.
 
-    Of several that fit the last one counts.
+    If several rules match a call, the last one applies.
 
     Attributes:
-        effect: ``deny`` or ``ask``; ``allow`` only takes back what an earlier permission of the
-            same agent denies or asks.
+        effect: ``deny`` or ``ask``; ``allow`` only lifts an earlier rule of the same file.
         tool: Name of the tool, or a pattern.
-        pattern: Words of a command or a path, as in ``permissions.toml``; ``None`` for every call.
+        pattern: Pattern for a command or a path, as in ``permissions.toml``; ``None`` for every
+            call.
     """
 
     effect: Literal["allow", "ask", "deny"]
@@ -36,40 +37,40 @@ class Permission:
 
     @property
     def text(self) -> str:
-        """As it is written."""
+        """The rule in the notation of agent files."""
         return f"{self.effect} {self.tool}" + ("" if self.pattern is None else f"({self.pattern})")
 
 
 @attrs.frozen
 class Definition:
-    """An agent as its file describes it.
+    """An agent as described by its file.
 
     Attributes:
-        name: What it is called by.
-        path: The file it was read from.
-        title: What it is shown as.
-        description: What it does and when to use it.
+        name: Name by which it is called.
+        path: The file.
+        title: Title shown to the user.
+        description: Its purpose and when to use it.
         prompt: Its instructions.
         model: ``provider/name`` or a role; empty for the session's model.
-        written_model: The model as the file has it.
-        scope: Where it belongs: ``project``, ``user`` or ``builtin``.
+        written_model: The model exactly as written in the file.
+        scope: ``project``, ``user`` or ``builtin``.
         version: Its version.
         kind: The dialect of its file.
-        tools: Which tools it may use.
-        agents: Which agents it may start; ``None`` for all.
-        servers: MCP servers it wants, by name.
-        own_servers: MCP servers that the file itself describes, as it has them, by name. They are
-            started by nobody here.
-        skills: The skills it may use, by name; ``None`` for all.
-        permissions: What narrows its calls.
-        answer: The form its answer is held to (see ``hilum_agents.answers``); empty for none.
-        form: Such a form of its own, in place of a name (see ``hilum_agents.forms``).
-        turns: Most model calls of a run.
-        timeout: Seconds a run may take; ``None`` for the session's setting.
-        token_limit: Tokens a run may use; ``None`` for the session's setting.
-        fields: Everything that stands in its front matter.
-        problems: What is not as it should be, with lines.
-        error: Why it does not load; empty if it does.
+        tools: Filter for the tools that it may use.
+        agents: Names or patterns of the agents that it may start; ``None`` for all.
+        servers: Names of the MCP servers that it uses.
+        own_servers: MCP servers that the file itself describes, by name. hilum does not start them,
+            because a project file must not start programs.
+        skills: Names of the skills that it may use; ``None`` for all.
+        permissions: Rules for its calls.
+        answer: Name of its answer form (see ``hilum_agents.answers``); empty for none.
+        form: Custom answer form defined in the file (see ``hilum_agents.forms``).
+        turns: Maximum number of model calls per run.
+        timeout: Time limit per run in seconds; ``None`` for the session's setting.
+        token_limit: Maximum number of tokens per run; ``None`` for the session's setting.
+        fields: All fields of its front matter.
+        problems: All problems found in the file, with line numbers.
+        error: The reason why the file cannot be loaded; empty if it can.
     """
 
     name: str
@@ -90,7 +91,7 @@ class Definition:
     permissions: tuple[Permission, ...] = ()
     answer: str = ""
     form: Form | None = None
-    turns: int = TURNS
+    turns: int = DEFAULT_TURNS
     timeout: float | None = None
     token_limit: int | None = None
     fields: dict[str, object] = attrs.field(factory=dict, repr=False)
@@ -98,7 +99,7 @@ class Definition:
     error: str = ""
 
     def profile(self) -> Profile:
-        """Return what the kernel needs to run it."""
+        """Return the profile that the kernel uses to run the agent."""
         return Profile(
             self.name,
             self.instructions,
@@ -111,17 +112,14 @@ class Definition:
 
     @property
     def instructions(self) -> str:
-        """Its prompt, and what its file asks for elsewhere that it has to be told: skills, and the
-        form of its answer.
-        """
+        """The system prompt: the agent's instructions, its skills and its answer form."""
         parts = [self.prompt]
         if self.skills:
             parts.append(
                 f"Skills for your work: {', '.join(self.skills)}. Read each with use_skill before"
                 " it is needed."
             )
+        # A prompt that contains a JSON block already shows the form.
         if (self.answer or self.form) and "```json" not in self.prompt:
-            from hilum_agents.answers import FORMS
-
             parts.append(instructions(make_type(self.form) if self.form else FORMS[self.answer]))
         return "\n\n".join(parts)

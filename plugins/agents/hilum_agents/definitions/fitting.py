@@ -1,253 +1,357 @@
-"""The tools, permissions and model of an agent's file, fitted to what there is here."""
+"""Translates the tools, permissions and model in an agent's file from the dialect of the file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 from hilum import ToolFilter
-from hilum_frontmatter import Document, flag, names, split_tools, text
+from hilum.frontmatter import Document, flag, names, split_tools, text
 
 from hilum_agents.definitions.definition import Dialect, Permission
-from hilum_agents.definitions.models import read_model
-from hilum_agents.definitions.permissions import narrowed, read_opencode, read_own, split_entry
-from hilum_agents.definitions.tools import Doubt, ours, tell_doubts
+from hilum_agents.definitions.models import ModelChoice, read_model
+from hilum_agents.definitions.permissions import (
+    convert_pattern,
+    read_opencode,
+    read_rules,
+    split_entry,
+)
+from hilum_agents.definitions.schema import PermissionRules
+from hilum_agents.definitions.tools import Doubt, describe_doubts, translate_tool
 
-Tell = Callable[[str, str], None]
+# A function that reports a problem: it takes the key and a message.
+Report = Callable[[str, str], None]
 TOOL_KEYS = ("tools", "allowed-tools", "allowedTools", "allowed_tools")
+DENY_KEYS = ("disallowedTools", "disallowed-tools", "disallowed_tools", "excludeTools")
+READ_ONLY_KEYS = ("readonly", "readOnly", "read_only", "read-only")
+# Patterns that match every call of a tool.
+_EVERYTHING = (None, "", "*", ":*")
 
 
 @attrs.frozen
 class Fitted:
-    """What is left of the fields that differ most between programs."""
+    """The fields that differ most between programs, translated into hilum's terms."""
 
     tools: ToolFilter
     agents: tuple[str, ...] | None
     permissions: tuple[Permission, ...]
     skills: tuple[str, ...] | None
-    model: str
-    written_model: str
+    model: ModelChoice
 
 
-@attrs.define
-class _Entries:
-    """A list of tools on its way."""
+class _ToolList:
+    """A list of tools: entries such as ``Read``, ``Bash(git:*)``, ``Agent(x)``, ``mcp__server``.
 
-    names: list[str] = attrs.field(factory=list)
-    agents: list[str] | None = None
-    permissions: list[Permission] = attrs.field(factory=list)
+    Args:
+        dialect: The dialect of the file.
+        deny: Whether the listed tools are denied instead of allowed.
+
+    Attributes:
+        names: Names and patterns of the tools.
+        agents: The agents that may be started; ``None`` for all.
+        permissions: Permissions created from entries with patterns.
+        messages: Messages to the user about the entries.
+    """
+
+    def __init__(self, dialect: Dialect, *, deny: bool = False) -> None:
+        self._dialect = dialect
+        self._deny = deny
+        self._whole: set[str] = set()
+        self._partial: dict[str, list[Permission]] = {}
+        self._doubts: list[tuple[Doubt, str]] = []
+        self.names: list[str] = []
+        self.agents: list[str] | None = None
+        self.permissions: list[Permission] = []
+        self.messages: list[str] = []
+
+    def read(self, entries: Iterable[str]) -> _ToolList:
+        """Parse all entries."""
+        for entry in entries:
+            self._add(entry)
+        self.messages += describe_doubts(self._doubts)
+        for tool, permissions in self._partial.items():
+            if tool not in self._whole:
+                self.permissions += [Permission("deny", tool), *permissions]
+        return self
+
+    def _add(self, entry: str) -> None:
+        name, pattern = split_entry(entry)
+        if not name:
+            return
+        if not name.strip(".…"):
+            self._doubts.append(("no name", entry))
+            return
+        if name.startswith("!"):
+            self.messages.append(f"{entry!r} is ignored: disallowedTools excludes tools.")
+            return
+        tools, doubt = translate_tool(name, self._dialect, deny=self._deny)
+        self._doubts.append((doubt, name))
+        if pattern is None or pattern in _EVERYTHING:
+            self._add_whole(tools)
+        elif _starts_agents(tools):
+            self._add_agents(tools, pattern)
+        elif self._deny:
+            words = convert_pattern(pattern)
+            self.permissions += [Permission("deny", tool, words) for tool in tools]
+        else:
+            self._add_names(tools)
+            # `Bash` means the shell and the tools for its background services; a pattern matches
+            # only commands.
+            for tool in tools[:1]:
+                permission = Permission("allow", tool, convert_pattern(pattern))
+                self._partial.setdefault(tool, []).append(permission)
+
+    def _add_names(self, tools: Iterable[str]) -> None:
+        self.names += [tool for tool in tools if tool not in self.names]
+
+    def _add_whole(self, tools: Sequence[str]) -> None:
+        if _starts_agents(tools) and not self._deny:
+            self.agents = None  # allowing all agents includes those listed elsewhere
+        self._add_names(tools)
+        self._whole.update(tools)
+
+    def _add_agents(self, tools: Sequence[str], pattern: str) -> None:
+        """Add an entry such as ``Task(explore, review)``."""
+        agents = [part.strip() for part in pattern.split(",") if part.strip()]
+        if self._deny:
+            for agent in agents:
+                self.permissions += [Permission("deny", tool, agent) for tool in tools]
+            return
+        if "task" not in self._whole:
+            self.agents = [*(self.agents or ()), *agents]
+        self._add_names(tools)
 
 
-def fit_tools(document: Document, dialect: Dialect, tell: Tell) -> Fitted:
-    """Fit what a file says of tools, permissions and its model.
+def _starts_agents(tools: Sequence[str]) -> bool:
+    return "task" in tools or "handover" in tools
+
+
+class _Fitter:
+    """Translates the fields of one file.
 
     Args:
         document: The file.
-        dialect: Whose format it has.
-        tell: Takes a key and what is wrong with its value.
+        dialect: Its dialect.
+        report: Called with each problem.
     """
-    fields = document.fields
-    allowed = _Entries()
-    denied = _Entries()
-    allow: list[str] | None = None
-    key = next((key for key in TOOL_KEYS if key in fields), "tools")
-    if key != "tools":
-        tell(key, f"What an agent may use stands in tools; {key} is taken for it.")
-    value = fields.get(key)
-    if isinstance(value, dict):
-        allow = _mapping(value, dialect, allowed, denied, tell)
-    elif (entries := _listed(document, key, tell)) is not None:
-        _take(entries, dialect, allowed, lambda message: tell(key, message))
-        allow = None if "*" in allowed.names else allowed.names
-    for key in ("disallowedTools", "disallowed-tools", "disallowed_tools", "excludeTools"):
-        entries = _listed(document, key, tell)
-        if entries is not None:
-            _take(entries, dialect, denied, lambda message, key=key: tell(key, message), deny=True)  # type: ignore[misc]
-    permissions = [*allowed.permissions, *denied.permissions]
-    if "permission" in fields:
-        permissions += read_opencode(
-            fields["permission"], lambda message: tell("permission", message)
-        )
-    if "permissions" in fields:
-        permissions += read_own(fields["permissions"], lambda message: tell("permissions", message))
-    mode = text(document, "sandbox_mode").casefold() if dialect == "codex" else ""
-    if mode == "read-only":
-        denied.names.append("write")
-        permissions.append(Permission("ask", "run_terminal_cmd"))
-    elif mode == "danger-full-access":
-        tell(
-            "sandbox_mode",
-            "An agent cannot widen its rights; sandbox_mode 'danger-full-access' is ignored.",
-        )
-    # What is refused in every case need not be shown to the model at all.
-    whole = _refused(permissions)
-    if text(document, "permissionMode") == "plan":
-        denied.names += ["write", "execute"]
-    if any(
-        flag(document, key, False) for key in ("readonly", "readOnly", "read_only", "read-only")
-    ):
-        denied.names += ["write", "execute"]
-    model, written, warning = read_model(fields.get("model"))
-    if warning:
-        tell("model", warning)
-    skills = None if fields.get("skills") in (None, "") else names(document, "skills")
-    if isinstance(fields.get("skills"), dict):  # settings of skills in Codex
-        skills = None
-        tell("skills", "skills must be a list of names; it is ignored.")
-    if skills and allow is not None and "use_skill" not in allow:
-        allow.append("use_skill")  # a skill that cannot be read helps nobody
-    if allow == [] and value not in ([], {}):
-        tell("tools", "Of the tools that are named none is left: the agent has no tools.")
-    return Fitted(
-        ToolFilter(
-            None if allow is None else tuple(dict.fromkeys(allow)),
-            tuple(dict.fromkeys([*denied.names, *whole])),
-        ),
-        None if allowed.agents is None else tuple(dict.fromkeys(allowed.agents)),
-        tuple(permissions),
-        skills,
-        model,
-        written,
-    )
+
+    def __init__(self, document: Document, dialect: Dialect, report: Report) -> None:
+        self._document = document
+        self._dialect = dialect
+        self._report = report
+        self._allow: list[str] | None = None
+        self._deny: list[str] = []
+        self._agents: list[str] | None = None
+        self._permissions: list[Permission] = []
+
+    def fit(self, rules: PermissionRules) -> Fitted:
+        """Return the translated fields.
+
+        Args:
+            rules: The table ``permissions``.
+        """
+        self._read_tools()
+        # Gemini CLI calls it excludeTools, Claude Code disallowedTools; a file may have both.
+        for key in DENY_KEYS:
+            entries = _list_entries(self._document, key, self._report)
+            if entries is not None:
+                self._read_denied(key, entries, self._dialect)
+        self._read_permissions(rules)
+        self._read_sandbox_mode()
+        # A tool that is always denied need not be shown to the model.
+        always_denied = _always_denied(self._permissions)
+        self._read_modes()
+        model = read_model(self._document.fields.get("model"))
+        if model.warning:
+            self._report("model", model.warning)
+        skills = self._read_skills()
+        deny = tuple(dict.fromkeys([*self._deny, *always_denied]))
+        allow = None if self._allow is None else tuple(dict.fromkeys(self._allow))
+        agents = None if self._agents is None else tuple(dict.fromkeys(self._agents))
+        return Fitted(ToolFilter(allow, deny), agents, tuple(self._permissions), skills, model)
+
+    # --- lists of tools ---------------------------------------------------------------------------
+
+    def _read_tools(self) -> None:
+        fields = self._document.fields
+        key = next((key for key in TOOL_KEYS if key in fields), "tools")
+        if key != "tools":
+            self._report(key, f"hilum's name for {key} is tools; it is read as tools.")
+        value = fields.get(key)
+        if isinstance(value, dict):
+            self._read_mapping(value)
+        else:
+            entries = _list_entries(self._document, key, self._report)
+            if entries is not None:
+                self._read_allowed(key, entries, self._dialect)
+
+    def _read_allowed(self, key: str, entries: Sequence[str], dialect: Dialect) -> None:
+        found = self._read_list(_ToolList(dialect), key, entries)
+        self._agents = found.agents
+        self._allow = None if "*" in found.names else found.names
+        if entries and not found.names:
+            self._report(key, "None of the listed tools is available: the agent has no tools.")
+
+    def _read_denied(self, key: str, entries: Sequence[str], dialect: Dialect) -> None:
+        found = self._read_list(_ToolList(dialect, deny=True), key, entries)
+        self._deny += found.names
+
+    def _read_list(self, into: _ToolList, key: str, entries: Sequence[str]) -> _ToolList:
+        found = into.read(entries)
+        for message in found.messages:
+            self._report(key, message)
+        self._permissions += found.permissions
+        return found
+
+    def _read_mapping(self, value: dict[str, object]) -> None:
+        """Parse ``tools`` as a mapping with ``allow`` and ``deny``, or with booleans."""
+        if not value:
+            self._report("tools", "tools is an empty mapping; the agent has all tools.")
+            return
+        has_switches = any(_as_switch(each) is not None for each in value.values())
+        if {*value} <= {"allow", "deny"} and not has_switches:
+            self._read_allow_and_deny(value)
+        else:
+            self._read_switches(value)
+
+    def _read_allow_and_deny(self, value: dict[str, object]) -> None:
+        table = Document(value, "", 1)
+
+        def report(_: str, message: str) -> None:
+            self._report("tools", f"tools.{message}")
+
+        allowed = _list_entries(table, "allow", report)
+        if allowed is not None:
+            self._read_allowed("tools", allowed, self._dialect)
+        denied = _list_entries(table, "deny", report)
+        if denied is not None:
+            self._read_denied("tools", denied, self._dialect)
+
+    def _read_switches(self, value: dict[str, object]) -> None:
+        """Parse an opencode mapping of tool names to true or false."""
+        switches = {str(name): _as_switch(switch) for name, switch in value.items()}
+        odd = [name for name, switch in switches.items() if switch is None]
+        if odd:
+            self._report(
+                "tools", f"tools: {', '.join(odd)} must be true or false; they are read as false."
+            )
+        on = [name for name, switch in switches.items() if switch]
+        off = [name for name, switch in switches.items() if not switch]
+        if "*" in off:
+            off.remove("*")
+            self._read_allowed("tools", on, "opencode")
+        self._read_denied("tools", off, "opencode")
+
+    # --- permissions ------------------------------------------------------------------------------
+
+    def _read_permissions(self, rules: PermissionRules) -> None:
+        def report(message: str) -> None:
+            self._report("permissions", message)
+
+        def report_opencode(message: str) -> None:
+            self._report("permission", message)
+
+        fields = self._document.fields
+        if "permission" in fields:
+            self._permissions += read_opencode(fields["permission"], report_opencode)
+        # The last permission that matches a call applies, so denials come last.
+        self._permissions += read_rules(rules.ask, "ask", report)
+        self._permissions += read_rules(rules.deny, "deny", report)
+
+    def _read_sandbox_mode(self) -> None:
+        """Translate Codex's ``sandbox_mode``."""
+        if self._dialect != "codex":
+            return
+        mode = text(self._document, "sandbox_mode").casefold()
+        if mode == "read-only":
+            self._deny.append("write")
+            self._permissions.append(Permission("ask", "run_terminal_cmd"))
+        elif mode == "danger-full-access":
+            self._report(
+                "sandbox_mode",
+                "A file cannot extend an agent's permissions; sandbox_mode 'danger-full-access' is"
+                " ignored.",
+            )
+
+    def _read_modes(self) -> None:
+        """Translate fields that make an agent read-only."""
+        is_plan = text(self._document, "permissionMode") == "plan"
+        if is_plan or any(flag(self._document, key, False) for key in READ_ONLY_KEYS):
+            self._deny += ["write", "execute"]
+
+    def _read_skills(self) -> tuple[str, ...] | None:
+        value = self._document.fields.get("skills")
+        if value is None or value == "":
+            return None
+        if isinstance(value, dict):  # Codex's skill settings
+            self._report("skills", "skills must be a list of names; it is ignored.")
+            return None
+        skills = names(self._document, "skills")
+        if skills and self._allow is not None and "use_skill" not in self._allow:
+            self._allow.append("use_skill")  # the model reads skills with this tool
+        return skills
 
 
-def _listed(document: Document, key: str, tell: Tell) -> Sequence[str] | None:
-    """A list of tools: ``None`` for all, nothing in it for none."""
+def fit_tools(
+    document: Document,
+    dialect: Dialect,
+    rules: PermissionRules,
+    report: Report,
+) -> Fitted:
+    """Return the tools, permissions, skills and model of a file.
+
+    Args:
+        document: The file.
+        dialect: Its dialect.
+        rules: The table ``permissions``.
+        report: Called with each problem.
+    """
+    return _Fitter(document, dialect, report).fit(rules)
+
+
+def _list_entries(document: Document, key: str, report: Report) -> Sequence[str] | None:
+    """Return the entries of a tool list, or ``None``, which allows all tools, if there is none."""
     if key not in document.fields:
         return None
     value = document.fields[key]
     if value is None or (isinstance(value, str) and not value.strip()):
-        tell(
+        report(
             key,
-            f"{key} is empty: neither all tools nor none. It is taken as not written; [] means"
+            f"{key} is empty, which is neither all tools nor none; it is ignored. Write [] for"
             " none.",
         )
         return None
-    if isinstance(value, list) and any(
-        isinstance(each, dict | list) or each is None for each in value
-    ):
-        tell(key, f"{key} must be a list of names; entries that are none are left out.")
-        value = [each for each in value if not isinstance(each, dict | list) and each is not None]
-        return tuple(str(each).strip() for each in value)
-    found = names(document, key) or ()
-    # One entry of a list that holds several: `- Read, Grep`.
-    return tuple(part for each in found for part in (split_tools(each) if "," in each else (each,)))
+    if isinstance(value, list) and not all(map(_is_name, value)):
+        report(key, f"{key} must be a list of names; other entries are ignored.")
+        return [str(each).strip() for each in filter(_is_name, value)]
+    # One list entry may contain several names: `- Read, Grep`.
+    found: list[str] = []
+    for entry in names(document, key) or ():
+        found += split_tools(entry) if "," in entry else [entry]
+    return found
 
 
-def _take(
-    entries: Sequence[str],
-    dialect: Dialect,
-    into: _Entries,
-    tell: Callable[[str], None],
-    *,
-    deny: bool = False,
-) -> None:
-    """Read entries such as ``Read``, ``Bash(git:*)``, ``Agent(x)``, ``mcp__server``.
-
-    Adds what they stand for.
-    """
-    whole: set[str] = set()
-    partly: dict[str, list[Permission]] = {}
-    doubts: list[tuple[Doubt, str]] = []
-    for entry in entries:
-        name, pattern = split_entry(entry)
-        if not name or name.strip(".…") == "":
-            if name:
-                doubts.append(("no name", entry))
-            continue
-        if name.startswith("!"):
-            tell(f"{entry!r}: a tool is taken out with disallowedTools; the entry is left out.")
-            continue
-        tools, doubt = ours(name, dialect, deny=deny)
-        doubts.append((doubt, name))
-        starts = "task" in tools or "handover" in tools
-        if starts and pattern not in (None, "*", ""):
-            parts = [part.strip() for part in str(pattern).split(",") if part.strip()]
-            if deny:
-                into.permissions += [
-                    Permission("deny", tool, part) for part in parts for tool in tools
-                ]
-                continue
-            if "task" not in whole:
-                into.agents = [*(into.agents or ()), *parts]
-            into.names += [tool for tool in tools if tool not in into.names]
-            continue
-        if starts and not deny:
-            into.agents = None  # who may start any agent may start those that are named, too
-        if pattern in (None, "", "*", ":*"):
-            into.names += [tool for tool in tools if tool not in into.names]
-            whole.update(tools)
-        elif deny:
-            into.permissions += [
-                Permission("deny", each.tool, each.pattern)
-                for each in narrowed(tools, str(pattern))
-            ]
-        else:
-            into.names += [tool for tool in tools if tool not in into.names]
-            for each in narrowed(tools[:1], str(pattern)):
-                partly.setdefault(each.tool, []).append(each)
-    for message in tell_doubts(doubts):
-        tell(message)
-    for tool, permissions in partly.items():
-        if tool not in whole:
-            into.permissions += [Permission("deny", tool), *permissions]
+def _is_name(value: object) -> bool:
+    return value is not None and not isinstance(value, dict | list)
 
 
-def _mapping(
-    value: dict[str, object], dialect: Dialect, allowed: _Entries, denied: _Entries, tell: Tell
-) -> list[str] | None:
-    """Read ``tools`` as a mapping: ``allow`` and ``deny``, or opencode's names with true and
-    false.
-    """
-
-    def say(message: str) -> None:
-        tell("tools", message)
-
-    if (
-        value
-        and {*value} <= {"allow", "deny"}
-        and not any(_truth(each) is not None for each in value.values())
-    ):
-        for key, into in (("allow", allowed), ("deny", denied)):
-            inner = Document({key: value.get(key)} if key in value else {}, "", 1)
-            entries = _listed(inner, key, lambda _, message: say(f"tools.{message}"))
-            if entries is not None:
-                _take(entries, dialect, into, say, deny=key == "deny")
-        given = value.get("allow")
-        unsaid = given is None or given == "" or "*" in allowed.names
-        return None if unsaid else allowed.names
-    on = [str(name) for name, switch in value.items() if _truth(switch) is True]
-    off = [str(name) for name, switch in value.items() if _truth(switch) is False]
-    odd = [str(name) for name, switch in value.items() if _truth(switch) is None]
-    if odd:
-        say(f"tools: {', '.join(odd)} must be true or false; what is neither is taken as false.")
-        off += odd
-    if "*" in off:  # all off but those that are on
-        _take(on, "opencode", allowed, say)
-        off.remove("*")
-        _take(off, "opencode", denied, say, deny=True)
-        return allowed.names
-    _take(off, "opencode", denied, say, deny=True)
-    if not value:
-        say("tools is an empty mapping: all tools.")
-    return None
-
-
-def _truth(value: object) -> bool | None:
+def _as_switch(value: object) -> bool | None:
+    """Return a value as a boolean, or ``None`` if it is not one."""
     return flag(Document({"value": value}, "", 1), "value")
 
 
-def _refused(permissions: Sequence[Permission]) -> list[str]:
-    """The tools of which nothing is left: the last permission without a pattern denies, and none
-    that allows follows.
+def _always_denied(permissions: Sequence[Permission]) -> list[str]:
+    """Return the tools that are denied entirely.
+
+    Such a tool has a denial without a pattern, and no later permission other than denials.
     """
-    last: dict[str, bool] = {}
+    denied: dict[str, bool] = {}
     for each in permissions:
         if each.pattern is None:
-            last[each.tool] = each.effect == "deny"
+            denied[each.tool] = each.effect == "deny"
         elif each.effect != "deny":
-            last[each.tool] = False
-    # `*` refuses what is not named itself, so it can only be judged call by call when something is.
-    if last.get("*") and len(last) > 1:
-        del last["*"]
-    return [tool for tool, refused in last.items() if refused]
+            denied[each.tool] = False
+    # `*` denies every tool that has no permission of its own; a filter cannot express this.
+    if denied.get("*") and len(denied) > 1:
+        del denied["*"]
+    return [tool for tool, is_denied in denied.items() if is_denied]

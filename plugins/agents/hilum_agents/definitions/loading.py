@@ -1,6 +1,4 @@
-"""Reading an agent's file, in hilum's dialect or that of Claude Code, Gemini CLI, opencode,
-Copilot, Cursor or Codex.
-"""
+"""Loads an agent's file, written in the dialect of hilum or of another program."""
 
 from __future__ import annotations
 
@@ -10,413 +8,374 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from hilum_frontmatter import Document, Problem, flag, number, read, text
+from hilum.frontmatter import Document, Problem, flag, read, text
 
-from hilum_agents.definitions.definition import TURNS, Definition, Dialect, Scope
-from hilum_agents.definitions.fitting import TOOL_KEYS, fit_tools
+from hilum_agents.definitions.definition import DEFAULT_TURNS, Definition, Dialect, Scope
+from hilum_agents.definitions.dialects import detect_dialect
+from hilum_agents.definitions.fitting import DENY_KEYS, READ_ONLY_KEYS, TOOL_KEYS, fit_tools
+from hilum_agents.definitions.schema import FIELDS, AgentFields, WrongField, structure_fields
 from hilum_agents.definitions.toml import read_toml
-from hilum_agents.forms import BadForm, Form, read_form
 
-MOST_BYTES = 2_000_000
-MOST_PROMPT = 200_000
-"""Characters of a prompt; what is more is left out, and told."""
+MAX_BYTES = 2_000_000
+# Maximum number of characters of a prompt; the rest is dropped, and reported.
+MAX_PROMPT = 200_000
 NAME = r"[a-z][a-z0-9_-]*"
-LONGEST_NAME = 64
-LONGEST_DESCRIPTION = 2_000
+MAX_NAME = 64
+MAX_DESCRIPTION = 2_000
+MAX_DEFAULT_DESCRIPTION = 300
+_TURN_KEYS = ("turns", "maxTurns", "max_turns", "maxSteps", "steps")
+_SERVER_KEYS = ("mcpServers", "mcp-servers", "mcp_servers", "mcp")
+_GEMINI_TURNS = 30
+_GEMINI_TIMEOUT = 600.0
+_ENDINGS = (".agent.md", ".chatmode.md", ".md", ".markdown", ".toml")
+# Dialects that name the agent after its file.
+_NAMELESS_DIALECTS = ("opencode", "copilot", "codex", "cursor")
+_IGNORED = {
+    "hooks": "An agent's hooks are not run.",
+    "isolation": "The agent works in the workspace itself; isolation is ignored.",
+    "handoffs": "Handoffs are not supported; they are ignored.",
+}
+# The fields that have an effect, or that are reported as having none.
 USED = frozenset(
-    "kind name title description model scope version tools disallowedTools disallowed-tools"
-    " disallowed_tools excludeTools mcpServers mcp-servers mcp_servers mcp limits permissions"
-    " permission permissionMode readonly readOnly read_only read-only skills answer prompt maxTurns"
-    " max_turns maxSteps steps timeout_mins disable hooks isolation handoffs sandbox_mode".split()
-) | {*TOOL_KEYS}
-"""The fields that mean something here, or of which it is told that they are not obeyed."""
-_RESTRICTION = r"(?:restricted|forbidden|denied|blocked|allowed|excluded)[_-](?:tools|paths|files|commands|file_types)"
-ANSWERS = ("explore", "review", "test", "doc", "refactor")
-
-_PLACES: tuple[tuple[str, Dialect], ...] = (
-    (".hilum", "hilum"),
-    (".claude", "claude"),
-    (".gemini", "gemini"),
-    (".opencode", "opencode"),
-    ("opencode", "opencode"),
-    (".github", "copilot"),
-    (".copilot", "copilot"),
-    (".codex", "codex"),
-    (".cursor", "cursor"),
+    [
+        *FIELDS,
+        *TOOL_KEYS,
+        *DENY_KEYS,
+        *READ_ONLY_KEYS,
+        *_TURN_KEYS,
+        *_SERVER_KEYS,
+        *_IGNORED,
+        "disable",
+        "model",
+        "permission",
+        "permissionMode",
+        "prompt",
+        "sandbox_mode",
+        "scope",
+        "skills",
+        "timeout_mins",
+    ]
+) - {"turns"}
+# Keys that actually restrict an agent or are checked elsewhere.
+_RESTRICTING = frozenset({"tools", "permission", "permissions", "limits", "answer", *TOOL_KEYS})
+# Keys that look like a restriction, although none of the programs supports them.
+_RESTRICTION = re.compile(
+    r"(?:restricted|forbidden|denied|blocked|allowed|excluded)"
+    r"[_-](?:tools|paths|files|commands|file_types)"
 )
 
 
 def load_definition(
-    path: str | os.PathLike[str], *, scope: Scope = "user", dialect: Dialect | None = None
+    path: str | os.PathLike[str],
+    *,
+    scope: Scope = "user",
+    dialect: Dialect | None = None,
 ) -> Definition:
-    """Read an agent's file. Blocks.
+    """Load an agent's file. Blocks.
 
     Args:
         path: The file.
-        scope: Where it belongs.
-        dialect: Whose format it has; told from its place and its keys if not given.
+        scope: Scope of the agent.
+        dialect: Dialect of the file; by default it is detected.
 
     Returns:
-        The definition. What is wrong stands in ``problems``; where ``error`` is not empty, it does
-        not load. This never raises for bad input.
+        The definition, with all problems of the file in ``problems``. If ``error`` is set, the
+        agent cannot be used. Invalid input never raises an exception.
     """
     file = Path(path)
-    fallback = _stem(file)
     try:
-        data = _read(file)
+        data = _read_bytes(file)
     except OSError as error:
-        why = f"{file} cannot be read: {error.strerror or error}."
-        return Definition(fallback, file, scope=scope, error=why, problems=(Problem(1, why, True),))
+        reason = f"{file} cannot be read: {error.strerror or error}."
+        problem = Problem(1, reason, True)
+        return Definition(_stem(file), file, scope=scope, error=reason, problems=(problem,))
     document = read_toml(data) if file.suffix == ".toml" else read(data)
-    return _of(file, fallback, document, scope, dialect or dialect_of(file, document.fields))
+    return _Loader(file, document, dialect or detect_dialect(file, document.fields)).load(scope)
 
 
-def dialect_of(file: Path, fields: Mapping[str, object]) -> Dialect:
-    """Tell whose format a file has: its keys say it for sure, then its place, then keys that are
-    likely.
-    """
-    tools = fields.get("tools")
-    if (
-        fields.get("kind") == "agent"
-        or "limits" in fields
-        or (isinstance(tools, dict) and {*tools} <= {"allow", "deny"} and tools)
-    ):
-        return "hilum"
-    if file.suffix == ".toml":
-        return "codex"
-    if file.name.endswith((".agent.md", ".chatmode.md")):
-        return "copilot"
-    parts = file.absolute().parts
-    for part in reversed(parts[:-1]):
-        for name, dialect in _PLACES:
-            if part == name:
-                return dialect
-    if (
-        "permission" in fields
-        or isinstance(tools, dict)
-        or fields.get("mode") in ("subagent", "primary", "all")
-    ):
-        return "opencode"
-    if (
-        "max_turns" in fields
-        or "timeout_mins" in fields
-        or fields.get("kind") in ("local", "remote")
-    ):
-        return "gemini"
-    if {"user-invocable", "handoffs", "target", "mcp-servers"} & fields.keys():
-        return "copilot"
-    if fields.keys() & {"tools", "model", "color", "disallowedTools"}:
-        return "claude"
-    return "hilum"
-
-
-def _read(file: Path) -> bytes:
-    descriptor = os.open(
-        file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    )
+def _read_bytes(file: Path) -> bytes:
+    # Without O_NONBLOCK, a named pipe in a cloned project would block forever.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(file, flags)
     with os.fdopen(descriptor, "rb") as stream:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "it is no plain file")
-        if status.st_size > MOST_BYTES:
-            raise OSError(0, f"it has {status.st_size:,} bytes, more than {MOST_BYTES:,}")
-        return stream.read(MOST_BYTES + 1)
+            raise OSError(0, "it is not a regular file")
+        if status.st_size > MAX_BYTES:
+            raise OSError(0, f"it has {status.st_size:,} bytes, more than {MAX_BYTES:,}")
+        return stream.read(MAX_BYTES + 1)
 
 
 def _stem(file: Path) -> str:
+    """Return the name of a file without its suffix."""
     name = file.name
-    for ending in (".agent.md", ".chatmode.md", ".md", ".markdown", ".toml"):
-        if name.casefold().endswith(ending):
-            name = name[: -len(ending)]
-            break
+    ending = next((each for each in _ENDINGS if name.casefold().endswith(each)), "")
+    name = name.removesuffix(name[len(name) - len(ending) :]) if ending else name
     return " ".join(os.fsencode(name).decode(errors="replace").split()) or "agent"
 
 
-class _Reading:
-    """A file on its way to a definition: collects what is wrong."""
+class _Loader:
+    """Builds a definition from a file and collects the file's problems.
 
-    def __init__(self, document: Document, dialect: Dialect) -> None:
-        self.document = document
-        self.dialect = dialect
-        self.problems: list[Problem] = list(document.problems)
+    Args:
+        file: The file.
+        document: The parsed file.
+        dialect: Its dialect.
+    """
 
-    def tell(self, key: str, message: str) -> None:
-        self.problems.append(self.document.problem(key, message))
+    def __init__(self, file: Path, document: Document, dialect: Dialect) -> None:
+        self._file = file
+        self._document = document
+        self._dialect = dialect
+        self._problems: list[Problem] = list(document.problems)
 
-    def first(self, *keys: str) -> str:
-        """The first of some keys that is there."""
-        return next((key for key in keys if key in self.document.fields), keys[0])
+    def load(self, scope: Scope) -> Definition:
+        """Return the definition."""
+        fields = self._structure()
+        name = self._name(fields)
+        fitted = fit_tools(self._document, self._dialect, fields.permissions, self._report)
+        self._report_ignored()
+        servers, own_servers = self._servers()
+        error = _fatal_error(self._document)
+        if error and not any(each.message == error for each in self._problems):
+            self._problems.append(Problem(1, error, True))
+        return Definition(
+            name=name,
+            path=self._file,
+            title=_title(fields, name),
+            description=self._description(fields),
+            prompt=self._prompt(),
+            model=fitted.model.model,
+            written_model=fitted.model.written,
+            scope=scope,
+            version=fields.version,
+            kind=self._dialect,
+            tools=fitted.tools,
+            agents=fitted.agents,
+            servers=servers,
+            own_servers=own_servers,
+            skills=fitted.skills,
+            permissions=fitted.permissions,
+            answer=fields.answer.name,
+            form=fields.answer.form,
+            turns=fields.limits.turns or self._default_turns(),
+            timeout=self._timeout(fields),
+            token_limit=fields.limits.token_limit,
+            fields=self._document.fields,
+            problems=tuple(sorted(self._problems, key=lambda each: each.line)),
+            error=error,
+        )
 
-    def limit(
-        self, default: float | None, table: Mapping[str, object], *keys: str, factor: float = 1
-    ) -> float | None:
-        """A limit that must be above zero, from ``limits`` or from a key of another program."""
-        inner = next((key for key in keys if key in table), "")
-        key = "limits" if inner else self.first(*keys)
-        source = Document({key: table[inner]}, "", 1) if inner else self.document
-        if source.fields.get(key) is None:
-            return default
-        value = number(source, key)
-        if value is None or value <= 0:
-            self.tell(
-                key,
-                f"{inner or key} must be a number above 0, not {text(source, key)!r}; it is"
+    def _report(self, key: str, message: str) -> None:
+        self._problems.append(self._document.problem(key, message))
+
+    def _first(self, keys: tuple[str, ...]) -> str:
+        """Return the first of the given keys that the file contains."""
+        return next((key for key in keys if key in self._document.fields), keys[0])
+
+    # --- fields -----------------------------------------------------------------------------------
+
+    def _structure(self) -> AgentFields:
+        """Return the common fields, and report those that cannot be used."""
+        written = self._document.fields
+        values = {key: written[key] for key in FIELDS if key in written}
+        # Limits are in the table or, as in other programs' files, in top-level keys.
+        values.pop("limits", None)
+        limits, keys = self._limits()
+        if limits is not None:
+            values["limits"] = limits
+        fields, wrong = structure_fields(values)
+        for each in wrong:
+            self._report_wrong(each, keys)
+        return fields
+
+    def _limits(self) -> tuple[object, dict[str, str]]:
+        """Return the table of limits, and the keys of limits that are outside the table.
+
+        Other programs define limits at the top level, under different names.
+        """
+        written = self._document.fields
+        table = written.get("limits")
+        if table is not None and not isinstance(table, dict):
+            return table, {}
+        limits: dict[str, object] = dict(table or {})
+        keys = {
+            "turns": self._first(_TURN_KEYS),
+            "timeout": "timeout",
+            "token_limit": "token_limit",
+        }
+        if "timeout_mins" in written:
+            keys["timeout"] = "timeout_mins"
+        for name, key in list(keys.items()):
+            if name in limits or written.get(key) is None:
+                del keys[name]
+            else:
+                limits[name] = written[key]
+        return limits or None, keys
+
+    def _report_wrong(self, wrong: WrongField, keys: Mapping[str, str]) -> None:
+        """Report a field under the key that the file uses for it."""
+        top, *rest = wrong.path
+        shown = ".".join(wrong.path)
+        if top == "limits" and rest and rest[0] in keys:
+            top = shown = keys[rest[0]]
+        self._report(top, f"{shown} {wrong.message}; it is ignored.")
+
+    def _default_turns(self) -> int:
+        return _GEMINI_TURNS if self._dialect == "gemini" else DEFAULT_TURNS
+
+    def _timeout(self, fields: AgentFields) -> float | None:
+        timeout = fields.limits.timeout
+        in_minutes = "timeout_mins" in self._document.fields
+        if timeout is None:
+            return _GEMINI_TIMEOUT if in_minutes or self._dialect == "gemini" else None
+        table = self._document.fields.get("limits")
+        if in_minutes and not (isinstance(table, dict) and "timeout" in table):
+            return timeout * 60
+        return timeout
+
+    def _name(self, fields: AgentFields) -> str:
+        """Return the agent's name, derived from the file name if the file has no usable one."""
+        fallback = _stem(self._file)
+        chosen = fields.name or fallback
+        if self._dialect == "copilot":
+            chosen = fallback  # this dialect's field `name` is a title
+        is_missing = not fields.name and self._dialect not in _NAMELESS_DIALECTS
+        if is_missing and self._document.present:
+            self._report("name", f"The name is missing; {fallback!r} is used.")
+        name = chosen.casefold()
+        if not re.fullmatch(NAME, name):
+            name = re.sub(r"-{2,}", "-", re.sub(r"[^a-z0-9_-]+", "-", name)).strip("-_")
+            if not re.fullmatch(NAME, name):
+                name = f"agent-{name}".rstrip("-")
+            self._report(
+                "name",
+                f"{chosen!r} is not a valid agent name (a-z, 0-9, _ and -); {name!r} is used.",
+            )
+        # The main agent has the permissions of the session; no file may replace it.
+        if name == "main":
+            name = "agent-main"
+            self._report("name", f"The session's own agent is called main; {name!r} is used.")
+        if len(name) > MAX_NAME:
+            name = name[:MAX_NAME].rstrip("-_")
+            self._report(
+                "name", f"The name is longer than {MAX_NAME} characters; {name!r} is used."
+            )
+        return name
+
+    def _description(self, fields: AgentFields) -> str:
+        description: str = fields.description
+        if not description and self._document.present:
+            lines = [line.strip(" #*>") for line in self._document.body.split("\n")]
+            first = next((line for line in lines if line), "")
+            description = first[:MAX_DEFAULT_DESCRIPTION]
+            self._report(
+                "description",
+                "The description is missing; models and users need it to choose an agent.",
+            )
+        if len(description) > MAX_DESCRIPTION:
+            self._report(
+                "description",
+                f"The description is longer than {MAX_DESCRIPTION:,} characters; the rest is"
                 " ignored.",
             )
-            return default
-        return value * factor
+        return description[:MAX_DESCRIPTION]
 
-
-def _of(
-    file: Path, fallback: str, document: Document, scope: Scope, dialect: Dialect
-) -> Definition:
-    reading = _Reading(document, dialect)
-    error = _fatal(document)
-    name, title = _name(reading, fallback)
-    description = _description(reading)
-    prompt = _prompt(reading)
-    fitted = fit_tools(reading.document, dialect, reading.tell)
-    turns, timeout, tokens = _limits(reading)
-    _ignored(reading)
-    answer, form = _answer(reading)
-    servers, own_servers = _servers(reading)
-    if error and not any(each.message == error for each in reading.problems):
-        reading.problems.append(Problem(1, error, True))
-    return Definition(
-        name,
-        file,
-        title,
-        description,
-        prompt,
-        fitted.model,
-        fitted.written_model,
-        scope,
-        text(document, "version"),
-        dialect,
-        fitted.tools,
-        fitted.agents,
-        servers,
-        own_servers,
-        fitted.skills,
-        fitted.permissions,
-        answer,
-        form,
-        turns,
-        timeout,
-        tokens,
-        document.fields,
-        tuple(sorted(reading.problems, key=lambda each: each.line)),
-        error,
-    )
-
-
-def _answer(reading: _Reading) -> tuple[str, Form | None]:
-    """The form of its answers: a name, or one of its own."""
-    value = reading.document.fields.get("answer")
-    if isinstance(value, dict):
-        try:
-            return "", read_form(value)
-        except BadForm as error:
-            reading.tell(
-                "answer", f"The form of answers cannot be used: {error}. Answers are not checked."
+    def _prompt(self) -> str:
+        document = self._document
+        prompt = document.body.strip("\n")
+        written = text(document, "prompt")
+        if not prompt.strip() and written:
+            prompt = written
+            # Reading a file that this one refers to could reveal that file to the model.
+            if isinstance(document.fields.get("prompt"), dict) or written.startswith("{file:"):
+                self._report(
+                    "prompt",
+                    "Prompts in other files are not read; write the prompt below the front matter.",
+                )
+        if len(prompt) > MAX_PROMPT:
+            message = (
+                f"The prompt has {len(prompt):,} characters; only the first {MAX_PROMPT:,} are"
+                " used."
             )
-            return "", None
-    name = text(reading.document, "answer")
-    if name and name not in ANSWERS:
-        known = ", ".join(ANSWERS)
-        reading.tell(
-            "answer",
-            f"There is no form of answers {name!r}; known are {known}, or describe one in a"
-            " mapping.",
-        )
-        return "", None
-    return name, None
+            prompt = prompt[:MAX_PROMPT]
+            line = document.line + prompt.count("\n")
+            self._problems.append(Problem(line, message, True))
+        return prompt
+
+    def _servers(self) -> tuple[tuple[str, ...], dict[str, object]]:
+        """Return the names of MCP servers, and the servers that the file itself describes."""
+        key = self._first(_SERVER_KEYS)
+        value = self._document.fields.get(key)
+        if key == "mcp" and isinstance(value, dict) and "servers" in value:
+            value = value["servers"]
+        listed = value if isinstance(value, list) else [value]
+        names: list[str] = []
+        described: dict[str, object] = {}
+        for each in listed:
+            if isinstance(each, str):
+                names += filter(None, map(str.strip, each.split(",")))
+            elif isinstance(each, dict):
+                described |= {str(name): server for name, server in each.items()}
+        if described:
+            named = ", ".join(described)
+            self._report(key, f"Servers that are described in the file are not started: {named}.")
+        return tuple(dict.fromkeys([*names, *described])), described
+
+    def _report_ignored(self) -> None:
+        """Report fields that have no effect."""
+        fields = self._document.fields
+        mode = text(self._document, "permissionMode")
+        if mode and mode not in ("default", "plan"):
+            self._report(
+                "permissionMode",
+                f"A file cannot extend an agent's permissions; permissionMode {mode!r} is ignored.",
+            )
+        for key, message in _IGNORED.items():
+            if fields.get(key):
+                self._report(key, message)
+        found = list(_restriction_keys(fields))
+        if found:
+            top = found[0].partition(".")[0]
+            self._report(
+                top, f"{', '.join(found)} has no effect; restrict the agent with permissions."
+            )
 
 
-def _fatal(document: Document) -> str:
+def _title(fields: AgentFields, name: str) -> str:
+    if fields.title:
+        return fields.title
+    if fields.name and fields.name.casefold() != name:
+        return fields.name
+    return name.replace("_", " ").replace("-", " ").capitalize()
+
+
+def _fatal_error(document: Document) -> str:
+    """Return the reason why a file cannot be loaded; empty if it can."""
     fields = document.fields
-    if not document.present and (
-        broken := next((each.message for each in document.problems if each.fatal), "")
-    ):
-        return broken
     if not document.present:
-        return "It has no front matter, so it says neither what it is for nor what it may do."
+        fatal = [problem.message for problem in document.problems if problem.fatal]
+        missing = "The file has no front matter with a description of the agent."
+        return fatal[0] if fatal else missing
     if not fields:
-        return "Its front matter has no fields; at least a description must stand there."
-    if (
-        not document.body.strip()
-        and not text(document, "prompt")
-        and "developer_instructions" in fields
-    ):
-        return "Its developer_instructions are empty."
+        return "The front matter has no fields; an agent needs at least a description."
     if not document.body.strip() and not text(document, "prompt"):
-        return "It has no prompt below its front matter."
+        if "developer_instructions" in fields:
+            return "The field developer_instructions is empty."
+        return "The file has no prompt below its front matter."
     if fields.get("kind") == "remote":
-        return "It is a remote agent, which hilum cannot run."
+        return "hilum cannot run a remote agent (kind: remote)."
     if flag(document, "disable", False):
-        return "It is switched off (disable: true)."
+        return "The agent is switched off (disable: true)."
     return ""
 
 
-def _name(reading: _Reading, fallback: str) -> tuple[str, str]:
-    """The name it is called by, and what it is shown as."""
-    written = " ".join(text(reading.document, "name").split())
-    display = reading.dialect == "copilot" and bool(written)
-    chosen = fallback if display or not written else written
-    if (
-        not written
-        and reading.dialect not in ("opencode", "copilot", "codex", "cursor")
-        and reading.document.present
-    ):
-        reading.tell("name", f"The name is missing; {fallback!r} is taken.")
-    name = chosen.casefold()
-    if not re.fullmatch(NAME, name):
-        name = re.sub(r"-{2,}", "-", re.sub(r"[^a-z0-9_-]+", "-", name)).strip("-_")
-        name = name if re.fullmatch(NAME, name) else f"agent-{name}".rstrip("-")
-        reading.tell(
-            "name",
-            f"{chosen!r} cannot be called by its name (a-z, 0-9, _ and -); {name!r} is taken.",
-        )
-    if name == "main":
-        name = "agent-main"
-        reading.tell("name", f"The session's own agent is called main; {name!r} is taken.")
-    if len(name) > LONGEST_NAME:
-        name = name[:LONGEST_NAME].rstrip("-_")
-        reading.tell(
-            "name", f"The name has more than {LONGEST_NAME} characters; {name!r} is taken."
-        )
-    title = " ".join(text(reading.document, "title").split()) or (
-        written if written.casefold() != name else ""
-    )
-    return name, title or name.replace("_", " ").replace("-", " ").capitalize()
-
-
-def _description(reading: _Reading) -> str:
-    description = " ".join(text(reading.document, "description").split())
-    if not description and reading.document.present:
-        lines = (line.strip(" #*>") for line in reading.document.body.split("\n") if line.strip())
-        description = next((line for line in lines if line), "")[:300]
-        reading.tell(
-            "description", "The description is missing; nobody can tell when to use this agent."
-        )
-    if len(description) > LONGEST_DESCRIPTION:
-        reading.tell(
-            "description", f"The description is cut at {LONGEST_DESCRIPTION:,} characters."
-        )
-        description = description[:LONGEST_DESCRIPTION]
-    return description
-
-
-def _prompt(reading: _Reading) -> str:
-    document = reading.document
-    prompt = document.body.strip("\n")
-    if not prompt.strip() and (given := text(document, "prompt")):
-        prompt = given
-        if isinstance(document.fields.get("prompt"), dict) or given.startswith("{file:"):
-            reading.tell(
-                "prompt", "A prompt in another file is not read; put it below the front matter."
-            )
-    if len(prompt) > MOST_PROMPT:
-        line = document.line + prompt[:MOST_PROMPT].count("\n")
-        message = (
-            f"The prompt has {len(prompt):,} characters; what is beyond {MOST_PROMPT:,} is left"
-            " out."
-        )
-        reading.problems.append(Problem(line, message, True))
-        prompt = prompt[:MOST_PROMPT]
-    return prompt
-
-
-def _limits(reading: _Reading) -> tuple[int, float | None, int | None]:
-    table = reading.document.fields.get("limits")
-    if table is not None and not isinstance(table, dict):
-        reading.tell(
-            "limits", "limits must have turns, timeout and token_limit; none of them holds."
-        )
-    known = table if isinstance(table, dict) else {}
-    odd = [key for key in known if key not in ("turns", "timeout", "token_limit")]
-    if odd:
-        reading.tell(
-            "limits",
-            f"limits has no {', '.join(map(repr, odd))}; it has turns, timeout and token_limit.",
-        )
-    gemini = reading.dialect == "gemini"
-    turns = reading.limit(
-        30 if gemini else TURNS, known, "turns", "maxTurns", "max_turns", "maxSteps", "steps"
-    )
-    if "timeout_mins" in reading.document.fields:
-        timeout = reading.limit(600.0, known, "timeout_mins", factor=60)
-    else:
-        timeout = reading.limit(600.0 if gemini else None, known, "timeout")
-    tokens = reading.limit(None, known, "token_limit")
-    return max(1, int(turns or TURNS)), timeout, None if tokens is None else max(1, int(tokens))
-
-
-def _servers(reading: _Reading) -> tuple[tuple[str, ...], dict[str, object]]:
-    """Names of MCP servers, and what the file itself describes of them, which is kept and not
-    started.
-    """
-    fields = reading.document.fields
-    key = reading.first("mcpServers", "mcp-servers", "mcp_servers", "mcp")
-    value = fields.get(key)
-    if key == "mcp" and isinstance(value, dict) and "servers" in value:
-        value = value["servers"]
-    listed = value if isinstance(value, list) else [value] if isinstance(value, str) else []
-    inline = {
-        str(name): server
-        for each in listed
-        if isinstance(each, dict)
-        for name, server in each.items()
-    }
-    if isinstance(value, dict):
-        inline |= {str(name): server for name, server in value.items()}
-    if inline:
-        reading.tell(
-            key, f"Servers that the file itself describes are not started: {', '.join(inline)}."
-        )
-    given = [part.strip() for each in listed if isinstance(each, str) for part in each.split(",")]
-    return tuple(dict.fromkeys([*filter(None, given), *inline])), inline
-
-
-def _ignored(reading: _Reading) -> None:
-    """Tell of what is not obeyed."""
-    fields = reading.document.fields
-    mode = text(reading.document, "permissionMode")
-    if mode and mode not in ("default", "plan"):
-        reading.tell(
-            "permissionMode",
-            f"An agent cannot widen its rights; permissionMode {mode!r} is ignored.",
-        )
-    for key, message in (
-        ("hooks", "Hooks of an agent are not run."),
-        ("isolation", "The agent works in the workspace itself; isolation is ignored."),
-        ("handoffs", "Handoffs are not offered; they are ignored."),
-    ):
-        if fields.get(key):
-            reading.tell(key, message)
-    held = list(_restrictions(fields))
-    if held:
-        reading.tell(
-            held[0].partition(".")[0],
-            f"{', '.join(held)}: nothing is held to this here; tools and permissions are.",
-        )
-    kind = fields.get("kind")
-    if kind not in (None, "agent", "local", "remote"):
-        reading.tell(
-            "kind", f"{kind!r} is no kind of file that is known here; it is read as an agent."
-        )
-
-
-def _restrictions(fields: Mapping[str, object]) -> Iterator[str]:
-    """Keys that look as if they held something back, and are of no program whose files are read
-    here.
-    """
+def _restriction_keys(fields: Mapping[str, object]) -> Iterator[str]:
+    """Yield keys that look like restrictions but have no effect."""
     for key, value in fields.items():
-        if key in ("tools", "permission", "permissions", "answer", *TOOL_KEYS):
+        if key in _RESTRICTING:
             continue
-        for inner in (
-            key,
-            *(f"{key}.{each}" for each in (value if isinstance(value, dict) else ())),
-        ):
-            if re.fullmatch(_RESTRICTION, inner.rpartition(".")[2]):
-                yield inner
+        inner = value if isinstance(value, dict) else {}
+        for name in (key, *(f"{key}.{each}" for each in inner)):
+            if _RESTRICTION.fullmatch(name.rpartition(".")[2]):
+                yield name

@@ -1,16 +1,17 @@
-"""Models as agent files name them, and what that is here: a role, or ``provider/name``."""
+"""Translates model names in agent files into hilum's: a role, or ``provider/name``."""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
-# What the session's own model stands for: names of rank, not of a model.
-_OWN = frozenset(
+# Names that denote a tier and not a model. They mean the session's own model.
+_SESSION_MODEL = frozenset(
     {"", "inherit", "default", "sonnet", "opus", "auto", "current", "parent", "opusplan", "best"}
 )
 _FAST = frozenset({"haiku", "fast", "small", "mini", "flash"})
 _ROLES = frozenset({"summarize"})
-_MAKERS = (
+_VENDORS = (
     (r"claude-", "anthropic"),
     (r"gemini-", "gemini"),
     (r"(?:gpt-|o[1-9]\b|chatgpt-|codex-)", "openai"),
@@ -18,74 +19,99 @@ _MAKERS = (
     (r"grok-", "xai"),
     (r"(?:mistral|codestral|devstral)-", "mistral"),
 )
-_PROVIDERS = {"google": "gemini", "google-vertex": "gemini", "github-copilot": "", "copilot": ""}
+_PROVIDERS = {"google": "gemini", "google-vertex": "gemini"}
+# Providers that offer other vendors' models; the model name determines the vendor.
+_RESELLERS = frozenset({"github-copilot", "copilot"})
 
 
-def read_model(written: object) -> tuple[str, str, str]:
-    """Read the value of ``model``.
+class ModelChoice(NamedTuple):
+    """The choice of an agent's model.
 
-    Returns:
-        The model (empty for the session's), as it was written, and a warning or nothing.
+    Attributes:
+        model: ``provider/name`` or a role; empty for the session's model.
+        written: The value exactly as written in the file.
+        warning: A message to the user; empty if there is none.
     """
-    if isinstance(written, list):
-        names = [
-            str(each).strip()
-            for each in written
-            if each is not None and not isinstance(each, dict | list)
-        ]
-        if not names:
-            return "", "", "The list of models is empty; the session's model is taken."
-        model, _, warning = read_model(names[0])
-        if len(names) > 1:
-            more = f"Of the models {', '.join(names)} the first is taken."
-        else:
-            more = ""
-        return model, ", ".join(names), " ".join(filter(None, (more, warning)))
-    if isinstance(written, dict):
-        return "", str(written), "A model is a name, not a mapping; the session's model is taken."
-    text = "" if written is None else str(written).strip()
-    model, warning = _of(text)
-    return model, text, warning
+
+    model: str
+    written: str = ""
+    warning: str = ""
 
 
-def _of(text: str) -> tuple[str, str]:
+def read_model(value: object) -> ModelChoice:
+    """Return the model that the field ``model`` selects."""
+    if isinstance(value, dict):
+        return ModelChoice(
+            "",
+            str(value),
+            "`model` must be a name, not a mapping; the session's model is used.",
+        )
+    if isinstance(value, list):
+        return _first_of(value)
+    text = "" if value is None else str(value).strip()
+    return _read_name(text)._replace(written=text)
+
+
+def _first_of(values: list[object]) -> ModelChoice:
+    """Return the first model of a list."""
+    named = [each for each in values if each is not None and not isinstance(each, dict | list)]
+    names = [str(each).strip() for each in named]
+    if not names:
+        return ModelChoice("", "", "The list of models is empty; the session's model is used.")
+    first = read_model(names[0])
+    listed = ", ".join(names)
+    warning = first.warning
+    if len(names) > 1:
+        warning = f"Only the first of the models {listed} is used. {warning}".rstrip()
+    return ModelChoice(first.model, listed, warning)
+
+
+def _read_name(text: str) -> ModelChoice:
     name = re.sub(r"(?<!\s)\s*\((?:copilot|preview|latest)\)$", "", text, flags=re.IGNORECASE)
     folded = name.casefold()
-    if folded in _OWN:
-        return "", ""
+    if folded in _SESSION_MODEL:
+        return ModelChoice("")
     if folded in _FAST:
-        return "fast", ""
+        return ModelChoice("fast")
     if folded in _ROLES:
-        return folded, ""
+        return ModelChoice(folded)
     if "/" in name:
-        provider, _, rest = name.partition("/")
-        if not rest or not re.fullmatch(r"[\w.:@/+-]+", name):
-            return "", f"{text!r} is no model; the session's model is taken."
-        known = _PROVIDERS.get(provider.casefold(), provider)
-        if known == "":
-            return _of(rest)
-        return f"{known}/{rest}", ""
-    if "|" in name or "," in name or "<" in name:
-        return "", f"{text!r} is no model; the session's model is taken."
-    plain = re.sub(r"\s+", "-", folded)
-    maker = next((maker for pattern, maker in _MAKERS if re.match(pattern, plain)), "")
-    if maker:
-        # Claude's identifiers have a hyphen where people write a point.
-        if maker == "anthropic":
-            plain = plain.replace(".", "-")
-        else:
-            plain = plain
-        if plain == name:
-            warning = ""
-        else:
-            warning = f"The model {text!r} is taken as {maker}/{plain}."
-        return f"{maker}/{plain}", warning
+        return _read_path(name, text)
+    if any(sign in name for sign in "|,<"):
+        return _not_a_model(text)
+    return _read_plain(name, text)
+
+
+def _read_path(name: str, text: str) -> ModelChoice:
+    """Return the model for a name of the form ``provider/name``."""
+    provider, _, rest = name.partition("/")
+    if not rest or not re.fullmatch(r"[\w.:@/+-]+", name):
+        return _not_a_model(text)
+    # `github-copilot/gpt-5` is a model of OpenAI.
+    if provider.casefold() in _RESELLERS:
+        return _read_name(rest)
+    return ModelChoice(f"{_PROVIDERS.get(provider.casefold(), provider)}/{rest}")
+
+
+def _read_plain(name: str, text: str) -> ModelChoice:
+    """Return the model for a name without a provider."""
+    plain = re.sub(r"\s+", "-", name.casefold())
+    vendor = next((vendor for pattern, vendor in _VENDORS if re.match(pattern, plain)), "")
+    if vendor == "anthropic":
+        plain = plain.replace(".", "-")  # people write "4.5", but the identifiers contain "4-5"
+    if vendor:
+        model = f"{vendor}/{plain}"
+        warning = "" if plain == name else f"The model {text!r} is read as {model}."
+        return ModelChoice(model, "", warning)
     if re.fullmatch(r"[\w.:@+-]+", name):
-        return (
+        return ModelChoice(
             name,
-            (
-                f"The model {text!r} has no provider; it counts if it is one of your roles, else"
-                " the session's is taken."
-            ),
+            "",
+            f"The model {text!r} names no provider; unless it is one of your roles, the session's"
+            " model is used.",
         )
-    return "", f"{text!r} is no model; the session's model is taken."
+    return _not_a_model(text)
+
+
+def _not_a_model(text: str) -> ModelChoice:
+    return ModelChoice("", "", f"{text!r} is not a model name; the session's model is used.")

@@ -1,7 +1,4 @@
-"""What an agent's calls meet on top of the user's rules: read from its file, and judged.
-
-They narrow, and never widen.
-"""
+"""Rules in agent files for the agents' calls; they can only narrow the user's rules."""
 
 from __future__ import annotations
 
@@ -9,165 +6,164 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
 from hilum import ToolError, Verdict, Workspace, ask, deny
+from hilum_guard import fit_path, fit_words, judge_command, parse_rule, pattern_words
 
 from hilum_agents.definitions.definition import Permission
-from hilum_agents.definitions.tools import ours, tell_doubts
+from hilum_agents.definitions.tools import describe_doubts, translate_tool
 
 Effect = Literal["allow", "ask", "deny"]
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
+# A function that returns whether a rule matches one part of a call.
+Fits = Callable[[Permission], bool]
 _EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
 _SHELL = "run_terminal_cmd"
-# Tools whose calls are told apart by a name: which argument has it. A task without one is a copy of
-# the agent itself.
-_NAMING = {"task": "agent", "handover": "agent", "use_skill": "name"}
-_COPY = ("general-purpose", "general", "task")
-# What has rights in opencode, and is not called like a tool.
+# Tools whose calls are distinguished by a name, and the argument that contains the name.
+_NAME_ARGUMENTS = {"task": "agent", "handover": "agent", "use_skill": "name"}
+# Names that request a copy of the calling agent instead of a defined agent.
+_COPY_NAMES = ("general-purpose", "general", "task")
+# opencode permissions that do not correspond to tools.
 _OTHER_RIGHTS = {"external_directory", "doom_loop"}
 
 
+# --- reading --------------------------------------------------------------------------------------
+
+
 def split_entry(entry: str) -> tuple[str, str | None]:
-    """Split ``Bash(git:*)`` into the name and what stands in parentheses."""
+    """Split ``Bash(git:*)`` into the name and the text in parentheses."""
     match = re.fullmatch(r"([^()]+)\((.*)\)", entry.strip(), re.DOTALL)
     if match:
-        return (match[1].strip(), match[2].strip())
-    return (entry.strip(), None)
+        return match[1].strip(), match[2].strip()
+    return entry.strip(), None
 
 
-def words_pattern(pattern: str) -> str:
-    """Return a pattern as ``permissions.toml`` has it: ``git:*`` of Claude Code is ``git *``
-    here.
-    """
+def convert_pattern(pattern: str) -> str:
+    """Return a Claude Code pattern in the form of ``permissions.toml``: ``git:*`` → ``git *``."""
     return re.sub(r":\*$", " *", pattern.strip())
 
 
-def narrowed(names: Sequence[str], pattern: str) -> Iterator[Permission]:
-    """Yield permissions that leave of some tools only the calls that fit a pattern.
+def read_rules(rules: Sequence[str], effect: Effect, report: Report) -> Iterator[Permission]:
+    """Yield permissions from the rules in a file in hilum's dialect.
 
-    The first of them refuses all.
+    Args:
+        rules: The rules as written in the file.
+        effect: The effect of the rules.
+        report: Called with each problem.
     """
-    for name in names:
-        yield Permission("allow", name, words_pattern(pattern))
+    for rule in rules:
+        name, pattern = split_entry(rule)
+        tools, doubt = translate_tool(name, "hilum", deny=True)
+        for message in describe_doubts([(doubt, name)]):
+            report(message)
+        words = None if pattern is None else convert_pattern(pattern)
+        for tool in tools:
+            try:
+                parse_rule(tool if words is None else f"{tool}({words})", effect)
+            except ValueError as error:
+                # An invalid pattern must not leave calls unrestricted.
+                report(f"{error}. The rule applies to every call of {tool}.")
+                words = None
+            yield Permission(effect, tool, words)
 
 
-def read_own(value: object, tell: Tell) -> list[Permission]:
-    """Read ``permissions`` of a file written for hilum: ``deny`` and ``ask``, each with rules."""
-    if not isinstance(value, dict):
-        tell("permissions must have deny and ask, each a list of rules; none of them holds.")
-        return []
-    found: list[Permission] = []
-    for effect in ("ask", "deny"):  # the last one that fits counts, so that deny wins
-        entries = value.get(effect)
-        listed = entries if isinstance(entries, list) else [] if entries is None else [entries]
-        for entry in listed:
-            found += _rule(str(entry), effect, tell)
-    if "allow" in value:
-        tell("An agent cannot allow itself anything; permissions.allow is ignored.")
-    odd = [key for key in value if key not in _EFFECTS]
-    if odd:
-        tell(f"permissions has no {', '.join(map(repr, odd))}; deny and ask are what there is.")
-    return found
+def read_opencode(value: object, report: Report) -> list[Permission]:
+    """Return the permissions in the field ``permission`` of an opencode file.
 
-
-def _rule(text: str, effect: Effect, tell: Tell) -> Iterator[Permission]:
-    from hilum_guard import parse_rule
-
-    name, pattern = split_entry(text)
-    tools, doubt = ours(name, "hilum", deny=True)
-    for message in tell_doubts([(doubt, name)]):
-        tell(message)
-    for tool in tools:
-        try:
-            parse_rule(tool if pattern is None else f"{tool}({words_pattern(pattern)})", effect)
-        except ValueError as error:
-            # In doubt the tool as a whole: what was to be narrowed stays narrow.
-            tell(f"{error}. It holds for every call of {tool}.")
-            pattern = None
-        yield Permission(effect, tool, None if pattern is None else words_pattern(pattern))
-
-
-def read_opencode(value: object, tell: Tell) -> list[Permission]:
-    """Read ``permission`` of an opencode file: a word for all, or by tool a word or a mapping of
-    patterns to words.
+    Args:
+        value: One effect for all tools, or a mapping of each tool to an effect or to a mapping of
+            patterns to effects.
+        report: Called with each problem.
     """
-    if not isinstance(value, dict):
-        value = {"*": value}
+    by_tool = value if isinstance(value, dict) else {"*": value}
     found: list[Permission] = []
     doubts = []
-    for name, given in value.items():
-        if str(name) in _OTHER_RIGHTS:
-            continue  # the guard asks for these anyway
-        tools, doubt = ours(str(name), "opencode", deny=True)
-        doubts.append((doubt, str(name)))
-        if str(name) == "edit":
+    for key, given in by_tool.items():
+        name = str(key)
+        if name in _OTHER_RIGHTS:
+            continue  # the guard asks about these anyway
+        tools, doubt = translate_tool(name, "opencode", deny=True)
+        doubts.append((doubt, name))
+        # In opencode `edit` covers all tools that change files.
+        if name == "edit":
             tools = tuple(dict.fromkeys(("write_file", *tools)))
-        for pattern, word in (given if isinstance(given, dict) else {"*": given}).items():
-            effect = _effect(word)
-            if effect is None:
-                tell(f"{word!r} is neither allow, ask nor deny; {name} is refused.")
-            for tool in tools:
-                whole = str(pattern).strip() in ("*", "**", "")
-                found.append(
-                    Permission(
-                        effect or "deny", tool, None if whole else words_pattern(str(pattern))
-                    )
-                )
-    for message in tell_doubts(doubts):
-        tell(message)
-    # What only allows takes nothing back and says nothing.
-    narrow = {permission.tool for permission in found if permission.effect != "allow"}
-    return [
-        each for each in found if each.effect != "allow" or each.tool in narrow or "*" in narrow
-    ]
+        by_pattern = given if isinstance(given, dict) else {"*": given}
+        for pattern, word in by_pattern.items():
+            effect = _read_effect(name, word, report)
+            words = _opencode_pattern(str(pattern))
+            found += [Permission(effect, tool, words) for tool in tools]
+    for message in describe_doubts(doubts):
+        report(message)
+    return _drop_idle(found)
 
 
-def _effect(word: object) -> Effect | None:
+def _drop_idle(found: list[Permission]) -> list[Permission]:
+    """Return permissions without those that allow an otherwise unrestricted tool."""
+    restricted = {permission.tool for permission in found if permission.effect != "allow"}
+    if "*" in restricted:
+        return found
+    return [each for each in found if each.effect != "allow" or each.tool in restricted]
+
+
+def _read_effect(name: str, word: object, report: Report) -> Effect:
     text = str(word).strip().casefold()
-    return next((effect for effect in _EFFECTS if effect == text), None)
+    effect = next((effect for effect in _EFFECTS if effect == text), None)
+    if effect is None:
+        report(f"{name} must be allow, ask or deny, not {word!r}; it is denied.")
+        return "deny"
+    return effect
+
+
+def _opencode_pattern(pattern: str) -> str | None:
+    return None if pattern.strip() in ("*", "**", "") else convert_pattern(pattern)
 
 
 # --- judging --------------------------------------------------------------------------------------
 
 
 def judge_reach(
-    agents: Sequence[str] | None, skills: Sequence[str] | None, tool: str, arguments: str
+    agents: Sequence[str] | None,
+    skills: Sequence[str] | None,
+    tool: str,
+    arguments: str,
 ) -> Verdict | None:
-    """Hold a call to the agents and skills that an agent's file names.
-
-    ``None`` where it says nothing of such a call.
+    """Return the verdict on a call that starts an agent or uses a skill.
 
     Args:
-        agents: Names or patterns of the agents it may start; ``None`` for all.
-        skills: Those of the skills it may use; ``None`` for all.
+        agents: Names or patterns of the agents that may be started; ``None`` for all.
+        skills: Names or patterns of the skills that may be used; ``None`` for all.
         tool: Name of the tool.
-        arguments: Its arguments, as JSON.
+        arguments: Its arguments as JSON.
+
+    Returns:
+        A denial, or ``None`` if the file does not restrict the call.
     """
-    known = skills if tool == "use_skill" else agents if tool in _NAMING else None
-    called = _called(tool, _arguments(arguments))
-    if known is None or any(
-        fnmatchcase(name, each.casefold()) for name in called for each in known
-    ):
+    if tool not in _NAME_ARGUMENTS:
         return None
-    if tool == "use_skill":
-        return deny(
-            f"The agent's own file names the skills it may use: {', '.join(known) or 'none'}."
-        )
-    return deny(
-        f"The agent's own file names the agents it may start: {', '.join(known) or 'none'}."
-    )
+    is_skill = tool == "use_skill"
+    known = skills if is_skill else agents
+    if known is None:
+        return None
+    patterns = [each.casefold() for each in known]
+    for name in _called_names(tool, _parse_arguments(arguments)):
+        if any(fnmatchcase(name, pattern) for pattern in patterns):
+            return None
+    listed = ", ".join(known) or "none"
+    if is_skill:
+        return deny(f"The agent's file allows only these skills: {listed}.")
+    return deny(f"The agent's file allows starting only these agents: {listed}.")
 
 
-def _called(tool: str, given: dict[str, object]) -> tuple[str, ...]:
-    """What a call of a tool that takes a name calls by it, in small letters."""
-    name = given.get(_NAMING.get(tool, ""))
+def _called_names(tool: str, arguments: dict[str, Any]) -> tuple[str, ...]:
+    """Return the agent or skill that a call names, in lowercase."""
+    name = arguments.get(_NAME_ARGUMENTS[tool])
     if isinstance(name, str) and name.strip():
         return (name.strip().casefold(),)
-    return _COPY if tool == "task" else ()
+    return _COPY_NAMES if tool == "task" else ()
 
 
-def _arguments(text: str) -> dict[str, object]:
+def _parse_arguments(text: str) -> dict[str, Any]:
     try:
         given = json.loads(text or "{}")
     except ValueError:
@@ -176,113 +172,120 @@ def _arguments(text: str) -> dict[str, object]:
 
 
 def judge(
-    permissions: Sequence[Permission], tool: str, arguments: str, workspace: Workspace
+    permissions: Sequence[Permission],
+    tool: str,
+    arguments: str,
+    workspace: Workspace,
 ) -> Verdict | None:
-    """Return what an agent's own permissions make of a call; ``None`` where they say nothing.
+    """Return the verdict of an agent's permissions on a call. Blocks.
+
+    Each part of a call (a command of a command line, a path) is judged by the last permission that
+    matches it. The strictest verdict on any part applies to the whole call.
 
     Args:
-        permissions: The agent's.
+        permissions: The permissions of the agent's file.
         tool: Name of the tool.
-        arguments: Its arguments, as JSON.
-        workspace: Where paths are resolved.
+        arguments: Its arguments as JSON.
+        workspace: The workspace in which paths are resolved.
+
+    Returns:
+        The verdict, or ``None`` if no permission restricts the call.
     """
-    mine = [permission for permission in permissions if fnmatchcase(tool, permission.tool)]
-    if not mine:
+    matching = [permission for permission in permissions if fnmatchcase(tool, permission.tool)]
+    if not matching:
         return None
-    ruling: Permission | None = None
-    for fits in _units(tool, arguments, workspace):
-        last = next((each for each in reversed(mine) if fits(each)), None)
-        if last is not None and (ruling is None or _rank(last) > _rank(ruling)):
-            ruling = last
-    if ruling is None or ruling.effect == "allow":
+    # The last matching permission applies.
+    matching.reverse()
+    deciding: list[Permission] = []
+    for fits in _parts(tool, _parse_arguments(arguments), workspace):
+        deciding += [next((each for each in matching if fits(each)), Permission("allow", tool))]
+    strictest = max(deciding, key=lambda each: _EFFECTS.index(each.effect), default=None)
+    if strictest is None or strictest.effect == "allow":
         return None
-    reason = f"The agent's own file says: {ruling.text}."
-    if ruling.effect == "deny":
-        return deny(reason)
-    return ask(reason)
+    reason = f"The agent's file contains the rule: {strictest.text}."
+    return deny(reason) if strictest.effect == "deny" else ask(reason)
 
 
-def _rank(permission: Permission) -> int:
-    return _EFFECTS.index(permission.effect)
-
-
-def _units(
-    tool: str, arguments: str, workspace: Workspace
-) -> Iterator[Callable[[Permission], bool]]:
-    """Yield for each part of a call (each command of a command line, each path) what tells whether
-    a permission fits it.
-    """
-    given = _arguments(arguments)
-    if tool in _NAMING:
-        called = _called(tool, given)
-        yield (
-            lambda each: (
-                each.pattern is None
-                or any(fnmatchcase(name, each.pattern.casefold()) for name in called)
-            )
-        )
-        return
+def _parts(tool: str, arguments: dict[str, Any], workspace: Workspace) -> list[Fits]:
+    """Return, for each part of a call, a function that checks whether a permission matches it."""
+    if tool in _NAME_ARGUMENTS:
+        return [_name_fits(_called_names(tool, arguments))]
     if tool == _SHELL:
-        yield from _commands(str(given.get("command", "")), workspace)
-        return
-    path = given.get("path")
-    paths: list[str] = [path] if isinstance(path, str) else []
-    several = given.get("paths")
-    paths += (
-        [path for path in several if isinstance(path, str)] if isinstance(several, list) else []
-    )
-    if not paths:
-        # A pattern says nothing about such a call: who allows has allowed nothing, who denies has
-        # denied it.
-        yield lambda each: each.pattern is None or each.effect != "allow"
-    for each in paths:
-        yield from _path(each, workspace)
+        return list(_command_parts(str(arguments.get("command", "")), workspace))
+    path = arguments.get("path")
+    several = arguments.get("paths")
+    paths = [path, *several] if isinstance(several, list) else [path]
+    parts = [_path_fits(each, workspace) for each in paths if isinstance(each, str)]
+    return parts or [_is_unreadable]
 
 
-def _commands(text: str, workspace: Workspace) -> Iterator[Callable[[Permission], bool]]:
-    from hilum_guard import fit_words, judge_command, pattern_words
+def _is_unreadable(permission: Permission) -> bool:
+    """Return whether a permission applies to a part that cannot be compared with patterns.
 
-    read = judge_command(text, workspace=workspace.root)
+    A denying pattern applies, because it may refer to this part; an allowing pattern does not.
+    """
+    return permission.pattern is None or permission.effect != "allow"
 
-    def unread(each: Permission) -> bool:
-        return each.pattern is None or each.effect != "allow"
 
-    for command in read.commands:
+def _name_fits(names: Sequence[str]) -> Fits:
+    def fits(permission: Permission) -> bool:
+        if permission.pattern is None:
+            return True
+        pattern = permission.pattern.casefold()
+        return any(fnmatchcase(name, pattern) for name in names)
 
-        def fits(each: Permission, command: object = command) -> bool:
-            words, literal = command.words, command.literal and not command.assigned  # type: ignore[attr-defined]
-            strict = each.effect == "allow"
-            if each.pattern is None:
-                return True
-            return (literal or not strict) and bool(
-                fit_words(pattern_words(each.pattern), words, strict=strict)
-            )
+    return fits
 
+
+def _command_parts(text: str, workspace: Workspace) -> Iterator[Fits]:
+    line = judge_command(text, workspace=workspace.root)
+    for command in line.commands:
+        # A wrapper such as `timeout 5 CMD` is judged by the command that it runs.
         if not command.wrapper or not command.literal:
-            yield fits
-    for command in read.implied:
-
-        def narrows(each: Permission, words: tuple[str, ...] = command.words) -> bool:
-            # What an alias or a script stands for is not what the file allows, and only a rule
-            # about it counts.
-            if each.effect == "allow" or each.pattern in (None, "*", "**"):
-                return False
-            return bool(fit_words(pattern_words(each.pattern or ""), words, strict=False))
-
-        yield narrows
-    if not read.complete or not read.commands:
-        yield unread
+            yield _command_fits(command.words, command.literal and not command.assigned)
+    for command in line.implied:
+        yield _implied_fits(command.words)
+    if not line.complete or not line.commands:
+        yield _is_unreadable
 
 
-def _path(path: str, workspace: Workspace) -> Iterator[Callable[[Permission], bool]]:
-    from hilum_guard import fit_path
+def _command_fits(words: Sequence[str], is_literal: bool) -> Fits:
+    def fits(permission: Permission) -> bool:
+        if permission.pattern is None:
+            return True
+        # Words that the shell expands can become anything, so no pattern can allow them.
+        strict = permission.effect == "allow"
+        if strict and not is_literal:
+            return False
+        return bool(fit_words(pattern_words(permission.pattern), words, strict=strict))
 
+    return fits
+
+
+def _implied_fits(words: Sequence[str]) -> Fits:
+    """Return the matcher for a command run by another, such as the script behind ``npm test``.
+
+    The user has allowed the outer command, so only rules about the inner one count.
+    """
+
+    def fits(permission: Permission) -> bool:
+        pattern = permission.pattern
+        if permission.effect == "allow" or pattern is None or pattern in ("*", "**"):
+            return False
+        return bool(fit_words(pattern_words(pattern), words, strict=False))
+
+    return fits
+
+
+def _path_fits(path: str, workspace: Workspace) -> Fits:
     try:
         name = workspace.relative(workspace.resolve(path))
     except ToolError:
-        name = path
+        name = path  # outside the workspace
 
-    def fits(each: Permission) -> bool:
-        return each.pattern is None or fit_path(each.pattern, name, strict=each.effect == "allow")
+    def fits(permission: Permission) -> bool:
+        if permission.pattern is None:
+            return True
+        return fit_path(permission.pattern, name, strict=permission.effect == "allow")
 
-    yield fits
+    return fits

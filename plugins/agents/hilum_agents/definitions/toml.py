@@ -1,68 +1,71 @@
-"""Agents' files in TOML, as Codex has them: taken apart into the same document as front matter and
-body.
-"""
+"""Parses agent files in TOML, as used by Codex, into the same document type as Markdown files."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 
-from hilum_frontmatter import Document, Problem
+from hilum.frontmatter import Document, Problem
 
-BODY = ("developer_instructions", "instructions", "prompt")
-"""Keys under which the prompt may stand."""
+# Keys that may contain the prompt.
+PROMPT_KEYS = ("developer_instructions", "instructions", "prompt")
+_KEY_LINE = re.compile(r"^[ \t]*\[{0,2}([\w-]+|\"[^\"\n]+\")(?=[ \t]*[=.\]])", re.MULTILINE)
 
 
 def read_toml(data: bytes) -> Document:
-    """Take a file apart: its keys are the fields, and its instructions are the body.
+    """Parse a file: its keys become fields, and its instructions become the body.
 
     Args:
-        data: The file.
+        data: The content of the file.
 
     Returns:
-        The document; one that is no TOML has no fields, and says on which line it breaks off.
+        The document. If the file is not valid TOML, the document has no fields and contains a
+        problem with the line of the error.
     """
-    import tomllib
-
     problems: list[Problem] = []
     text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     if "\ufffd" in text and b"\xef\xbf\xbd" not in data:
         problems.append(
-            Problem(1, "The file is not UTF-8; what could not be read stands as U+FFFD.")
+            Problem(1, "The file is not UTF-8; unreadable characters were replaced by U+FFFD.")
         )
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
-        line = int(found[1]) if found else 1 + text.count("\n")
-        why = re.sub(r" \(at .*\)$", "", str(error)) or type(error).__name__
-        return Document(
-            {},
-            "",
-            1,
-            (*problems, Problem(line, f"This is not TOML ({why}); nothing is read.", True)),
-        )
-    lines = {
-        match[1].strip("\"'"): 1 + text.count("\n", 0, match.start())
-        for match in reversed(
-            [
-                *re.finditer(
-                    r"^[ \t]*\[{0,2}([\w-]+|\"[^\"\n]+\")(?=[ \t]*[=.\]])", text, re.MULTILINE
-                )
-            ]
-        )
-    }
-    key = next((key for key in BODY if isinstance(table.get(key), str) and table[key].strip()), "")
+        problems.append(_syntax_problem(text, error))
+        return Document({}, "", 1, tuple(problems))
+    lines = _key_lines(text)
+    prompts = [key for key in PROMPT_KEYS if _is_text(table.get(key))]
+    key = prompts[0] if prompts else ""
     body = str(table.pop(key, ""))
-    fields = {name: _plain(value) for name, value in table.items()}
+    fields = {name: _as_texts(value) for name, value in table.items()}
     return Document(fields, body, lines.get(key, 1), tuple(problems), True, lines)
 
 
-def _plain(value: object) -> object:
-    """A value as front matter gives it: texts, lists and mappings."""
+def _syntax_problem(text: str, error: Exception) -> Problem:
+    found = re.search(r"\(at line (\d+), column \d+\)", str(error))
+    line = int(found[1]) if found else 1 + text.count("\n")
+    reason = re.sub(r" \(at .*\)$", "", str(error)) or type(error).__name__
+    return Problem(line, f"This is not valid TOML ({reason}); the file is ignored.", True)
+
+
+def _key_lines(text: str) -> dict[str, int]:
+    """Return the first line of each key and table; ``tomllib`` does not report it."""
+    lines: dict[str, int] = {}
+    for match in _KEY_LINE.finditer(text):
+        lines.setdefault(match[1].strip("\"'"), 1 + text.count("\n", 0, match.start()))
+    return lines
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _as_texts(value: object) -> object:
+    """Convert a value to the types used in front matter: texts, lists and mappings."""
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: _as_texts(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(inner) for inner in value]
+        return [_as_texts(inner) for inner in value]
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)

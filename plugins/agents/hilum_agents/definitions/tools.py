@@ -1,4 +1,4 @@
-"""Names of tools in the files of other programs, and what they are called here."""
+"""Translates tool names in agent files into hilum's tools."""
 
 from __future__ import annotations
 
@@ -14,37 +14,43 @@ _CHANGE = ("write_file", *_EDIT, "delete_file")
 _SEARCH = ("search_files", "glob_search", "list_directory")
 _SHELL = ("run_terminal_cmd", "list_services", "read_service", "write_service", "stop_service")
 _WEB = ("web_fetch", "web_search")
-
-KNOWN: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "read_file",
-            *_SEARCH,
-            "read_lints",
-            "use_skill",
-            "recall_result",
-            "list_services",
-            "read_service",
-        ),
-        "read",
+_CATEGORIES: dict[str, tuple[str, ...]] = {
+    "read": (
+        "read_file",
+        *_SEARCH,
+        "read_lints",
+        "use_skill",
+        "recall_result",
+        "list_services",
+        "read_service",
+        "todo_write",
+        "ask_question",
+        "get_agent_result",
+        "find_tools",
+        "remember",
     ),
-    **dict.fromkeys(
-        ("todo_write", "ask_question", "get_agent_result", "find_tools", "remember"), "read"
+    "write": (*_CHANGE, "forget"),
+    "execute": (
+        "run_terminal_cmd",
+        "write_service",
+        "stop_service",
+        "task",
+        "handover",
+        "call_tool",
     ),
-    **dict.fromkeys((*_CHANGE, "forget"), "write"),
-    **dict.fromkeys(
-        ("run_terminal_cmd", "write_service", "stop_service", "task", "handover", "call_tool"),
-        "execute",
-    ),
-    **dict.fromkeys(_WEB, "network"),
+    "network": _WEB,
 }
-"""The tools of the standard set, and what each may touch: for whoever has no session to ask."""
 
-RISKS = frozenset({"read", "write", "execute", "network"})
-"""What a tool may touch; a filter may say this instead of a name."""
+# The standard tools and their permission categories, for use without a session.
+KNOWN: dict[str, str] = {}
+for _category, _names in _CATEGORIES.items():
+    KNOWN.update(dict.fromkeys(_names, _category))
 
-# By name in small letters without `_` and `-`. One row a meaning; Claude Code, Gemini CLI,
-# opencode, Copilot (new and old).
+# The permission categories; a filter may name one instead of a tool.
+RISKS = frozenset(_CATEGORIES)
+
+# Lowercase names without `_` and `-`. Each row lists the names of one tool in Claude Code, Gemini
+# CLI, opencode and Copilot (old and new).
 _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "read readfile readmanyfiles notebookread view readnotebookcelloutput getnotebooksummary",
@@ -62,10 +68,8 @@ _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("glob globsearch filesearch find", ("glob_search",)),
     ("search codebase searchresults listcodeusages semanticsearch codesearch", _SEARCH),
     (
-        (
-            "bash runshellcommand shell execute terminal runcommands runcommand runinterminal"
-            " runtasks runtests runtask createandruntask testfailure powershell"
-        ),
+        "bash runshellcommand shell execute terminal runcommands runcommand runinterminal"
+        " runtasks runtests runtask createandruntask testfailure powershell",
         _SHELL,
     ),
     (
@@ -84,117 +88,145 @@ _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("skill activateskill", ("use_skill",)),
     ("savememory", ("remember",)),
 )
-_TABLE = {word: ours for words, ours in _ROWS for word in words.split()}
+_TRANSLATIONS = {word: tools for words, tools in _ROWS for word in words.split()}
+# Denying a tool also denies the tools that have the same effect.
+_DENIED = {
+    "edit": _CHANGE,
+    "write": ("write_file", "delete_file"),
+    "writefile": ("write_file", "delete_file"),
+    "task": ("task", "handover"),
+    "agent": ("task", "handover"),
+}
 _NO_COUNTERPART = frozenset(
     "notebookedit exitplanmode enterplanmode enterworktree slashcommand lsp vscodeapi githubrepo"
     " extensions opensimplebrowser new changes runnotebooks sendmessage taskcreate taskupdate"
     " taskget tasklist taskstop teamcreate teamdelete toolsearch listmcpresources readmcpresource"
     " structuredoutput sleep monitor croncreate crondelete cronlist".split()
 )
+_COPILOT_GROUPS = frozenset({"read", "edit", "search", "execute", "web", "todo", "agent", "vscode"})
 
-
-Doubt = Literal["", "unknown", "nothing", "no name", "no risk"]
+Doubt = Literal["", "unknown", "no counterpart", "no name", "no category"]
 _DOUBTS: dict[str, tuple[str, str]] = {
     "unknown": (
-        "The tool {} is not known; it counts once a plugin provides it.",
-        "The tools {} are not known; they count once a plugin provides them.",
+        "The tool {} is unknown; the entry takes effect once a plugin provides it.",
+        "The tools {} are unknown; the entries take effect once a plugin provides them.",
     ),
-    "nothing": (
-        "hilum has nothing that does what the tool {} does.",
-        "hilum has nothing that does what the tools {} do.",
+    "no counterpart": (
+        "hilum has no tool like {}; it is ignored.",
+        "hilum has no tools like {}; they are ignored.",
     ),
     "no name": (
-        "{} is no name of a tool; it is left out.",
-        "{} are no names of tools; they are left out.",
+        "{} is not a tool name; it is ignored.",
+        "{} are not tool names; they are ignored.",
     ),
-    "no risk": ("The tool {} is not known.", "The tools {} are not known."),
+    "no category": ("The tool {} is unknown.", "The tools {} are unknown."),
 }
-MOST_NAMED = 12
+MAX_NAMES_SHOWN = 12
 
 
-def tell_doubts(doubts: Iterable[tuple[Doubt, str]]) -> Iterator[str]:
-    """Return what is not certain of names of tools, all of a kind in one sentence.
+def describe_doubts(doubts: Iterable[tuple[Doubt, str]]) -> Iterator[str]:
+    """Yield one message for each kind of doubtful name.
 
     Args:
-        doubts: Kind of doubt and name; without one there is nothing to say.
+        doubts: Pairs of the kind of doubt and the name; names without doubt are ignored.
     """
     named: dict[str, list[str]] = {}
     for doubt, name in doubts:
         if doubt and name not in named.setdefault(doubt, []):
             named[doubt].append(name)
     for kind, names in named.items():
-        listed = ", ".join(map(repr, names[:MOST_NAMED]))
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        yield _DOUBTS[kind][len(names) > 1].format(listed + more)
+        listed = ", ".join(map(repr, names[:MAX_NAMES_SHOWN]))
+        if len(names) > MAX_NAMES_SHOWN:
+            listed += f" and {len(names) - MAX_NAMES_SHOWN} more"
+        singular, plural = _DOUBTS[kind]
+        yield (plural if len(names) > 1 else singular).format(listed)
 
 
-def ours(name: str, dialect: str, *, deny: bool = False) -> tuple[tuple[str, ...], Doubt]:
-    """Return the tools here that a name stands for, and what is doubtful about it.
+def translate_tool(name: str, dialect: str, *, deny: bool = False) -> tuple[tuple[str, ...], Doubt]:
+    """Return the hilum tools that a name refers to, and the kind of doubt about the name.
 
     Args:
-        name: As the file has it, without what stands in parentheses.
-        dialect: Whose file it is.
-        deny: It is denied: then what does the same by another way is denied, too.
+        name: The name as written in the file, without parentheses.
+        dialect: The dialect of the file.
+        deny: Whether the name is denied; tools with the same effect are then denied as well.
     """
-    if dialect == "hilum" and (name in KNOWN or name in RISKS):
-        return (name,), ""
-    if name == "*":
-        return ("*",), ""
-    server = _server_tool(name, dialect)
-    if server:
-        return server, ""
-    folded = re.sub(r"[_\W]+", "", name).casefold()
-    if folded == "edit":  # one tool in Claude Code and opencode, all that changes files in Copilot
-        return _CHANGE if dialect == "copilot" or deny else _EDIT, ""
-    if folded in ("write", "writefile") and deny:
-        return ("write_file", "delete_file"), ""
-    if folded in ("task", "agent") and deny:
-        return ("task", "handover"), ""
-    found = _TABLE.get(folded)
+    found = _translation(name, dialect, deny)
     if found:
         return found, ""
-    if name in KNOWN:
-        return (name,), ""
-    if folded in _NO_COUNTERPART:
-        return (), "" if deny else "nothing"
-    if "/" in name:
-        group, _, last = name.partition("/")
-        inner = _TABLE.get(re.sub(r"[_\W]+", "", last).casefold()) or (
-            ours(group, "copilot")[0] if group in _GROUPS else ()
-        )
-        if inner:
-            return inner, ""
+    if _fold(name) in _NO_COUNTERPART:
+        return (), "" if deny else "no counterpart"
+    found = _in_group(name)
+    if found:
+        return found, ""
     if not re.fullmatch(r"[A-Za-z0-9_.:*?-]{1,128}", name):
         return (), "no name"
-    if any(sign in name for sign in "*?") and any(fnmatchcase(known, name) for known in KNOWN):
-        return (name,), ""
     if name in RISKS:
-        return (), "no risk"
-    return (name,), "unknown"
+        return (), "no category"
+    is_pattern = "*" in name or "?" in name
+    is_known = is_pattern and any(fnmatchcase(known, name) for known in KNOWN)
+    return (name,), "" if is_known else "unknown"
 
 
-_GROUPS = frozenset({"read", "edit", "search", "execute", "web", "todo", "agent", "vscode"})
+def _fold(name: str) -> str:
+    return re.sub(r"[_\W]+", "", name).casefold()
+
+
+def _translation(name: str, dialect: str, deny: bool) -> tuple[str, ...]:
+    """Return the tools for a known name; empty for any other name."""
+    if name == "*" or (dialect == "hilum" and (name in KNOWN or name in RISKS)):
+        return (name,)
+    server = _server_tool(name, dialect)
+    if server:
+        return server
+    folded = _fold(name)
+    if deny and folded in _DENIED:
+        return _DENIED[folded]
+    if folded == "edit":  # Claude Code: one tool; Copilot: all tools that change files
+        return _CHANGE if dialect == "copilot" else _EDIT
+    found = _TRANSLATIONS.get(folded, ())
+    if not found and name in KNOWN:
+        return (name,)
+    return found
+
+
+def _in_group(name: str) -> tuple[str, ...]:
+    """Return the tools for a name with a Copilot group prefix, such as ``search/codebase``."""
+    group, slash, last = name.partition("/")
+    if not slash:
+        return ()
+    found = _TRANSLATIONS.get(_fold(last), ())
+    if not found and group in _COPILOT_GROUPS:
+        found = translate_tool(group, "copilot")[0]
+    return found
 
 
 def _server_tool(name: str, dialect: str) -> tuple[str, ...]:
-    """The tools of an MCP server that a name stands for; empty where it names none."""
+    """Return the MCP server tools that a name refers to; empty for any other name."""
     if name.startswith("mcp__") or name in ("mcp_*", "mcp"):
         return (server_tools(f"mcp__{name[5:]}"),)
+    # Gemini CLI separates server and tool with one underscore.
     if name.startswith("mcp_"):
-        parts = name.removeprefix("mcp_").split("_")
-        return tuple(
-            f"{'_'.join(parts[:n])}__{'_'.join(parts[n:])}" for n in range(1, len(parts))
-        ) or (f"{parts[0]}__*",)
+        return _gemini_server_tools(name.removeprefix("mcp_").split("_"))
     if "__" in name.strip("_"):
         return (name,)
-    if "/" in name and dialect != "gemini":
-        server, _, tool = name.rpartition("/")
-        if (
-            server.casefold() not in _GROUPS
-            and re.fullmatch(r"[\w.@/-]+", server)
-            and re.fullmatch(r"[\w.*-]+", tool)
-        ):
-            return (f"{re.sub(r'[^A-Za-z0-9_-]', '_', server)}__{tool}",)
-    if dialect == "opencode" and name.endswith("_*"):
+    if dialect == "opencode" and name.endswith("_*") and "/" not in name:
         return (f"{name.removesuffix('_*')}__*",)
+    return () if dialect == "gemini" else _copilot_server_tool(name)
+
+
+def _copilot_server_tool(name: str) -> tuple[str, ...]:
+    """Return the tool for a name of the form ``server/tool``, which may contain a wildcard."""
+    server, slash, tool = name.rpartition("/")
+    if not slash or server.casefold() in _COPILOT_GROUPS:
+        return ()
+    if re.fullmatch(r"[\w.@/-]+", server) and re.fullmatch(r"[\w.*-]+", tool):
+        return (f"{re.sub(r'[^A-Za-z0-9_-]', '_', server)}__{tool}",)
     return ()
+
+
+def _gemini_server_tools(parts: list[str]) -> tuple[str, ...]:
+    """Return all ways to split ``mcp_server_tool``; either name may contain underscores."""
+    splits = [
+        f"{'_'.join(parts[:size])}__{'_'.join(parts[size:])}" for size in range(1, len(parts))
+    ]
+    return tuple(splits) or (f"{parts[0]}__*",)

@@ -1,27 +1,30 @@
-"""Agents that run side by side: started, queued, watched, stopped, and every result kept."""
+"""Runs agents concurrently: starts, queues, monitors and stops them, and stores their results."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Sequence
 
-from hilum import hookimpl
+from hilum import Session, Tool, hookimpl
 
-from hilum_agents.runs.half import Runs, live
 from hilum_agents.runs.results import tell
+from hilum_agents.runs.runs import Runs, open_runs
 from hilum_agents.runs.settings import SchedulerSettings
+from hilum_agents.runs.tools import get_agent_result, handover, task
 
-if TYPE_CHECKING:
-    from hilum import Session
+__all__ = ["Runs", "SchedulerSettings", "open_session", "provide_tools", "tell"]
 
-__all__ = ["Runs", "SchedulerSettings", "open_session", "tell"]
-
-# What the instance of a session implements: without it no call runs.
+# Hooks that gate tool calls: while the session's instance is broken, no call runs.
 gates = ("on_tool_call",)
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Runs]:
-    """Yield the half that runs agents."""
-    async with live(session) as agents:
-        yield agents
+    """Yield the plugin instance that runs agents."""
+    async with open_runs(session) as runs:
+        yield runs
+
+
+@hookimpl
+def provide_tools() -> Sequence[Tool]:
+    """Return the tools by which agents start agents."""
+    return (task, handover, get_agent_result)

@@ -1,180 +1,191 @@
-"""The result of a run: what it said, which files it made and changed, what it did, what is done and
-what is left.
-"""
+"""The result of a job: text, changed files, tool calls, usage, finished and unfinished work."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
-from hilum import AssistantMessage, HilumError, ToolMessage
+from hilum import (
+    AssistantMessage,
+    FileChanges,
+    HilumError,
+    Message,
+    Session,
+    ToolMessage,
+    ToolResult,
+)
 from hilum.events import RunEnded
 
-from hilum_agents.runs.records import Entry
-from hilum_agents.runs.watch import Watch
+from hilum_agents.runs.jobs import Job
+from hilum_agents.runs.progress import RunProgress
 
-if TYPE_CHECKING:
-    from hilum import Session
-
-# What comes back of a run that did not complete: entries of each kind, and characters of each.
-MAX_RESULTS = 8
-MAX_SAID = 600
-MAX_ARGUMENTS = 200
-MAX_FOUND = 600
-NEXT = {
-    "partial_success": (
-        "Use what it found; do the rest yourself, or start a new task for it with a narrower"
-        " prompt."
-    ),
-    "timed_out": (
-        "Use what it found; do the rest yourself, or start a new task for it with a narrower"
-        " prompt."
-    ),
+# Limits on the findings of an incomplete run: entries of each kind, and characters per entry.
+MAX_FINDINGS = 8
+MAX_FINDING_CHARACTERS = 600
+MAX_ARGUMENTS_SHOWN = 200
+_NARROWER = (
+    "Use its findings; do the rest yourself, or start a new task for it with a narrower prompt."
+)
+# Next steps for the owner, by the status with which the job ended.
+NEXT_STEPS = {"partial_success": _NARROWER, "timed_out": _NARROWER}
+SUMMARIES = {
+    "completed": "The agent has completed its task.",
+    "partial_success": "The agent has completed a part of its task.",
+    "failed": "The agent failed.",
+    "stopped": "The agent was stopped.",
+    "timed_out": "The agent ran out of time.",
+    "interrupted": "The agent was interrupted.",
 }
-SAID = {
-    "completed": "It is done.",
-    "partial_success": "It is done in part.",
-    "failed": "It failed.",
-    "stopped": "It was stopped.",
-    "timed_out": "It ran out of time.",
-    "interrupted": "It was cut off.",
+_FILE_TITLES = {
+    "files_made": "Files created",
+    "files_changed": "Files changed",
+    "files_deleted": "Files deleted",
 }
 
 
-def build(
-    session: Session, entry: Entry, ended: RunEnded, watch: Watch, status: str
-) -> dict[str, Any]:
+def build(session: Session, job: Job, ended: RunEnded, progress: RunProgress) -> dict[str, Any]:
     """Return the data of the event that holds a result.
 
     Args:
-        session: The session it ran in.
-        entry: What was started.
-        ended: How its run ended.
-        watch: What was seen of it.
-        status: Its final state.
+        session: The session in which the job ran.
+        job: The job.
+        ended: The event that ended its run.
+        progress: The progress of its run.
     """
-    files = _files(session, entry)
-    items = [(str(item.get("content", "")), item.get("status")) for item in watch.items]
-    done = [text for text, state in items if state == "completed"]
-    left = [text for text, state in items if state in ("pending", "in_progress")]
-    left += [ended.left] if ended.left else []
-    if status != "completed" and not left:
-        left = [ended.error or SAID[status]]
-    if ended.error or ended.code:
-        error = {"code": ended.code, "message": ended.error, "hint": ended.hint}
-    else:
-        error = None
-    # Every field is written, also those that have their default: programs read this.
-    usage = msgspec.structs.asdict(ended.usage) | {"total": ended.usage.total}
+    status = str(ended.state)
+    completed = status == "completed"
+    # Every field is written, even with its default value, because programs read this data.
     return {
-        "agent_id": entry.id,
-        "agent": entry.agent,
+        "agent_id": job.id,
+        "agent": job.agent,
         "status": status,
-        "current_step": SAID[status],
-        "progress": 1.0 if status == "completed" else max(entry.progress, watch.progress),
-        "text": ended.text or watch.seen or ended.commentary,
-        "gathered": _gathered(session, entry, ended),
-        **files,
-        "actions": watch.actions,
-        "tools_used": watch.tools,
+        "current_step": SUMMARIES[status],
+        "progress": 1.0 if completed else max(job.progress, progress.progress),
+        "text": ended.text or progress.answer or ended.commentary,
+        "gathered": _findings(session, job, ended),
+        **_changed_files(session, job),
+        "actions": progress.actions,
+        "tools_used": progress.tools,
         "turns": ended.turns,
         "seconds": round(ended.seconds, 3),
-        "usage": usage,
-        "cost": watch.cost,
-        "error": error,
-        "done": done,
-        "not_done": left,
-        "run": entry.run,
-        "owner": entry.owner,
+        "usage": msgspec.structs.asdict(ended.usage) | {"total": ended.usage.total},
+        "cost": progress.cost,
+        "error": _error(ended),
+        "done": _contents(progress.items, ("completed",)),
+        "not_done": _not_done(ended, progress),
+        "run": job.run,
+        "owner": job.owner,
     }
 
 
-def _gathered(session: Session, entry: Entry, ended: RunEnded) -> str:
-    """Return what a run that did not complete found out: what it said on its way, and the
-    beginnings of its last results.
-    """
-    agent = session.agents.get(entry.actor)
-    if ended.state in ("completed", "stopped") or agent is None:
+def _error(ended: RunEnded) -> dict[str, str] | None:
+    if not ended.error and not ended.code:
+        return None
+    return {"code": ended.code, "message": ended.error, "hint": ended.hint}
+
+
+def _contents(items: Sequence[dict[str, Any]], states: Sequence[str]) -> list[str]:
+    """Return the contents of the todo items in the given states."""
+    return [str(item.get("content", "")) for item in items if item.get("status") in states]
+
+
+def _not_done(ended: RunEnded, progress: RunProgress) -> list[str]:
+    left = _contents(progress.items, ("pending", "in_progress"))
+    if ended.left:
+        left.append(ended.left)
+    if ended.state != "completed" and not left:
+        left.append(ended.error or SUMMARIES[str(ended.state)])
+    return left
+
+
+def _findings(session: Session, job: Job, ended: RunEnded) -> str:
+    """Return the findings of an incomplete run: its texts and its most recent tool results."""
+    agent = session.agents.get(job.actor)
+    if agent is None or ended.state in ("completed", "stopped"):
         return ""
     conversation = agent.conversation
     messages = conversation.messages[conversation.request or 0 :]
-    said = [message.text.strip() for message in messages if isinstance(message, AssistantMessage)]
-    calls = {
-        call.id: call
-        for message in messages
-        if isinstance(message, AssistantMessage)
-        for call in message.calls
-    }
-    results = [
-        result
-        for message in messages
-        if isinstance(message, ToolMessage)
-        for result in message.results
-    ]
-    # The last thing it said is the text of the result.
-    lines = [f"- It said: {text[:MAX_SAID]}" for text in said[:-1] if text][-MAX_RESULTS:]
-    for result in [result for result in results if not result.code][-MAX_RESULTS:]:
-        arguments = calls[result.call_id].arguments if result.call_id in calls else ""
-        lines.append(
-            f"- {result.name} {arguments[:MAX_ARGUMENTS]}:"
-            f" {' '.join(result.text[:MAX_FOUND].split())}"
-        )
-    return "\n".join(lines)
+    return "\n".join([*_texts(messages), *_last_results(messages)])
 
 
-def _files(session: Session, entry: Entry) -> dict[str, list[str]]:
-    """Return the files its run made, changed and deleted, as the journal of changes knows them."""
-    from hilum_files import Changes
+def _texts(messages: Sequence[Message]) -> list[str]:
+    answers = [message for message in messages if isinstance(message, AssistantMessage)]
+    # The last text is the text of the result itself.
+    texts = [answer.text.strip() for answer in answers[:-1]]
+    lines = [f"- It wrote: {text[:MAX_FINDING_CHARACTERS]}" for text in texts if text]
+    return lines[-MAX_FINDINGS:]
 
-    changes = session.half(Changes)
-    kinds = dict[str, tuple[bool, bool]]()
-    if changes is None or not entry.run:
-        return {"files_made": [], "files_changed": [], "files_deleted": []}
+
+def _last_results(messages: Sequence[Message]) -> list[str]:
+    arguments: dict[str, str] = {}
+    successes: list[ToolResult] = []
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            arguments.update({call.id: call.arguments for call in message.calls})
+        elif isinstance(message, ToolMessage):
+            successes += [result for result in message.results if not result.code]
+    lines = []
+    for result in successes[-MAX_FINDINGS:]:
+        given = arguments.get(result.call_id, "")[:MAX_ARGUMENTS_SHOWN]
+        beginning = " ".join(result.text[:MAX_FINDING_CHARACTERS].split())
+        lines.append(f"- {result.name} {given}: {beginning}")
+    return lines
+
+
+def _changed_files(session: Session, job: Job) -> dict[str, list[str]]:
+    """Return the files that a run created, changed and deleted, according to the change journal."""
+    found: dict[str, list[str]] = {name: [] for name in _FILE_TITLES}
+    changes = session.plugin(FileChanges)
+    if changes is None or not job.run:
+        return found
     try:
-        records = changes.records("run", entry.run)
-    except HilumError:  # it changed nothing
-        records = []
+        records = changes.records("run", job.run)
+    except HilumError:  # the run changed nothing
+        return found
+    states: dict[str, tuple[bool, bool]] = {}
     for record in records:
         for change in record.changes:
-            first, _ = kinds.get(change.path, (change.before is not None, True))
-            kinds[change.path] = first, change.after is not None
-    return {
-        "files_made": sorted(
-            path for path, (before, after) in kinds.items() if after and not before
-        ),
-        "files_changed": sorted(
-            path for path, (before, after) in kinds.items() if after and before
-        ),
-        "files_deleted": sorted(
-            path for path, (before, after) in kinds.items() if before and not after
-        ),
+            existed, _ = states.get(change.path, (change.before is not None, True))
+            states[change.path] = existed, change.after is not None
+    kinds = {
+        (False, True): "files_made",
+        (True, True): "files_changed",
+        (True, False): "files_deleted",
     }
+    for path in sorted(states):
+        kind = kinds.get(states[path])  # a file that was created and then deleted has none
+        if kind:
+            found[kind].append(path)
+    return found
 
 
 def tell(result: dict[str, Any]) -> str:
-    """Return a result as a model, or a user, reads it."""
-    status = result["status"]
-    error = result.get("error")
-    text = result.get("text", "")
+    """Return a result as text, for a model or a user."""
     lines = []
-    if status != "completed":
-        # Calls that could not run are for the user to let run; a narrower prompt would not help.
-        refused = error is not None and error["code"] in ("E_DENIED", "E_PLUGIN")
-        follows = error["hint"] if error is not None and refused else NEXT.get(status, "")
-        parts = [SAID[status], error["message"] if error else "", follows]
-        lines.append(" ".join(part for part in parts if part))
+    text = result.get("text", "")
+    if result["status"] != "completed":
+        lines.append(_how_it_ended(result))
         if text:
-            lines.append("What it said last:")
-    lines += [text] if text else []
+            lines.append("Its last text:")
+    if text:
+        lines.append(text)
     if result.get("gathered"):
-        lines.append(f"What it gathered:\n{result['gathered']}")
-    for title, key in (
-        ("Files made", "files_made"),
-        ("Files changed", "files_changed"),
-        ("Files deleted", "files_deleted"),
-    ):
+        lines.append(f"Its findings:\n{result['gathered']}")
+    for key, title in _FILE_TITLES.items():
         if result.get(key):
             lines.append(f"{title}: {', '.join(result[key])}")
     if result.get("not_done"):
         lines.append("Not done: " + "; ".join(result["not_done"]))
-    return "\n".join(lines) or "It said nothing."
+    return "\n".join(lines) or "The agent wrote no answer."
+
+
+def _how_it_ended(result: dict[str, Any]) -> str:
+    status = result["status"]
+    error = result.get("error") or {"code": "", "message": "", "hint": ""}
+    next_step = NEXT_STEPS.get(status, "")
+    if error["code"] in ("E_DENIED", "E_PLUGIN"):
+        # Only the user can permit these calls, so a narrower prompt would not help.
+        next_step = error["hint"]
+    parts = dict.fromkeys([SUMMARIES[status], error["message"], next_step])
+    return " ".join(part for part in parts if part)

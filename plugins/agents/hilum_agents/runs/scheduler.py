@@ -1,527 +1,483 @@
-"""The scheduler: who begins when, what is told of each, and how each ends, exactly once.
+"""The scheduler starts jobs, follows their runs, and writes exactly one result for each.
 
-All state is a fold over the log (``Ledger``). What is kept beside it, who waits and who runs in
-this process, is made from it when the session is opened.
+All state is folded from the log (``JobReports``). The queue is rebuilt from the fold when the
+session is opened.
 """
 
 from __future__ import annotations
 
 import os
-import time
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
 import trio
-from hilum import HilumError, StoreError
+from hilum import HilumError, Session, StoreError
 from hilum import events as ev
 from hilum.errors import E_INTERRUPTED, E_STOPPED
-from hilum_hooks import FAULTS, Fault
+from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure
 
-from hilum_agents.runs import records, results
-from hilum_agents.runs.actors import Actors
-from hilum_agents.runs.owners import Owners
-from hilum_agents.runs.queue import Queue, places
-from hilum_agents.runs.records import Entry, Ledger
-from hilum_agents.runs.watch import Watch
+from hilum_agents.runs import jobs as records
+from hilum_agents.runs import results
+from hilum_agents.runs.budgets import BudgetLedger
+from hilum_agents.runs.jobs import Job
+from hilum_agents.runs.notices import EndNotices
+from hilum_agents.runs.pool import AgentPool
+from hilum_agents.runs.queue import JobQueue
+from hilum_agents.runs.reports import JobReports
+from hilum_agents.runs.settings import SchedulerSettings
 
-if TYPE_CHECKING:
-    from hilum import Session
-
-    from hilum_agents.runs.settings import SchedulerSettings
-
-SECOND = 1.0
-SOON = 0.2
-SHOWN_PLACES = 5
-TRIM_AT = 0.8
-ANSWER = 2_048
+# Minimum number of seconds between two status events of a running job.
+STATUS_INTERVAL = 1.0
+# Maximum number of waiting jobs per lane whose queue positions are reported on each change.
+# Reporting all of them would take quadratic time.
+MAX_PLACES_REPORTED = 5
+# Fraction of a sub-agent's context limit at which its conversation is compacted.
+COMPACT_AT = 0.8
+# Number of tokens in a sub-agent's context reserved for its answer.
+ANSWER_RESERVE = 2_048
 
 
 class Scheduler:
-    """See the module.
+    """Starts jobs, follows their runs and writes their results.
 
     Args:
         session: The session.
-        settings: The user's.
-        nursery: Owns what begins agents.
+        settings: The settings.
+        nursery: Owns the tasks that start jobs.
 
     Attributes:
-        ledger: What the log says.
-        actors: The agents in the session that entries run as.
-        owners: Those that started them.
+        reports: Writes job events and folds them.
+        jobs: All jobs.
+        queue: The waiting and running jobs.
+        pool: The agents that execute jobs.
+        budgets: The budgets of agents.
+        notices: Sends notices about ended agents.
+        closed: Whether the scheduler has stopped processing events.
     """
 
     def __init__(
-        self, session: Session, settings: SchedulerSettings, nursery: trio.Nursery
+        self,
+        session: Session,
+        settings: SchedulerSettings,
+        nursery: trio.Nursery,
     ) -> None:
         self._session = session
         self._settings = settings
         self._nursery = nursery
-        self.ledger = Ledger()
-        self.actors = Actors(session)
-        self.owners = Owners(
-            session, self.ledger, self.actors, nursery, settings.cost_limit, self._go_on
-        )
-        self.watches: dict[str, Watch] = {}
-        self._queues: dict[str, Queue] = {}
-        self._running: Counter[str] = Counter()
-        self._active: dict[str, Entry] = {}
-        self._busy: set[str] = set()
+        self.reports = JobReports(session)
+        self.jobs = self.reports.jobs
+        self.queue = JobQueue(self._limit_of)
+        self.pool = AgentPool(session)
+        self.budgets = BudgetLedger(session, self.jobs, settings.cost_limit)
+        self.notices = EndNotices(session, self.jobs, self.pool, nursery, self._continue)
         self._stopping: set[str] = set()
         self._places: dict[str, int] = {}
-        self._flushed: dict[str, float] = {}
-        self._lost: dict[str, ev.RunEnded] = {}
+        self._prompted = False
+        self.closed = False
+        # Jobs left open by an earlier process wait until the session is resumed or the user does
+        # something else.
+        self._on_hold = any(True for _ in self.jobs.open())
+        self._first_event = self.jobs.last
         self._work = trio.Event()
-        self._alive = self.closed = False
-        self._fold()
-        self._held = any(True for _ in self.ledger.open())
-        self._seen = self.ledger.last
-        if self._held:
+        if self._on_hold:
             self._work.set()
 
-    def _fold(self) -> None:
-        """Take in what the log holds already."""
-        while page := self._session.journal.since(self.ledger.last):
-            for event in page:
-                self.ledger.apply(event)
-                entry = self.ledger.by_run.get(event.run)
-                if entry is not None:
-                    self._watch(entry).apply(event)
-                    if isinstance(event, ev.RunEnded):
-                        self._lost[entry.id] = event
-                elif isinstance(event, ev.PluginEvent) and event.name == records.RESULT:
-                    self.watches.pop(event.data["agent_id"], None)
-                    self._lost.pop(event.data["agent_id"], None)
-
-    # --- telling ----------------------------------------------------------------------------------
-
-    def note(self, name: str, **data: Any) -> None:
-        """Write an event of ours and fold it."""
-        event = ev.PluginEvent(name=name, data=data)
-        seq = self._session.emit(event)
-        self.ledger.apply(ev.PluginEvent(name=name, data=data, seq=seq, at=time.time()))
-
-    def log(self, entry: Entry, level: str, message: str) -> None:
-        """Write a line of its log."""
-        self.note(
-            records.LOG, agent_id=entry.id, level=level, message=message, timestamp=time.time()
-        )
-
-    def status(
-        self, entry: Entry, status: str, step: str, progress: float | None = None, **more: Any
-    ) -> None:
-        """Tell where it stands."""
-        share = max(entry.progress, progress or 0.0)
-        self.note(
-            records.STATUS,
-            agent_id=entry.id,
-            status=status,
-            progress=share,
-            current_step=step,
-            **more,
-        )
-
-    def _tell(self, entry: Entry, *, always: bool = False) -> None:
-        watch = self._watch(entry)
-        if always or (watch.status, watch.step) != (entry.status, entry.step):
-            self.status(entry, watch.status, watch.step, watch.progress)
-
-    def _flush(self, entry: Entry) -> None:
-        self._flushed[entry.id] = trio.current_time()
-        for kind, text in self._watch(entry).flush():
-            self.note(records.OUTPUT, agent_id=entry.id, chunk=text, chunk_type=kind)
-
-    def _watch(self, entry: Entry) -> Watch:
-        if entry.id not in self.watches:
-            self.watches[entry.id] = Watch(entry.profile.turns or self._session.options.turns)
-        return self.watches[entry.id]
+    def _limit_of(self, lane: str) -> int:
+        return self._settings.tasks_at_once if lane else self._settings.at_once
 
     # --- beginning --------------------------------------------------------------------------------
 
-    def add(self, entry: Entry) -> None:
-        """Take in a new one. It begins at once if there is room."""
-        self.note(records.QUEUED, **entry.queued())
-        known = self.ledger.entries[entry.id]
-        self._enqueue(known)
-        self._pump()
-        if known.id in self._active:
-            self.status(known, "queued", "It begins.", place=0)
-        elif known.id not in self._places:
-            place = places([self._queues[known.lane]])[known.id]
-            self.status(known, "queued", f"Place {place} in the queue.", place=place)
+    def add(self, job: Job) -> Job:
+        """Queue a new job, which begins immediately if a slot is free.
 
-    def _enqueue(self, entry: Entry) -> None:
-        self._queues.setdefault(entry.lane, Queue()).add(entry)
+        Returns:
+            The job as recorded in the log.
+        """
+        self.reports.emit(records.QUEUED, **job.queued_data())
+        known = self.jobs.by_id[job.id]
+        self._enqueue(known)
+        self._begin_waiting()
+        if known.id in self.queue.running:
+            self.reports.status(known, "queued", "Begins now.", place=0)
+        elif known.id not in self._places:
+            self._report_place(known, self.queue.places()[known.id])
+        return known
+
+    def _enqueue(self, job: Job) -> None:
+        self.queue.add(job)
         self._work.set()
 
-    def places(self) -> dict[str, int]:
-        """Return the places of those that wait."""
-        return places(self._queues.values())
+    def _report_place(self, job: Job, place: int) -> None:
+        self.reports.status(job, "queued", f"Place {place} in the queue.", place=place)
 
     def can_begin(self, name: str) -> bool:
-        """Return whether there is room for a named agent now, and no other session has it.
+        """Return whether a named agent could begin a job now.
 
-        It is this session's then.
+        If so, its conversation is locked for this session, temporarily even without a job.
         """
-        ours = (
-            self._session.agents[each]
-            for each in self.actors.joined
-            if each in self._session.agents
+        agents = self._session.agents
+        joined = [agents[each] for each in self.pool.joined if each in agents]
+        # The user's prompt becomes a job only when its event is read.
+        not_yet_jobs = sum(
+            bool(each.conversation.pending) and not self.queue.is_busy(each.name) for each in joined
         )
-        unseen = sum(
-            each.name not in self._busy and bool(each.conversation.pending) for each in ours
-        )
-        room = self._running[""] + unseen < self._settings.at_once
-        agent = self._session.agents.get(name)
-        idle = name not in self._busy and (agent is None or not agent.conversation.pending)
-        self._work.set()  # what was claimed, and is not made use of, is let go after a while
-        return not self._held and room and idle and self.actors.claim(name)
-
-    def _go_on(self, last: Entry, text: str) -> None:
-        """Have an agent that was started here go on after its end, with what it is told."""
-        profile = self.owners.rest(last.actor, self._session.agents[last.actor].profile)
-        self.add(
-            Entry(
-                id=os.urandom(6).hex(),
-                agent=last.agent,
-                title=last.title,
-                actor=last.actor,
-                prompt=text,
-                of=last.id,
-                owner=last.owner,
-                owner_run=last.owner_run,
-                lane=last.lane,
-                urgent=last.urgent,
-                keeps=last.keeps,
-                wakes=bool(last.lane),
-                depth=last.depth,
-                profile=profile,
-            )
-        )
-
-    def _pump(self) -> None:
-        """Begin who can begin."""
-        if self._held or self.closed or self.actors.closing:
-            return
-        for lane, queue in list(self._queues.items()):
-            most = self._settings.tasks_at_once if lane else self._settings.at_once
-            while self._running[lane] < most:
-                entry = queue.take(self._is_free)
-                if entry is None:
-                    break
-                self._occupy(entry)
-                self._nursery.start_soon(self._launch, entry, name=f"start of agent {entry.agent}")
-            self._tell_places(queue)
-            if not queue:
-                del self._queues[lane]
-
-    def _is_free(self, entry: Entry) -> bool:
-        if entry.actor in self._busy or self.actors.works(entry.actor):
+        agent = agents.get(name)
+        is_idle = agent is None or not agent.conversation.pending
+        self._work.set()  # the next tick may have an unused lock to release
+        if self._on_hold or self.queue.is_busy(name) or not is_idle:
             return False
-        if not entry.keeps or self.actors.claim(entry.actor):
+        return self.queue.has_room("", not_yet_jobs) and self.pool.claim(name)
+
+    def _continue(self, last: Job, text: str) -> None:
+        """Continue an agent after its job, with a new prompt and the rest of its budget."""
+        profile = self._session.agents[last.actor].profile
+        job = Job(
+            id=new_id(),
+            agent=last.agent,
+            title=last.title,
+            actor=last.actor,
+            prompt=text,
+            of=last.id,
+            owner=last.owner,
+            owner_run=last.owner_run,
+            lane=last.lane,
+            urgent=last.urgent,
+            keeps=last.keeps,
+            wakes=bool(last.lane),
+            depth=last.depth,
+            profile=self.budgets.limit_to_rest(last.actor, profile),
+        )
+        self.add(job)
+
+    def _begin_waiting(self) -> None:
+        """Start all waiting jobs that can begin now."""
+        if self._on_hold or self.closed or self.pool.closing:
+            return
+        for lane in self.queue.lanes():
+            while (job := self.queue.start_next(lane, self._can_begin_job)) is not None:
+                self._started(job)
+                self._nursery.start_soon(self._begin, job, name=f"start of agent {job.agent}")
+            self._report_places(lane)
+
+    def _can_begin_job(self, job: Job) -> bool:
+        if self.queue.is_busy(job.actor) or self.pool.is_running(job.actor):
+            return False
+        if not job.keeps or self.pool.claim(job.actor):
             return True
-        step = f"Waits: {entry.agent} is at work in another session."
-        if entry.step != step:
-            self.status(entry, "queued", step)
+        step = f"Waits: {job.agent} is running in another session."
+        if job.step != step:
+            self.reports.status(job, "queued", step)
         return False
 
-    def _occupy(self, entry: Entry) -> None:
-        self._running[entry.lane] += 1
-        self._busy.add(entry.actor)
-        self._active[entry.id] = entry
-        self._places.pop(entry.id, None)
+    def _started(self, job: Job) -> None:
+        self._places.pop(job.id, None)
         self._work.set()
 
-    def _tell_places(self, queue: Queue) -> None:
-        """Tell the first of those that wait where they are now."""
-        for place, entry in enumerate(queue.order()[:SHOWN_PLACES], 1):
-            if self._places.get(entry.id) != place:
-                self._places[entry.id] = place
-                self.status(entry, "queued", f"Place {place} in the queue.", place=place)
+    def _report_places(self, lane: str) -> None:
+        """Report the first waiting jobs whose positions in the queue have changed."""
+        for place, job in enumerate(self.queue.order(lane)[:MAX_PLACES_REPORTED], 1):
+            if self._places.get(job.id) != place:
+                self._places[job.id] = place
+                self._report_place(job, place)
 
-    async def _launch(self, entry: Entry) -> None:
+    async def _begin(self, job: Job) -> None:
         try:
-            self.actors.enter(entry.profile, entry.owner, keeps=entry.keeps)
-            self.actors.bind(entry)
-            with self.actors.literal(entry.prompt):
-                run = await self._session.prompt(entry.prompt, agent=entry.actor)
-            self.ledger.begun(entry, run.id)
-            if entry.id in self._stopping:
-                self._session.stop(entry.actor)
+            self.pool.enter(job.profile, job.owner, keeps=job.keeps)
+            self.pool.bind(job)
+            with self.pool.literal(job.prompt):
+                run = await self._session.prompt(job.prompt, agent=job.actor)
+            self.jobs.begin(job, run.id)
+            # The stop was requested while the prompt was being queued, before there was a run to
+            # stop.
+            if job.id in self._stopping:
+                self._session.stop(job.actor)
         except StoreError:
-            return  # nothing can be written any more
+            return  # nothing more can be written
         except HilumError as error:
-            self.finish(
-                entry,
-                ev.RunEnded(state="failed", code=error.code, error=error.message, hint=error.hint),
-            )
-        except FAULTS as error:
-            if self.actors.closing:
+            self.finish(job, _failed(error.code, error.message, error.hint))
+        except PLUGIN_EXCEPTIONS as error:
+            if self.pool.closing:
                 return
-            self._session.report(Fault("scheduler", "start", error))
-            self.finish(
-                entry,
-                ev.RunEnded(
-                    state="failed", code="E_FAILED", error=f"It could not begin: {error!r}."
-                ),
-            )
+            self._session.report(PluginFailure("scheduler", "start", error))
+            self.finish(job, _failed("E_FAILED", f"The agent could not begin: {error!r}."))
 
     # --- following --------------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Read the session's events until it closes.
+        """Follow the session's events until it closes.
 
-        A fault in what is done with one of them ends nothing.
+        If processing an event raises an exception, the exception is reported and processing
+        continues.
         """
-        async for item in self._session.events(self._seen, deltas=True):
-            try:
-                self._take(item)
-            except StoreError:
+        async for item in self._session.events(self._first_event, deltas=True):
+            if self.closed:
                 break
-            except FAULTS as error:
-                self._session.report(Fault("scheduler", "events", error))
+            if not self._survives(self._apply, item):
+                break
         self.close()
 
-    def close(self) -> None:
-        """Take nothing more in, and release who waits for an end: nobody would see it now."""
-        self.closed = True
-        for entry in list(self.ledger.open()):
-            entry.ended.set()
+    def _survives(self, action: Callable[..., None], *arguments: object) -> bool:
+        """Run an action and report any exception.
 
-    def _take(self, item: ev.AnyEvent | ev.Delta) -> None:
-        if self.closed:
-            return
+        Returns:
+            Whether to continue: ``False`` once the log accepts no more events.
+        """
+        try:
+            action(*arguments)
+        except StoreError:
+            return False
+        except PLUGIN_EXCEPTIONS as error:
+            self._session.report(PluginFailure("scheduler", "events", error))
+        return True
+
+    def close(self) -> None:
+        """Stop processing events, and release all tasks that wait for a job to end."""
+        self.closed = True
+        for job in list(self.jobs.open()):
+            job.ended.set()
+
+    def _apply(self, item: ev.AnyEvent | ev.Delta) -> None:
         if isinstance(item, ev.Delta):
-            if item.kind == "text" and (entry := self.ledger.by_run.get(item.run)) is not None:
-                self._watch(entry).show(item.text)
-                if trio.current_time() - self._flushed.get(entry.id, 0.0) >= SOON:
-                    self._flush(entry)
+            job = self.jobs.by_run.get(item.run)
+            if job is not None and item.kind == "text":
+                self.reports.stream(job, item.text)
+        elif not isinstance(item, ev.PluginEvent) or not item.name.startswith("agents."):
+            # The plugin's own events were folded when they were written.
+            self._apply_event(item)
+
+    def _apply_event(self, event: ev.AnyEvent) -> None:
+        self.jobs.apply(event)
+        if isinstance(event, ev.PromptQueued):
+            self._prompted = True
+            self._adopt(event)
+        if event.run:
+            self.notices.awake = True
+            self._apply_to_job(event)
+        if isinstance(event, ev.StopAsked):
+            self._stop_tasks(event.run)
+            self._stop_queue(event)
+        elif isinstance(event, ev.RunEnded):
+            if _ends_tasks(event):
+                self._stop_tasks(event.run)
+            self.budgets.release(event.agent, event.usage)
+            self._begin_waiting()
+            self.notices.wake(event.agent)
+
+    def _apply_to_job(self, event: ev.AnyEvent) -> None:
+        job = self.jobs.by_run.get(event.run)
+        if job is None:
             return
-        if isinstance(item, ev.PluginEvent) and item.name.startswith("agents."):
-            return
-        self.ledger.apply(item)
-        if isinstance(item, ev.PromptQueued):
-            self._alive = True
-            self._adopt(item)
-        self.owners.awake |= bool(item.run)
-        entry = self.ledger.by_run.get(item.run) if item.run else None
-        if entry is not None:
-            cut_off = isinstance(item, ev.RunEnded) and item.state == "interrupted"
-            if self._held and not cut_off:
-                self.settle(resumed=True)
-            self._follow(entry, item)
-        if isinstance(item, ev.StopAsked | ev.RunEnded):
-            self._stopped_with(item)
-        if isinstance(item, ev.RunEnded):
-            self.owners.release(item.agent, item.usage)
-            self._pump()
-            self.owners.wake(item.agent)
+        # An event from an old run means that the session was resumed, unless the event only marks
+        # that run.
+        cut_off = isinstance(event, ev.RunEnded) and event.state == "interrupted"
+        if self._on_hold and not cut_off:
+            self.settle(resumed=True)
+        self._follow(job, event)
 
     def _adopt(self, event: ev.PromptQueued) -> None:
-        """Take in what the user has prompted an agent with himself: it has begun already, and is
-        watched like the others.
-        """
-        if event.agent not in self.actors.joined or event.run in self.ledger.by_run:
+        """Create a job for a prompt that the user sent directly to a joined agent."""
+        if event.agent not in self.pool.joined or event.run in self.jobs.by_run:
             return
-        profile = self._session.agents[event.agent].profile
-        entry = Entry(
+        job = Job(
             id=event.run,
             agent=event.agent,
             actor=event.agent,
             prompt=event.text,
             keeps=True,
-            profile=profile,
+            profile=self._session.agents[event.agent].profile,
         )
-        self.note(records.QUEUED, **entry.queued())
-        known = self.ledger.entries[entry.id]
-        self.ledger.begun(known, event.run)
-        self._occupy(known)
+        self.reports.emit(records.QUEUED, **job.queued_data())
+        known = self.jobs.by_id[job.id]
+        self.jobs.begin(known, event.run)
+        self.queue.start(known)
+        self._started(known)
 
-    def _follow(self, entry: Entry, event: ev.AnyEvent) -> None:
-        watch = self._watch(entry)
-        watch.apply(event)
-        match event:
-            case ev.ModelAnswered():
-                self._flush(entry)
-                self._check_window(entry, watch)
-            case ev.CallStarted(call=call):
-                self.note(
-                    records.TOOL_CALL, agent_id=entry.id, tool=call.name, arguments=call.arguments
-                )
-                self._tell(entry)
-            case ev.CallDone(result=result):
-                failed = f" failed with {result.code}" if result.code else " is done"
-                self.log(entry, "warning" if result.code else "info", f"{result.name}{failed}.")
-            case ev.ModelFailed() | ev.UserNeeded():
-                self.log(entry, "warning", event.message)
-            case ev.ErrorRaised():
-                self.log(entry, "error", event.message)
-            case ev.StateChanged() if event.state not in ev.FINAL:
-                self._tell(entry)
-            case ev.RunEnded():
-                self.finish(entry, event)
-
-    def _check_window(self, entry: Entry, watch: Watch) -> None:
-        if entry.lane and watch.context > (self._settings.task_window - ANSWER) * TRIM_AT:
-            self._session.trim(entry.actor)
+    def _follow(self, job: Job, event: ev.AnyEvent) -> None:
+        self.reports.run_event(job, event)
+        if isinstance(event, ev.RunEnded):
+            self.finish(job, event)
+        elif isinstance(event, ev.ModelAnswered) and job.lane:
+            window = self._settings.task_window - ANSWER_RESERVE
+            if self.reports.progress(job).context > window * COMPACT_AT:
+                self._session.compact(job.actor)
 
     # --- ending -----------------------------------------------------------------------------------
 
-    def stop(self, entry: Entry) -> None:
-        """End one, wherever it stands; a second time changes nothing."""
-        if entry.over or entry.id in self._stopping:
+    def stop(self, job: Job) -> None:
+        """Stop a job in any state. A second stop has no effect."""
+        if job.over or job.id in self._stopping:
             return
-        self._stopping.add(entry.id)
-        queue = self._queues.get(entry.lane)
-        if queue is not None and entry.id not in self._active:
-            queue.remove(entry)
-        if entry.id in self._active or entry.run:
-            self._session.stop(entry.actor)
-        agent = self._session.agents.get(entry.actor)
-        if entry.id not in self._active and entry.run and agent is not None and agent.scope is None:
-            agent.session.emit(
-                ev.StopAsked(), agent, entry.run
-            )  # cut off by a crash: a resume must not go on with it
-        if entry.id not in self._active and not entry.over:
-            error = "It was stopped before it began." if not entry.run else "It was stopped."
-            self.finish(entry, ev.RunEnded(state="stopped", code=E_STOPPED, error=error))
-
-    def _stopped_with(self, event: ev.StopAsked | ev.RunEnded) -> None:
-        """Stop what an agent has started, when it is stopped.
-
-        And the whole queue, when everything is.
-        """
-        ends = (
-            ("stopped", "timed_out")
-            if event.agent == "main"
-            else ("stopped", "timed_out", "failed")
-        )
-        if isinstance(event, ev.RunEnded) and event.state not in ends:
-            return
-        for entry in self.ledger.under(event.run):
-            entry.wakes = False  # the one to be woken has just been ended
-            self.stop(entry)
-        asked_for = self.ledger.by_run.get(event.run)
-        if (
-            isinstance(event, ev.StopAsked)
-            and asked_for is not None
-            and asked_for.id not in self._stopping
-        ):
-            asked = {known.id for known in self._active.values() if self._was_asked(known)}
-            if asked >= {known.id for known in self._active.values() if not known.lane}:
-                for known in self._active.values():
-                    known.wakes = False  # nobody is to be woken by a stop of everything
-                waiting = [one for queue in self._queues.values() for one in queue.order()]
-                for one in [
-                    *waiting,
-                    *(active for active in self._active.values() if not active.run),
-                ]:
-                    self.stop(one)
-
-    def _was_asked(self, entry: Entry) -> bool:
-        agent = self._session.agents.get(entry.actor)
-        return agent is not None and agent.conversation.stopped == entry.run
-
-    def finish(self, entry: Entry, ended: ev.RunEnded) -> None:
-        """Write a result, once, and let the next one begin."""
-        if entry.over:
-            return
-        watch = self._watch(entry)
-        self._stopping.discard(entry.id)
-        self._flush(entry)
-        problem = self.actors.keep(entry)
-        if problem:
-            self.log(entry, "warning", problem)
-        result = results.build(self._session, entry, ended, watch, str(ended.state))
-        if ended.error:
-            self.log(
-                entry, "error" if ended.state in ("failed", "timed_out") else "warning", ended.error
+        self._stopping.add(job.id)
+        is_running = job.id in self.queue.running
+        if not is_running:
+            self.queue.remove(job)
+        if is_running or job.run:
+            self._session.stop(job.actor)
+        if is_running:
+            return  # the job ends with its run
+        self._stop_cut_off(job)
+        if not job.over:
+            error = (
+                "The agent was stopped." if job.run else "The agent was stopped before it began."
             )
-        self.note(records.RESULT, **result)
-        self.status(entry, result["status"], result["current_step"], result["progress"])
-        self.owners.charge(entry, ended.usage)
-        if not any(one.wakes for one in self.ledger.owned(entry.actor)):
-            self.actors.leave(entry)
-        for kept in (self.watches, self._flushed, self._lost, self._places):
-            kept.pop(entry.id, None)
-        if self._active.pop(entry.id, None) is not None:
-            self._running[entry.lane] -= 1
-            self._busy.discard(entry.actor)
-            if not self._running[entry.lane]:
-                del self._running[entry.lane]
-        self._pump()
-        self.owners.wake(entry.owner)
+            self.finish(job, ev.RunEnded(state="stopped", code=E_STOPPED, error=error))
+
+    def _stop_cut_off(self, job: Job) -> None:
+        """Mark a run that a crash cut off as stopped, so that a resume does not continue it."""
+        agent = self._session.agents.get(job.actor)
+        if job.run and agent is not None and agent.scope is None:
+            self._session.emit(ev.StopAsked(), agent, job.run)
+
+    def _stop_tasks(self, run: str) -> None:
+        """Stop the sub-agents of a run that has ended or is being stopped."""
+        for job in self.jobs.under(run):
+            job.wakes = False  # a notice would resume the agent that has just been stopped
+            self.stop(job)
+
+    def _stop_queue(self, event: ev.StopAsked) -> None:
+        """When the user stops all runs, also stop the waiting jobs."""
+        job = self.jobs.by_run.get(event.run)
+        if job is None or job.id in self._stopping:
+            return
+        running = list(self.queue.running.values())
+        if not all(self._stop_was_requested(other) for other in running if not other.lane):
+            return
+        for other in running:
+            other.wakes = False
+        not_begun = [other for other in running if not other.run]
+        for other in [*self.queue.waiting(), *not_begun]:
+            self.stop(other)
+
+    def _stop_was_requested(self, job: Job) -> bool:
+        agent = self._session.agents.get(job.actor)
+        return agent is not None and agent.conversation.stopped == job.run
+
+    def finish(self, job: Job, ended: ev.RunEnded) -> None:
+        """Write the result of a job exactly once, and start the next job."""
+        if job.over:
+            return
+        self._stopping.discard(job.id)
+        self._write_result(job, ended)
+        self.budgets.charge(job, ended.usage)
+        # An agent that a background task will resume must stay in the session.
+        if not any(other.wakes for other in self.jobs.owned(job.actor)):
+            self.pool.leave(job)
+        self.reports.forget(job.id)
+        self._places.pop(job.id, None)
+        self.queue.finish(job)
+        self._begin_waiting()
+        self.notices.wake(job.owner)
+
+    def _write_result(self, job: Job, ended: ev.RunEnded) -> None:
+        self.reports.output(job)
+        # Save the conversation before writing the result: a caller waiting for the result may start
+        # the agent again in another session.
+        problem = self.pool.keep(job)
+        if problem:
+            self.reports.log(job, "warning", problem)
+        progress = self.reports.progress(job)
+        result = results.build(self._session, job, ended, progress)
+        if ended.error:
+            level = "error" if ended.state in ("failed", "timed_out") else "warning"
+            self.reports.log(job, level, ended.error)
+        self.reports.emit(records.RESULT, **result)
+        self.reports.status(job, result["status"], result["current_step"], result["progress"])
 
     # --- time -------------------------------------------------------------------------------------
 
     async def tick(self) -> None:
-        """Tell where each stands, every second, while there is anything to tell."""
+        """Report the status of all running jobs every second while any are running."""
         while not self.closed:
             await self._work.wait()
-            await trio.sleep(SECOND)
-            try:
-                self._second()
-            except StoreError:
+            await trio.sleep(STATUS_INTERVAL)
+            if not self._survives(self._tick):
                 return
-            except FAULTS as error:
-                self._session.report(Fault("scheduler", "second", error))
 
-    def _second(self) -> None:
+    def _tick(self) -> None:
         self.recover()
-        for entry in list(self._active.values()):
-            if entry.run:
-                self._flush(entry)
-                self._tell(entry, always=True)
-            if self.actors.stop_wanted(entry):
-                self.stop(entry)
-        self.actors.let_all_go(self._busy)
-        if self._queues:
-            self._pump()  # for one that another session had
-        if not self._active and not self._queues and not self._held and not self.actors.holds:
+        for job in list(self.queue.running.values()):
+            if job.run:
+                self.reports.output(job)
+                self.reports.run_status(job, always=True)
+            if self.pool.take_stop_request(job):
+                self.stop(job)
+        self.pool.release_unused(self.queue.is_busy)
+        if self.queue.is_waiting:
+            self._begin_waiting()  # another session may have released a conversation lock
+        elif not self.queue.running and not self._on_hold and not self.pool.holds_locks:
             self._work = trio.Event()
 
     # --- after a crash ----------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Write the results that a crash has kept from being written.
-
-        See what to do about what was cut off.
-        """
-        for identity, ended in list(self._lost.items()):
-            self.finish(self.ledger.entries[identity], ended)
-        self._lost.clear()
-        if not self._held:
+        """Write results that are missing because of a crash, and settle open jobs."""
+        for identity, ended in list(self.reports.unfinished.items()):
+            self.finish(self.jobs.by_id[identity], ended)
+        self.reports.unfinished.clear()
+        if not self._on_hold:
             return
-        cut_off = [entry for entry in self.ledger.open() if entry.run]
-        agents = [self._session.agents.get(entry.actor) for entry in cut_off]
+        cut_off = [job.actor for job in self.jobs.open() if job.run]
+        agents = [self._session.agents.get(actor) for actor in cut_off]
+        # An agent with a cancel scope has a run that the session resumed.
         if not cut_off or any(agent is not None and agent.scope is not None for agent in agents):
             self.settle(resumed=True)
-        elif self._alive:
+        elif self._prompted:
             self.settle(resumed=False)
 
     def settle(self, *, resumed: bool) -> None:
-        """Go on with what was cut off, or say of each that it was.
+        """Continue the jobs that were cut off by a crash, or mark them as interrupted.
 
         Args:
-            resumed: Whether the session was resumed; else the user has gone on to something else.
+            resumed: Whether the session was resumed; if not, the user has sent another prompt.
         """
-        self._held = False
+        self._on_hold = False
         self._work.set()
-        for entry in list(self.ledger.open()):
-            if entry.id in self._lost:
-                continue
-            if not resumed:
-                error = "hilum ended while it ran." if entry.run else "hilum ended before it began."
-                hint = "Retry it."
-                self.finish(
-                    entry,
-                    ev.RunEnded(state="interrupted", code=E_INTERRUPTED, error=error, hint=hint),
-                )
-            elif entry.run:
-                self._occupy(entry)
-                if entry.keeps:
-                    self.actors.claim(entry.actor)
+        for job in list(self.jobs.open()):
+            if job.id in self.reports.unfinished:
+                continue  # its run has ended
+            if resumed:
+                self._resume(job)
             else:
-                self._enqueue(entry)
-        self._pump()
+                self._interrupt(job)
+        self._begin_waiting()
         if resumed:
-            self.owners.wake_all()
+            self.notices.wake_all()
+
+    def _resume(self, job: Job) -> None:
+        if not job.run:
+            self._enqueue(job)
+            return
+        self.queue.start(job)
+        self._started(job)
+        if job.keeps:
+            self.pool.claim(job.actor)
+
+    def _interrupt(self, job: Job) -> None:
+        if job.run:
+            error = "hilum ended while the agent was running."
+        else:
+            error = "hilum ended before the agent began."
+        hint = f"`hilum agents retry {job.id}` continues it."
+        self.finish(
+            job, ev.RunEnded(state="interrupted", code=E_INTERRUPTED, error=error, hint=hint)
+        )
+
+
+def new_id() -> str:
+    """Return an id for a new job."""
+    return os.urandom(6).hex()
+
+
+def _failed(code: str, error: str, hint: str = "") -> ev.RunEnded:
+    """Return the end event of a run that could not begin."""
+    return ev.RunEnded(state="failed", code=code, error=error, hint=hint)
+
+
+def _ends_tasks(event: ev.RunEnded) -> bool:
+    """Return whether a run's sub-agents are stopped when the run ends.
+
+    If the main agent fails, its sub-agents continue: the user can prompt it again, and it can use
+    their results.
+    """
+    if event.agent == "main":
+        return event.state in ("stopped", "timed_out")
+    return event.state in ("stopped", "timed_out", "failed")

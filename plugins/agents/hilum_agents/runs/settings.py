@@ -1,4 +1,4 @@
-"""What a user may set about agents that run: table ``[scheduler]``."""
+"""The settings of agents that run: table ``[scheduler]``."""
 
 from __future__ import annotations
 
@@ -7,39 +7,53 @@ from hilum import section, setting
 
 @section("scheduler")
 class SchedulerSettings:
-    """Agents that run side by side: how many, how long, how deep."""
+    """Limits on the number, duration and depth of concurrent agents."""
 
     at_once: int = setting(
         default=3,
         minimum=1,
         project=False,
-        help="Agents of a session that run at once; further ones wait.",
+        help="Maximum number of agents that run at once in a session; the others wait.",
     )
     tasks_at_once: int = setting(
-        default=2, minimum=1, project="lower", help="Sub-agents of one agent that run at once."
+        default=2,
+        minimum=1,
+        project="lower",
+        help="Maximum number of one agent's sub-agents that run at once.",
     )
     depth: int = setting(
-        default=3, minimum=1, project=False, help="How deep agents may start agents."
+        default=3,
+        minimum=1,
+        project=False,
+        help="Maximum nesting depth of sub-agents.",
     )
     turns: int = setting(
         default=10,
         minimum=1,
         project="lower",
-        help="Turns of an agent whose definition does not say.",
+        help="Maximum number of turns of an agent whose definition sets no limit.",
     )
-    task_turns: int = setting(default=15, minimum=1, project="lower", help="Turns of a sub-agent.")
+    task_turns: int = setting(
+        default=15,
+        minimum=1,
+        project="lower",
+        help="Maximum number of turns of a sub-agent.",
+    )
     task_timeout: float = setting(
-        default=300.0, minimum=1, project="lower", help="Seconds of a sub-agent."
+        default=300.0,
+        minimum=1,
+        project="lower",
+        help="Time limit of a sub-agent, in seconds.",
     )
     task_window: int = setting(
         default=64_000,
         minimum=4_000,
         project="lower",
-        help="Tokens over which a sub-agent's context is cut.",
+        help="Maximum size of a sub-agent's context, in tokens; it is compacted before it is full.",
     )
     cost_limit: float | None = setting(
         default=None,
         minimum=0,
         project=False,
-        help="US dollars a run may cost, with its sub-agents.",
+        help="Maximum cost of a run including its sub-agents, in US dollars.",
     )

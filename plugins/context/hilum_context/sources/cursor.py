@@ -4,82 +4,89 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hilum_context.look import Look, Source
-from hilum_context.pieces import Piece
-from hilum_context.texts import LeftOut, Text
+from hilum_context.gathered_context import ContextSource, GatheredContext
+from hilum_context.pieces import ContextPiece
+from hilum_context.state import Selection
+from hilum_context.texts import FileText, OmittedError
 
+# Number of lines to send before and after the cursor.
 SPAN = 30
-"""Lines before and after the cursor."""
-LONGEST = 500
-"""Characters of a line that are sent."""
+# Maximum number of characters of a line to send.
+MAX_LINE_LENGTH = 500
 
 
-class AroundCursor(Source[Text | None]):
+class AroundCursor(ContextSource[FileText | None]):
     """Thirty lines before and after the cursor.
 
-    Only where it is, if these lines are sent as part of an open file.
+    If an open file contains these lines already, only the position is sent.
     """
 
     type = "cursor_nearby"
     switch = "cursor"
 
-    async def find(self, look: Look) -> Text | None:
-        """Read the lines."""
-        cursor = look.state.cursor
+    async def find(self, context: GatheredContext) -> FileText | None:
+        """Read the lines around the cursor."""
+        cursor = context.state.cursor
         if cursor is None:
             return None
-        path = (
-            cursor.path
-            or look.state.active_file
-            or next((file.path for file in look.open_files), "")
-        )
+        paths = [cursor.path, *(file.path for file in context.open_files)]
+        path = next(filter(None, paths), "")
         if not path:
-            look.leave_out(
+            context.omit(
                 self.type,
                 "",
                 "the cursor is in no file: neither cursor.path nor active_file names one",
                 said=True,
             )
             return None
-        unsaved = next((file.text for file in look.open_files if file.path == path), None)
+        # The cursor position refers to the editor's line numbers, which may differ from those on
+        # disk.
+        unsaved = {file.path: file.text for file in context.open_files}
         try:
-            text = await look.texts.around(path, cursor.line, SPAN, unsaved)
-        except LeftOut as why:
-            look.leave_out(self.type, path, why, said=True)
+            text = await context.texts.around(path, cursor.line, SPAN, unsaved.get(path))
+        except OmittedError as why:
+            context.omit(self.type, path, why, said=True)
             return None
         if cursor.line > text.total:
             why_not = (
                 f"the cursor is in line {cursor.line:,} of {text.total:,}; the last lines are sent"
             )
-            look.leave_out(self.type, path, why_not, said=True)
+            context.omit(self.type, path, why_not, said=True)
         return text
 
-    def give(self, look: Look, found: Text | None) -> Iterator[Piece]:
-        """Send the lines, or tell where they stand."""
-        cursor = look.state.cursor
+    def make_pieces(
+        self,
+        context: GatheredContext,
+        found: FileText | None,
+    ) -> Iterator[ContextPiece]:
+        """Yield the lines, or a notice if they are in an open file above."""
+        cursor = context.state.cursor
         if found is None or cursor is None:
             return
         line = min(cursor.line, found.total)
         last = found.first + len(found.lines) - 1
         where = f"The cursor is in line {line}, column {cursor.column}."
-        selected = look.state.selection
-        if selected:
-            until = f", column {selected.end_column}" if selected.end_column else ""
-            begin = f"line {selected.start_line}, column {selected.start_column}"
-            end = f"line {selected.end_line}{until}"
-            where = f"{where} Selected is {begin} to {end}."
-        if last <= look.covered.get(found.path, 0):
-            yield Piece(
-                self.type,
-                f"[{where} The lines around it are in the open file above.]",
-                found.path,
-                line,
-                "editor",
-            )
-            return
-        lines = [
-            each if len(each) <= LONGEST else f"{each[:LONGEST]} [… the line goes on]"
-            for each in found.lines
-        ]
-        notice = f"[Lines {found.first}-{last} of {found.total:,}. {where}]"
-        yield Piece(self.type, "\n".join([*lines, notice]), found.path, line, "editor")
+        if context.state.selection:
+            where += f" Selected is {describe_selection(context.state.selection)}."
+        if last <= context.covered.get(found.path, 0):
+            text = f"[{where} The lines around it are in the open file above.]"
+        else:
+            notice = f"[Lines {found.first}-{last} of {found.total:,}. {where}]"
+            lines = [_cut_line(each) for each in found.lines]
+            text = "\n".join([*lines, notice])
+        yield ContextPiece(self.type, text, found.path, line, "editor")
+
+
+def describe_selection(selection: Selection) -> str:
+    """Return where a selection begins and ends."""
+    begin = f"line {selection.start_line}, column {selection.start_column}"
+    end = f"line {selection.end_line}"
+    if selection.end_column:
+        end += f", column {selection.end_column}"
+    return f"{begin} to {end}"
+
+
+def _cut_line(line: str) -> str:
+    if len(line) <= MAX_LINE_LENGTH:
+        return line
+    return f"{line[:MAX_LINE_LENGTH]} [… the line is longer]"

@@ -1,5 +1,6 @@
-"""The date and the state of the repository, which change from prompt to prompt and so cannot be in
-the system prompt.
+"""The date and the state of the repository.
+
+They change between prompts, so they cannot be in the system prompt.
 """
 
 from __future__ import annotations
@@ -9,45 +10,45 @@ from datetime import datetime
 
 from hilum import Text, UserMessage
 
+from hilum_context.gathered_context import ContextSource, GatheredContext
 from hilum_context.git import GitStatus
-from hilum_context.look import Look, Source
-from hilum_context.pieces import Piece
+from hilum_context.pieces import ContextPiece
 
+# Maximum number of characters of a branch name to send.
 MAX_NAME = 100
-"""Characters of the name of a branch that are sent."""
 
 
-class Environment(Source[str]):
-    """The date, the branch and how many files differ from the last commit.
+class Environment(ContextSource[str]):
+    """The date, the branch and the number of files that differ from the last commit.
 
-    Nothing where it was already sent.
+    The same text is not sent twice.
     """
 
     type = "environment"
     switch = "environment"
 
-    async def find(self, look: Look) -> str:
+    async def find(self, context: GatheredContext) -> str:
         """Return the text."""
         today = datetime.now().astimezone()
         lines = [f"Date: {today:%A, %Y-%m-%d}"]
-        status = await look.git.status()
+        status = await context.git.status()
         if status is not None:
-            lines.append(f"Git: {describe(status)}")
+            lines.append(f"Git: {describe_status(status)}")
         return "\n".join(lines)
 
-    def give(self, look: Look, found: str) -> Iterator[Piece]:
-        """Yield the text, unless the conversation's last one says the same."""
-        if last_sent(look) != found:
-            yield Piece(self.type, found, source="git")
+    def make_pieces(self, context: GatheredContext, found: str) -> Iterator[ContextPiece]:
+        """Yield the text, unless it is the same as the last one in the conversation."""
+        # Repeating it in each message would add tokens and no information.
+        if find_last_sent(context) != found:
+            yield ContextPiece(self.type, found, source="git")
 
 
-def describe(status: GitStatus) -> str:
-    """Return the state of a repository in a line."""
-    parts = [
-        f"branch {_short(status.branch)}"
-        if status.branch
-        else f"no branch, at commit {status.commit[:10]}"
-    ]
+def describe_status(status: GitStatus) -> str:
+    """Return the state of a repository on one line."""
+    if status.branch:
+        parts = [f"branch {_shorten(status.branch)}"]
+    else:
+        parts = [f"no branch, at commit {status.commit[:10]}"]
     if not status.commit:
         parts.append("no commit yet")
     changed = len(status.changed) + status.deleted
@@ -56,23 +57,23 @@ def describe(status: GitStatus) -> str:
     else:
         parts.append("clean")
     if status.upstream and (status.ahead or status.behind):
-        parts.append(
-            f"{status.ahead} ahead of and {status.behind} behind {_short(status.upstream)}"
-        )
+        upstream = _shorten(status.upstream)
+        parts.append(f"{status.ahead} ahead of and {status.behind} behind {upstream}")
     return ", ".join(parts)
 
 
-def last_sent(look: Look) -> str:
-    """Return the text of the environment that the conversation has, empty if it has none."""
-    for message in reversed(look.agent.conversation.messages):
+def find_last_sent(context: GatheredContext) -> str:
+    """Return the last environment text in the conversation; empty if there is none."""
+    for message in reversed(context.agent.conversation.messages):
         for part in message.parts if isinstance(message, UserMessage) else ():
             if isinstance(part, Text) and part.source == "context:environment":
-                return "\n".join(part.text.split("\n")[1:-1])
+                lines = part.text.split("\n")
+                return "\n".join(lines[1:-1])  # without the tags
     return ""
 
 
-def _short(name: str) -> str:
-    """Return a name as it may be part of a prompt: whoever named a branch gets no line of it."""
+def _shorten(name: str) -> str:
+    """Return a name on one line, because a branch name must not add lines to the prompt."""
     printable = "".join(char if char.isprintable() else "?" for char in name)
     if len(printable) <= MAX_NAME:
         return printable

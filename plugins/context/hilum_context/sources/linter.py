@@ -1,4 +1,4 @@
-"""What linters say of the files at hand."""
+"""Diagnostics for the files that the user is working on."""
 
 from __future__ import annotations
 
@@ -6,85 +6,113 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import trio
-from hilum_lint import Lint
+from hilum_lint import Diagnostic, Lint, format_diagnostics
 
-from hilum_context.look import Look, Source
-from hilum_context.pieces import Piece
-from hilum_context.sources.open_files import TRIED
-from hilum_context.texts import LeftOut
-from hilum_context.words import paths
+from hilum_context.gathered_context import ContextSource, GatheredContext
+from hilum_context.mentions import find_path_names
+from hilum_context.pieces import ContextPiece
+from hilum_context.sources.open_files import MAX_TRIED
+from hilum_context.texts import OmittedError
 
 if TYPE_CHECKING:
-    from hilum_lint import Diagnostic
+    from hilum_context.state import EditorDiagnostic
 
-    from hilum_context.state import Diagnostic as Said
-
-MOST = 20
-LOOKED_AT = 200
-"""Diagnostics of a face that are looked at."""
-LONGEST = 300
-"""Characters of a message."""
+MAX_DIAGNOSTICS = 20
+# Maximum number of diagnostics from a face to examine.
+MAX_EXAMINED = 200
+# Maximum length of a message in characters.
+MAX_MESSAGE = 300
 
 
-class LinterErrors(Source["list[Diagnostic]"]):
-    """Errors and warnings that the editor shows, and errors that the project's linters find in
-    files it does not speak of.
-    """
+class LinterErrors(ContextSource["list[Diagnostic]"]):
+    """Diagnostics of the editor, and errors that the project's linters find in other files."""
 
     type = "linter"
     switch = "linter_errors"
 
-    async def find(self, look: Look) -> list[Diagnostic]:
-        """Take what is said, and have the rest looked for."""
-        said = look.state.diagnostics
-        found = [] if said is None else await self._said(look, said)
-        named = paths(look.request.text)
-        if said is None:  # text that is not saved has other lines than the file that a linter reads
-            named = [*(file.path for file in look.open_files[:TRIED] if file.text is None), *named]
-        known = {each.path for each in found} if said is not None else set()
-        known |= {file.path for file in look.open_files} if said is not None else set()
-        targets = [path for path in dict.fromkeys(named) if path not in known]
-        lint = look.session.half(Lint)
+    async def find(self, context: GatheredContext) -> list[Diagnostic]:
+        """Return the editor's diagnostics, and run linters on files that have none."""
+        said = context.state.diagnostics
+        found = [] if said is None else await self._convert_all(context, said)
+        lint = context.session.plugin(Lint)
+        targets = self._choose_targets(context, {each.path for each in found})
         if lint is not None and targets:
-            found += await lint.errors(targets, 0.9 * look.settings.timeout)
+            # Less than the source's own limit, so that the editor's diagnostics are not lost.
+            found += await lint.errors(targets, 0.9 * context.settings.timeout)
         return found
 
-    async def _said(self, look: Look, said: tuple[Said, ...]) -> list[Diagnostic]:
-        from hilum_lint import Diagnostic  # loaded with the first one
+    def _choose_targets(self, context: GatheredContext, reported: set[str]) -> list[str]:
+        """Return the files that the linters should check.
 
+        Args:
+            context: The context.
+            reported: Files for which the editor has diagnostics.
+        """
+        named = find_path_names(context.request.subject)
+        if context.state.diagnostics is None:
+            # Linters read the file on disk, whose lines differ from unsaved text in the editor.
+            saved = [file.path for file in context.open_files[:MAX_TRIED] if file.text is None]
+            return list(dict.fromkeys([*saved, *named]))
+        # The editor has already checked the files that are open in it.
+        known = reported | {file.path for file in context.open_files}
+        return [path for path in dict.fromkeys(named) if path not in known]
+
+    async def _convert_all(
+        self,
+        context: GatheredContext,
+        said: tuple[EditorDiagnostic, ...],
+    ) -> list[Diagnostic]:
         shown: dict[str, str] = {}
         found = []
-        for each in [each for each in said if each.severity in ("error", "warning")][:LOOKED_AT]:
+        relevant = [each for each in said if each.severity in ("error", "warning")]
+        for each in relevant[:MAX_EXAMINED]:
             if each.path not in shown:
-                try:
-                    _, shown[each.path] = await look.texts.find(each.path)
-                except LeftOut as why:
-                    shown[each.path] = ""
-                    look.leave_out(self.type, each.path, why, said=True)
-            path = shown[each.path]
-            if path:
-                message = await trio.to_thread.run_sync(
-                    look.texts.redact, " ".join(each.message.split())[: 4 * LONGEST]
-                )
-                checker = " ".join(each.source.split())[:40] or "editor"
-                code = " ".join(str(each.code).split())[:40]
-                found.append(
-                    Diagnostic(
-                        path,
-                        each.line,
-                        each.column,
-                        each.severity,
-                        code,
-                        message[:LONGEST],
-                        checker,
-                    )
-                )
+                shown[each.path] = await self._find_shown_path(context, each.path)
+            if shown[each.path]:
+                found.append(await self._convert(context, each, shown[each.path]))
         return found
 
-    def give(self, look: Look, found: list[Diagnostic]) -> Iterator[Piece]:
-        """List them, errors first."""
-        if found:
-            from hilum_lint import listed
+    async def _find_shown_path(self, context: GatheredContext, path: str) -> str:
+        try:
+            _, shown = await context.texts.find(path)
+        except OmittedError as why:
+            context.omit(self.type, path, why, said=True)
+            return ""
+        return shown
 
-            source = "editor" if look.state.diagnostics is not None else "lint"
-            yield Piece(self.type, listed(list(dict.fromkeys(found)), MOST), source=source)
+    async def _convert(
+        self,
+        context: GatheredContext,
+        each: EditorDiagnostic,
+        path: str,
+    ) -> Diagnostic:
+        # Search for secrets before cutting, which could split one.
+        message = to_one_line(each.message, 4 * MAX_MESSAGE)
+        clean = await trio.to_thread.run_sync(context.texts.redact, message)
+        checker = to_one_line(each.source, 40) or "editor"
+        code = to_one_line(str(each.code), 40)
+        return Diagnostic(
+            path,
+            each.line,
+            each.column,
+            each.severity,
+            code,
+            clean[:MAX_MESSAGE],
+            checker,
+        )
+
+    def make_pieces(
+        self,
+        context: GatheredContext,
+        found: list[Diagnostic],
+    ) -> Iterator[ContextPiece]:
+        """Yield the list of diagnostics, errors first."""
+        if found:
+            text = format_diagnostics(list(dict.fromkeys(found)), MAX_DIAGNOSTICS)
+            source = "lint" if context.state.diagnostics is None else "editor"
+            yield ContextPiece(self.type, text, source=source)
+
+
+def to_one_line(text: str, most: int) -> str:
+    """Return the beginning of a text on one line."""
+    return " ".join(text.split())[:most]

@@ -4,53 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hilum_context.look import Look, Source
-from hilum_context.pieces import Piece, cut
-from hilum_context.texts import LeftOut, Text
+from hilum_context.gathered_context import ContextSource, GatheredContext
+from hilum_context.pieces import ContextPiece, cut_text
+from hilum_context.texts import FileText, OmittedError
 
-MOST = 3
-TRIED = 50
-"""Files that are looked at: those that cannot be sent are passed over."""
+MAX_FILES = 3
+# Maximum number of files to try; those that cannot be sent are skipped.
+MAX_TRIED = 50
+# Maximum share of the remaining budget for one file.
 SHARE = 0.3
-"""Part of what is left that one file may take."""
-ROOM = 50
-"""Tokens that are too few for a file."""
+# Minimum number of tokens for a file.
+MIN_TOKENS = 50
 
 
-class OpenFiles(Source[list[tuple[Text, str]]]):
-    """Three files, each with at most a part of what is left."""
+class OpenFiles(ContextSource[list[tuple[FileText, str]]]):
+    """Three open files, each within a share of the remaining budget."""
 
     type = "open_file"
     switch = "open_files"
 
-    async def find(self, look: Look) -> list[tuple[Text, str]]:
-        """Read them: the first three that can be sent, each with where its text is from."""
-        found: dict[str, tuple[Text, str]] = {}
-        for tried, file in enumerate(look.open_files):
-            if len(found) == MOST or tried >= TRIED:
-                if len(found) == MOST:
-                    bound = f"{MOST} open files are sent"
+    async def find(self, context: GatheredContext) -> list[tuple[FileText, str]]:
+        """Return the first three files that can be sent, each with the source of its text."""
+        found: dict[str, tuple[FileText, str]] = {}
+        for tried, file in enumerate(context.open_files):
+            if len(found) == MAX_FILES or tried >= MAX_TRIED:
+                if len(found) == MAX_FILES:
+                    bound = f"only {MAX_FILES} open files are sent"
                 else:
-                    bound = f"{TRIED} are looked at"
-                look.leave_out(self.type, file.path, bound)
+                    bound = f"only {MAX_TRIED} files are tried"
+                context.omit(self.type, file.path, bound)
                 continue
             try:
-                text = await look.texts.head(file.path, file.text)
-            except LeftOut as why:
-                look.leave_out(self.type, file.path, why, said=True)
+                text = await context.texts.head(file.path, file.text)
+            except OmittedError as why:
+                context.omit(self.type, file.path, why, said=True)
                 continue
             found.setdefault(text.path, (text, "disk" if file.text is None else "editor"))
         return list(found.values())
 
-    def give(self, look: Look, found: list[tuple[Text, str]]) -> Iterator[Piece]:
-        """Cut each to what it may take."""
+    def make_pieces(
+        self,
+        context: GatheredContext,
+        found: list[tuple[FileText, str]],
+    ) -> Iterator[ContextPiece]:
+        """Yield each file, cut to its share of the budget."""
         for text, source in found:
-            room = min(int(SHARE * look.left), look.settings.open_file_tokens)
-            if room < ROOM:
-                look.leave_out(self.type, text.path, "no tokens are left for it", said=True)
+            room = min(int(SHARE * context.tokens_left), context.settings.open_file_tokens)
+            if room < MIN_TOKENS:
+                context.omit(self.type, text.path, "no tokens are left for it", said=True)
                 continue
-            frame = 25 + len(text.path) // 3  # tokens of its tag
+            frame = 25 + len(text.path) // 3  # number of tokens in the tag
             whole = "\n".join(text.lines)
-            shown, lines = cut(whole, room - frame, None if text.whole else text.total)
+            shown, lines = cut_text(whole, room - frame, None if text.whole else text.total)
             hashed = text.hash if shown == whole else ""
-            yield Piece(self.type, shown, text.path, source=source, lines=lines, hash=hashed)
+            yield ContextPiece(self.type, shown, text.path, source=source, lines=lines, hash=hashed)

@@ -1,4 +1,4 @@
-"""Files that were edited last."""
+"""Recently edited files."""
 
 from __future__ import annotations
 
@@ -9,120 +9,142 @@ from functools import partial
 from itertools import islice
 
 import trio
-from hilum_files import Changes
+from hilum import FileChanges
 
-from hilum_context.look import Look, Source
-from hilum_context.pieces import Piece, cut
-from hilum_context.texts import LeftOut, Text
+from hilum_context.gathered_context import ContextSource, GatheredContext
+from hilum_context.pieces import ContextPiece, cut_text
+from hilum_context.texts import FileText, OmittedError
 
-MOST = 5
-LINES = 50
-TOKENS = 2_000
-"""Tokens that one file may take: lines may be long."""
-TRIED = 12
-"""Files that are looked at."""
+MAX_FILES = 5
+MAX_LINES = 50
+# Maximum number of tokens for one file, because lines may be long.
+MAX_TOKENS = 2_000
+# Maximum number of files to try.
+MAX_TRIED = 12
 DAY = 86_400.0
-SEEN = 50_000
-"""Files whose times are looked at, where there is no Git."""
+# Maximum number of files whose modification times are read if there is no Git repository.
+MAX_SCANNED = 50_000
+# Maximum number of files from an untracked folder, which Git reports as a whole.
+MAX_IN_FOLDER = 200
 _SKIPPED = frozenset("node_modules __pycache__ venv target build dist".split())
 
 
-class RecentEdits(Source[list[tuple[Text, str]]]):
-    """The beginning of five files: those that the face names, else what hilum and Git know, else
-    the newest.
+class RecentEdits(ContextSource[list[tuple[FileText, str]]]):
+    """The beginnings of the five most recently edited files.
+
+    The face names them; otherwise, hilum's journal and Git do, or else modification times.
     """
 
     type = "recent_edit"
     switch = "recent_edits"
 
-    async def find(self, look: Look) -> list[tuple[Text, str]]:
-        """Read them, each with what says that it was edited."""
-        said = look.state.recent_edits
+    async def find(self, context: GatheredContext) -> list[tuple[FileText, str]]:
+        """Return the files, each with the source that reported the edit."""
+        said = context.state.recent_edits
         if said is None:
-            candidates = await self._look_for(look)
+            candidates = await self._find_candidates(context)
         else:
             candidates = [(edit.path, "editor") for edit in sorted(said, key=lambda edit: -edit.at)]
-        found: dict[str, tuple[Text, str]] = {}
-        for path, source in candidates[:TRIED]:
+        found: dict[str, tuple[FileText, str]] = {}
+        for path, source in candidates[:MAX_TRIED]:
             try:
-                text = await look.texts.head(path, lines=LINES)
-            except LeftOut as why:
-                look.leave_out(self.type, path, why, said=said is not None)
+                text = await context.texts.head(path, lines=MAX_LINES)
+            except OmittedError as why:
+                context.omit(self.type, path, why, said=said is not None)
                 continue
             found.setdefault(text.path, (text, source))
         return list(found.values())
 
-    async def _look_for(self, look: Look) -> list[tuple[str, str]]:
-        changes = look.session.half(Changes)
-        root = str(look.session.workspace.root)
-        known = {path: ("journal", at) for path, at in (changes.recent(TRIED) if changes else ())}
-        with trio.move_on_after(0.8 * look.settings.timeout) as scope:
-            status = await look.git.status()
+    async def _find_candidates(self, context: GatheredContext) -> list[tuple[str, str]]:
+        changes = context.session.plugin(FileChanges)
+        root = str(context.session.workspace.root)
+        known: dict[str, tuple[str, float]] = {}
+        for path, at in changes.recent(MAX_TRIED) if changes else ():
+            known[path] = ("journal", at)
+        # Files in the journal are sent even if Git does not respond in time.
+        with trio.move_on_after(0.8 * context.settings.timeout) as scope:
+            status = await context.git.status()
             if status is None:
                 source = "times"
-                read = partial(_newest, root)
+                read = partial(_find_newest, root)
             else:
                 source = "git"
-                read = partial(_times, root, [*status.changed, *status.untracked])
+                read = partial(_read_times, root, [*status.changed, *status.untracked])
             for path, at in await trio.to_thread.run_sync(read, abandon_on_cancel=True):
                 known.setdefault(path, (source, at))
         if scope.cancelled_caught:
-            look.leave_out(self.type, "", "looking for changed files took too long")
+            context.omit(self.type, "", "looking for changed files took too long")
         ordered = sorted(known.items(), key=lambda item: -item[1][1])
         return [(path, source) for path, (source, _) in ordered]
 
-    def give(self, look: Look, found: list[tuple[Text, str]]) -> Iterator[Piece]:
-        """Yield those that are not sent already."""
-        fresh = [(text, source) for text, source in found if text.path not in look.covered]
-        for text, source in fresh[:MOST]:
+    def make_pieces(
+        self,
+        context: GatheredContext,
+        found: list[tuple[FileText, str]],
+    ) -> Iterator[ContextPiece]:
+        """Yield the files that are not sent as open files."""
+        fresh = [(text, source) for text, source in found if text.path not in context.covered]
+        for text, source in fresh[:MAX_FILES]:
             whole = "\n".join(text.lines)
-            shown, lines = cut(whole, TOKENS)
+            shown, lines = cut_text(whole, MAX_TOKENS)
             hashed = text.hash if shown == whole else ""
-            yield Piece(self.type, shown, text.path, source=source, lines=lines, hash=hashed)
+            yield ContextPiece(self.type, shown, text.path, source=source, lines=lines, hash=hashed)
 
 
-def _times(root: str, paths: list[str]) -> list[tuple[str, float]]:
-    """Return paths relative to the workspace with their times.
+def _read_times(root: str, paths: list[str]) -> list[tuple[str, float]]:
+    """Return paths relative to the workspace with their modification times.
 
-    Of a folder, those of some files in it.
+    A folder is replaced by some of its files.
     """
     found = []
     for path in paths:
         names = [path]
         if path.endswith("/"):
-            inside = (
-                os.path.join(folder, name) for folder, _, files in os.walk(path) for name in files
-            )
-            names = list(islice(inside, 200))
+            names = list(islice(_walk_files(path), MAX_IN_FOLDER))
         for name in names:
             try:
                 found.append((os.path.relpath(name, root), os.lstat(name).st_mtime))
-            except OSError:  # it has just gone
+            except OSError:  # it has been deleted in the meantime
                 continue
     return found
 
 
-def _newest(root: str) -> list[tuple[str, float]]:
-    """Return the files changed within a day, unless they are most of all: then the tree was just
-    put there.
+def _walk_files(top: str) -> Iterator[str]:
+    for folder, _, files in os.walk(top):
+        for name in files:
+            yield os.path.join(folder, name)
+
+
+def _find_newest(root: str) -> list[tuple[str, float]]:
+    """Return the files that changed within a day.
+
+    If most files changed, the tree was just created or copied, so the result is empty.
     """
     since = time.time() - DAY
     count = 0
     found = []
+    for path, modified in islice(_walk(root), MAX_SCANNED):
+        count += 1
+        if modified > since:
+            found.append((os.path.relpath(path, root), modified))
+    return found if len(found) <= count / 2 else []
+
+
+def _walk(root: str) -> Iterator[tuple[str, float]]:
+    """Yield the files of a tree with their modification times."""
     folders = [root]
-    while folders and count < SEEN:
+    while folders:
         try:
             with os.scandir(folders.pop()) as entries:
-                for entry in entries:
-                    if entry.name.startswith(".") or entry.name in _SKIPPED:
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    elif entry.is_file(follow_symlinks=False):
-                        count += 1
-                        at = entry.stat(follow_symlinks=False).st_mtime
-                        if at > since:
-                            found.append((os.path.relpath(entry.path, root), at))
-        except OSError:  # not readable, or it has just gone
+                visible = [entry for entry in entries if _is_visible(entry)]
+            for entry in visible:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    yield entry.path, entry.stat(follow_symlinks=False).st_mtime
+        except OSError:  # it is unreadable or has been deleted in the meantime
             continue
-    return found if len(found) <= count / 2 else []
+
+
+def _is_visible(entry: os.DirEntry[str]) -> bool:
+    return not entry.name.startswith(".") and entry.name not in _SKIPPED

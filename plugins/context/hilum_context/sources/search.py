@@ -1,4 +1,4 @@
-"""Where the prompt's own words stand: the files that it names, and lines with its identifiers."""
+"""Files that the prompt names, and lines that contain its identifiers."""
 
 from __future__ import annotations
 
@@ -9,126 +9,149 @@ import trio
 from hilum import ToolError
 from hilum_search import find_paths
 
-from hilum_context.look import Look, Source
-from hilum_context.pieces import Piece
-from hilum_context.texts import LeftOut, Text
-from hilum_context.words import identifiers, paths
+from hilum_context.gathered_context import ContextSource, GatheredContext
+from hilum_context.mentions import find_identifiers, find_path_names
+from hilum_context.pieces import ContextPiece
+from hilum_context.texts import FileText, OmittedError
 
-ENOUGH = 1_000
-"""Tokens that must be left."""
-FILES = 6
-NAMED = 3
-LINES = 8
-"""Lines of a file."""
-HEAD = 30
-"""Lines of a file that the prompt names."""
+# Minimum number of remaining tokens for searching and sending results.
+MIN_TOKENS_LEFT = 1_000
+MAX_FILES = 6
+MAX_NAMED = 3
+# Maximum number of lines to send from one file.
+MAX_LINES = 8
+# Maximum number of lines to send from a file that the prompt names.
+HEAD_LINES = 30
 
 
-class Hits(msgspec.Struct, frozen=True):
-    """What was found: files that are named, and lines with their numbers."""
+class SearchHits(msgspec.Struct, frozen=True):
+    """Files that the prompt names, and matching lines with their line numbers."""
 
-    named: list[Text]
+    named: list[FileText]
     lines: list[tuple[str, list[tuple[int, str]]]]
 
 
-class SearchResults(Source[Hits]):
-    """Results of a search for what the prompt names."""
+class SearchResults(ContextSource[SearchHits]):
+    """Results of a search for the names in the prompt."""
 
     type = "search_result"
     switch = "search"
 
-    async def find(self, look: Look) -> Hits:
-        """Search; nothing is started for a prompt that names nothing."""
-        text = look.request.text
-        if look.left <= ENOUGH or "search_files" not in look.session.tools:
-            return Hits([], [])
-        named: list[Text] = []
+    async def find(self, context: GatheredContext) -> SearchHits:
+        """Search for the names in the prompt, if there are any."""
+        text = context.request.subject
+        if context.tokens_left <= MIN_TOKENS_LEFT or "search_files" not in context.session.tools:
+            return SearchHits([], [])
+        named: list[FileText] = []
         lines: list[tuple[str, list[tuple[int, str]]]] = []
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._named, look, paths(text, 10), named)
-            words = identifiers(text)
+            nursery.start_soon(self._read_named_files, context, find_path_names(text, 10), named)
+            words = find_identifiers(text)
             if words:
-                nursery.start_soon(self._mentioned, look, words, lines)
-        return Hits(named, lines)
+                nursery.start_soon(self._find_mentions, context, words, lines)
+        return SearchHits(named, lines)
 
-    async def _named(self, look: Look, wanted: list[str], found: list[Text]) -> None:
-        with trio.move_on_after(look.settings.search_timeout):
+    async def _read_named_files(
+        self,
+        context: GatheredContext,
+        wanted: list[str],
+        found: list[FileText],
+    ) -> None:
+        with trio.move_on_after(context.settings.search_timeout):
             for path in wanted:
-                if len(found) < NAMED and (text := await self._named_file(look, path)):
+                if len(found) == MAX_NAMED:
+                    return
+                text = await self._read_named_file(context, path)
+                if text is not None:
                     found.append(text)
 
-    async def _named_file(self, look: Look, path: str) -> Text | None:
-        """Read a file that is named by its path, or by the end of its path if only one is called
-        that.
-        """
+    async def _read_named_file(self, context: GatheredContext, path: str) -> FileText | None:
+        """Return the file with a path, or with a unique path that ends with it."""
         try:
-            return await look.texts.head(path, lines=HEAD)
-        except LeftOut as why:
+            return await context.texts.head(path, lines=HEAD_LINES)
+        except OmittedError as why:
             if "no such file" not in str(why):
-                look.leave_out(self.type, path, why)
+                context.omit(self.type, path, why)
                 return None
         try:
-            near = await find_paths(look.session, path, 5)
-            same = [each for each in near if f"/{each}".endswith(f"/{path}")]
+            similar = await find_paths(context.session, path, 5)
+            same = [each for each in similar if f"/{each}".endswith(f"/{path}")]
             if len(same) == 1:
-                return await look.texts.head(same[0], lines=HEAD)
+                return await context.texts.head(same[0], lines=HEAD_LINES)
             return None
-        except (LeftOut, ToolError) as why:
-            look.leave_out(self.type, path, str(why))
+        except (OmittedError, ToolError) as why:
+            context.omit(self.type, path, str(why))
             return None
 
-    async def _mentioned(
-        self, look: Look, words: list[str], found: list[tuple[str, list[tuple[int, str]]]]
+    async def _find_mentions(
+        self,
+        context: GatheredContext,
+        words: list[str],
+        found: list[tuple[str, list[tuple[int, str]]]],
     ) -> None:
-        from hilum_search import find_mentions  # loaded with the first search
+        # Imported with the first search, because most prompts contain no identifier.
+        from hilum_search import find_mentions
 
-        seconds = look.settings.search_timeout
         try:
-            mentions = await find_mentions(look.session, words, limit=2 * FILES, seconds=seconds)
+            mentions = await find_mentions(
+                context.session,
+                words,
+                limit=2 * MAX_FILES,
+                seconds=context.settings.search_timeout,
+            )
         except ToolError as error:
-            look.leave_out(self.type, "", f"the search failed: {error.message}")
+            context.omit(self.type, "", f"the search failed: {error.message}")
             return
         for mention in mentions:
-            if len(found) == FILES:
+            if len(found) == MAX_FILES:
                 return
             try:
-                _, path = await look.texts.find(mention.path)
-            except LeftOut as why:
-                look.leave_out(self.type, mention.path, why)
+                _, path = await context.texts.find(mention.path)
+            except OmittedError as why:
+                context.omit(self.type, mention.path, why)
                 continue
             numbers, texts = zip(*mention.lines, strict=True)
-            clean = await trio.to_thread.run_sync(look.texts.redact, "\n".join(texts), path)
-            if clean.count("\n") == len(texts) - 1:
-                found.append((path, list(zip(numbers, clean.split("\n"), strict=True))))
+            joined = "\n".join(texts)
+            clean = await trio.to_thread.run_sync(context.texts.redact, joined, path)
+            lines = clean.split("\n")
+            # A multi-line secret was replaced, so the line numbers are unknown.
+            if len(lines) == len(numbers):
+                found.append((path, list(zip(numbers, lines, strict=True))))
 
-    def give(self, look: Look, found: Hits) -> Iterator[Piece]:
-        """Yield what was not sent already, as long as there is room."""
-        if look.left <= ENOUGH:
+    def make_pieces(self, context: GatheredContext, found: SearchHits) -> Iterator[ContextPiece]:
+        """Yield results that were not already sent, within the budget."""
+        if context.tokens_left <= MIN_TOKENS_LEFT:
             if found.named or found.lines:
-                look.leave_out(self.type, "", f"not more than {ENOUGH:,} tokens are left")
+                context.omit(self.type, "", f"fewer than {MIN_TOKENS_LEFT:,} tokens are left")
             return
-        room = min(look.left, look.settings.search_tokens)
-        for piece in self._pieces(look, found):
+        room = min(context.tokens_left, context.settings.search_tokens)
+        for piece in self._pieces(context, found):
             if piece.tokens > room:
-                look.leave_out(self.type, piece.path, "search results take no more tokens")
+                context.omit(self.type, piece.path, "the budget for search results is used up")
                 continue
             room -= piece.tokens
             yield piece
 
-    def _pieces(self, look: Look, found: Hits) -> Iterator[Piece]:
-        for text in found.named:
-            if text.path not in look.covered:
-                rest = "" if text.whole else f"\n[Lines 1-{len(text.lines)} of {text.total:,}.]"
-                yield Piece(
-                    self.type,
-                    "\n".join(text.lines) + rest,
-                    text.path,
-                    source="name",
-                    lines=len(text.lines),
-                )
+    def _pieces(self, context: GatheredContext, found: SearchHits) -> Iterator[ContextPiece]:
+        for file in found.named:
+            if file.path not in context.covered:
+                yield self._make_head(file)
         for path, lines in found.lines:
-            new = [(number, line) for number, line in lines if number > look.covered.get(path, 0)]
+            covered = context.covered.get(path, 0)
+            new = [f"{number}: {line}" for number, line in lines if number > covered]
+            if len(new) > MAX_LINES:
+                new[MAX_LINES:] = [f"[{len(new) - MAX_LINES} more lines]"]
             if new:
-                shown = [f"{number}: {line}" for number, line in new[:LINES]]
-                more = [f"[{len(new) - LINES} more lines]"] * (len(new) > LINES)
-                yield Piece(self.type, "\n".join([*shown, *more]), path, source="search")
+                yield ContextPiece(self.type, "\n".join(new), path, source="search")
+
+    def _make_head(self, file: FileText) -> ContextPiece:
+        lines = list(file.lines)
+        if not file.whole:
+            lines.append(f"[Lines 1-{len(file.lines)} of {file.total:,}.]")
+        return ContextPiece(
+            self.type,
+            "\n".join(lines),
+            file.path,
+            source="name",
+            lines=len(file.lines),
+        )

@@ -1,4 +1,4 @@
-"""The end of what a terminal shows."""
+"""The end of a terminal's output."""
 
 from __future__ import annotations
 
@@ -6,66 +6,68 @@ from collections.abc import Iterator
 
 import trio
 from hilum import ToolMessage
-from hilum_shell import Shell, clean
+from hilum_shell import Shell, strip_escapes
 
-from hilum_context.look import Look, Source
-from hilum_context.pieces import Piece
+from hilum_context.gathered_context import ContextSource, GatheredContext
+from hilum_context.pieces import ContextPiece
 
-LAST = 2_000
-"""Characters that are sent."""
-BEFORE = 4_000
-"""Characters before them that are looked at: a secret that begins there is known as one."""
+# Maximum number of characters to send.
+MAX_CHARACTERS = 2_000
+# Number of preceding characters to read, to recognize a secret that begins in them.
+OVERLAP = 4_000
 
 
-class Terminal(Source[tuple[str, str]]):
-    """The user's terminal, else what hilum's own commands have printed and the agent has not
-    read.
-    """
+class Terminal(ContextSource[tuple[str, str]]):
+    """The output in the user's terminal, or else unread output of hilum's own commands."""
 
     type = "terminal"
     switch = "terminal"
 
-    async def find(self, look: Look) -> tuple[str, str]:
-        """Return the text, without secrets, and where it is from."""
-        said = look.state.terminal_output
+    async def find(self, context: GatheredContext) -> tuple[str, str]:
+        """Return the text without secrets, and its source."""
+        said = context.state.terminal_output
         source = "editor"
         if said is None:
-            said = self._printed(look)
+            said = self._read_shell(context)
             source = "shell"
         if not said.strip():
             return "", source
 
         def tail() -> str:
-            end = (
-                said[-8 * LAST - BEFORE :].encode(errors="replace").decode()
-            )  # escapes may take most of it
-            return look.texts.redact(clean(end)[-LAST - BEFORE :])[-LAST:]
+            # Terminal escapes may make up most of the output, so more is read than is sent.
+            end = said[-8 * MAX_CHARACTERS - OVERLAP :]
+            plain = strip_escapes(end.encode(errors="replace").decode())
+            clean = context.texts.redact(plain[-MAX_CHARACTERS - OVERLAP :])
+            return clean[-MAX_CHARACTERS:]
 
         return await trio.to_thread.run_sync(tail, abandon_on_cancel=True), source
 
-    def _printed(self, look: Look) -> str:
-        shell = look.session.half(Shell)
+    def _read_shell(self, context: GatheredContext) -> str:
+        shell = context.session.plugin(Shell)
         if shell is None:
             return ""
-        messages = look.agent.conversation.messages
-        read = {
-            result.call_id
-            for message in messages
-            if isinstance(message, ToolMessage)
-            for result in message.results
-        }
+        read: set[str] = set()
+        for message in context.agent.conversation.messages:
+            if isinstance(message, ToolMessage):
+                read.update(result.call_id for result in message.results)
         found = []
-        for each in shell.printed(look.agent.name, LAST + BEFORE):
+        for each in shell.printed(context.agent.name, MAX_CHARACTERS + OVERLAP):
             if each.call in read:
-                look.leave_out(
-                    self.type, "", f"the output of {each.title} is in the conversation already"
+                context.omit(
+                    self.type,
+                    "",
+                    f"the output of {each.title} is in the conversation already",
                 )
             else:
                 found.append(f"$ {each.title} [{each.state}]\n{each.text}")
         return "\n".join(found)
 
-    def give(self, look: Look, found: tuple[str, str]) -> Iterator[Piece]:
-        """Send it."""
+    def make_pieces(
+        self,
+        context: GatheredContext,
+        found: tuple[str, str],
+    ) -> Iterator[ContextPiece]:
+        """Yield the text."""
         text, source = found
         if text.strip():
-            yield Piece(self.type, text, source=source)
+            yield ContextPiece(self.type, text, source=source)

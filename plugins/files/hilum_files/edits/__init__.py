@@ -1,10 +1,9 @@
-"""Edits of text: replace a piece of a file, although the model that asks for it did not copy it
-exactly.
+"""Replaces a piece of a file, even if the model did not copy it exactly.
 
-Pure functions: nothing here reads or writes a file. A text that is there just so is replaced to the
-letter; otherwise it is looked for as lines, and then without line numbers or escapes, and must name
-the only place that fits. Where what is meant is not sure, the edit is refused: a wrong edit is far
-worse than a refusal.
+These are pure functions: they neither read nor write files. A text that the file contains exactly
+is replaced exactly. Otherwise, it is matched line by line, and then without line numbers or
+escapes, and it must match exactly one place. An edit with an uncertain intention is refused,
+because a wrong edit is much worse than a refusal.
 """
 
 from __future__ import annotations
@@ -15,31 +14,36 @@ from typing import NamedTuple
 
 from hilum import errors
 
-from hilum_files.edits.align import runs_of
-from hilum_files.edits.characters import is_blank, key_of
-from hilum_files.edits.exact import Span, replace_exactly
-from hilum_files.edits.loose import SLIPS, Lines, find
+from hilum_files.edits.align import find_runs
+from hilum_files.edits.characters import is_blank, normalize_line
+from hilum_files.edits.escapes import without_escapes
+from hilum_files.edits.exact import LineReplacement, replace_exactly
+from hilum_files.edits.fuzzy import SLIPS, FuzzyMatch, TextLines, find_match
+from hilum_files.edits.line_numbers import has_other_number, without_line_numbers
 from hilum_files.edits.merge import merge
-from hilum_files.edits.refusals import EditError, not_found, unsafe
-from hilum_files.edits.rewrites import Reading, without_escapes, without_numbers
+from hilum_files.edits.readings import Reading
+from hilum_files.edits.refusals import EditError, not_found_error, uncertain_error
 from hilum_files.edits.source import Source
-from hilum_files.edits.typography import Unsafe
-from hilum_files.text import BOM
+from hilum_files.edits.typography import UncertainEdit
+from hilum_files.text import BOM, count_equal
 
 __all__ = ["Edit", "EditError", "apply_edit", "apply_edits"]
 
+_TRAILING_BLANKS = re.compile(r"[ \t]+$", re.MULTILINE)
+
 
 class Edit(NamedTuple):
-    """What an edit makes of a content.
+    """The result of an edit.
 
     Attributes:
         content: The new content.
-        match: How the text was found: ``exact``, ``identical`` (there was nothing to do), or what
-            differed, separated by commas: ``line ends``, ``trailing blanks``, ``indentation``,
-            ``blank lines``, ``spaces``, ``typography``, ``line numbers``, ``escapes``.
-        removed: Numbers, from 1, of the lines of the old content that are changed or gone; may be
+        match: How the text was found: ``exact``, ``identical`` (there was nothing to do), or a
+            comma-separated list of differences: ``line ends``, ``trailing blanks``,
+            ``indentation``, ``blank lines``, ``spaces``, ``typography``, ``line numbers``,
+            ``escapes``.
+        removed: Line numbers, from 1, of the changed or removed lines of the old content; may be
             empty.
-        added: Numbers, from 1, of the lines of the new content that stand in their place; may be
+        added: Line numbers, from 1, of the lines that replace them in the new content; may be
             empty.
     """
 
@@ -52,193 +56,242 @@ class Edit(NamedTuple):
 def apply_edit(content: str, old: str, new: str) -> Edit:
     """Replace one piece of a text.
 
-    Line ends and a byte order mark do not count: the file keeps its own.
+    Line endings and a byte order mark are ignored: the file keeps its own.
 
     Args:
-        content: All the text of the file.
-        old: The piece to replace, as a model copied it. Empty only for an empty content.
-        new: What takes its place. Where ``old`` is not exact, the file's own form of the lines that
-            both share stays, and the other lines are written as they are here; where all of ``old``
-            is indented otherwise than the file, their leading white space is shifted as that of
-            ``old`` is.
+        content: The whole text of the file.
+        old: The piece to replace, as the model copied it. It may be empty only if ``content`` is.
+        new: The replacement. If ``old`` is not exact, the lines shared by both texts keep the form
+            they have in the file, and the other lines are written as given. If every line of
+            ``old`` is indented differently from the file, the leading whitespace of the new lines
+            is adjusted in the same way.
 
     Returns:
         The new content, how the piece was found, and which lines changed.
 
     Raises:
-        EditError: The piece is not there, is there several times, or what is meant is not sure;
+        EditError: The piece is missing, occurs several times, or the intention is uncertain:
             ``E_NOT_FOUND``, ``E_MULTIPLE_MATCHES``, or ``E_BAD_ARGS`` for an empty ``old``.
     """
-    old, new = (text.replace("\r\n", "\n").removeprefix(BOM) for text in (old, new))
+    # Models cannot see line endings and byte order marks, so neither may affect a match.
+    old = old.replace("\r\n", "\n").removeprefix(BOM)
+    new = new.replace("\r\n", "\n").removeprefix(BOM)
     source = Source(content)
     if not old and source.text:
         raise EditError(
-            "old_string is empty, and the file is not.",
+            "old_string is empty, but the file is not.",
             code=errors.E_BAD_ARGS,
-            hint="Give the text to replace.",
+            hint="Pass the text to replace.",
         )
     if old == new:
         return Edit(content, "identical", range(1, 1), range(1, 1))
     if not old:
-        return _edit(source, Span(0, 1, new.split("\n"), []), "exact")
-    span = replace_exactly(source, old, new)
-    if span:
-        return _edit(source, span, span.slip or "exact")
-    edit = _loosely(source, old, new, "") or _reread(source, old, new)
+        return _make_edit(source, LineReplacement(0, 1, new.split("\n"), []), "exact")
+    exact = replace_exactly(source, old, new)
+    if exact:
+        return _make_edit(source, exact, exact.slip or "exact")
+    # Whitespace is tried first: a text that then matches needs no other interpretation.
+    edit = _edit_fuzzily(source, old, new) or _edit_as_reread(source, old, new)
     if edit:
         return edit
-    raise not_found(source, old, _places_of(source, new))
+    raise not_found_error(source, old, _find_line_numbers(source, new))
 
 
 def apply_edits(content: str, edits: Sequence[tuple[str, str]]) -> list[Edit]:
-    """Apply several edits to a text, each to what the one before it made; all or none.
+    """Apply several edits to a text in order, all or none.
 
     Args:
-        content: All the text of the file.
-        edits: Old and new text of each.
+        content: The whole text of the file.
+        edits: The old and new text of each edit. An edit applies to the result of the previous one.
 
     Returns:
-        One result for each; the last one has the content.
+        One result for each edit; the last one has the final content.
 
     Raises:
-        EditError: One of them cannot be applied; the message names it.
+        EditError: An edit cannot be applied; the message contains its number.
     """
-    done: list[Edit] = []
+    applied: list[Edit] = []
     for number, (old, new) in enumerate(edits, 1):
         try:
-            done.append(apply_edit(done[-1].content if done else content, old, new))
+            edit = apply_edit(content, old, new)
         except EditError as error:
             if len(edits) > 1:
                 error.message = f"Edit {number}: {error.message}"
             raise
-    return done
+        applied.append(edit)
+        content = edit.content
+    return applied
 
 
-def _edit(source: Source, span: Span, match: str) -> Edit:
-    before = source.lines[span.first : span.stop]
-    after = span.lines
-    head = 0
-    while head < min(len(before), len(after)) and before[head] == after[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(before), len(after)) - head and before[-1 - tail] == after[-1 - tail]:
-        tail += 1
-    begin = span.first + head + 1
-    content = source.replaced(span.first, span.stop, after, span.kept or [None] * len(after))
+def _make_edit(source: Source, replacement: LineReplacement, match: str) -> Edit:
+    before = source.lines[replacement.first : replacement.stop]
+    after = replacement.lines
+    head = count_equal(before, after)
+    tail = count_equal(before[head:][::-1], after[head:][::-1])
+    ends_from = replacement.ends_from or [None] * len(after)
+    content = source.replace_lines(replacement.first, replacement.stop, after, ends_from)
+    line = replacement.first + 1
     return Edit(
         content,
         match,
-        range(begin, span.first + len(before) - tail + 1),
-        range(begin, span.first + len(after) - tail + 1),
+        range(line + head, line + len(before) - tail),
+        range(line + head, line + len(after) - tail),
     )
 
 
-def _loosely(source: Source, old: str, new: str, kind: str) -> Edit | None:
-    # Taken at its word, a line end that only the new text has is a blank line, as is nothing for a
-    # line without its end.
-    blank = not old.endswith("\n") and (not new or new.endswith("\n"))
-    ours = Lines(old)
-    theirs = Lines(new + "\n" * blank)
-    if not ours.filled:
-        return None
-    place = find(source, ours)
-    if place is None:
-        return None
-    count = place.filled[-1] - place.filled[0] + 1
-    if _is_there(source, theirs, place.filled[0], place.filled[-1]):
-        raise not_found(source, old, [place.filled[0] + 1])
-    try:
-        span = merge(source, place, ours, theirs)
-    except Unsafe as error:
-        raise unsafe(str(error), place.filled[0], source, count) from None
-    if span.lines == source.lines[span.first : span.stop]:
-        raise not_found(source, old, [place.filled[0] + 1])
-    slips = [slip for slip in SLIPS if slip in place.slips] or ([] if kind else ["line ends"])
-    return _edit(source, span, ", ".join([kind, *slips] if kind else slips))
+# --- fuzzy ----------------------------------------------------------------------------------------
 
 
-def _is_there(source: Source, new: Lines, first: int, last: int) -> bool:
-    """Return whether the new text stands, line by line, where the old one was found, and holds all
-    of it.
+def _edit_fuzzily(source: Source, old: str, new: str, kind: str = "") -> Edit | None:
+    """Apply an edit whose old text differs from the file in whitespace or typography.
+
+    Args:
+        source: The file.
+        old: The old text.
+        new: The new text.
+        kind: What was already removed from both texts.
+
+    Returns:
+        The edit, or ``None`` if the text is not in the file.
     """
+    old_lines = TextLines(old)
+    if not old_lines.filled:
+        return None
+    # Taken literally, a newline that only the new text contains is a blank line, and replacing a
+    # line without its newline by an empty text leaves a blank line.
+    adds_blank_line = not old.endswith("\n") and (not new or new.endswith("\n"))
+    new_lines = TextLines(new + "\n" if adds_blank_line else new)
+    match = find_match(source, old_lines)
+    if match is None:
+        return None
+    first = match.filled[0]
+    last = match.filled[-1]
+    # Otherwise, a repeated edit would insert its new lines a second time.
+    if _is_applied(source, new_lines, first, last):
+        raise not_found_error(source, old, [first + 1])
+    try:
+        merged = merge(source, match, old_lines, new_lines)
+    except UncertainEdit as error:
+        raise uncertain_error(str(error), first, source, last - first + 1) from None
+    if merged.lines == source.lines[merged.first : merged.stop]:
+        raise not_found_error(source, old, [first + 1])
+    return _make_edit(source, merged, _describe_match(match, kind))
+
+
+def _describe_match(match: FuzzyMatch, kind: str) -> str:
+    """Return the value of ``Edit.match`` for a text that was found."""
+    slips = [slip for slip in SLIPS if slip in match.slips]
+    if kind:
+        slips.insert(0, kind)
+    return ", ".join(slips) or "line ends"
+
+
+def _is_applied(source: Source, new: TextLines, first: int, last: int) -> bool:
+    """Return whether the file already contains the new text, including the old text's place."""
     lines = [new.lines[index] for index in new.filled]
     if not lines:
         return False
-    found = (source.filled[start : start + len(lines)] for start in runs_of(new.keys, source.keys))
-    return any(
-        at[0] <= first and last <= at[-1] and [source.lines[i] for i in at] == lines for at in found
-    )
+    for start in find_runs(new.keys, source.keys):
+        found = source.filled[start : start + len(lines)]
+        includes_place = found[0] <= first and last <= found[-1]
+        if includes_place and [source.lines[index] for index in found] == lines:
+            return True
+    return False
 
 
-def _reread(source: Source, old: str, new: str) -> Edit | None:
-    """Try the other readings; those that fit must agree."""
-    edit = _unnumbered(source, old, new)
+# --- other readings -------------------------------------------------------------------------------
+
+
+def _edit_as_reread(source: Source, old: str, new: str) -> Edit | None:
+    """Try the other interpretations of both texts; those that match must agree."""
+    edit = _edit_without_numbers(source, old, new)
     if edit:
         return edit
-    edits = [edit for reading in without_escapes(old, new) if (edit := _as_read(source, reading))]
-    if len({re.sub(r"[ \t]+$", "", edit.content, flags=re.MULTILINE) for edit in edits}) > 1:
-        raise unsafe(
+    edits: list[Edit] = []
+    for reading in without_escapes(old, new):
+        edit = _edit_as_read(source, reading)
+        if edit:
+            edits.append(edit)
+    if not edits:
+        return None
+    # Trailing blanks do not distinguish two interpretations.
+    if len({_TRAILING_BLANKS.sub("", edit.content) for edit in edits}) > 1:
+        raise uncertain_error(
             "The escapes in the texts can be read in two ways.", edits[0].removed.start - 1, source
         )
-    return edits[0] if edits else None
+    return edits[0]
 
 
-def _unnumbered(source: Source, old: str, new: str) -> Edit | None:
-    """Try without line numbers; best where the indentation is the file's."""
+def _edit_without_numbers(source: Source, old: str, new: str) -> Edit | None:
+    """Try without line numbers, preferring an interpretation with the file's indentation."""
     outcomes: list[Edit | EditError] = []
-    for reading in without_numbers(old, new):
+    for reading in without_line_numbers(old, new):
         try:
-            edit = _as_read(source, reading)
+            edit = _edit_as_read(source, reading)
         except EditError as error:
             outcomes.append(error)
             continue
-        if edit and "indentation" not in edit.match:
+        if edit is None:
+            continue
+        place = _find_place(source, reading.old)
+        # "12 | a" may be a line of the file itself, in which 12 is not a line number.
+        if place and has_other_number(source.lines[place.start], reading.old):
+            continue
+        if "indentation" not in edit.match:
             return edit
-        if edit:
-            outcomes.append(edit)
-    first = outcomes[0] if outcomes else None
+        outcomes.append(edit)
+    if not outcomes:
+        return None
+    first = outcomes[0]
     if isinstance(first, EditError):
         raise first
     return first
 
 
-def _as_read(source: Source, reading: Reading) -> Edit | None:
-    kind, old, new, doubt, line = reading
-    if not old or (line and not _begins_at(source, old, line)):
+def _edit_as_read(source: Source, reading: Reading) -> Edit | None:
+    """Apply one interpretation of an edit; return ``None`` if it does not match."""
+    old = reading.old
+    if not old or (reading.line and not _begins_at(source, old, reading.line)):
         return None
-    if doubt:
-        place = _place_of(source, old)
+    if reading.doubt:
+        place = _find_place(source, old)
         if place:
-            raise unsafe(doubt, place.start, source, len(place))
+            raise uncertain_error(reading.doubt, place.start, source, len(place))
         return None
-    span = replace_exactly(source, old, new)
-    if span:
-        return _edit(source, span, kind)
-    return _loosely(source, old, new, kind)
+    exact = replace_exactly(source, old, reading.new)
+    if exact:
+        return _make_edit(source, exact, reading.kind)
+    return _edit_fuzzily(source, old, reading.new, reading.kind)
 
 
 def _begins_at(source: Source, old: str, line: int) -> bool:
-    """Return whether the lines of the file from this one on say what a text says, blank lines
-    included.
-    """
+    """Return whether the file contains a text from a given line on, including its blank lines."""
+    if line <= 0:
+        return False
     lines = old.removesuffix("\n").split("\n")
-    there = source.lines[line - 1 : line - 1 + len(lines)] if line > 0 else []
-    return [key_of(text) for text in there] == [key_of(text) for text in lines]
+    there = source.lines[line - 1 : line - 1 + len(lines)]
+    return list(map(normalize_line, there)) == list(map(normalize_line, lines))
 
 
-def _place_of(source: Source, old: str) -> range | None:
-    """Return the indexes of the lines that a text means; ``None`` where it is not in the file."""
-    span = replace_exactly(source, old, old)
-    if span:
-        return range(span.first, max(span.stop - old.endswith("\n"), span.first + 1))
-    place = find(source, Lines(old)) if not is_blank(old) else None
-    if place:
-        return range(place.filled[0], place.filled[-1] + 1)
+def _find_place(source: Source, old: str) -> range | None:
+    """Return the indexes of the lines that a text matches, or ``None`` if the file lacks it."""
+    exact = replace_exactly(source, old, old)
+    if exact:
+        # The line after a trailing newline is not part of the text.
+        stop = exact.stop - 1 if old.endswith("\n") else exact.stop
+        return range(exact.first, max(stop, exact.first + 1))
+    if is_blank(old):
+        return None
+    match = find_match(source, TextLines(old))
+    if match:
+        return range(match.filled[0], match.filled[-1] + 1)
     return None
 
 
-def _places_of(source: Source, new: str) -> list[int]:
-    lines = Lines(new)
-    if is_blank(new) or not any(char.isalnum() for char in new):
+def _find_line_numbers(source: Source, text: str) -> list[int]:
+    """Return the line numbers, from 1, at which a text occurs in the file."""
+    # Every file contains lines of brackets, so they do not prove an earlier edit.
+    if not any(char.isalnum() for char in text):
         return []
-    return [source.filled[start] + 1 for start in runs_of(lines.keys, source.keys)]
+    starts = find_runs(TextLines(text).keys, source.keys)
+    return [source.filled[start] + 1 for start in starts]

@@ -1,12 +1,16 @@
-"""Which lines of one text are which of another, in time that stays bounded."""
+"""Aligns two sequences of lines and finds runs of lines, both in bounded time."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
+from hilum_files.text import count_equal
+
 Opcode = tuple[str, int, int, int, int]
-_MOST = 4_000_000
+"""One opcode of an alignment, as in ``difflib``: kind, range of ``a``, range of ``b``."""
+MAX_EQUAL_PAIRS = 4_000_000
+MAX_PAIRS = 100 * MAX_EQUAL_PAIRS
 
 
 class TooMuch(Exception):
@@ -16,65 +20,74 @@ class TooMuch(Exception):
 def align(
     a: Sequence[Hashable], b: Sequence[Hashable], *, late: bool = False, trim: bool = True
 ) -> list[Opcode]:
-    """Return how ``a`` becomes ``b``, as ``difflib`` does.
+    """Return the opcodes that turn ``a`` into ``b``, as in ``difflib``.
 
     Args:
         a: One sequence.
         b: The other.
-        late: Where there is a choice, take the last lines that fit instead of the first.
-        trim: Take what is alike at both ends first, and not the longest run.
+        late: If several alignments are possible, match the last lines instead of the first.
+        trim: Match equal leading and trailing lines before the longest run.
 
     Raises:
-        TooMuch: It would take too long.
+        TooMuch: The alignment would take too long.
     """
+    # difflib prefers early matches; reversing the sequences yields the late ones.
     if late:
-        n = len(a)
-        m = len(b)
-        mirrored = reversed(align(a[::-1], b[::-1], trim=trim))
-        return [(kind, n - i2, n - i1, m - j2, m - j1) for kind, i1, i2, j1, j2 in mirrored]
-    head = 0
-    while trim and head < min(len(a), len(b)) and a[head] == b[head]:
-        head += 1
-    tail = 0
-    while trim and tail < min(len(a), len(b)) - head and a[-1 - tail] == b[-1 - tail]:
-        tail += 1
-    n = len(a) - tail
-    m = len(b) - tail
-    codes: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
-    if head < n and head < m:
-        from difflib import SequenceMatcher  # 2 ms, only where lines were changed
-
-        counts = Counter(b[head:m])
-        if sum(counts[item] for item in a[head:n]) > _MOST or (n - head) * (m - head) > 100 * _MOST:
-            raise TooMuch
-        middle = SequenceMatcher(None, a[head:n], b[head:m], autojunk=False).get_opcodes()
-        codes += [
-            (kind, i1 + head, i2 + head, j1 + head, j2 + head) for kind, i1, i2, j1, j2 in middle
-        ]
-    elif head < n or head < m:
-        codes.append(("delete" if head < n else "insert", head, n, head, m))
+        return _mirror(align(a[::-1], b[::-1], trim=trim), len(a), len(b))
+    # Most edits change few lines, so this keeps the quadratic part small.
+    head = count_equal(a, b) if trim else 0
+    tail = count_equal(a[head:][::-1], b[head:][::-1]) if trim else 0
+    a_stop = len(a) - tail
+    b_stop = len(b) - tail
+    codes: list[Opcode] = []
+    if head:
+        codes.append(("equal", 0, head, 0, head))
+    if head < a_stop and head < b_stop:
+        codes += _align_middle(a[head:a_stop], b[head:b_stop], head)
+    elif head < a_stop:
+        codes.append(("delete", head, a_stop, head, b_stop))
+    elif head < b_stop:
+        codes.append(("insert", head, a_stop, head, b_stop))
     if tail:
-        return [*codes, ("equal", n, len(a), m, len(b))]
+        codes.append(("equal", a_stop, len(a), b_stop, len(b)))
     return codes
 
 
-def runs_of(needle: Sequence[str], hay: Sequence[str]) -> list[int]:
-    """Return all indexes at which ``needle`` begins in ``hay``, overlapping ones too, in linear
-    time.
+def _mirror(codes: list[Opcode], a_size: int, b_size: int) -> list[Opcode]:
+    """Convert the alignment of two reversed sequences to that of the original sequences."""
+    mirrored: list[Opcode] = []
+    for kind, i1, i2, j1, j2 in reversed(codes):
+        mirrored.append((kind, a_size - i2, a_size - i1, b_size - j2, b_size - j1))
+    return mirrored
+
+
+def _align_middle(a: Sequence[Hashable], b: Sequence[Hashable], offset: int) -> list[Opcode]:
+    from difflib import SequenceMatcher  # 2 ms, needed only when lines were changed
+
+    # difflib takes quadratic time, above all for lines that occur often.
+    counts = Counter(b)
+    equal_pairs = sum(counts[item] for item in a)
+    if equal_pairs > MAX_EQUAL_PAIRS or len(a) * len(b) > MAX_PAIRS:
+        raise TooMuch
+    codes: list[Opcode] = []
+    for kind, i1, i2, j1, j2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        codes.append((kind, i1 + offset, i2 + offset, j1 + offset, j2 + offset))
+    return codes
+
+
+def find_runs(needle: Sequence[str], hay: Sequence[str]) -> list[int]:
+    """Return all indexes at which ``needle`` begins in ``hay``, including overlapping ones.
+
+    Takes linear time (Knuth, Morris and Pratt).
     """
     if not needle or len(needle) > len(hay):
         return []
     if len(needle) == 1:
         return [index for index, item in enumerate(hay) if item == needle[0]]
+    # This check is cheap, and true for most texts that are not in the file.
     if not set(needle) <= set(hay):
         return []
-    back = [0] * len(needle)
-    at = 0
-    for index in range(1, len(needle)):
-        while at and needle[index] != needle[at]:
-            at = back[at - 1]
-        at += needle[index] == needle[at]
-        back[index] = at
+    back = _failure_table(needle)
     found = []
     at = 0
     for index, item in enumerate(hay):
@@ -85,3 +98,16 @@ def runs_of(needle: Sequence[str], hay: Sequence[str]) -> list[int]:
         if at == len(needle):
             found.append(index - at + 1)
     return found
+
+
+def _failure_table(needle: Sequence[str]) -> list[int]:
+    """Return, for each index, the length of the longest prefix of ``needle`` that ends there."""
+    back = [0] * len(needle)
+    at = 0
+    for index in range(1, len(needle)):
+        while at and needle[index] != needle[at]:
+            at = back[at - 1]
+        if needle[index] == needle[at]:
+            at += 1
+        back[index] = at
+    return back

@@ -1,234 +1,348 @@
-"""Replacing a text that is in the file just so."""
+"""Replaces a text that the file contains exactly as the model wrote it."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-from hilum_files.edits.align import TooMuch, align, runs_of
-from hilum_files.edits.characters import BLANKS, is_blank, parts_of
-from hilum_files.edits.refusals import several, unsafe
+from hilum_files.edits.align import Opcode, TooMuch, align, find_runs
+from hilum_files.edits.characters import BLANKS, is_blank, split_line
+from hilum_files.edits.refusals import EditError, multiple_matches_error, uncertain_error
 from hilum_files.edits.source import Source
 
 _OPERATORS = frozenset(
-    "== != <= >= => -> <- && || ++ -- ** // << >> += -= *= /= %= |= &= ^= := :: .. =~ !~ ?? ?.".split()
+    "== != <= >= => -> <- && || ++ -- ** // << >>"
+    " += -= *= /= %= |= &= ^= := :: .. =~ !~ ?? ?.".split()
 )
-_MANY = 5_000_000
-# Versions, and not decimal numbers: three parts, a `v` in front, or a mark of a pre-release behind.
+MAX_OVERLAP_COST = 5_000_000
+"""Maximum number of characters compared to find overlapping matches."""
+# Version numbers, not decimal numbers: three parts, a leading `v`, or a pre-release suffix.
 _VERSION = re.compile(
     r"v\d+(?:\.\w+)+|\d+(?:\.\w+){2,}|\d+(?:\.\d+)+\.?(?:a|b|c|rc|alpha|beta|dev|post|pre)\.?\d*",
     re.IGNORECASE,
 )
-_NAME_BEHIND = re.compile(r"[\w.]*")
+_MAX_VERSION_CHARACTERS = 100
+_NAME_AFTER = re.compile(r"[\w.]*")
 _NAME_BEFORE = re.compile(r"[\w.]*\Z")
+_FRACTION = re.compile(r"\.\d")
+_NUMBER_WITH_POINT = re.compile(r"\d\.\Z")
+_BARE_FIRST_LINE = (
+    "old_string lacks the indentation of its first line; it is unclear how to indent new_string."
+)
 
 
-class Span(NamedTuple):
-    """New lines for lines of the file.
+class LineReplacement(NamedTuple):
+    """The lines that replace lines of the file.
 
-    ``kept`` says for each whose line end it keeps; ``slip`` what was not exact.
+    Attributes:
+        first: Index of the first line that is replaced.
+        stop: Index after the last line that is replaced.
+        lines: The new lines.
+        ends_from: For each new line, the index of the line in the file whose newline it takes.
+        slip: The difference between the text and the file; empty for an exact match.
     """
 
     first: int
     stop: int
     lines: list[str]
-    kept: list[int | None]
+    ends_from: list[int | None]
     slip: str = ""
 
 
-def replace_exactly(source: Source, old: str, new: str) -> Span | None:
-    """Replace a text that is in the file once, line ends and byte order mark apart.
+class _Occurrence(NamedTuple):
+    """The place at which the file contains the old text.
+
+    Attributes:
+        first: Index of the line in which it begins.
+        last: Index of the line in which it ends.
+        before: The text before it in its first line.
+        after: The text after it in its last line.
+    """
+
+    first: int
+    last: int
+    before: str
+    after: str
+
+
+def replace_exactly(source: Source, old: str, new: str) -> LineReplacement | None:
+    """Replace a text that the file contains once, ignoring line endings and byte order mark.
 
     Returns:
-        What is to be replaced, or ``None`` where the text is not in the file, or is to be looked at
-        as whole lines.
+        The replacement, or ``None`` if the file lacks the text, or the text must be matched as
+        whole lines.
 
     Raises:
-        EditError: It is there several times, or what is meant is not sure.
+        EditError: The text occurs several times, or the intention is uncertain.
     """
     at = source.text.find(old)
     if at == -1:
         return None
     if source.text.find(old, at + 1) != -1:
-        raise several(_all_lines(source, old))
-    (first, column), (last, end) = source.line_at(at), source.line_at(at + len(old))
-    before = source.lines[first][:column]
-    after = source.lines[last][end:]
-    cut = _cut(before, old, after)
+        raise multiple_matches_error(_find_all_lines(source, old))
+    place = _occurrence(source, at, at + len(old))
+    # A match that ends inside a number or word is probably not the place that the model meant.
+    cut = _describe_cut(place.before, old, place.after)
     if cut:
-        raise unsafe(f"old_string is in the file only as a part of {cut}.", first, source)
+        raise uncertain_error(
+            f"The file contains old_string only as part of {cut}.", place.first, source
+        )
     slip = ""
-    if is_blank(before):
-        if before and not is_blank(old.partition("\n")[0]) and new:
-            indented = _indented(source, before, old, new, first)
-            if indented is None:
-                return None
-            slip, new = ("", new) if indented == new else ("indentation", indented)
-        if after and is_blank(after) and old.count("\n") != new.count("\n"):
-            return None  # the spaces at the end belong to a line that is not the last one any more
-    ended = _ended(source, before, old, after, new, last)
-    text = before + ended + after
-    return _span(
-        source, first, last + 1, text.split("\n"), slip or ("line ends" if ended != new else "")
-    )
+    if place.before and new and is_blank(place.before) and not is_blank(old.partition("\n")[0]):
+        indented = _indent_new(source, place, old, new)
+        if indented is None:
+            return None
+        if indented != new:
+            slip = "indentation"
+            new = indented
+    if _strands_blanks(place, old, new):
+        return None
+    ended = _end_like_old(source, place, old, new)
+    if ended != new and not slip:
+        slip = "line ends"
+    lines = (place.before + ended + place.after).split("\n")
+    ends_from = _line_ends(source, place.first, place.last + 1, lines)
+    return LineReplacement(place.first, place.last + 1, lines, ends_from, slip)
 
 
-def _span(source: Source, first: int, stop: int, lines: list[str], slip: str) -> Span:
-    kept: list[int | None] = [None] * len(lines)
-    if source.mixed:
-        try:
-            for kind, i1, i2, j1, j2 in align(source.lines[first:stop], lines):
-                if kind == "equal" or (kind == "replace" and i2 - i1 == j2 - j1):
-                    kept[j1:j2] = range(first + i1, first + i2)
-        except TooMuch:
-            raise unsafe(
-                "The file has mixed line ends, and the change is too big for it.", first, source
-            ) from None
-        kept[-1] = stop - 1  # its end is behind the old text
-    return Span(first, stop, lines, kept, slip)
+def _strands_blanks(place: _Occurrence, old: str, new: str) -> bool:
+    """Return whether the edit would move the trailing blanks to another line."""
+    if not is_blank(place.before) or not place.after or not is_blank(place.after):
+        return False
+    return old.count("\n") != new.count("\n")
 
 
-def _cut(before: str, old: str, after: str) -> str:
-    """Return what a text cuts at its ends: a number, an operator, or, if it is more than one word,
-    a word.
+def _occurrence(source: Source, start: int, stop: int) -> _Occurrence:
+    first, column = source.locate(start)
+    last, end = source.locate(stop)
+    return _Occurrence(first, last, source.lines[first][:column], source.lines[last][end:])
 
-    A word that goes on behind a hyphen and the parts of a version are words of their own.
+
+def _line_ends(source: Source, first: int, stop: int, lines: list[str]) -> list[int | None]:
+    """Return, for each new line, the line of the file whose newline it takes."""
+    ends_from: list[int | None] = [None] * len(lines)
+    if not source.mixed:
+        return ends_from
+    try:
+        codes = align(source.lines[first:stop], lines)
+    except TooMuch:
+        raise uncertain_error(
+            "The file has mixed line endings, and the change is too large to preserve them.",
+            first,
+            source,
+        ) from None
+    for code in codes:
+        kind, i1, i2, j1, j2 = code
+        if kind == "equal" or is_one_to_one(code):
+            ends_from[j1:j2] = range(first + i1, first + i2)
+    ends_from[-1] = stop - 1  # the last line's newline comes after the old text
+    return ends_from
+
+
+def is_one_to_one(code: Opcode) -> bool:
+    """Return whether an opcode replaces lines with the same number of lines."""
+    kind, i1, i2, j1, j2 = code
+    return kind == "replace" and i2 - i1 == j2 - j1
+
+
+# --- the ends of the old text ---------------------------------------------------------------------
+
+
+def _describe_cut(before: str, old: str, after: str) -> str:
+    """Return which token a match cuts (number, operator or word), or an empty text if none.
+
+    Operators and words count only if the text has more than one word. The parts of a hyphenated
+    word or a version number count as words.
     """
-    phrase = bool(re.search(r"\s", old.strip()))
+    is_phrase = bool(re.search(r"\s", old.strip()))
     for left, right in ((before, old), (old, after)):
-        joint = left[-1:] + right[:1]
-        if len(joint) < 2:
-            continue
-        if joint.isdigit():
-            return "a longer number"
-        if _in_version(left, right):
-            continue
-        if (re.match(r"\.\d", right) and left[-1].isdigit()) or (
-            re.search(r"\d\.\Z", left) and right[0].isdigit()
-        ):
-            return "a longer number"
-        if phrase and re.fullmatch(r"\w\w", joint):
-            return "a longer word"
-        if phrase and joint in _OPERATORS:
-            return "a longer operator"
+        if left and right:
+            cut = _describe_joint(left, right, is_phrase)
+            if cut:
+                return cut
     return ""
 
 
-def _in_version(left: str, right: str) -> bool:
-    """Return whether the place between two texts lies in a version number."""
-    head = _NAME_BEFORE.search(left[-100:])
-    tail = _NAME_BEHIND.match(right[:100])
+def _describe_joint(left: str, right: str, is_phrase: bool) -> str:
+    joint = left[-1] + right[0]
+    if joint.isdigit():
+        return "a longer number"
+    if _is_in_version(left, right):
+        return ""
+    if _is_at_decimal_point(left, right):
+        return "a longer number"
+    if is_phrase and re.fullmatch(r"\w\w", joint):
+        return "a longer word"
+    if is_phrase and joint in _OPERATORS:
+        return "a longer operator"
+    return ""
+
+
+def _is_at_decimal_point(left: str, right: str) -> bool:
+    """Return whether the boundary of two texts is next to the point of a decimal number."""
+    if left[-1].isdigit():
+        return bool(_FRACTION.match(right))
+    return right[0].isdigit() and bool(_NUMBER_WITH_POINT.search(left))
+
+
+def _is_in_version(left: str, right: str) -> bool:
+    """Return whether the boundary of two texts is inside a version number."""
+    head = _NAME_BEFORE.search(left[-_MAX_VERSION_CHARACTERS:])
+    tail = _NAME_AFTER.match(right[:_MAX_VERSION_CHARACTERS])
+    # The characters around the boundary that can belong to one version number.
     name = (head[0] if head else "") + (tail[0] if tail else "")
     return bool(_VERSION.fullmatch(name.strip(".")))
 
 
-def _ended(source: Source, before: str, old: str, after: str, new: str, last: int) -> str:
-    """Return the new text with the line end that the old one ends with, where it replaces whole
-    lines.
+def _end_like_old(source: Source, place: _Occurrence, old: str, new: str) -> str:
+    """Return the new text with the old text's newline, if it replaces whole lines.
 
-    A model often leaves it out; taken at its word, lines would be glued together. Elsewhere that is
-    refused.
+    Models often omit the newline, which would join two lines. If the edit replaces parts of lines,
+    it is refused.
     """
-    if before and old.endswith("\n") and is_blank(new) and not new.endswith("\n"):
-        raise unsafe(
-            "old_string is a part of a line with its line end; without it the next line is glued to"
-            " the rest.",
-            max(last - 1, 0),
-            source,
-        )
+    drops_end = old.endswith("\n") and not new.endswith("\n")
+    # A deletion, or an insertion of blank lines, is unambiguous.
     if is_blank(new) or is_blank(old):
+        if drops_end and place.before and is_blank(new):
+            raise _joined_lines_error(source, place)
         return new
-    if old.startswith("\n") and not new.startswith("\n") and before and new != old[1:]:
-        raise unsafe(
-            "old_string begins with a line end and new_string does not.",
-            last - old.count("\n"),
+    drops_start = old.startswith("\n") and not new.startswith("\n")
+    if drops_start and place.before and new != old[1:]:
+        raise uncertain_error(
+            "old_string begins with a newline, but new_string does not.",
+            place.last - old.count("\n"),
             source,
         )
-    if not is_blank(before):
+    if not is_blank(place.before) or not drops_end or new == old[:-1]:
         return new
-    if old.endswith("\n") and not new.endswith("\n") and new != old[:-1]:
-        joined = new[-1] in BLANKS and old[-2] not in BLANKS
-        at_end = last == len(source.lines) - 1 and not after
-        if joined or at_end or old.endswith("\n\n"):
-            raise unsafe(
-                "old_string ends with a line end and new_string does not.", max(last - 1, 0), source
-            )
-        return new + "\n"
-    return new
-
-
-def _indented(source: Source, before: str, old: str, new: str, first: int) -> str | None:
-    """Return the new text as it must be put behind the indentation ``before``, which the old text
-    did not include.
-
-    Returns:
-        The text, or ``None`` if the lines should be looked at as lines that are indented too
-        little.
-    """
-    indent = before + parts_of(old).indent.partition("\n")[0]
-    ours, theirs = (parts_of(text.partition("\n")[0]).indent for text in (old, new))
-    several = "\n" in old.rstrip("\n")
-    if ours and not several:
-        return None
-    lines = new.split("\n")
-    alone = all(is_blank(line) for line in lines[1:])
-    if theirs == ours and (alone or (several and placed_behind_bare(indent, old, lines))):
-        return new
-    typed = "\t" in before or not any(line.startswith("\t") for line in lines)
-    if not several and theirs == ours and old.rstrip("\n") in lines[1:] and lines[0] and typed:
-        return "\n".join(
-            [lines[0], *(before + line if line.strip() else line for line in lines[1:])]
+    if _may_drop_end(source, place, old, new):
+        raise uncertain_error(
+            "old_string ends with a newline, but new_string does not.",
+            max(place.last - 1, 0),
+            source,
         )
-    raise unsafe(
-        "old_string lacks the indentation of its first line; what new_string's should be is not"
-        " sure.",
-        first,
+    return new + "\n"
+
+
+def _may_drop_end(source: Source, place: _Occurrence, old: str, new: str) -> bool:
+    """Return whether the missing newline of the new text may be intended."""
+    # A blank instead of the newline, or the end of the file, may be deliberate.
+    joins_words = new[-1] in BLANKS and old[-2] not in BLANKS
+    is_at_end = place.last == len(source.lines) - 1 and not place.after
+    return joins_words or is_at_end or old.endswith("\n\n")
+
+
+def _joined_lines_error(source: Source, place: _Occurrence) -> EditError:
+    return uncertain_error(
+        "old_string is part of a line, with its newline; without it, the next line would be joined"
+        " to the rest.",
+        max(place.last - 1, 0),
         source,
     )
 
 
-def placed_behind_bare(indent: str, old: str, new: list[str]) -> bool:
-    """Return whether new lines are surely indented as the file is, although the first line of the
-    old text is bare.
+# --- indentation ----------------------------------------------------------------------------------
+
+
+def _indent_new(source: Source, place: _Occurrence, old: str, new: str) -> str | None:
+    """Return the new text adjusted to an indentation that the old text did not include.
+
+    Returns:
+        The text, or ``None`` if the lines must be matched as underindented lines.
+    """
+    old_indent = split_line(old.partition("\n")[0]).indent
+    new_indent = split_line(new.partition("\n")[0]).indent
+    has_several_lines = "\n" in old.rstrip("\n")
+    # For one line with part of its indentation, the rule for whole lines decides.
+    if old_indent and not has_several_lines:
+        return None
+    lines = new.split("\n")
+    if new_indent == old_indent:
+        # A single line keeps whatever indentation precedes it.
+        if all(is_blank(line) for line in lines[1:]):
+            return new
+        if has_several_lines:
+            if fits_bare_first_line(place.before + old_indent, old, lines):
+                return new
+        elif _wraps_line(place.before, old, lines):
+            return _indent_rest(lines, place.before)
+    raise uncertain_error(_BARE_FIRST_LINE, place.first, source)
+
+
+def _wraps_line(indent: str, old: str, lines: list[str]) -> bool:
+    """Return whether the new lines include one that was copied without its indentation."""
+    if not lines[0] or old.rstrip("\n") not in lines[1:]:
+        return False
+    # Tabs in the new text do not match an indentation of spaces.
+    return "\t" in indent or not any(line.startswith("\t") for line in lines)
+
+
+def _indent_rest(lines: list[str], indent: str) -> str:
+    indented = [lines[0]]
+    for line in lines[1:]:
+        indented.append(indent + line if line.strip() else line)
+    return "\n".join(indented)
+
+
+def fits_bare_first_line(indent: str, old: str, new: list[str]) -> bool:
+    """Return whether new lines are indented as in the file, although the first old line is not.
 
     Args:
-        indent: The indentation that the first line has in the file.
-        old: The old text; all lines but the first are indented as in the file.
-        new: The lines of the new text, from its first one that is not blank.
+        indent: The indentation of the first line in the file.
+        old: The old text, in which all lines but the first are indented as in the file.
+        new: The lines of the new text, from its first non-blank one on.
     """
     rest = [line for line in old.split("\n")[1:] if not is_blank(line)]
-    theirs = [parts_of(line).indent for line in new[1:] if not is_blank(line)]
-    if theirs == [parts_of(line).indent for line in rest]:
+    old_indents = [split_line(line).indent for line in rest]
+    new_indents = [split_line(line).indent for line in new[1:] if not is_blank(line)]
+    if new_indents == old_indents:
         return True
-    upto = next((index for index, line in enumerate(new) if index and line in rest), len(new))
-    depths = [len(parts_of(line).indent) for line in rest]
-    least = min([len(indent), *(depths if any(depths) else ())])
-    return all(
-        is_blank(line) or len(parts_of(line).indent) >= max(least, 1) for line in new[1:upto]
-    )
+    depths = [len(indent)]
+    if any(old_indents):
+        depths += map(len, old_indents)
+    least = max(min(depths), 1)
+    for line in new[1:]:
+        if line in rest:  # from here on, the lines are those of the old text
+            return True
+        if not is_blank(line) and len(split_line(line).indent) < least:
+            return False
+    return True
 
 
-def _all_lines(source: Source, old: str) -> list[int]:
-    """Return the number of the line of each place, overlapping ones too, in linear time."""
+# --- several matches ------------------------------------------------------------------------------
+
+
+def _find_all_lines(source: Source, old: str) -> list[int]:
+    """Return the line number of each occurrence, including overlapping ones, in linear time."""
     if "\n" not in old:
-        found = []
-        line = 1
-        at = source.text.find(old)
-        last = 0
-        cost = 0
-        while at != -1:
-            line += source.text.count("\n", last, at)
-            found.append(line)
-            last = at
-            cost = cost + len(old)
-            at = source.text.find(old, at + (1 if cost < _MANY else len(old)))
-        return found
+        return _find_in_lines(source.text, old)
     head, *middle, tail = old.split("\n")
     count = len(middle) + 1
     lines = source.lines
-    starts = [s - 1 for s in runs_of(middle, lines) if s] if middle else range(len(lines) - 1)
-    return [
-        s + 1
-        for s in starts
-        if lines[s].endswith(head) and s + count < len(lines) and lines[s + count].startswith(tail)
-    ]
+    if middle:
+        starts = [start - 1 for start in find_runs(middle, lines) if start]
+    else:
+        starts = list(range(len(lines) - 1))
+    found: list[int] = []
+    for start in starts:
+        stop = start + count
+        if stop < len(lines) and lines[start].endswith(head) and lines[stop].startswith(tail):
+            found.append(start + 1)
+    return found
+
+
+def _find_in_lines(text: str, old: str) -> list[int]:
+    found: list[int] = []
+    line = 1
+    previous = 0
+    cost = 0
+    at = text.find(old)
+    while at != -1:
+        line += text.count("\n", previous, at)
+        found.append(line)
+        previous = at
+        cost += len(old)
+        # Without this limit, a file of one repeated character would take quadratic time.
+        step = 1 if cost < MAX_OVERLAP_COST else len(old)
+        at = text.find(old, at + step)
+    return found

@@ -1,187 +1,271 @@
-"""How the indentation of a model's text becomes that of the file: the same, moved, or with tabs for
-spaces.
+"""Converts the indentation of a model's text to that of the file.
 
-All lines of a place must agree on one rule; where they do not, there is none, and the edit is
-refused: in a language that lives by its indentation a guess would change what the program does.
+The indentation is equal, shifted, or uses tabs instead of spaces. All matched lines must agree on
+one rule. Otherwise the edit is refused, because a wrong guess would change the behavior of a
+program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import gcd
+from typing import NamedTuple
 
 Rule = Callable[[str], str | None]
+"""Converts the model's indentation to the file's, or returns ``None`` if it is uncertain."""
 _WIDTHS = (4, 8, 2, 3)
 
 
-def rule_for(
+class SharedIndent(NamedTuple):
+    """The indentation of a line that the old and the new text share.
+
+    Attributes:
+        old: The indentation in the old text.
+        new: The indentation in the new text.
+        file: The indentation in the file.
+    """
+
+    old: str
+    new: str
+    file: str
+
+
+def find_rule(
     pairs: Sequence[tuple[str, str]], new: Sequence[str], around: Callable[[], Sequence[str]]
 ) -> Rule | None:
-    """Find the rule that turns indentation as the model wrote it into indentation as the file has
-    it.
+    """Find the rule that converts the model's indentation to the file's.
 
     Args:
-        pairs: For each line that is not blank the indentation the model gave it, and the one it
-            has.
-        new: The indentations of the lines that are to be written, as the model wrote them.
-        around: Gives the indentations of lines of the file around the place.
+        pairs: The indentation of each non-blank line in the model's text and in the file.
+        new: The indentations of the new lines, as the model wrote them.
+        around: Returns the indentations of the file's lines around the place.
 
     Returns:
-        A function that gives the file's indentation, or ``None`` where it cannot be told; ``None``
-        where no rule fits.
+        The rule, or ``None`` if none applies.
     """
     table = dict(pairs)
     if len(set(pairs)) != len(table) or len(set(table.values())) != len(table):
         return None  # one depth became two, or two became one
     if all(old == file for old, file in table.items()):
-        return lambda indent: indent
-    rule = _moved(table, new) or _retyped(table, new, around)
-    if rule:
-        return lambda indent: table[indent] if indent in table else rule(indent)
-    return None
+        return keep_indent
+    # Known indentations are converted exactly; the rule is only for those that were not matched.
+    rule = _find_shift(table, new) or _find_retyping(table, new, around)
+    if rule is None:
+        return None
+    return lambda indent: table[indent] if indent in table else rule(indent)
 
 
-def _moved(table: dict[str, str], new: Iterable[str]) -> Rule | None:
-    """All lines have the same more, or the same less, in front."""
+def keep_indent(indent: str) -> str:
+    """Return an indentation unchanged."""
+    return indent
+
+
+# --- shifted --------------------------------------------------------------------------------------
+
+
+def _find_shift(table: dict[str, str], new: Iterable[str]) -> Rule | None:
+    """Find the rule if every line of the file has the same additional or missing indentation."""
     old, file = next(iter(table.items()))
-    more = file.removesuffix(old)
-    less = old.removesuffix(file)
     least = min(table, key=len)
-    if file.endswith(old) and all(f == more + o for o, f in table.items()):
-        inner = {indent.removeprefix(least) for indent in new if indent.startswith(least)}
-        step = _step(inner)
-        tabs = (
-            "\t" in more
-            and not any("\t" in indent for indent in (*table, *inner))
-            and not any(table)
-        )
-        if tabs and any(inner):
-            # Written from the margin on, with spaces, for a file with tabs: each of the model's own
-            # steps is a tab.
-            if step in _WIDTHS:
-                return lambda indent: more + "\t" * (len(indent) // step)
-            return None
-        typed = any("\t" in indent for indent in table.values())
-        # A line further out than all that was matched may as well be meant as it stands.
-        return lambda indent: (
-            more + indent if indent.startswith(least) and (typed or "\t" not in indent) else None
-        )
-    if old.endswith(file) and all(o == less + f for o, f in table.items()):
-        return lambda indent: indent.removeprefix(less) if indent.startswith(least) else None
+    if file.endswith(old):
+        more = file.removesuffix(old)
+        if all(file == more + old for old, file in table.items()):
+            return _shift_in(table, new, more, least)
+    if old.endswith(file):
+        less = old.removesuffix(file)
+        if all(old == less + file for old, file in table.items()):
+            return lambda indent: indent.removeprefix(less) if indent.startswith(least) else None
     return None
 
 
-def _retyped(
+def _shift_in(table: dict[str, str], new: Iterable[str], more: str, least: str) -> Rule | None:
+    """Return the rule for lines that begin with the additional indentation ``more`` in the file."""
+    inner = {indent.removeprefix(least) for indent in new if indent.startswith(least)}
+    has_tabs = any("\t" in indent for indent in (*table, *inner))
+    if "\t" in more and not has_tabs and not any(table) and any(inner):
+        # The model wrote unindented lines with spaces for a file with tabs, so each of its
+        # indentation steps is a tab.
+        step = gcd(*map(len, inner))
+        if step in _WIDTHS:
+            return lambda indent: more + "\t" * (len(indent) // step)
+        return None
+    file_has_tabs = any("\t" in indent for indent in table.values())
+
+    def shift(indent: str) -> str | None:
+        # A line that is indented less than all matched lines may be intended as it is.
+        if indent.startswith(least) and (file_has_tabs or "\t" not in indent):
+            return more + indent
+        return None
+
+    return shift
+
+
+# --- tabs and spaces ------------------------------------------------------------------------------
+
+
+def _find_retyping(
     table: dict[str, str], new: Sequence[str], around: Callable[[], Sequence[str]]
 ) -> Rule | None:
-    """Tabs on one side are spaces on the other, moved as a whole perhaps."""
-    old_tabs, file_tabs = (
-        any("\t" in indent for indent in side) for side in (table, table.values())
-    )
-    if old_tabs == file_tabs:
+    """Find the rule if tabs on one side are spaces on the other, possibly with a shift."""
+    old_has_tabs = any("\t" in indent for indent in table)
+    file_has_tabs = any("\t" in indent for indent in table.values())
+    if old_has_tabs == file_has_tabs:
         return None
-    spaces = [
-        indent
-        for indent in ([*table, *new] if file_tabs else [*table.values(), *around()])
-        if "\t" not in indent
-    ]
-    found: list[Rule] = []
+    with_spaces = [*table, *new] if file_has_tabs else [*table.values(), *around()]
+    spaces = [indent for indent in with_spaces if "\t" not in indent]
+    rules: list[Rule] = []
     for width in _WIDTHS:
-        moved = {_width(file, width) - _width(old, width) for old, file in table.items()}
-        if len(moved) != 1:
+        shift = _find_width_shift(table, width)
+        if shift is None:
             continue
-        one = _typed(width, next(iter(moved)), file_tabs, min(_width(old, width) for old in table))
-        if moved == {0} and _is_step(width, spaces):
-            return one
-        found.append(one)
-
-    def rule(indent: str) -> str | None:
-        depths = {rule(indent) for rule in found}
-        return depths.pop() if len(depths) == 1 else None
-
-    return rule if found else None
+        least = min(_width(old, width) for old in table)
+        rule = _make_retyping(width, shift, file_has_tabs, least)
+        if shift == 0 and _is_step(width, spaces):
+            return rule
+        rules.append(rule)
+    return _combine(rules)
 
 
-def _typed(width: int, moved: int, tabs: bool, least: int) -> Rule:
-    def rule(indent: str) -> str | None:
-        depth = _width(indent, width) + moved
-        if depth < 0 or (moved and depth - moved < least):
+def _find_width_shift(table: dict[str, str], width: int) -> int | None:
+    """Return how many more columns the file has than the model, if all lines agree."""
+    shifts = {_width(file, width) - _width(old, width) for old, file in table.items()}
+    return shifts.pop() if len(shifts) == 1 else None
+
+
+def _combine(rules: list[Rule]) -> Rule | None:
+    """Return a rule that yields the result on which all rules agree."""
+    if not rules:
+        return None
+
+    def combined(indent: str) -> str | None:
+        # Several tab widths may match the lines; a new indentation is accepted if all widths agree.
+        results = {rule(indent) for rule in rules}
+        return results.pop() if len(results) == 1 else None
+
+    return combined
+
+
+def _make_retyping(width: int, shift: int, tabs: bool, least: int) -> Rule:
+    """Return the rule for one tab width.
+
+    Args:
+        width: Columns of a tab.
+        shift: Number of columns by which the file is indented more than the model's text.
+        tabs: Whether the file has tabs instead of spaces.
+        least: Columns of the least indented matched line.
+    """
+
+    def retype(indent: str) -> str | None:
+        old_depth = _width(indent, width)
+        depth = old_depth + shift
+        if depth < 0 or (shift and old_depth < least):
             return None
         if tabs:
             return "\t" * (depth // width) + " " * (depth % width)
         return " " * depth
 
-    return rule
-
-
-def _step(indents: Iterable[str]) -> int:
-    return gcd(*(len(indent) for indent in indents))
+    return retype
 
 
 def _is_step(width: int, indents: Sequence[str]) -> bool:
-    """Return whether lines are indented by steps of this width, but for some: comments and lines
-    that go on are not.
+    """Return whether most lines are indented by steps of this width.
+
+    Comments and continuation lines may differ.
     """
     depths = [len(indent) for indent in indents if indent]
     if gcd(*depths) == width:
         return True
-    fitting = sum(depth % width == 0 for depth in depths)
-    once = sum(depth % (2 * width) != 0 for depth in depths if depth % width == 0)
-    return width == _WIDTHS[0] and fitting >= 0.75 * len(depths) and once > 0
+    fitting = [depth for depth in depths if depth % width == 0]
+    has_single_step = any(depth % (2 * width) for depth in fitting)
+    # Only the usual width may have exceptions: 2 or 3 would match by chance too often.
+    return width == _WIDTHS[0] and len(fitting) >= 0.75 * len(depths) and has_single_step
 
 
 def _width(indent: str, tab: int) -> int:
     return len(indent.expandtabs(tab))
 
 
-def written_for_the_file(
+# --- whose indentation the new text has -----------------------------------------------------------
+
+
+def follows_file(
     pairs: Sequence[tuple[str, str]],
     new: Sequence[str],
-    common: Sequence[tuple[str, str, str]],
+    shared: Sequence[SharedIndent],
     closes: bool,
 ) -> bool | None:
-    """Return whether the new text is indented as the file is, although the old text is not.
+    """Return whether the new text is indented like the file, although the old text is not.
 
     Args:
-        pairs: As for ``rule_for``.
-        new: The indentations of the new lines that are not blank, in order.
-        common: For each line that old and new text share: its indentation in the old text, in the
-            new one, in the file.
-        closes: The first new line closes something, so that it may stand further out than what it
-            replaces.
+        pairs: As for ``find_rule``.
+        new: The indentations of the non-blank new lines, in order.
+        shared: The lines that the old and the new text share.
+        closes: Whether the first new line closes a block, so that it may be indented less than the
+            lines it replaces.
 
     Returns:
-        ``None`` where it cannot be told.
+        ``None`` if it is uncertain.
     """
-    like_old = any(n == o for o, n, f in common if o != f)
-    like_file = any(n == f for o, n, f in common if o != f)
-    (old, file), first = pairs[0], new[0]
     table = dict(pairs)
     if all(table.get(indent) == indent for indent in new):
-        return False  # both readings are the same
-    if like_old and like_file:
+        return False  # both interpretations are the same
+    differing = [line for line in shared if line.old != line.file]
+    is_like_old = any(line.new == line.old for line in differing)
+    is_like_file = any(line.new == line.file for line in differing)
+    old, file = pairs[0]
+    first = new[0]
+    if is_like_old and is_like_file:
         return None
-    if like_old:
+    if is_like_old:
         return None if first == file != old else False
-    if like_file:
-        # What stands further out than the place may open a block that lines of both texts were
-        # moved into.
-        further = len(first) < min(len(f) for _, f in pairs)
-        return None if further or first == old != file else True
+    if is_like_file:
+        return None if first == old != file or _is_further_out(first, pairs) else True
     if old == file:
-        olds = {o for o, _ in pairs}
-        files = {f for _, f in pairs}
-        tabs = [any("\t" in indent for indent in side) for side in (olds, files, new)]
-        if any(new) and tabs[0] != tabs[1] and tabs[2] == tabs[0]:
-            return False  # tabs or spaces tell whose indentation it is
-        if all(indent in olds for indent in new):
-            return False
-        if all(indent in files for indent in new):
-            return True
+        return _compare_all_depths(pairs, new)
+    return _compare_first_depth(pairs, new, shared, closes)
+
+
+def _is_further_out(indent: str, pairs: Sequence[tuple[str, str]]) -> bool:
+    """Return whether a line is indented less than the place.
+
+    Such a line may open a block into which lines of both texts were moved.
+    """
+    return len(indent) < min(len(file) for _, file in pairs)
+
+
+def _compare_all_depths(pairs: Sequence[tuple[str, str]], new: Sequence[str]) -> bool | None:
+    """Decide by all indentations, if the first matched line is indented as in the file."""
+    old_indents = {old for old, _ in pairs}
+    file_indents = {file for _, file in pairs}
+    old_has_tabs = any("\t" in indent for indent in old_indents)
+    file_has_tabs = any("\t" in indent for indent in file_indents)
+    new_has_tabs = any("\t" in indent for indent in new)
+    if any(new) and old_has_tabs != file_has_tabs and new_has_tabs == old_has_tabs:
+        return False  # tabs or spaces show whose indentation it is
+    if old_indents.issuperset(new):
+        return False
+    if file_indents.issuperset(new):
+        return True
+    return None
+
+
+def _compare_first_depth(
+    pairs: Sequence[tuple[str, str]],
+    new: Sequence[str],
+    shared: Sequence[SharedIndent],
+    closes: bool,
+) -> bool | None:
+    """Decide by the first line, if it is not indented as in the file."""
+    first = new[0]
+    if first != pairs[0][0]:
         return None
-    # What they share was moved, into a block that the new text begins with.
-    wrapped = not closes and all(len(n) > len(first) for _, n, _ in common)
-    wrapped = wrapped and min((len(o) for o, _, _ in common), default=0) == len(first)
-    if first == old and (wrapped or not common):
+    if not shared:
+        # Without a shared line, an indentation found in both the old text and the file is
+        # ambiguous.
+        in_both = {old for old, _ in pairs} & {file for _, file in pairs}
+        return None if in_both.issuperset(new) else False
+    # The shared lines were moved into a block that begins the new text.
+    is_wrapped = not closes and all(len(line.new) > len(first) for line in shared)
+    if is_wrapped and min(len(line.old) for line in shared) == len(first):
         return False
     return None

@@ -1,10 +1,8 @@
-"""Merging three ways: what the model took the lines for, what they are, and what they are to
-become.
+"""A three-way merge of the model's old text, the lines of the file, and the model's new text.
 
-Lines that the edit keeps, or moves, have the file's own bytes. A line that is new in the new text
-is written as the model sent it; only its indentation follows that of the old text: where the whole
-old text stands further in or out than in the file, or has tabs for spaces, the leading white space
-of every new line is shifted likewise, and nothing behind it is touched.
+Lines that the edit keeps or moves are preserved byte for byte. A new line is written as the model
+sent it, except for its indentation: if the whole old text is indented more or less than the file,
+or has tabs instead of spaces, the leading whitespace of every new line is adjusted in the same way.
 """
 
 from __future__ import annotations
@@ -12,519 +10,433 @@ from __future__ import annotations
 import re
 
 from hilum_files.edits.align import Opcode, TooMuch, align
-from hilum_files.edits.characters import Parts, is_blank, key_of, parts_of, plain_spaces
-from hilum_files.edits.exact import Span, placed_behind_bare
-from hilum_files.edits.indentation import Rule, rule_for, written_for_the_file
-from hilum_files.edits.loose import Lines, Place, gaps_of
+from hilum_files.edits.blank_lines import align_blank_lines
+from hilum_files.edits.characters import (
+    LineParts,
+    is_blank,
+    normalize_line,
+    split_line,
+    to_plain_spaces,
+)
+from hilum_files.edits.exact import LineReplacement, fits_bare_first_line
+from hilum_files.edits.fuzzy import FuzzyMatch, TextLines
+from hilum_files.edits.indentation import (
+    Rule,
+    SharedIndent,
+    find_rule,
+    follows_file,
+    keep_indent,
+)
+from hilum_files.edits.likeness import ALIKE, likeness
 from hilum_files.edits.source import Source
-from hilum_files.edits.typography import Typography, Unsafe, has_more_typography
+from hilum_files.edits.typography import Typography, UncertainEdit, has_more_typography
 
 _CODE = re.compile(
-    r"[;{}()\[\],:=\\>]$|^(?:[#@*/<\-]|import|from|def|class|return|if|for|else|end|fn|func|const|let|var)\b"
+    r"[;{}()\[\],:=\\>]$|"
+    r"^(?:[#@*/<\-]|import|from|def|class|return|if|for|else|end|fn|func|const|let|var)\b"
 )
-_OPENS = re.compile(r"(?:[:{(\[]|=>|->|\b(?:then|do|else|begin))\s*(?:(?:#|//).*)?$")
-_CLOSER = re.compile(r"[})\]]|(?:else|elif|except|finally|end|case|esac|fi|done)\b|</")
-_AROUND = 100
-_ALIKE = 0.6
-_SMALL = 2000
+_OPENS_BLOCK = re.compile(r"(?:[:{(\[]|=>|->|\b(?:then|do|else|begin))\s*(?:(?:#|//).*)?$")
+_CLOSES_BLOCK = re.compile(r"[})\]]|(?:else|elif|except|finally|end|case|esac|fi|done)\b|</")
+LINES_AROUND = 100
+MAX_SMALL = 2000
+"""Maximum number of lines for which all alignments of both texts are compared."""
+MAX_PARTNERS = 200
+_MAX_CODE_SHARE = 0.4
+
+_Pair = tuple[int | None, int, str]
+"""The indexes of an old line and the new line made from it, and the kind of opcode."""
 
 
-def merge(source: Source, place: Place, old: Lines, new: Lines) -> Span:
-    """Return the lines that take the place of those that were found.
+def merge(source: Source, match: FuzzyMatch, old: TextLines, new: TextLines) -> LineReplacement:
+    """Return the replacement for the matched lines.
 
     Args:
         source: The file.
-        place: What ``old`` was found to mean.
+        match: The lines that match ``old``.
         old: The text to replace, as the model wrote it.
-        new: The text to put in its place, as the model wrote it.
+        new: The new text, as the model wrote it.
 
     Raises:
-        Unsafe: What is meant is not sure.
+        UncertainEdit: The intention is uncertain.
     """
     try:
-        first, ours, theirs = _squared(source, place, old, new)
-        merger = _Merger(source, place, first, ours, theirs)
-        span = merger.span()
-        small = len(ours) + len(theirs) < _SMALL
-        for late, trim in (
-            ((True, True), (False, False), (True, False)) if small else ((True, True),)
-        ):
-            if _without_trailing(span) != _without_trailing(merger.span(late=late, trim=trim)):
-                raise Unsafe("Which of several like lines are the changed ones is not sure.")
+        texts = align_blank_lines(source, match, old, new)
+        merger = _Merger(source, match.first_bare, texts.first, texts.old, texts.new)
+        merged = merger.merge_lines()
+        variants = [(True, True)]
+        if len(texts.old) + len(texts.new) < MAX_SMALL:
+            variants += [(False, False), (True, False)]
+        for late, trim in variants:
+            # The result must not depend on which of several equal lines difflib matches.
+            other = merger.merge_lines(late=late, trim=trim)
+            if _rstrip_lines(merged) != _rstrip_lines(other):
+                raise UncertainEdit("It is unclear which of several similar lines are changed.")
     except TooMuch:
-        raise Unsafe("The edit is too long for a text that was not copied exactly.") from None
-    return span
+        raise UncertainEdit("The edit is too long for an inexact match.") from None
+    return merged
 
 
-def _without_trailing(span: Span) -> list[str]:
-    """Return the lines without the white space at their ends: which of several like lines stays is
-    all the same then.
+def _rstrip_lines(merged: LineReplacement) -> list[str]:
+    """Return the lines without trailing whitespace.
+
+    Apart from trailing whitespace, it does not matter which of several equal lines is kept.
     """
-    return [line.rstrip() for line in span.lines]
-
-
-# --- blank lines ----------------------------------------------------------------------------------
-
-
-def _squared(
-    source: Source, place: Place, old: Lines, new: Lines
-) -> tuple[int, list[str], list[str]]:
-    """Return both texts with as many blank lines as the file has, wherever the edit is not about
-    them.
-
-    Returns:
-        The index of the first line of the file that is replaced, and the lines of both texts: those
-        of the old one go one by one with the lines of the file.
-    """
-    above, below = _room(source, place)
-    top, top_new = _edge(old.before, new.before, above, bool(new.filled))
-    bottom, bottom_new = _edge(old.after, new.after, below, bool(new.filled))
-    if new.lines and (
-        (old.before > above and (not new.filled or old.keys[0] != new.keys[0] in old.keys))
-        or (old.after > below and (not new.filled or old.keys[-1] != new.keys[-1] in old.keys))
-    ):
-        raise Unsafe(
-            "old_string has blank lines at an end that the file has not, and what is beside them"
-            " goes."
-        )
-    if not new.filled:
-        top_new = len(new.lines)
-        bottom_new = 0
-    real = gaps_of(place.filled)
-    wanted = _gaps(old, new, real) if new.filled else []
-    if wanted and wanted != _gaps(old, new, real, late=True):
-        raise Unsafe(
-            "Blank lines differ from the file, and beside which of several like lines is not sure."
-        )
-    ours = _spread(old, real, top, bottom)
-    theirs = _spread(new, wanted, top_new, bottom_new)
-    return place.filled[0] - top, ours, theirs
-
-
-def _spread(text: Lines, gaps: list[int], top: int, bottom: int) -> list[str]:
-    """Return the lines of a text with so many blank lines between them.
-
-    Where the number stays, its own.
-    """
-    out = [""] * top
-    for at, stop, gap in zip(text.filled, [*text.filled[1:], None], [*gaps, bottom], strict=False):
-        blank = text.lines[at + 1 : stop]
-        out += [text.lines[at], *(blank if len(blank) == gap else [""] * gap)]
-    return out
-
-
-def _room(source: Source, place: Place) -> tuple[int, int]:
-    """Count the blank lines of the file above and below the place."""
-    first = place.filled[0]
-    last = place.filled[-1]
-    above = below = 0
-    while first - above and is_blank(source.lines[first - above - 1]):
-        above += 1
-    end = len(source.lines) - (source.lines[-1] == "")
-    while last + below + 1 < end and is_blank(source.lines[last + below + 1]):
-        below += 1
-    return above, below
-
-
-def _edge(old: int, new: int, real: int, stays: bool) -> tuple[int, int]:
-    """Return the blank lines at one end that belong to the place, and that it is to have."""
-    if old <= real:
-        return old, new
-    if stays and new != old and (new or real):
-        raise Unsafe(
-            "old_string and new_string have blank lines at an end, and the file has others."
-        )
-    return real, real
-
-
-def _gaps(old: Lines, new: Lines, real: list[int], *, late: bool = False) -> list[int]:
-    """Return the blank lines that are to be between the lines of the new text."""
-    gaps, wanted, theirs_before = old.gaps(), new.gaps(), new.gaps()
-    if gaps == real:
-        return wanted
-    chunk = {
-        i: code for code in align(old.keys, new.keys, late=late) for i in range(code[1], code[2])
-    }
-    for at, (ours, theirs) in enumerate(zip(gaps, real, strict=True)):
-        if ours == theirs:
-            continue
-        here = chunk[at]
-        after = chunk[at + 1]
-        to = _counterpart(at, here, after, gaps, theirs_before, real)
-        if to is None:
-            continue
-        # A line that became quite another one may as well be one that went, and one that came
-        # beyond the gap.
-        above = to < 0 or here[0] != "replace" or _likeness(old.keys[at], new.keys[to]) >= _ALIKE
-        below = (
-            to < 0
-            or after[0] != "replace"
-            or _likeness(old.keys[at + 1], new.keys[to + 1]) >= _ALIKE
-        )
-        if to < 0 or not above or not below or wanted[to] not in (ours, theirs):
-            raise Unsafe("Blank lines differ from the file just where the edit changes lines.")
-        wanted[to] = theirs
-    return wanted
-
-
-def _counterpart(
-    at: int, here: Opcode, after: Opcode, gaps: list[int], wanted: list[int], real: list[int]
-) -> int | None:
-    """Find the gap of the new text that is the one behind line ``at`` of the old text.
-
-    Returns:
-        Its index, ``None`` if the gap goes with the lines around it, or -1 where it cannot be told.
-    """
-    kind, i1, i2, j1, j2 = here
-    if here == after:
-        if kind == "equal" or (kind == "replace" and i2 - i1 == j2 - j1):
-            return j1 + at - i1
-        # Lines went on both sides of a gap. If it was the only one there, it may be what is to part
-        # those that stay.
-        alone = i1 > 0 and i2 <= len(real) and real[i1 - 1] == real[i2 - 1] == 0
-        return None if kind == "delete" and not alone else -1
-    if any(
-        code[0] == "replace" and code[2] - code[1] != code[4] - code[3] for code in (here, after)
-    ):
-        return -1
-    if "delete" in (kind, after[0]):
-        # Lines went; the gap on their other side must be none, so that the one that is left is this
-        # one.
-        if kind == "delete":
-            other = i1 - 1
-        else:
-            other = after[2] - 1
-        alone = 0 <= other < len(gaps) and gaps[other] == real[other] == 0
-        to = (j1 if kind == "delete" else j2) - 1
-        if alone and 0 <= to < len(wanted) and wanted[to] == gaps[at] > 0:
-            return to
-        return -1
-    if after[3] != j2:
-        # Lines came; one of the two gaps around them must be none.
-        above = wanted[j2 - 1]
-        below = wanted[after[3] - 1]
-        if gaps[at] == 0 or sorted((above, below)) != [0, gaps[at]]:
-            return -1
-        return j2 - 1 if above else after[3] - 1
-    return j2 - 1
-
-
-# --- lines ----------------------------------------------------------------------------------------
+    return [line.rstrip() for line in merged.lines]
 
 
 class _Merger:
+    """Merges lines that were not copied exactly.
+
+    Args:
+        source: The file.
+        first_bare: Whether only the first line lacks its indentation.
+        first: Index of the first line of the file that is replaced.
+        old: The lines of the old text, which correspond one to one to those of the file.
+        new: The lines of the new text.
+    """
+
     def __init__(
-        self, source: Source, place: Place, first: int, old: list[str], new: list[str]
+        self, source: Source, first_bare: bool, first: int, old: list[str], new: list[str]
     ) -> None:
         self.source = source
         self.first = first
         self.old = old
         self.new = new
         self.file = source.lines[first : first + len(old)]
-        if place.first_bare:
+        if first_bare:
             self._indent_first()
-        pairs = [
-            (parts_of(o), parts_of(f))
-            for o, f in zip(self.old, self.file, strict=True)
-            if not is_blank(o)
-        ]
-        written = [pair for o, f in pairs for pair in ((o.indent, f.indent), (o.body, f.body))]
+        self.old_parts = [split_line(line) for line in self.old]
+        self.new_parts = [split_line(line) for line in self.new]
+        self.file_parts = [split_line(line) for line in self.file]
+        self.old_keys = [normalize_line(line) for line in self.old]
+        self.new_keys = [normalize_line(line) for line in self.new]
+        self.old_texts = [to_plain_spaces(line).rstrip() for line in self.old]
+        self.new_texts = [to_plain_spaces(line).rstrip() for line in self.new]
+        written: list[tuple[str, str]] = []
+        self.indents: list[tuple[str, str]] = []
+        for line, ours, theirs in zip(self.old, self.old_parts, self.file_parts, strict=True):
+            if is_blank(line):
+                continue
+            written += ((ours.indent, theirs.indent), (ours.body, theirs.body))
+            self.indents.append((to_plain_spaces(ours.indent), theirs.indent))
         self.typography = Typography(written, source.text)
-        self.indents = [(plain_spaces(o.indent), f.indent) for o, f in pairs]
-        self.keys = [key_of(line) for line in self.old], [key_of(line) for line in self.new]
-        self.said = [
-            [plain_spaces(line).rstrip() for line in lines] for lines in (self.old, self.new)
-        ]
-        self.for_file: bool | None = False
-        self.rule = self._rule()
+        self.for_file = False
+        self.rule = self._find_rule()
 
-    def _moved(self, stays: set[int]) -> dict[str, int | None]:
-        """Return which old line says each text that does not stay in its place.
-
-        ``None`` where the file has several forms.
-        """
-        moved: dict[str, int | None] = {}
-        for index, line in enumerate(self.old):
-            if index in stays:
-                continue
-            key = parts_of(line).body or line
-            other = moved.setdefault(key, index)
-            if other is not None and _said(self.file[other]) != _said(self.file[index]):
-                moved[key] = None
-        return moved
-
-    def _aligned(self, *, late: bool = False, trim: bool = True) -> list[Opcode]:
-        """Align both texts by their lines, and what is left by lines that differ in white space
-        only.
-        """
-        codes: list[Opcode] = []
-        for code in align(*self.said, late=late, trim=trim):
-            kind, i1, i2, j1, j2 = code
-            if kind != "replace":
-                codes.append(code)
-                continue
-            inner = align(self.keys[0][i1:i2], self.keys[1][j1:j2], late=late, trim=trim)
-            codes += [(kind, i1 + a, i1 + b, j1 + c, j1 + d) for kind, a, b, c, d in inner]
-        return codes
+    # --- indentation ------------------------------------------------------------------------------
 
     def _indent_first(self) -> None:
-        """Give the first line of both texts the indentation that was left out."""
+        """Add the indentation that the first line lacks in both texts."""
         at = next(index for index, line in enumerate(self.old) if not is_blank(line))
-        indent = parts_of(self.file[at]).indent
+        indent = split_line(self.file[at]).indent
         self.old[at] = indent + self.old[at]
         at = next((index for index, line in enumerate(self.new) if not is_blank(line)), -1)
         if at < 0:
             return
-        has = parts_of(self.new[at]).indent
-        if has not in ("", indent):
-            raise Unsafe(
-                "old_string lacks the indentation of its first line, and new_string has another"
-                " one."
+        new_indent = split_line(self.new[at]).indent
+        if new_indent not in ("", indent):
+            raise UncertainEdit(
+                "The first line of old_string lacks its indentation, and that of new_string"
+                " differs."
             )
-        self.new[at] = indent.removeprefix(has) + self.new[at] if not has else self.new[at]
-        if not placed_behind_bare(indent, "\n".join(self.old), self.new[at:]):
-            raise Unsafe(
-                "old_string lacks the indentation of its first line; what new_string's should be is"
-                " not sure."
+        if not new_indent:
+            self.new[at] = indent + self.new[at]
+        if not fits_bare_first_line(indent, "\n".join(self.old), self.new[at:]):
+            raise UncertainEdit(
+                "old_string lacks the indentation of its first line; it is unclear how new_string"
+                " should be indented."
             )
 
-    def _rule(self) -> Rule:
-        new = [self._depth(line) for line in self.new if not is_blank(line)]
-        if all(o == f for o, f in self.indents):
-            return lambda indent: indent
-        if not any(char.isalnum() for key in self.keys[0] for char in key):
-            raise Unsafe("Brackets alone do not say where they stand.")
-        rule = rule_for(self.indents, new, self._around)
+    def _find_rule(self) -> Rule:
+        """Find the rule for the indentation of new lines."""
+        if all(old == file for old, file in self.indents):
+            return keep_indent
+        # Lines of brackets occur everywhere, with every indentation.
+        if not any(char.isalnum() for key in self.old_keys for char in key):
+            raise UncertainEdit("Brackets alone do not identify a place.")
+        new_lines = [line for line in self.new if not is_blank(line)]
+        new = [_depth(split_line(line)) for line in new_lines]
+        rule = find_rule(self.indents, new, self._indents_around)
         if rule is None:
-            raise Unsafe(
-                "The lines of old_string are not indented among themselves as those of the file"
-                " are."
+            raise UncertainEdit(
+                "The relative indentation of the lines of old_string differs from the file."
             )
-        if not new:
-            return rule
-        alike = [code for code in align(*self.keys) if code[0] == "equal"]
-        head = self._shared([code for code in alike if code[1] == code[3] == 0])
-        tail = self._shared(
-            [code for code in alike if (code[2], code[4]) == (len(self.old), len(self.new))]
-        )
-        common = head + tail if head and tail else self._shared(alike)
-        if head and head[0][0] == head[0][1]:
-            common = self._shared(alike, wrapped=False)
-        if len(self.indents) == 1 and self.indents[0][0] == "" and len(new) > 1 and not common:
-            raise Unsafe(
-                "old_string lacks the indentation of its line; what new_string's should be is not"
-                " sure."
-            )
-        closes = bool(_CLOSER.match(next(line for line in self.new if not is_blank(line)).strip()))
-        for_file = self.for_file = written_for_the_file(self.indents, new, common, closes)
-        if for_file and alike[0][1] > 0 == alike[0][3] and self._may_move_in(common[0]):
-            raise Unsafe(
-                "old_string is not indented as the file is, and its first lines go: how deep the"
-                " rest is, is not sure."
-            )
-        if for_file is None:
-            raise Unsafe(
-                "The indentation of old_string is not the file's, and that of new_string fits"
-                " neither."
-            )
-        if for_file and self._may_open():
-            raise Unsafe(
-                "Whether the lines are to be indented deeper, or only old_string is not indented,"
-                " is not sure."
-            )
-        return (lambda indent: indent) if for_file else rule
+        if new and self._follows_file(new, closes=bool(_CLOSES_BLOCK.match(new_lines[0].strip()))):
+            self.for_file = True
+            return keep_indent
+        return rule
 
-    def _shared(self, codes: list[Opcode], *, wrapped: bool = True) -> list[tuple[str, str, str]]:
-        """Return the indentation of each line that both texts have: in the old one, in the new one,
-        in the file.
+    def _follows_file(self, new: list[str], *, closes: bool) -> bool:
+        """Return whether the new text is indented as the file is, although the old text is not.
 
         Args:
-            codes: Where both texts are alike.
-            wrapped: Whether to count lines that the new text moves into a block that it adds.
+            new: The indentations of the non-blank new lines.
+            closes: Whether the first non-blank new line closes a block.
         """
-        shared: list[tuple[str, str, str]] = []
+        equal = [code for code in align(self.old_keys, self.new_keys) if code[0] == "equal"]
+        shared = self._shared_indents(equal)
+        is_one_bare_line = len(self.indents) == 1 and self.indents[0][0] == ""
+        if is_one_bare_line and len(new) > 1 and not shared:
+            raise UncertainEdit(
+                "old_string lacks the indentation of its line; it is unclear how new_string should"
+                " be indented."
+            )
+        follows = follows_file(self.indents, new, shared, closes)
+        if follows is None:
+            raise UncertainEdit(
+                "The indentation of old_string differs from the file, and that of new_string"
+                " matches neither."
+            )
+        if follows:
+            self._check_block(equal, shared)
+        return follows
+
+    def _check_block(self, equal: list[Opcode], shared: list[SharedIndent]) -> None:
+        """Check that the edit does not mean to move the lines into the block above them."""
+        # The old text begins with lines that the new text lacks.
+        is_start_removed = equal[0][1] > 0 == equal[0][3]
+        if is_start_removed and self._may_move_in(shared[0]):
+            raise UncertainEdit(
+                "old_string is not indented as in the file, and its first lines are removed: the"
+                " indentation of the rest is unclear."
+            )
+        above = self._line_above()
+        is_not_deeper = len(self.indents[0][1]) <= len(split_line(above).indent)
+        if _OPENS_BLOCK.search(above) and is_not_deeper:
+            raise UncertainEdit(
+                "It is unclear whether the edit should indent the lines, or old_string only lacks"
+                " indentation."
+            )
+
+    def _may_move_in(self, shared: SharedIndent) -> bool:
+        """Return whether the edit may move a line into the block above the place."""
+        above = self._line_above()
+        least = len(shared.new) + len(shared.file) - len(shared.old)
+        return bool(_OPENS_BLOCK.search(above)) or len(split_line(above).indent) >= least
+
+    def _line_above(self) -> str:
+        """Return the nearest non-blank line above the place, or an empty text if there is none."""
+        for line in reversed(self.source.lines[: self.first]):
+            if not is_blank(line):
+                return line
+        return ""
+
+    def _shared_indents(self, equal: list[Opcode]) -> list[SharedIndent]:
+        """Return the indentation of the lines that show how the new text is indented."""
+        ends = (len(self.old), len(self.new))
+        head = self._indents_of([code for code in equal if code[1] == code[3] == 0])
+        if head and head[0].old == head[0].new:
+            return self._indents_of(equal, wrapped=False)
+        tail = self._indents_of([code for code in equal if (code[2], code[4]) == ends])
+        if head and tail:
+            return head + tail
+        return self._indents_of(equal)
+
+    def _indents_of(self, codes: list[Opcode], *, wrapped: bool = True) -> list[SharedIndent]:
+        """Return the indentation of each line that is in both texts.
+
+        Args:
+            codes: The opcodes of equal lines.
+            wrapped: Whether to include lines that the new text moves into a block that it adds.
+        """
+        shared: list[SharedIndent] = []
         moved = set[int]()
         for _, i1, i2, j1, j2 in codes:
             for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
-                depth = self._depth(self.new[j])
-                if not self.keys[0][i]:
+                if not self.old_keys[i]:
                     continue
-                if (
-                    not wrapped
-                    and len(depth) > len(self._depth(self.old[i]))
-                    and self._in_added_block(j, moved)
-                ):
+                old = _depth(self.old_parts[i])
+                new = _depth(self.new_parts[j])
+                if not wrapped and len(new) > len(old) and self._is_in_added_block(j, moved):
                     moved.add(j)
-                    continue
-                shared.append((self._depth(self.old[i]), depth, parts_of(self.file[i]).indent))
+                else:
+                    shared.append(SharedIndent(old, new, self.file_parts[i].indent))
         return shared
 
-    def _in_added_block(self, j: int, moved: set[int]) -> bool:
-        """Return whether a new line is the first in a block that a new line opens, or comes after
-        one in such a block.
+    def _is_in_added_block(self, j: int, moved: set[int]) -> bool:
+        """Return whether a new line is in a block that another new line opens.
+
+        Args:
+            j: Index of the line.
+            moved: The preceding lines that are in such a block.
         """
-        above = next((index for index in range(j - 1, -1, -1) if self.keys[1][index]), -1)
+        above = next((index for index in range(j - 1, -1, -1) if self.new_keys[index]), -1)
         if above < 0:
             return False
         if above in moved:
             return True
-        deeper = len(self._depth(self.new[j])) > len(self._depth(self.new[above]))
-        return (
-            deeper
-            and self.keys[1][above] not in self.keys[0]
-            and bool(_OPENS.search(self.new[above]))
-        )
+        is_deeper = len(_depth(self.new_parts[j])) > len(_depth(self.new_parts[above]))
+        is_added = self.new_keys[above] not in self.old_keys
+        return is_deeper and is_added and bool(_OPENS_BLOCK.search(self.new[above]))
 
-    def _may_open(self) -> bool:
-        """Return whether the line above the place opens a block that the place does not stand
-        in.
-        """
-        above = next(
-            (line for line in reversed(self.source.lines[: self.first]) if not is_blank(line)), ""
-        )
-        return bool(_OPENS.search(above)) and len(self.indents[0][1]) <= len(parts_of(above).indent)
+    def _indents_around(self) -> list[str]:
+        return [split_line(line).indent for line in self._lines_around()]
 
-    def _may_move_in(self, shared: tuple[str, str, str]) -> bool:
-        """Return whether a line, what stood above it being gone, may be moved into what is above
-        the place now.
-        """
-        old, new, file = map(len, shared)
-        above = next(
-            (line for line in reversed(self.source.lines[: self.first]) if not is_blank(line)), ""
-        )
-        return bool(_OPENS.search(above)) or len(parts_of(above).indent) >= new + file - old
+    def _lines_around(self) -> list[str]:
+        """Return the file's non-blank lines around the place."""
+        start = max(self.first - LINES_AROUND, 0)
+        stop = self.first + len(self.old) + LINES_AROUND
+        return [line for line in self.source.lines[start:stop] if not is_blank(line)]
 
-    @staticmethod
-    def _depth(line: str) -> str:
-        return plain_spaces(parts_of(line).indent)
+    # --- lines ------------------------------------------------------------------------------------
 
-    def _around(self) -> list[str]:
-        lines = self.source.lines[
-            max(self.first - _AROUND, 0) : self.first + len(self.old) + _AROUND
-        ]
-        return [parts_of(line).indent for line in lines if not is_blank(line)]
+    def merge_lines(self, *, late: bool = False, trim: bool = True) -> LineReplacement:
+        """Merge all lines, aligned with the given arguments of ``align``."""
+        pairs: list[_Pair] = []
+        for kind, i1, i2, j1, j2 in self._align(late=late, trim=trim):
+            if i2 - i1 == j2 - j1:
+                partners: list[int | None] = list(range(i1, i2))
+            else:
+                partners = self._find_partners(i1, i2, j1, j2)
+            for i, j in zip(partners, range(j1, j2), strict=True):
+                pairs.append((i, j, kind))
+        moved = self._find_moved(pairs)
+        lines = [self._merge_line(i, j, kind, moved) for i, j, kind in pairs]
+        ends_from = [None if i is None else self.first + i for i, _, _ in pairs]
+        return LineReplacement(self.first, self.first + len(self.old), lines, ends_from)
 
-    def span(self, *, late: bool = False, trim: bool = True) -> Span:
-        """Merge all lines, aligned in one of several ways."""
-        pairs: list[tuple[int | None, int, str]] = []
-        for kind, i1, i2, j1, j2 in self._aligned(late=late, trim=trim):
-            partners = list(range(i1, i2)) if i2 - i1 == j2 - j1 else self._partners(i1, i2, j1, j2)
-            pairs += [(i, j, kind) for i, j in zip(partners, range(j1, j2), strict=True)]
-        stays = {
-            i
-            for i, j, _ in pairs
-            if i is not None and parts_of(self.old[i]).body == parts_of(self.new[j]).body
-        }
-        moved = self._moved(stays)
-        lines = [self._line(i, j, kind, moved) for i, j, kind in pairs]
-        kept = [None if i is None else self.first + i for i, _, _ in pairs]
-        return Span(self.first, self.first + len(self.old), lines, kept)
-
-    def _partners(self, i1: int, i2: int, j1: int, j2: int) -> list[int | None]:
-        """Find for changed lines those they were made of, as far as it matters: where they were not
-        copied exactly.
-        """
-        partners: list[int | None] = [None] * (j2 - j1)
-        for i in range(i1, i2):
-            ours = parts_of(self.old[i])
-            file = parts_of(self.file[i])
-            if (ours.body, ours.trailing) == (file.body, file.trailing) or j1 == j2:
+    def _align(self, *, late: bool, trim: bool) -> list[Opcode]:
+        """Align both texts by equal lines, then by lines that differ only in whitespace."""
+        codes: list[Opcode] = []
+        for code in align(self.old_texts, self.new_texts, late=late, trim=trim):
+            kind, i1, i2, j1, j2 = code
+            if kind != "replace":
+                codes.append(code)
                 continue
-            if j2 - j1 > 200:
+            inner = align(self.old_keys[i1:i2], self.new_keys[j1:j2], late=late, trim=trim)
+            for inner_kind, a1, a2, b1, b2 in inner:
+                codes.append((inner_kind, i1 + a1, i1 + a2, j1 + b1, j1 + b2))
+        return codes
+
+    def _find_partners(self, i1: int, i2: int, j1: int, j2: int) -> list[int | None]:
+        """Find the inexactly copied old lines from which the changed lines were made."""
+        partners: list[int | None] = [None] * (j2 - j1)
+        if not partners:
+            return partners
+        for i in range(i1, i2):
+            # Replacing a line that was copied exactly loses nothing.
+            if self.old_parts[i][1:] == self.file_parts[i][1:]:
+                continue
+            if len(partners) > MAX_PARTNERS:
                 raise TooMuch
-            ratios = [_likeness(self.keys[0][i], key) for key in self.keys[1][j1:j2]]
+            # The most similar new line must not lose what is only in the file: typography, tabs,
+            # blanks.
+            ratios = [likeness(self.old_keys[i], key) for key in self.new_keys[j1:j2]]
             best = max(ratios)
-            if best >= _ALIKE and partners[ratios.index(best)] is None:
-                partners[ratios.index(best)] = i
+            at = ratios.index(best)
+            if best >= ALIKE and partners[at] is None:
+                partners[at] = i
         return partners
 
-    def _line(self, i: int | None, j: int, kind: str, moved: dict[str, int | None]) -> str:
-        """Return a line of the new text as it is to be written: the file's own where it is kept,
-        else as it was sent.
+    def _find_moved(self, pairs: list[_Pair]) -> dict[str, int | None]:
+        """Return the index of the old line for each text that is moved.
+
+        The index is ``None`` if the file has several forms of the text.
+        """
+        staying = {i for i, j, _ in pairs if self._stays(i, j)}
+        moved: dict[str, int | None] = {}
+        for index, line in enumerate(self.old):
+            if index in staying:
+                continue
+            text = self.old_parts[index].body or line
+            other = moved.setdefault(text, index)
+            if other is not None and self._file_text(other) != self._file_text(index):
+                moved[text] = None
+        return moved
+
+    def _file_text(self, index: int) -> str:
+        """Return a line of the file without its indentation; a blank line is returned unchanged."""
+        parts = self.file_parts[index]
+        return parts.body + parts.trailing if parts.body else self.file[index]
+
+    def _stays(self, i: int | None, j: int) -> bool:
+        return i is not None and self.old_parts[i].body == self.new_parts[j].body
+
+    def _merge_line(self, i: int | None, j: int, kind: str, moved: dict[str, int | None]) -> str:
+        """Return a line of the new text in the form in which it is written.
+
+        Args:
+            i: Index of the old line from which it was made.
+            j: Index of the new line.
+            kind: The kind of its opcode.
+            moved: The index of the old line for each moved text.
         """
         line = self.new[j]
-        new = parts_of(self.new[j])
+        new = self.new_parts[j]
         if not new.body:
-            index = (
-                i if kind == "equal" and i is not None and self.old[i] == line else moved.get(line)
-            )
+            is_same = kind == "equal" and i is not None and line in (self.old[i], self.file[i])
+            index = i if is_same else moved.get(line)
             return line if index is None else self.file[index]
-        stays = i is not None and parts_of(self.old[i]).body == new.body
+        stays = self._stays(i, j)
         index = i if stays else moved.get(new.body)
-        if index is None:
-            self.typography.check(line)
-            if i is not None:
-                self._check_changed(i, j)
-            return self._indent(new.indent) + new.body + new.trailing
-        old = parts_of(self.old[index])
-        file = parts_of(self.file[index])
-        in_place = stays and new.indent == old.indent and not self.for_file
-        indent = file.indent if in_place else self._indent(plain_spaces(new.indent))
-        return indent + file.body + self._trailing(old, file, new)
+        if index is not None:
+            return self._kept_line(index, new, in_place=stays)
+        # From here on, the line is not in the file yet.
+        self.typography.check(line)
+        if i is not None:
+            self._check_changed(i, j)
+        return self._indent(new.indent) + new.body + new.trailing
+
+    def _kept_line(self, index: int, new: LineParts, *, in_place: bool) -> str:
+        """Return a line of the file that the edit keeps or moves."""
+        old = self.old_parts[index]
+        file = self.file_parts[index]
+        # The model did not change the indentation, so the file's is kept even if it is unusual.
+        if in_place and new.indent == old.indent and not self.for_file:
+            indent = file.indent
+        else:
+            indent = self._indent(to_plain_spaces(new.indent))
+        return indent + file.body + _merge_trailing(old, file, new)
 
     def _check_changed(self, i: int, j: int) -> None:
-        """Raise ``Unsafe`` where a changed line has something in the file that the model did not
-        see, and that may matter.
+        """Check that a changed line contains nothing in the file that the model did not see.
+
+        Raises:
+            UncertainEdit: The line contains something that may matter.
         """
-        old = parts_of(self.old[i])
-        file = parts_of(self.file[i])
-        new = parts_of(self.new[j])
-        lost = has_more_typography(file.body, old.body)
-        if lost and _likeness(self.keys[0][i], self.keys[1][j]) >= _ALIKE:
-            raise Unsafe(
-                "A line that changes has typographic characters or tabs in the file that old_string"
-                " does not have."
+        old = self.old_parts[i]
+        file = self.file_parts[i]
+        new = self.new_parts[j]
+        loses_typography = has_more_typography(file.body, old.body)
+        if loses_typography and likeness(self.old_keys[i], self.new_keys[j]) >= ALIKE:
+            raise UncertainEdit(
+                "In the file, a changed line contains typographic characters or tabs that"
+                " old_string lacks."
             )
-        if old.trailing != file.trailing == "  " != new.trailing and self._prose():
-            raise Unsafe(
-                "A line that changes has spaces at its end in the file: whether they are to stay is"
-                " not sure."
+        # Two trailing spaces are a line break in Markdown.
+        if old.trailing != file.trailing == "  " != new.trailing and self._is_prose():
+            raise UncertainEdit(
+                "In the file, a changed line has trailing spaces: it is unclear whether to keep"
+                " them."
             )
 
     def _indent(self, indent: str) -> str:
-        plain = plain_spaces(indent)
+        plain = to_plain_spaces(indent)
         found = self.rule(plain)
         if found is None or (found != plain != indent):
-            raise Unsafe(
-                "The indentation of old_string is not the file's; what a new line should have is"
-                " not sure."
+            raise UncertainEdit(
+                "The indentation of old_string differs from the file; it is unclear how to indent"
+                " a new line."
             )
         return indent if found == plain else found
 
-    @staticmethod
-    def _trailing(old: Parts, file: Parts, new: Parts) -> str:
-        if old.trailing == file.trailing:
-            return new.trailing
-        if old.trailing != new.trailing and (new.trailing or file.trailing):
-            raise Unsafe(
-                "Spaces at the end of a line that stays differ from the file in both texts."
-            )
-        return file.trailing
-
-    def _prose(self) -> bool:
-        """Return whether the lines around look like text to read, where spaces at the end of a line
-        may mean something.
-        """
-        around = self.source.lines[
-            max(self.first - _AROUND, 0) : self.first + len(self.old) + _AROUND
-        ]
-        filled = [line.strip() for line in around if not is_blank(line)]
-        return sum(bool(_CODE.search(line)) for line in filled) < 0.4 * len(filled)
+    def _is_prose(self) -> bool:
+        """Return whether the lines around look like prose, where trailing spaces may matter."""
+        around = self._lines_around()
+        code = [line for line in around if _CODE.search(line.strip())]
+        return len(code) < _MAX_CODE_SHARE * len(around)
 
 
-def _said(line: str) -> tuple[str, str]:
-    """Return a line without its indentation: its text, and the white space at its end.
-
-    A blank line as it is.
-    """
-    parts = parts_of(line)
-    if parts.body:
-        return (parts.body, parts.trailing)
-    return (line, "")
+def _depth(parts: LineParts) -> str:
+    return to_plain_spaces(parts.indent)
 
 
-def _likeness(a: str, b: str) -> float:
-    """Return how much two lines have in common, from 0 to 1."""
-    from difflib import SequenceMatcher  # 2 ms, only where a text was not copied exactly
-
-    return SequenceMatcher(None, a[:500], b[:500], autojunk=False).ratio()
+def _merge_trailing(old: LineParts, file: LineParts, new: LineParts) -> str:
+    """Return the trailing whitespace of a line that is kept."""
+    if old.trailing == file.trailing:
+        return new.trailing
+    if old.trailing != new.trailing and (new.trailing or file.trailing):
+        raise UncertainEdit(
+            "In both texts, the trailing spaces of an unchanged line differ from the file."
+        )
+    return file.trailing

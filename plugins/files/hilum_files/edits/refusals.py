@@ -1,4 +1,4 @@
-"""Why an edit is refused, in words that let the model give a better one."""
+"""Errors for refused edits, with hints that help the model to send a better one."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from hilum import ToolError, errors
 from hilum_files import text as texts
 from hilum_files.edits.source import Source
 
-NUMBERS_SHOWN = 200
+MAX_LINE_NUMBERS = 200
+MAX_LINES_SHOWN = 12
+MAX_LINE_CHARACTERS = 200
 
 
 class EditError(ToolError):
-    """An edit that was refused; the file is as it was.
+    """An edit that was refused; the file is unchanged.
 
     Attributes:
         code: ``E_NOT_FOUND``, ``E_MULTIPLE_MATCHES`` or ``E_BAD_ARGS``.
-        count: How many places the text was found at; 0 where it is not in the file.
-        lines: Numbers, from 1, of the lines at which those places begin; where there is none, of
-            the nearest lines, or of those at which the new text is already.
-        already: The new text is in the file and the old one is not: the edit was made before.
+        count: The number of places that match; 0 if the text is not in the file.
+        lines: Line numbers, from 1, at which those places begin; if there are none, those of the
+            nearest lines, or of the lines at which the new text already is.
+        already: Whether the file contains the new text but not the old one, because the edit was
+            already made.
     """
 
     def __init__(
@@ -39,75 +42,81 @@ class EditError(ToolError):
         self.already = already
 
 
-def several(lines: Sequence[int], *, loosely: bool = False) -> EditError:
-    """Build the refusal of a text that is in the file at several places.
+def multiple_matches_error(lines: Sequence[int], *, fuzzy: bool = False) -> EditError:
+    """Create the error for a text that matches several places in the file.
 
-    ``lines`` are their numbers, from 1.
+    Args:
+        lines: Line numbers, from 1, at which the places begin.
+        fuzzy: Whether the places match only if whitespace and typography are ignored.
     """
-    numbers = ", ".join(map(str, lines[:NUMBERS_SHOWN])) + (
-        ", …" if len(lines) > NUMBERS_SHOWN else ""
-    )
-    found = "fits, but for white space or typography," if loosely else "is in the file"
+    numbers = _format_numbers(lines)
+    if len(lines) > MAX_LINE_NUMBERS:
+        numbers += ", …"
+    found = "fits, but for whitespace or typography," if fuzzy else "is in the file"
     return EditError(
         f"old_string {found} {len(lines)} times, at lines {numbers}; nothing was changed.",
         code=errors.E_MULTIPLE_MATCHES,
-        hint="Add lines before or after it so that it names one place.",
+        hint="Include more surrounding lines so that it matches exactly one place.",
         count=len(lines),
         lines=lines,
     )
 
 
-def unsafe(why: str, line: int, source: Source, count: int = 1) -> EditError:
-    """Build the refusal of an edit whose place is known, but not surely what is meant there.
+def uncertain_error(why: str, line: int, source: Source, count: int = 1) -> EditError:
+    """Create the error for an edit whose place is known, but whose intention is uncertain.
 
     Args:
-        why: What is not sure, a whole sentence.
+        why: A sentence on what is uncertain.
         line: Index, from 0, of the first line of the place.
         source: The file.
-        count: How many lines to show.
+        count: Number of lines of the place.
     """
-    shown = [
-        f"{n + 1} | {source.lines[n][:200]}"
-        for n in range(line, min(line + min(count, 12), len(source.lines)))
-    ]
+    stop = min(line + min(count, MAX_LINES_SHOWN), len(source.lines))
+    # With the exact lines, the model can repeat the edit without reading the file again.
+    shown: list[str] = []
+    for index in range(line, stop):
+        shown.append(f"{index + 1} | {source.lines[index][:MAX_LINE_CHARACTERS]}")
+    excerpt = "\n".join(shown)
     return EditError(
         f"{why} Nothing was changed.",
-        hint="The file has there:\n"
-        + "\n".join(shown)
-        + "\nCopy whole lines exactly, white space included.",
+        hint=f"The file has there:\n{excerpt}\nCopy whole lines exactly, whitespace included.",
         lines=range(line + 1, line + 1 + len(shown)),
     )
 
 
-def not_found(source: Source, old: str, places_of_new: Sequence[int]) -> EditError:
-    """Build the refusal of a text that is not in the file.
+def not_found_error(source: Source, old: str, lines_of_new: Sequence[int]) -> EditError:
+    """Create the error for a text that is not in the file.
 
     Args:
         source: The file.
         old: The text.
-        places_of_new: Numbers, from 1, of the lines at which the new text is.
+        lines_of_new: Line numbers, from 1, at which the new text is.
     """
-    if places_of_new:
-        where = ", ".join(map(str, places_of_new[:NUMBERS_SHOWN]))
+    if lines_of_new:
         return EditError(
-            f"old_string is not in the file, but new_string is, at line {where}: already applied."
-            " Nothing was changed.",
-            hint="Go on, or read the file to see what it holds.",
-            lines=places_of_new,
+            "old_string is not in the file, but new_string is, at line"
+            f" {_format_numbers(lines_of_new)}: already applied. Nothing was changed.",
+            hint="Continue, or read the file to see what it contains.",
+            lines=lines_of_new,
             already=True,
         )
-    near, only_space = texts.nearest(source.text, old)
+    nearest, only_space = texts.find_nearest(source.text, old)
     hint = "Read the file again and copy the text exactly."
     if texts.is_numbered(old):
-        hint = "Leave the line numbers (N | ) out: they are not in the file."
+        hint = "Leave out the line numbers (N | ): they are not in the file."
     elif only_space:
         hint = (
-            "They differ from old_string in white space only; copy it exactly, at both ends of each"
+            "They differ from old_string only in whitespace; copy it exactly, at both ends of each"
             " line."
         )
-    if near:
-        hint = "The nearest lines are:\n" + "\n".join(near) + "\n" + hint
-    numbers = [int(line.partition(" ")[0]) for line in near]
+    if nearest:
+        excerpt = "\n".join(nearest)
+        hint = f"The nearest lines are:\n{excerpt}\n{hint}"
+    numbers = [int(line.partition(" ")[0]) for line in nearest]
     return EditError(
         "old_string is not in the file; nothing was changed.", hint=hint, lines=numbers
     )
+
+
+def _format_numbers(lines: Sequence[int]) -> str:
+    return ", ".join(map(str, lines[:MAX_LINE_NUMBERS]))

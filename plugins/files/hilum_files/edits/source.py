@@ -1,23 +1,22 @@
-"""A file's content as lines, with its byte order mark and its line ends put aside, and put back
-when lines are replaced.
-"""
+"""Splits the content of a file into lines, without byte order mark and line endings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
 
-from hilum_files.edits.characters import key_of
+from hilum_files.edits.characters import normalize_line
 from hilum_files.text import BOM
 
 
 class Source:
-    """The content of a file, split at its line ends.
+    """The content of a file, split at its line endings.
 
     Attributes:
-        text: The content without byte order mark, with plain line ends.
-        lines: ``text`` split at the line ends; the last one is empty where the content ends with a
-            line end.
+        text: The content without byte order mark, with ``\\n`` as line endings.
+        lines: ``text`` split at the line endings; the last one is empty if the content ends with a
+            newline.
+        mixed: Whether the file has both LF and CRLF line endings.
 
     Args:
         content: The content as it is in the file.
@@ -28,57 +27,67 @@ class Source:
         self._body = content.removeprefix(BOM)
         self.text = self._body.replace("\r\n", "\n")
         self.lines = self.text.split("\n")
-        crlf = len(self._body) - len(self.text)
-        ends = len(self.lines) - 1
-        self._newline = "\r\n" if crlf * 2 > ends else "\n"
-        self.mixed = crlf not in (0, ends)
+        crlf_count = len(self._body) - len(self.text)
+        end_count = len(self.lines) - 1
+        # New lines get the more frequent line ending.
+        self._newline = "\r\n" if crlf_count * 2 > end_count else "\n"
+        self.mixed = crlf_count not in (0, end_count)
 
     @cached_property
     def filled(self) -> list[int]:
-        """The indexes of the lines that are not blank."""
+        """The indexes of the non-blank lines."""
         return [index for index, line in enumerate(self.lines) if line and not line.isspace()]
 
     @cached_property
     def keys(self) -> list[str]:
-        """What each line that is not blank says, without its white space and typography.
-
-        Goes with ``filled``.
-        """
-        return [key_of(self.lines[index]) for index in self.filled]
+        """The normalized text of each non-blank line, in the order of ``filled``."""
+        return [normalize_line(self.lines[index]) for index in self.filled]
 
     @cached_property
     def _ends(self) -> list[str]:
         return ["\r\n" if part.endswith("\r") else "\n" for part in self._body.split("\n")]
 
-    def line_at(self, offset: int) -> tuple[int, int]:
-        """Return line index and column of an offset in ``text``."""
-        return self.text.count("\n", 0, offset), offset - self.text.rfind("\n", 0, offset) - 1
+    def locate(self, offset: int) -> tuple[int, int]:
+        """Return the line index and the column of an offset in ``text``."""
+        line_start = self.text.rfind("\n", 0, offset) + 1
+        return self.text.count("\n", 0, offset), offset - line_start
 
-    def replaced(
-        self, first: int, stop: int, lines: Sequence[str], kept: Sequence[int | None]
+    def replace_lines(
+        self, first: int, stop: int, lines: Sequence[str], ends_from: Sequence[int | None]
     ) -> str:
-        """Return the content with other lines from ``first`` up to ``stop``.
+        """Return the content with the lines from ``first`` up to ``stop`` replaced.
 
         Args:
             first: Index of the first line to replace.
-            stop: Index after the last one.
-            lines: What takes their place.
-            kept: For each of ``lines`` the index of the line of the file whose line end it keeps,
-                if there is one.
+            stop: Index after the last line to replace.
+            lines: The new lines.
+            ends_from: For each of ``lines``, the index of the line of the file whose newline it
+                keeps, or ``None``.
         """
         before = self.lines[:first]
         after = self.lines[stop:]
         if not lines and not after and before:
+            # The last replaced line keeps its line ending.
             lines = [""]
-            kept = [None]  # the line before the end keeps its line end
+            ends_from = [None]
+        all_lines = [*before, *lines, *after]
         if not self.mixed:
-            return self._bom + self._newline.join([*before, *lines, *after])
-        around = set(self._ends[first : min(stop, len(self.lines) - 1)])
-        usual = around.pop() if len(around) == 1 else self._newline
+            return self._bom + self._newline.join(all_lines)
+        new_ends = self._new_ends(first, stop, ends_from)
+        all_ends = [*self._ends[:first], *new_ends, *self._ends[stop:]]
+        parts: list[str] = []
+        for line, end in zip(all_lines, all_ends, strict=True):
+            parts += (line, end)
+        parts.pop()  # nothing follows the last line
+        return self._bom + "".join(parts)
+
+    def _new_ends(self, first: int, stop: int, ends_from: Sequence[int | None]) -> list[str]:
+        """Return the line endings of new lines in a file with mixed line endings."""
         last = len(self.lines) - 1
-        ends = [usual if index is None or index == last else self._ends[index] for index in kept]
-        pairs = zip(
-            [*before, *lines, *after], [*self._ends[:first], *ends, *self._ends[stop:]], strict=True
-        )
-        joined = [part for pair in pairs for part in pair]
-        return self._bom + "".join(joined[:-1])
+        # Line endings near the edit take precedence over those of the whole file.
+        around = set(self._ends[first : min(stop, last)])
+        usual = around.pop() if len(around) == 1 else self._newline
+        ends: list[str] = []
+        for index in ends_from:
+            ends.append(usual if index is None or index == last else self._ends[index])
+        return ends

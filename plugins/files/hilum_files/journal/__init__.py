@@ -1,1 +1,1 @@
-"""What agents have seen and changed: read before edit, and every change shown and undone."""
+"""Tracks what agents have seen and changed, so that changes can be checked, shown and undone."""

@@ -1,7 +1,4 @@
-"""``hilum diff`` and ``hilum undo``: what a session changed, and taking it back.
-
-No model and no key is needed.
-"""
+"""The commands ``hilum diff`` and ``hilum undo``, which need neither a model nor a key."""
 
 from __future__ import annotations
 
@@ -12,91 +9,105 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from hilum import UsageError, Workspace, errors, events
+import trio
+from hilum import UsageError, Workspace, errors, events, open_kernel
+from hilum.command import Parser, escape_terminal, say
 from hilum.store import unspell_folder
-from hilum_commandline import Parser, neutral, say
 from msgspec.structs import replace
 
-from hilum_files.journal.journal import Journal, objects_folder, stale
-from hilum_files.journal.objects import Objects
-from hilum_files.journal.records import Record, unspell
+from hilum_files.journal.content_store import ContentStore
+from hilum_files.journal.file_diffs import LEFT_OUT, FileDiff, diff_records
+from hilum_files.journal.journal import Journal, conflict_error, contents_folder
+from hilum_files.journal.records import Change, Record, unspell_path
 from hilum_files.text import show
 
 if TYPE_CHECKING:
     from hilum import Kernel
     from hilum.store import Log
 
-    from hilum_files.journal.undo import Plan
+    from hilum_files.journal.undo_plan import Plan
 
 Action = Callable[[argparse.Namespace, Journal], None]
 SCOPES = ("call", "turn", "run")
 _COLOURS = {"+": "32", "-": "31", "@": "36"}
+MAX_LEFT_OUT_SHOWN = 5
+MAX_NAMES_LISTED = 3
+MAX_SESSIONS_SEARCHED = 50
 _NAMING = """\
-Without ID it is the last one that changed something and is not undone; a run is all that a prompt of yours led to, with
-what its sub-agents changed. A call and a run are named by their ids, or a beginning of them; a turn by its number in the
-last run, or by RUN:NUMBER. `hilum diff --list` shows them all.
+Without ID, the command uses the last unit that changed something and is not undone. A run is
+everything that resulted from one of your prompts, including the changes of sub-agents. ID is the id
+of a call or run, or a prefix of it; for a turn, it is the number in the last run, or RUN:NUMBER.
+`hilum diff --list` shows them all.
 """
 DIFF = f"""\
-Show what a session changed: each file once, from what it was to what it became. Undone changes are left out.
+Show what a session changed: each file once, from its first to its last content. Undone changes are
+left out.
 
 {_NAMING}"""
 UNDO = f"""\
-Take back what a call, a turn or a run changed, commands, tools of MCP servers and sub-agents included: all of it or
-nothing. Files that were changed since are merged; where that is not possible nothing is done. An undo can be undone:
-`hilum undo undo`.
+Undo what a call, a turn or a run changed, including commands, tools of MCP servers and sub-agents:
+all of it or nothing. Files that were changed since are merged; if that is not possible, nothing is
+undone. An undo can be undone: `hilum undo undo`.
 
 {_NAMING}"""
 
 
 def diff(argv: Sequence[str]) -> int:
-    """Show what a session changed in files, by call, turn or run.
+    """Show which files a session changed, by call, turn or run.
 
     Returns:
         The exit code.
     """
-    parser = _parser("diff", DIFF, (*SCOPES, "session", "undo"))
+    parser = _make_parser("diff", DIFF, (*SCOPES, "session", "undo"))
     parser.add_argument(
-        "--list", action="store_true", help="list what was changed, by run, turn and call"
+        "--list", action="store_true", help="list the changes by run, turn and call"
     )
-    parser.add_argument("--stat", action="store_true", help="only names and numbers of lines")
-    return _run(parser, argv, _diff)
+    parser.add_argument("--stat", action="store_true", help="show only names and line counts")
+    return _run(parser, argv, _show_diff)
 
 
 def undo(argv: Sequence[str]) -> int:
-    """Take back what a call, a turn or a run changed, commands included.
+    """Undo the changes of a call, a turn or a run, including those of commands.
 
     Returns:
         The exit code.
     """
-    parser = _parser("undo", UNDO, (*SCOPES, "undo"))
-    parser.add_argument("--dry-run", "-n", action="store_true", help="only say what would be done")
+    parser = _make_parser("undo", UNDO, (*SCOPES, "undo"))
+    parser.add_argument("--dry-run", "-n", action="store_true", help="show what would be done")
     parser.add_argument(
         "--keep-going",
         "-k",
         action="store_true",
-        help="put back what can be, where something cannot",
+        help="restore the rest if something cannot be restored",
     )
-    return _run(parser, argv, _undo)
+    parser.add_argument(
+        "--shared",
+        action="store_true",
+        help="also undo what another session may have changed at the same time",
+    )
+    return _run(parser, argv, _undo_changes)
 
 
-def _parser(name: str, description: str, scopes: Sequence[str]) -> Parser:
+def _make_parser(name: str, description: str, scopes: Sequence[str]) -> Parser:
     parser = Parser(f"hilum {name}", description)
     parser.add_argument(
         "scope",
         nargs="?",
         default="run",
         choices=scopes,
-        help="what to look at; the last run without",
+        help="the unit; by default the last run",
     )
-    parser.add_argument("id", nargs="?", default="", metavar="ID", help="which call, turn or run")
+    parser.add_argument(
+        "id", nargs="?", default="", metavar="ID", help="id of the call, turn or run"
+    )
     parser.add_argument(
         "--session",
         "-s",
         default="",
         metavar="ID",
-        help="the session; this folder's last one by default",
+        help="the session; by default this folder's last one",
     )
-    parser.add_argument("--workspace", "-C", default=".", metavar="DIR", help="another folder")
+    parser.add_argument("--workspace", "-C", default=".", metavar="DIR", help="another workspace")
     return parser
 
 
@@ -105,85 +116,88 @@ def _run(parser: Parser, argv: Sequence[str], action: Action) -> int:
         options = parser.parse_args(argv)
     except SystemExit as error:  # --help
         return int(error.code or 0)
-    import trio
-
     options.workspace = os.path.realpath(os.path.expanduser(options.workspace))
-    trio.run(_with_journal, options, action)
+    trio.run(_run_with_journal, options, action)
     sys.stdout.flush()
     return 0
 
 
-async def _with_journal(options: argparse.Namespace, action: Action) -> None:
-    """Read the session's log, and open it for writing if something is to be undone."""
-    import trio
-    from hilum import open_kernel
+# --- the session's journal ------------------------------------------------------------------------
 
+
+async def _run_with_journal(options: argparse.Namespace, action: Action) -> None:
+    """Read the session's log, open it for writing if something is to be undone, and run."""
     async with open_kernel() as kernel:
-        session, known = await _session(kernel, options)
+        session, logged = await _find_session(kernel, options)
         info = await kernel.store.info(session)
-        writes = action is _undo and not options.dry_run
-        log = await kernel.store.open(session) if writes else None
-        journal = Journal(
-            Workspace(unspell_folder(info.workspace), kernel.options.extra_roots),
-            Objects(objects_folder()),
-            _writer(log),
-            session,
-        )
+        is_writing = action is _undo_changes and not options.dry_run
+        # Reading works while the session is open; only an undo needs the session's lock.
+        log = await kernel.store.open(session) if is_writing else None
+        workspace = Workspace(unspell_folder(info.workspace), kernel.options.extra_roots)
+        journal = Journal(workspace, ContentStore(contents_folder()), _ignore, session)
         if log is not None:
-            journal.emit = _writer(log, journal)
+            journal.emit = _make_writer(log, journal)
         try:
-            # Once more where it is ours now: somebody may have written to it since.
-            journal.fold(await _events(kernel, session) if log else known)
             if log is not None:
-                await trio.to_thread.run_sync(journal.settle)
+                # Another process may have written to the log before it was opened in this one.
+                logged = await _read_events(kernel, session)
+            journal.apply_events(logged)
+            if log is not None:
+                await trio.to_thread.run_sync(journal.finish_interrupted)
             await trio.to_thread.run_sync(action, options, journal)
         finally:
-            journal.objects.close()
+            journal.store.close()
             if log is not None:
                 await log.close()
 
 
-def _writer(
-    log: Log | None, journal: Journal | None = None
-) -> Callable[[events.PluginEvent], None]:
-    """Return what writes events, from a thread, to a log, and lets a journal take them in."""
-    import trio
+def _ignore(event: events.PluginEvent) -> None:
+    """Ignore an event: nothing is written to the log."""
+
+
+def _make_writer(log: Log, journal: Journal) -> Callable[[events.PluginEvent], None]:
+    """Return a function that writes events to a log and a journal, from a thread."""
 
     def write(event: events.PluginEvent) -> None:
-        if log is not None:
-            written = replace(event, seq=log.last + 1, at=time.time())
-            trio.from_thread.run_sync(lambda: log.append([written]))
-            if journal is not None:
-                journal.fold([written])
+        written = replace(event, seq=log.last + 1, at=time.time())
+        trio.from_thread.run_sync(lambda: log.append([written]))
+        journal.apply_events([written])
 
     return write
 
 
-async def _session(
+async def _find_session(
     kernel: Kernel, options: argparse.Namespace
 ) -> tuple[str, list[events.AnyEvent]]:
-    """Find the session: the one that was named, else the folder's last one that changed
-    something.
+    """Return the given session, or the folder's last one that changed something.
+
+    Returns:
+        Its id and its events.
     """
     if options.session:
         session = (await kernel.store.info(options.session)).id
-        return session, await _events(kernel, session)
-    for info in (await kernel.store.list(options.workspace))[:50]:
-        found = await _events(kernel, info.id)
-        if any(
-            isinstance(event, events.PluginEvent) and event.name.startswith("files.")
-            for event in found
-        ):
-            return info.id, found
-    hint = "hilum sessions list --all shows the sessions of all folders; name one: --session ID."
+        return session, await _read_events(kernel, session)
+    # Each log is read completely, so the number of logs is limited.
+    sessions = await kernel.store.list(options.workspace)
+    for info in sessions[:MAX_SESSIONS_SEARCHED]:
+        logged = await _read_events(kernel, info.id)
+        if any(_is_of_files(event) for event in logged):
+            return info.id, logged
     raise UsageError(
-        f"No session has changed files in {neutral(options.workspace)}.",
+        f"No session has changed files in {escape_terminal(options.workspace)}.",
         code=errors.E_NOT_FOUND,
-        hint=hint,
+        hint=(
+            "hilum sessions list --all shows the sessions of all folders; select one with"
+            " --session ID."
+        ),
     )
 
 
-async def _events(kernel: Kernel, session: str) -> list[events.AnyEvent]:
+def _is_of_files(event: events.AnyEvent) -> bool:
+    return isinstance(event, events.PluginEvent) and event.name.startswith("files.")
+
+
+async def _read_events(kernel: Kernel, session: str) -> list[events.AnyEvent]:
     found: list[events.AnyEvent] = []
     while page := await kernel.store.read(session, found[-1].seq if found else 0):
         found += page
@@ -193,127 +207,150 @@ async def _events(kernel: Kernel, session: str) -> list[events.AnyEvent]:
 # --- diff -----------------------------------------------------------------------------------------
 
 
-def _diff(options: argparse.Namespace, journal: Journal) -> None:
-    from hilum_files.journal.show import LEFT_OUT, shown
-
+def _show_diff(options: argparse.Namespace, journal: Journal) -> None:
     if options.list:
-        _list(journal)
+        _list_records(journal)
         return
     records = journal.ledger.select(options.scope, options.id)
-    found = shown(journal, records)
-    left_out = [change.path for change in found if change.note == LEFT_OUT]
-    found = [change for change in found if change.note != LEFT_OUT]
-    several = {name for change in found for name in change.agents} - {"main"}
-    for change in found:
-        counts = f" (+{change.added} -{change.removed})" if change.diff else ""
-        note = f" [{change.note}]" if change.note else ""
-        by = f" by {', '.join(map(show, change.agents))}" if several else ""
-        if options.stat or not change.diff or note or by:
-            say(f"{change.what} {change.path}{counts if options.stat else ''}{note}{by}")
-        if change.diff and not options.stat:
-            _say_diff(change.diff)
+    left_out: list[str] = []
+    shown: list[FileDiff] = []
+    for diff in diff_records(journal, records):
+        if diff.note == LEFT_OUT:
+            left_out.append(diff.path)
+        else:
+            shown.append(diff)
+    agents = {name for diff in shown for name in diff.agents}
+    for diff in shown:
+        _print_file(diff, only_summary=options.stat, names_agents=bool(agents - {"main"}))
     if left_out:
-        more = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
-        say(f"Left out of snapshots: {', '.join(left_out[:5])}{more}")
-    elif not found:
-        say("Nothing is changed.")
+        names = ", ".join(left_out[:MAX_LEFT_OUT_SHOWN])
+        say(f"Left out of snapshots: {names}{_and_more(left_out, MAX_LEFT_OUT_SHOWN)}")
+    elif not shown:
+        say("No files are changed.")
     _warn(journal, records)
 
 
-def _list(journal: Journal) -> None:
-    """List the records: undone ones are marked."""
+def _print_file(diff: FileDiff, *, only_summary: bool, names_agents: bool) -> None:
+    details = ""
+    if only_summary and diff.diff:
+        details = f" (+{diff.added} -{diff.removed})"
+    if diff.note:
+        details += f" [{diff.note}]"
+    if names_agents:
+        details += f" by {', '.join(map(show, diff.agents))}"
+    if details or only_summary or not diff.diff:
+        say(f"{diff.what} {diff.path}{details}")
+    if diff.diff and not only_summary:
+        _print_diff(diff.diff)
+
+
+def _and_more(values: Sequence[object], shown: int) -> str:
+    """Return how many of some values are not shown; empty if all are."""
+    return f" and {len(values) - shown} more" if len(values) > shown else ""
+
+
+def _list_records(journal: Journal) -> None:
+    """List all records by run, and mark those that are undone."""
     run = None
     for record in journal.ledger.records.values():
         if record.run != run:
             run = record.run
-            above = journal.ledger.started.get(run)
-            of = f"  (started by run {above.run})" if above else ""
-            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.at))
-            say(f"run {run or '(none)'}  {when}  {show(record.agent)}{of}")
-        mark = "" if journal.ledger.left(record) else "  (undone)"
-        count = len(record.changes)
-        names = ", ".join(show(unspell(change.path)) for change in record.changes[:3])
-        if record.tool == "undo":
-            which = f"undo {record.id}"
-        else:
-            which = f"turn {record.turn}  call {record.call}"
-        say(
-            f"  {which}  {record.what or record.tool}:"
-            f" {names}{f' and {count - 3} more' if count > 3 else ''}{mark}"
-        )
+            _print_run(journal, record)
+        _print_record(record, is_undone=not journal.ledger.changes_in_effect(record))
     if run is None:
-        say("Nothing was changed.")
+        say("No files were changed.")
+
+
+def _print_run(journal: Journal, record: Record) -> None:
+    parent = journal.ledger.origins.started.get(record.run)
+    started_by = f"  (started by run {parent.run})" if parent else ""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.at))
+    say(f"run {record.run or '(none)'}  {when}  {show(record.agent)}{started_by}")
+
+
+def _print_record(record: Record, *, is_undone: bool) -> None:
+    which = f"turn {record.turn}  call {record.call}"
+    if record.is_undo:
+        which = f"undo {record.id}"
+    shown = record.changes[:MAX_NAMES_LISTED]
+    names = ", ".join(show(unspell_path(change.path)) for change in shown)
+    more = _and_more(record.changes, MAX_NAMES_LISTED)
+    mark = "  (undone)" if is_undone else ""
+    say(f"  {which}  {record.what or record.tool}: {names}{more}{mark}")
 
 
 # --- undo -----------------------------------------------------------------------------------------
 
 
-def _undo(options: argparse.Namespace, journal: Journal) -> None:
+def _undo_changes(options: argparse.Namespace, journal: Journal) -> None:
     records = journal.ledger.select(options.scope, options.id)
     if options.dry_run:
-        plan = journal.plan(options.scope, options.id)
+        plan = journal.plan(options.scope, options.id, shared=options.shared)
         if plan.conflicts and not options.keep_going:
-            raise stale(plan)
+            raise conflict_error(plan)
     else:
-        plan = journal.undo(options.scope, options.id, keep_going=options.keep_going)
-    _report(plan, would=options.dry_run)
+        plan = journal.undo(
+            options.scope, options.id, keep_going=options.keep_going, shared=options.shared
+        )
+    _report(plan, is_dry_run=options.dry_run)
     _warn(journal, records)
 
 
-def _report(plan: Plan, *, would: bool) -> None:
-    verbs = {
-        True: ("would be deleted", "would be brought back", "would be restored", "would be merged"),
-        False: ("deleted", "brought back", "restored", "merged with later changes"),
-    }[would]
+def _report(plan: Plan, *, is_dry_run: bool) -> None:
     for step in plan.steps:
-        merged = step.path in plan.merged
-        verb = (
-            verbs[0]
-            if step.after is None
-            else verbs[1]
-            if step.before is None
-            else verbs[3 if merged else 2]
-        )
-        say(f"{show(unspell(step.path))}: {verb}")
+        verb = _describe_step(step, step.path in plan.merged, is_dry_run)
+        sessions = ", ".join(plan.shared.get(step.path, ()))
+        by = f"; session {sessions} may also have changed it" if sessions else ""
+        say(f"{show(unspell_path(step.path))}: {verb}{by}")
     for path in plan.left:
-        say(f"{show(unspell(path))}/: left as it is; such folders are not kept")
+        say(f"{show(unspell_path(path))}/: left as it is; such folders are not recorded")
     for path, why in plan.conflicts.items():
-        say(f"{show(unspell(path))}: left as it is: {why}")
+        say(f"{show(unspell_path(path))}: left as it is: {why}")
     if not plan.steps:
-        say("Everything is as it was already; nothing was written.")
+        say("Everything is already as it was; nothing was written.")
+
+
+def _describe_step(step: Change, is_merged: bool, is_dry_run: bool) -> str:
+    if step.after is None:
+        verb = "deleted"
+    elif step.before is None:
+        verb = "recreated"
+    elif is_merged:
+        verb = "merged" if is_dry_run else "merged with later changes"
+    else:
+        verb = "restored"
+    return f"would be {verb}" if is_dry_run else verb
 
 
 def _warn(journal: Journal, records: Iterable[Record]) -> None:
-    """Say what cannot be relied on."""
-    records = list(records)
+    """Print warnings about limitations of the result."""
+    runs: set[str] = set()
     for record in records:
+        runs.add(record.run)
         if record.cut_off and record.what:
-            _note(
-                f"{record.what!r} was cut off: changes made before the session was opened again are"
-                " counted as its own."
+            _print_warning(
+                f"{record.what!r} was interrupted: changes made before the session was opened again"
+                " are counted as its own."
             )
-    runs = {record.run for record in records}
     for record in journal.ledger.unprotected:
-        if any(place.run in runs for place in journal.ledger.lineage(record)):
-            _note(f"{record.what!r}: {record.unprotected}")
+        if any(origin.run in runs for origin in journal.ledger.origins.trace(record)):
+            _print_warning(f"{record.what!r}: {record.unprotected}")
 
 
-# --- writing --------------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------
 
 
-def _note(text: str) -> None:
-    sys.stdout.flush()
+def _print_warning(text: str) -> None:
+    sys.stdout.flush()  # so that both streams are in order on a terminal
     say(f"hilum: {text}", to=sys.stderr)
 
 
-def _say_diff(text: str) -> None:
-    coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+def _print_diff(text: str) -> None:
+    is_coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     for line in text.split("\n")[:-1]:
-        if coloured and line[:3] not in ("+++", "---"):
-            colour = _COLOURS.get(line[:1])
-        else:
-            colour = None
-        if colour:
-            print(f"\x1b[{colour}m{neutral(line)}\x1b[m")
+        # File contents may contain escape sequences that would control the terminal.
+        colour = _COLOURS.get(line[:1])
+        if is_coloured and colour and not line.startswith(("+++", "---")):
+            print(f"\x1b[{colour}m{escape_terminal(line)}\x1b[m")
         else:
             say(line)

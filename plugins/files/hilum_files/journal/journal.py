@@ -1,6 +1,6 @@
-"""The journal of a session's changes: what it says, and undoing it.
+"""The journal of a session, which records changes and undoes them.
 
-Needs no session that is open: a command uses it, too.
+It does not require an open session, because ``hilum diff`` and ``hilum undo`` use it, too.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,21 +16,23 @@ from typing import TYPE_CHECKING
 import msgspec
 from hilum import StoreError, ToolError, Workspace, data_folder, errors, events
 
-from hilum_files.journal.guard import happened, locked
-from hilum_files.journal.objects import Objects
-from hilum_files.journal.records import CHANGED, CHANGING, Ledger, Record, Scope, unspell
-from hilum_files.journal.sessions import SharedChanges
-from hilum_files.journal.tree import TEMPORARY, Node, Own, find_own_folders
+from hilum_files.journal.content_store import ContentStore
+from hilum_files.journal.ledger import Ledger
+from hilum_files.journal.records import CHANGED, CHANGING, Change, Record, Scope, unspell_path
+from hilum_files.journal.shared_changes import SharedChanges
+from hilum_files.journal.tracked_workspace import find_made_changes, lock_workspace
+from hilum_files.journal.tree import TEMPORARY, HilumPaths, Node, find_hilum_folders
 from hilum_files.text import show
 
 if TYPE_CHECKING:
-    from hilum_files.journal.undo import Plan
+    from hilum_files.journal.undo_plan import Plan
 
 Emit = Callable[[events.PluginEvent], None]
+MAX_CONFLICTS_SHOWN = 20
 
 
-def objects_folder() -> Path:
-    """The folder in which contents are kept."""
+def contents_folder() -> Path:
+    """Return the folder in which contents are stored."""
     return data_folder() / "objects"
 
 
@@ -38,138 +40,177 @@ class Journal:
     """The journal of one session.
 
     Args:
-        workspace: Where its files are.
-        objects: The contents.
+        workspace: The session's workspace.
+        store: The store of contents.
         emit: Writes an event.
         session: Id of the session.
 
     Attributes:
-        shared: What this and other sessions changed.
-        ledger: What the log says.
-        alone: Held during a change, and during every look at the whole tree.
+        shared: The changes of all sessions.
+        ledger: The state computed from the log.
+        tree_lock: The lock held during each change and each walk over the whole tree.
     """
 
-    def __init__(self, workspace: Workspace, objects: Objects, emit: Emit, session: str) -> None:
+    def __init__(self, workspace: Workspace, store: ContentStore, emit: Emit, session: str) -> None:
         self.workspace = workspace
-        self.objects = objects
+        self.store = store
         self.emit = emit
-        own = Own(find_own_folders(os.path.realpath(workspace.root)), frozenset())
-        self.ledger = Ledger(own.has)
-        self.alone = threading.Lock()
-        self.shared = SharedChanges(objects, session, workspace.root)
+        own = HilumPaths(find_hilum_folders(os.path.realpath(workspace.root)))
+        self.ledger = Ledger(own.contains)
+        self.tree_lock = threading.Lock()
+        self.shared = SharedChanges(store, session, workspace.root)
 
-    def fold(self, events: Sequence[events.AnyEvent]) -> None:
-        """Take in events."""
+    def apply_events(self, events: Sequence[events.AnyEvent]) -> None:
+        """Update the ledger with events."""
         for event in events:
             self.ledger.apply(event)
 
-    def settle(self) -> None:
-        """Write down what became of changes in whose middle hilum ended. Blocks."""
+    def finish_interrupted(self) -> None:
+        """Record the result of changes that were interrupted when hilum ended. Blocks."""
         for record in list(self.ledger.open.values()):
-            self._settle(record, doubt=record.tool != "undo")
+            self._finish(record, include_doubtful=not record.is_undo)
 
-    def _settle(self, record: Record, *, doubt: bool) -> None:
-        """Write down what became of a change: what is on disk says it."""
-        changes = happened(self.workspace.root, record.changes, doubt=doubt)
-        for folder in {
-            (self.workspace.root / unspell(change.path)).parent for change in record.changes
-        }:
-            for left_behind in folder.glob(f"{TEMPORARY}*.tmp"):
-                left_behind.unlink(missing_ok=True)
-        paths = {change.path for change in changes}
-        stayed = {change.path for change in record.changes}
-        # A path that an undo need not change is put back all the same.
-        undoes = {
-            n: tuple(p for p in listed if p in paths or p not in stayed)
-            for n, listed in record.undoes.items()
-        }
-        kept = {name: listed for name, listed in undoes.items() if listed and paths}
-        ended = msgspec.structs.replace(record, changes=changes, undoes=kept, cut_off=True)
-        self.emit(ended.event(CHANGED))
-        self.note(ended)
+    def _finish(self, record: Record, *, include_doubtful: bool) -> None:
+        """Record the result of an interrupted change, as found on disk."""
+        root = self.workspace.root
+        changes = find_made_changes(root, record.changes, include_doubtful=include_doubtful)
+        for folder in {(root / unspell_path(change.path)).parent for change in record.changes}:
+            # A crash during a write may leave a temporary file on file systems without nameless
+            # files.
+            for temporary in folder.glob(f"{TEMPORARY}*.tmp"):
+                temporary.unlink(missing_ok=True)
+        finished = msgspec.structs.replace(
+            record,
+            changes=changes,
+            undoes=_made_undoes(record, changes),
+            cut_off=True,
+        )
+        self.emit(finished.to_event(CHANGED))
+        self.share(finished)
 
-    def plan(self, scope: Scope, name: str = "") -> Plan:
-        """Plan an undo and do nothing. Blocks.
+    def plan(self, scope: Scope, name: str = "", *, shared: bool = False) -> Plan:
+        """Plan an undo with the arguments of ``undo``, without changing anything. Blocks.
 
         Raises:
-            UsageError: Nothing fits.
+            UsageError: Nothing matches.
         """
-        from hilum_files.journal.undo import make_plan  # with the first undo
+        from hilum_files.journal.undo_plan import make_plan  # with the first undo
 
+        records = self.ledger.select(scope, name)
         return make_plan(
-            self.workspace, self.objects, self.ledger, self.ledger.select(scope, name), self.shared
+            self.workspace,
+            self.store,
+            self.ledger,
+            records,
+            self.shared,
+            include_shared=shared,
         )
 
-    def undo(self, scope: Scope, name: str = "", *, keep_going: bool = False) -> Plan:
-        """Undo a call, turn or run, or an undo.
+    def undo(
+        self, scope: Scope, name: str = "", *, keep_going: bool = False, shared: bool = False
+    ) -> Plan:
+        """Undo a call, turn, run or undo, either completely or not at all. Blocks.
 
-        Blocks. All of it or nothing; what is undone can be brought back.
+        An undo can be undone.
 
         Args:
             scope: ``call``, ``turn``, ``run``, or ``undo`` to undo an undo.
-            name: Which; the last one without.
-            keep_going: Put back what can be where something cannot.
+            name: Its id; without it, the last one.
+            keep_going: Whether to restore the rest if something cannot be restored.
+            shared: Whether to also undo changes that another session may have made at the same
+                time.
 
         Returns:
-            What was done.
+            The result of the undo.
 
         Raises:
-            UsageError: Nothing fits.
-            ToolError: ``E_STALE``: a file was changed since and cannot be merged. Or it failed.
-                Nothing is undone then.
+            UsageError: Nothing matches.
+            ToolError: ``E_STALE`` if a file was changed since and cannot be merged, or the undo
+                failed. In both cases, nothing is undone.
         """
-        from hilum_files.journal.undo import carry_out, undone
+        from hilum_files.journal.undo_steps import carry_out  # with the first undo
 
-        with self.alone, locked(self.workspace.root):
-            plan = self.plan(scope, name)
+        with self.tree_lock, lock_workspace(self.workspace.root):
+            plan = self.plan(scope, name, shared=shared)
             if plan.conflicts and not keep_going:
-                raise stale(plan)
+                raise conflict_error(plan)
             if not plan.steps and not plan.undoes:
                 return plan
-            record = undone(plan, os.urandom(6).hex(), f"undo {scope} {name}".strip())
-            self.emit(record.event(CHANGING))
+            record = Record(
+                id=os.urandom(6).hex(),
+                changes=plan.steps,
+                tool="undo",
+                what=f"undo {scope} {name}".strip(),
+                undoes=plan.undoes,
+            )
+            # The record is begun before the first step, so that the next session can finish it
+            # after a crash.
+            self.emit(record.to_event(CHANGING))
             try:
-                carry_out(self.workspace, self.objects, plan.steps)
+                carry_out(self.workspace, self.store, plan.steps)
             except BaseException:
-                self._settle(record, doubt=False)
+                self._finish(record, include_doubtful=False)
                 raise
-            self.emit(record.event(CHANGED))
-            self.note(record)
+            self.emit(record.to_event(CHANGED))
+            self.share(record)
             return plan
 
-    def note(self, record: Record, began: float | None = None) -> None:
-        """Note for other sessions what a record changed, and what is undone by it. Blocks.
+    def share(self, record: Record, began: float | None = None) -> None:
+        """Publish a record's changes, and those that it undid, to other sessions. Blocks.
 
         Args:
-            record: The record, which the ledger has or will get.
-            began: When its call began, Unix time in seconds; now without.
+            record: The record, which the ledger contains or will contain.
+            began: When its call began, Unix time in seconds; by default now.
         """
-        with suppress(
-            StoreError
-        ):  # the change is made and logged: without the note it may only be charged to another session
-            self.shared.note(record.id, record.changes, time.time() if began is None else began)
+        if began is None:
+            began = time.time()
+        # The change is made and logged. A failure here only means that another session may claim
+        # it.
+        with suppress(StoreError):
+            self.shared.add(record.id, record.changes, began, undo=record.is_undo)
             if record.undoes:
-                paths = {path for listed in record.undoes.values() for path in listed}
-                self.shared.mark(
-                    (name, change.path, (name, change.path) in self.ledger.undone)
-                    for name, other in self.ledger.records.items()
-                    for change in other.changes
-                    if change.path in paths
-                )
+                self.shared.set_undone(self._undone_states(record))
+
+    def _undone_states(self, undo: Record) -> Iterator[tuple[str, str, bool]]:
+        """Yield each change at the paths of an undo, and whether it is now undone."""
+        paths = {path for listed in undo.undoes.values() for path in listed}
+        for name, record in self.ledger.records.items():
+            for change in record.changes:
+                if change.path in paths and not record.is_undo:
+                    yield name, change.path, (name, change.path) in self.ledger.undone
 
     def content(self, node: Node | None) -> bytes | None:
         """Return the content of a file or the target of a link; ``None`` if it is not kept."""
         if node is None or node.kind in ("folder", "skipped"):
             return b""
-        return self.objects.get(node.hash) if node.kept else None
+        return self.store.get(node.hash) if node.kept else None
 
 
-def stale(plan: Plan) -> ToolError:
-    """Build the error for an undo that would destroy what others did."""
-    listed = [f"  {show(unspell(path))}: {why}" for path, why in plan.conflicts.items()]
-    more = f"\n  … and {len(listed) - 20} more" if len(listed) > 20 else ""
-    return ToolError(
-        f"Nothing was undone, because of:\n{chr(10).join(listed[:20])}{more}",
-        code=errors.E_STALE,
-        hint="Put these right yourself, or undo the rest with --keep-going.",
-    )
+def _made_undoes(record: Record, made: Sequence[Change]) -> dict[str, tuple[str, ...]]:
+    """Return what an interrupted undo undid, judging by the changes that it made."""
+    if not made:
+        return {}
+    made_paths = {change.path for change in made}
+    planned_paths = {change.path for change in record.changes}
+    undoes: dict[str, tuple[str, ...]] = {}
+    for name, paths in record.undoes.items():
+        # A path that the undo did not have to change counts as undone, too.
+        undone = [path for path in paths if path in made_paths or path not in planned_paths]
+        if undone:
+            undoes[name] = tuple(undone)
+    return undoes
+
+
+def conflict_error(plan: Plan) -> ToolError:
+    """Create the error for an undo that would destroy changes made by others."""
+    listed = [f"  {show(unspell_path(path))}: {why}" for path, why in plan.conflicts.items()]
+    shown = ["Nothing was undone, because of:", *listed[:MAX_CONFLICTS_SHOWN]]
+    if len(listed) > MAX_CONFLICTS_SHOWN:
+        shown.append(f"  … and {len(listed) - MAX_CONFLICTS_SHOWN} more")
+    hints: list[str] = []
+    if plan.shared:
+        hints.append("To undo changes that both sessions may have made: --shared.")
+    if plan.sessions:
+        hints.append(f"To undo the later changes: hilum undo --session {plan.sessions[0]}.")
+    hints.append("Restore these files yourself, or undo the rest with --keep-going.")
+    return ToolError("\n".join(shown), code=errors.E_STALE, hint=" ".join(hints))

@@ -1,9 +1,9 @@
-"""What a tree of files holds, as exact as an undo needs it: content, permissions, links, empty
-folders.
+"""Snapshots of a tree of files: content, permissions, links, empty folders.
 
-A walk of our own, for every workspace alike. What a version control system knows of a file is what
-it would check out (line ends, filters, large files elsewhere), not the bytes that are there; it
-knows nothing of ignored files and empty folders. An unchanged file costs one ``stat``.
+They are exact enough for an undo. hilum walks the tree itself in every workspace, because a version
+control system records what it would check out (line endings, filters, large files elsewhere)
+instead of the bytes on disk, and ignores some files and all empty folders. An unchanged file costs
+one ``stat`` call.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ import msgspec
 from hilum import cache_folder, config_folder, data_folder
 
 if TYPE_CHECKING:
-    from hilum_files.journal.objects import Objects
+    from hilum_files.journal.content_store import ContentStore
 
-# Left out by name: version control, and what tools make anew. Others mark their folders with a file
-# CACHEDIR.TAG.
 LEFT_OUT = frozenset(
     ".git .hg .svn .jj .bzr node_modules .venv venv __pycache__ .tox .nox .mypy_cache .pytest_cache"
     " .ruff_cache .gradle".split()
 )
-TAG = "CACHEDIR.TAG"
+"""Names of folders that are left out: version control, and folders that tools can recreate."""
+CACHE_TAG = "CACHEDIR.TAG"  # marks other cache folders: https://bford.info/cachedir
 TEMPORARY = ".hilum-"
-OWN = ".hilum"
-# Ns; a file that was changed so shortly before it was read may change again and keep its times
-_RACY = 50_000_000
+HILUM_FOLDER = ".hilum"
+# A file that changed just before it was read may change again without a change of its times.
+_RACY_NS = 50_000_000
+# Some file systems store times in seconds, or in steps of two seconds.
+_COARSE_NS = 2_000_000_000
+_SECOND_NS = 1_000_000_000
 _BATCH_BYTES = 8_000_000
-_READ = (
+# A pipe must not block, and a link that replaced a file must not be followed.
+_READ_FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_NONBLOCK", 0)
@@ -45,14 +48,14 @@ Stamp = tuple[int, ...]
 
 
 class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is at a path.
+    """The entry at a path.
 
     Args:
-        kind: ``skipped`` is a folder that is not looked into.
+        kind: ``skipped`` is a folder that is not opened.
         mode: Permissions of a file or folder.
-        hash: Names the content of a file, or the target of a link. One that begins with ``?``
-            stands for a content that was not kept (too large, not readable): it can be compared and
-            not restored.
+        hash: Hash of the content of a file, or of the target of a link. If it begins with ``?``,
+            the content was not kept (too large or not readable) and can be compared, but not
+            restored.
     """
 
     kind: Kind
@@ -61,77 +64,80 @@ class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def kept(self) -> bool:
-        """Whether it can be restored."""
+        """Whether the entry can be restored."""
         return self.kind != "skipped" and not self.hash.startswith("?")
 
 
-class Found(NamedTuple):
-    """A node, and the times and numbers by which the next walk knows that it is the same (none:
-    look again).
+class TreeEntry(NamedTuple):
+    """A node, and the times and numbers by which the next walk recognizes it as unchanged.
+
+    Without these, the next walk reads the file again.
     """
 
     node: Node
     stamp: Stamp
 
 
-Tree = dict[str, Found]
+Tree = dict[str, TreeEntry]
+"""The entries of a tree, by path relative to its root."""
 Difference = tuple[str, Node | None, Node | None]
+"""A path, and its earlier and current node."""
 
 
-class Limits(NamedTuple):
-    """What a snapshot may cost: bytes of one file, bytes of all, seconds."""
+class SnapshotLimits(NamedTuple):
+    """The limits of a snapshot: bytes of one file, bytes of all files, seconds."""
 
     file: int = 10_000_000
     total: int = 1_000_000_000
     seconds: float = 6.0
 
 
-class Own(NamedTuple):
-    """What hilum itself keeps in a tree, by path relative to the root.
+class HilumPaths(NamedTuple):
+    """The entries that hilum itself keeps in a tree, by path relative to the root.
 
     Attributes:
-        folders: Its folders of data, configuration and caches.
-        placeholders: Empty folders and files that a sandbox puts where nothing may be made.
+        folders: Its data, configuration and cache folders.
+        placeholders: Empty folders and files that a sandbox creates where commands must not create
+            any.
     """
 
-    folders: frozenset[str]
-    placeholders: frozenset[str]
+    folders: frozenset[str] = frozenset()
+    placeholders: frozenset[str] = frozenset()
 
-    def has(self, name: str) -> bool:
+    def contains(self, name: str) -> bool:
         """Return whether a path is one of the folders or below one."""
         return any(name == folder or name.startswith(f"{folder}/") for folder in self.folders)
 
-    def without(self, tree: Tree) -> Tree:
-        """Return a tree without the folders: an older hilum kept them."""
+    def remove_from(self, tree: Tree) -> Tree:
+        """Return a tree without the folders, which older versions of hilum recorded."""
         if self.folders:
-            return {name: found for name, found in tree.items() if not self.has(name)}
+            return {name: entry for name, entry in tree.items() if not self.contains(name)}
         return tree
 
 
-def find_own_folders(root: str) -> frozenset[str]:
-    """Find the folders that hilum itself keeps below a folder, by path relative to it.
-
-    Looks at the disk.
-    """
-    folders = (
-        os.path.realpath(folder) for folder in (data_folder(), config_folder(), cache_folder())
-    )
-    return frozenset(_below(root, folders))
+def find_hilum_folders(root: str) -> frozenset[str]:
+    """Find hilum's own folders below a folder, by path relative to it. Blocks."""
+    folders = (data_folder(), config_folder(), cache_folder())
+    return frozenset(_relative_to(root, map(os.path.realpath, folders)))
 
 
-def find_own(root: str) -> Own:
-    """Find what hilum itself keeps below a folder. Looks at the disk."""
-    placeholders = list[str]()
+def find_hilum_paths(root: str) -> HilumPaths:
+    """Find the entries that hilum itself keeps below a folder. Blocks."""
+    placeholders: list[str] = []
     with suppress(OSError):
-        for record in (data_folder() / "masks").iterdir():  # each names what the sandbox put down
+        # Each file there contains a path that the sandbox created.
+        for record in (data_folder() / "masks").iterdir():
             with suppress(OSError):
                 placeholders.append(os.fsdecode(record.read_bytes()))
-    return Own(find_own_folders(root), frozenset(_below(root, placeholders)))
+    return HilumPaths(find_hilum_folders(root), frozenset(_relative_to(root, placeholders)))
 
 
-def _below(root: str, paths: Iterable[str]) -> Iterator[str]:
+def _relative_to(root: str, paths: Iterable[str]) -> Iterator[str]:
+    """Yield the paths below a folder, relative to this folder."""
     start = root.rstrip("/") + "/"
-    return (path[len(start) :] for path in paths if path.startswith(start) and path != start)
+    for path in paths:
+        if path.startswith(start) and path != start:
+            yield path[len(start) :]
 
 
 def _is_empty(path: str, status: os.stat_result) -> bool:
@@ -144,19 +150,19 @@ def _is_empty(path: str, status: os.stat_result) -> bool:
         return False
 
 
-class TooLarge(Exception):
-    """The tree cannot be walked in the time there is."""
+class TreeTooLarge(Exception):
+    """The tree cannot be walked within the time limit."""
 
 
 def node_at(path: str | os.PathLike[str], keep: Callable[[bytes], str]) -> Node | None:
-    """Look at one path.
+    """Return the node at a path.
 
     Args:
-        path: Where.
-        keep: Gets a file's content, or a link's target, and names it.
+        path: The path.
+        keep: Stores the content of a file, or the target of a link, and returns its hash.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The path cannot be read.
     """
     try:
         status = os.lstat(path)
@@ -169,244 +175,273 @@ def node_at(path: str | os.PathLike[str], keep: Callable[[bytes], str]) -> Node 
         return Node("link", 0, keep(os.fsencode(os.readlink(path))))
     if not stat.S_ISREG(status.st_mode):
         return Node("file", mode, f"?special {status.st_ino}")
-    with open(path, "rb", opener=lambda name, _: os.open(name, _READ)) as file:
+    with open(path, "rb", opener=_open_unfollowed) as file:
         return Node("file", mode, keep(file.read()))
 
 
-class Walk:
-    """One look at a tree, with what an earlier one knew.
+def _open_unfollowed(path: str, _: int) -> int:
+    return os.open(path, _READ_FLAGS)
+
+
+class TreeWalk:
+    """One walk over a tree that starts from an earlier snapshot.
 
     Args:
         root: The folder.
-        base: The tree as it was known; what has the same times and numbers is not read again.
-        objects: Keeps contents.
-        limits: What it may cost.
-        alive: Called now and then; may raise to end the walk.
-        own: What is hilum's own in the tree, and left out.
+        base: The earlier snapshot; a file with the same times and numbers is not read again.
+        store: The store of contents.
+        limits: The limits of the walk.
+        check_cancelled: Called regularly; may raise an exception to end the walk.
+        own: The entries that hilum itself keeps in the tree, which are left out.
 
     Attributes:
-        tree: What was found, by path relative to the root.
-        left: Paths whose content was not kept, and why.
+        tree: The entries found so far.
+        not_kept: Paths whose content was not kept, each with the reason.
     """
 
     def __init__(
         self,
         root: str,
         base: Tree,
-        objects: Objects,
-        limits: Limits,
-        alive: Callable[[], object] = lambda: None,
-        own: Own | None = None,
+        store: ContentStore,
+        limits: SnapshotLimits,
+        check_cancelled: Callable[[], object] = lambda: None,
+        own: HilumPaths | None = None,
     ) -> None:
-        self._own = own or Own(frozenset(), frozenset())
+        self._own = own or HilumPaths()
+        # Most trees contain no entries of hilum, and checking each path takes 5 % of a walk.
+        self._has_own = bool(self._own.folders or self._own.placeholders)
         self._root = root
         self._base = base
-        self._objects = objects
+        self._store = store
         self._limits = limits
-        self._alive = alive
-        self._began = time.time_ns()
-        self._until = time.monotonic() + limits.seconds
+        self._check_cancelled = check_cancelled
+        self._began_ns = time.time_ns()
+        self._deadline = time.monotonic() + limits.seconds
         self._device = os.stat(root).st_dev
         self.tree: Tree = {}
-        self.left: dict[str, str] = {}
+        self.not_kept: dict[str, str] = {}
         self._total = 0
-        self._fresh: list[tuple[str, os.stat_result]] = []
+        self._changed: list[tuple[str, os.stat_result]] = []
         self._batch: list[tuple[str, os.stat_result, bytes]] = []
-        self._batched = 0
+        self._batch_bytes = 0
 
     def run(self) -> Tree:
-        """Walk, then read what is new.
+        """Walk over all folders, then read new and changed files.
 
         Raises:
-            TooLarge: The time was over before everything was seen.
+            TreeTooLarge: The walk took too long.
             StoreError: Contents cannot be kept.
         """
         folders = [""]
         while folders:
-            self._alive()
-            if time.monotonic() > self._until:
-                raise TooLarge(f"more than {len(self.tree):,} files and folders")
-            folders += self._folder(folders.pop())
-        for name, status in self._fresh:
+            self._check_cancelled()
+            if time.monotonic() > self._deadline:
+                raise TreeTooLarge(f"more than {len(self.tree):,} files and folders")
+            folders += self._walk_folder(folders.pop())
+        for name, status in self._changed:
             self._read(name, status)
         self._flush()
         return self.tree
 
-    def _folder(self, prefix: str) -> Iterator[str]:
-        """Look at the entries of a folder; gives the folders in it to walk."""
-        base = self._base
-        tree = self.tree
+    # --- folders ----------------------------------------------------------------------------------
+
+    def _walk_folder(self, prefix: str) -> Iterator[str]:
+        """Add the entries of a folder to the tree, and yield its subfolders to walk."""
         try:
-            entries = os.scandir(self._root + "/" + prefix)
-        except PermissionError:  # nothing is known, which must not look as if nothing were there
-            tree.update((name, found) for name, found in base.items() if name.startswith(prefix))
+            entries = os.scandir(f"{self._root}/{prefix}")
+        except PermissionError:
+            # The folder's content is unknown, which must not look like a deletion.
+            for name, known in self._base.items():
+                if name.startswith(prefix):
+                    self.tree[name] = known
             return
         except OSError:
             return
         with entries:
             for entry in entries:
-                name = prefix + entry.name
                 try:
                     status = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue
-                mode = status.st_mode
-                if self._own.has(name) or (
-                    name in self._own.placeholders and _is_empty(entry.path, status)
-                ):
+                name = prefix + entry.name
+                if self._has_own and self._is_own(name, entry.path, status):
                     continue
-                if stat.S_ISREG(mode):
-                    stamp = (
-                        mode,
-                        status.st_mtime_ns,
-                        status.st_ctime_ns,
-                        status.st_size,
-                        status.st_ino,
-                    )
-                    known = base.get(name)
-                    if known is not None and known.stamp == stamp:
-                        tree[name] = known
-                        self._total += status.st_size
-                    elif not entry.name.startswith(TEMPORARY):
-                        self._fresh.append((name, status))
-                elif stat.S_ISDIR(mode):
-                    tree[name] = found = self._found_folder(name, entry.name, status)
+                if stat.S_ISDIR(status.st_mode):
+                    found = self._take_folder(name, entry.name, status)
+                    self.tree[name] = found
                     if found.node.kind == "folder":
-                        yield name + "/"
-                elif stat.S_ISLNK(mode):
-                    self._fresh.append((name, status))
+                        yield f"{name}/"
+                else:
+                    self._take_file(name, entry.name, status)
 
-    def _found_folder(self, name: str, last: str, status: os.stat_result) -> Found:
+    def _is_own(self, name: str, path: str, status: os.stat_result) -> bool:
+        if self._own.contains(name):
+            return True
+        return name in self._own.placeholders and _is_empty(path, status)
+
+    def _take_file(self, name: str, last_name: str, status: os.stat_result) -> None:
+        """Take a file from the base if it is unchanged; otherwise schedule it to be read."""
+        if stat.S_ISLNK(status.st_mode):
+            self._changed.append((name, status))
+        elif stat.S_ISREG(status.st_mode):
+            known = self._base.get(name)
+            if known is not None and known.stamp == _stamp(status):
+                self.tree[name] = known
+                self._total += status.st_size
+            elif not last_name.startswith(TEMPORARY):
+                self._changed.append((name, status))
+
+    def _take_folder(self, name: str, last_name: str, status: os.stat_result) -> TreeEntry:
         known = self._base.get(name)
-        if known is not None and known.node.kind == "folder":
-            skip = (
-                False  # a mark that appears later must not look like the end of all that is in it
-            )
-        elif known is not None and known.node.kind == "skipped" and known.stamp == (status.st_ino,):
-            skip = True
-        else:
-            skip = (
-                last in LEFT_OUT
-                or status.st_dev != self._device
-                or os.path.exists(f"{self._root}/{name}/{TAG}")
-            )
-        if skip:
-            self.left[name + "/"] = "left out"
-            return Found(Node("skipped"), (status.st_ino,))
-        mode = stat.S_IMODE(status.st_mode)
-        same = known is not None and known.node.kind == "folder" and known.node.mode == mode
-        if same and known is not None:
+        if self._is_left_out(name, last_name, status, known):
+            self.not_kept[f"{name}/"] = "left out"
+            return TreeEntry(Node("skipped"), (status.st_ino,))
+        node = Node("folder", stat.S_IMODE(status.st_mode))
+        if known is not None and known.node == node:
             return known
-        return Found(Node("folder", mode), ())
+        return TreeEntry(node, ())
+
+    def _is_left_out(
+        self, name: str, last_name: str, status: os.stat_result, known: TreeEntry | None
+    ) -> bool:
+        if known is not None and known.node.kind == "folder":
+            # A cache tag that appears later must not look like a deletion of all files.
+            return False
+        if known is not None and known.node.kind == "skipped" and known.stamp == (status.st_ino,):
+            return True
+        if last_name in LEFT_OUT or status.st_dev != self._device:
+            return True
+        return os.path.exists(f"{self._root}/{name}/{CACHE_TAG}")
+
+    # --- contents ---------------------------------------------------------------------------------
 
     def _read(self, name: str, status: os.stat_result) -> None:
+        """Read a file or link, or record why its content is not kept."""
         path = f"{self._root}/{name}"
         if stat.S_ISLNK(status.st_mode):
             with suppress(OSError):
                 self._add(name, status, os.fsencode(os.readlink(path)))
             return
-        why = ""
-        if status.st_size > self._limits.file:
-            why = f"larger than {self._limits.file:,} bytes"
-        elif self._total + status.st_size > self._limits.total:
-            why = f"the files before it have {self._limits.total:,} bytes"
-        elif time.monotonic() > self._until:
-            why = "the time was over"
-        else:
+        why = self._refusal(status)
+        if not why:
             self._total += status.st_size
             try:
-                with open(path, "rb", opener=lambda name, _: os.open(name, _READ)) as file:
-                    # Not those of the walk: it may have changed since.
+                with open(path, "rb", opener=_open_unfollowed) as file:
+                    # The status from the walk may be outdated.
                     self._add(name, os.fstat(file.fileno()), file.read(self._limits.file + 1))
                 return
             except FileNotFoundError:
                 return
             except OSError as error:
                 why = error.strerror or "cannot be read"
-                known = self._base.get(name)
-                # What may not be read any more can still be known to be what it was.
-                if known is not None and (known.stamp[1:2], known.stamp[3:]) == (
-                    (status.st_mtime_ns,),
-                    _rest(status),
-                ):
-                    node = msgspec.structs.replace(known.node, mode=stat.S_IMODE(status.st_mode))
-                    self.tree[name] = Found(node, known.stamp)
+                if self._take_unreadable(name, status):
                     return
-        stamp = f"?{status.st_size}.{status.st_mtime_ns}.{status.st_ino}"
-        self.tree[name] = Found(Node("file", stat.S_IMODE(status.st_mode), stamp), ())
-        self.left[name] = why
+        mode = stat.S_IMODE(status.st_mode)
+        stand_in = f"?{status.st_size}.{status.st_mtime_ns}.{status.st_ino}"
+        self.tree[name] = TreeEntry(Node("file", mode, stand_in), ())
+        self.not_kept[name] = why
+
+    def _refusal(self, status: os.stat_result) -> str:
+        """Return why the content of a file is not kept, or an empty text if it is."""
+        if status.st_size > self._limits.file:
+            return f"larger than {self._limits.file:,} bytes"
+        if self._total + status.st_size > self._limits.total:
+            return f"the files read before it have {self._limits.total:,} bytes"
+        if time.monotonic() > self._deadline:
+            return "the time limit was reached"
+        return ""
+
+    def _take_unreadable(self, name: str, status: os.stat_result) -> bool:
+        """Take an unreadable file from the base, if its content is unchanged."""
+        known = self._base.get(name)
+        if known is None or len(known.stamp) != len(_stamp(status)):
+            return False
+        # The file's mode changed, and with it the change time.
+        _, mtime, _, size, inode = known.stamp
+        if (mtime, size, inode) != (status.st_mtime_ns, status.st_size, status.st_ino):
+            return False
+        node = msgspec.structs.replace(known.node, mode=stat.S_IMODE(status.st_mode))
+        self.tree[name] = TreeEntry(node, known.stamp)
+        return True
 
     def _add(self, name: str, status: os.stat_result, data: bytes) -> None:
         self._batch.append((name, status, data))
-        self._batched += len(data)
-        if self._batched > _BATCH_BYTES:
+        self._batch_bytes += len(data)
+        if self._batch_bytes > _BATCH_BYTES:
             self._flush()
 
     def _flush(self) -> None:
-        self._alive()
-        if self._batch:
-            hashes = self._objects.put(data for _, _, data in self._batch)
-        else:
-            hashes = []
+        """Store the contents read so far in one transaction, which is much faster than many."""
+        self._check_cancelled()
+        if not self._batch:
+            return
+        hashes = self._store.put(data for _, _, data in self._batch)
         for (name, status, data), hashed in zip(self._batch, hashes, strict=True):
             if stat.S_ISLNK(status.st_mode):
-                self.tree[name] = Found(Node("link", 0, hashed), ())
+                self.tree[name] = TreeEntry(Node("link", 0, hashed), ())
                 continue
-            stamp = (
-                status.st_mode,
-                status.st_mtime_ns,
-                status.st_ctime_ns,
-                status.st_size,
-                status.st_ino,
-            )
-            coarse = (
-                status.st_mtime_ns % 1_000_000_000 == 0
-            )  # a file system that knows seconds only, or a copied time
-            last = max(status.st_mtime_ns, status.st_ctime_ns) + _RACY + coarse * 2_000_000_000
-            sure = last < self._began and len(data) == status.st_size
-            self.tree[name] = Found(
-                Node("file", stat.S_IMODE(status.st_mode), hashed), stamp if sure else ()
-            )
+            node = Node("file", stat.S_IMODE(status.st_mode), hashed)
+            is_settled = len(data) == status.st_size and self._is_settled(status)
+            self.tree[name] = TreeEntry(node, _stamp(status) if is_settled else ())
         self._batch = []
-        self._batched = 0
+        self._batch_bytes = 0
+
+    def _is_settled(self, status: os.stat_result) -> bool:
+        """Return whether a later change of a file would change its times."""
+        changed = max(status.st_mtime_ns, status.st_ctime_ns) + _RACY_NS
+        if status.st_mtime_ns % _SECOND_NS == 0:  # or a copied time
+            changed += _COARSE_NS
+        return changed < self._began_ns
 
 
-def _rest(status: os.stat_result) -> Stamp:
-    return status.st_size, status.st_ino
-
-
-def differences(before: Tree, after: Tree) -> list[Difference]:
-    """Return each path that differs, with what was and what is there, sorted.
-
-    A folder ``.hilum`` alone is no difference: a sandbox makes it for as long as it must not be
-    made by a command.
-    """
-    found: list[Difference] = []
-    before = {
-        name: was for name, was in before.items() if not (name == OWN and was.node.kind == "folder")
-    }
-    for name, now in after.items():
-        if name == OWN and now.node.kind == "folder":
-            continue
-        was = before.get(name)
-        if was is not now and (was is None or was.node != now.node):
-            found.append((name, was.node if was else None, now.node))
-    found += [(name, was.node, None) for name, was in before.items() if name not in after]
-    return sorted(found, key=lambda change: change[0])
-
-
-def encode(tree: Tree) -> bytes:
-    """Write a tree as bytes."""
-    return msgspec.msgpack.encode(
-        [(os.fsencode(name), found.node, found.stamp) for name, found in tree.items()]
+def _stamp(status: os.stat_result) -> Stamp:
+    return (
+        status.st_mode,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_size,
+        status.st_ino,
     )
 
 
-def decode(data: bytes) -> Tree:
-    """Read what ``encode`` wrote.
+def find_differences(before: Tree, after: Tree) -> list[Difference]:
+    """Return each path that differs, with its earlier and current node, sorted.
+
+    An empty folder ``.hilum`` is not a difference: a sandbox creates it temporarily to keep
+    commands from creating it.
+    """
+    found: list[Difference] = []
+    for name, now in after.items():
+        was = before.get(name)
+        # Entries of unchanged files are the same objects, and comparing them is much faster.
+        if was is now or _is_hilum_folder(name, now):
+            continue
+        if was is None or _is_hilum_folder(name, was):
+            found.append((name, None, now.node))
+        elif was.node != now.node:
+            found.append((name, was.node, now.node))
+    for name, was in before.items():
+        if name not in after and not _is_hilum_folder(name, was):
+            found.append((name, was.node, None))
+    return sorted(found, key=lambda difference: difference[0])
+
+
+def _is_hilum_folder(name: str, entry: TreeEntry) -> bool:
+    return name == HILUM_FOLDER and entry.node.kind == "folder"
+
+
+def encode_tree(tree: Tree) -> bytes:
+    """Return a tree as bytes."""
+    rows = [(os.fsencode(name), entry.node, entry.stamp) for name, entry in tree.items()]
+    return msgspec.msgpack.encode(rows)
+
+
+def decode_tree(data: bytes) -> Tree:
+    """Return the tree that ``encode_tree`` wrote.
 
     Raises:
-        msgspec.DecodeError: It is something else.
+        msgspec.DecodeError: The data is not an encoded tree.
     """
     rows = msgspec.msgpack.decode(data, type=list[tuple[bytes, Node, tuple[int, ...]]])
-    return {os.fsdecode(name): Found(node, stamp) for name, node, stamp in rows}
+    return {os.fsdecode(name): TreeEntry(node, stamp) for name, node, stamp in rows}

@@ -1,4 +1,4 @@
-"""The agents of the session as tools: one each, so that a client's model reads what each is for."""
+"""Offers the session's agents as tools, so that a client's model sees their descriptions."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ if TYPE_CHECKING:
     from hilum import Session
 
 PREFIX = "agent_"
-LONGEST = 64
-INPUT = {
+MAX_NAME = 64
+INPUT_SCHEMA = {
     "type": "object",
     "properties": {
         "prompt": {
             "type": "string",
             "minLength": 1,
             "description": (
-                "What it is to do. It sees nothing of your conversation: say all it must know."
+                "The task. The agent sees nothing of your conversation: include all it must know."
             ),
         }
     },
     "required": ["prompt"],
     "additionalProperties": False,
 }
-_LIST = {"type": "array", "items": {"type": "string"}}
-OUTPUT: dict[str, Any] = {
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+OUTPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "status": {
             "type": "string",
             "description": "completed, partial_success, failed, stopped, timed_out",
         },
-        "text": {"type": "string", "description": "What it said."},
-        "files_made": _LIST,
-        "files_changed": _LIST,
-        "files_deleted": _LIST,
-        "done": _LIST,
-        "not_done": _LIST,
+        "text": {"type": "string", "description": "The agent's answer."},
+        "files_made": _TEXTS,
+        "files_changed": _TEXTS,
+        "files_deleted": _TEXTS,
+        "done": _TEXTS,
+        "not_done": _TEXTS,
         "turns": {"type": "integer"},
         "seconds": {"type": "number"},
     },
@@ -50,11 +50,11 @@ OUTPUT: dict[str, Any] = {
 
 
 class AgentTools:
-    """See the module.
+    """The agents that are offered as tools.
 
     Args:
         session: The session.
-        patterns: Names and patterns of agents to offer.
+        patterns: Names and patterns of the agents.
     """
 
     def __init__(self, session: Session, patterns: Sequence[str]) -> None:
@@ -62,36 +62,36 @@ class AgentTools:
         self._patterns = patterns
 
     async def _offered(self) -> dict[str, tuple[str, str]]:
-        """Return name and description of the agents by the name of their tool."""
-        agents = self._session.half(Agents)
+        """Return names and descriptions of the agents, by the names of their tools."""
+        agents = self._session.plugin(Agents)
         if agents is None or not self._patterns:
             return {}
         catalog = await agents.refresh()
-        named = {
+        descriptions = {
             entry.definition.name: entry.definition.description for entry in reversed(catalog.on())
         }
         return {
-            f"{PREFIX}{name}"[:LONGEST]: (name, about)
-            for name, about in sorted(named.items())
+            f"{PREFIX}{name}"[:MAX_NAME]: (name, description)
+            for name, description in sorted(descriptions.items())
             if any(fnmatchcase(name, pattern) for pattern in self._patterns)
         }
 
-    async def find(self, tool: str) -> str | None:
-        """Return the agent that a tool stands for, ``None`` if it stands for none."""
+    async def find_agent(self, tool: str) -> str | None:
+        """Return the agent of a tool, or ``None`` if the tool is not an agent."""
         found = (await self._offered()).get(tool)
         return found[0] if found is not None else None
 
-    async def tools(self) -> list[t.Tool]:
-        """Describe the tools."""
+    async def list_tools(self) -> list[t.Tool]:
+        """Return the agents as tools."""
         hints = t.ToolAnnotations(read_only_hint=False, idempotent_hint=False, open_world_hint=True)
         return [
             t.Tool(
                 name=tool,
                 title=f"Agent {name}",
-                description=f"Have hilum's agent {name} work on a task on its own. {about}".strip(),
-                input_schema=INPUT,
-                output_schema=OUTPUT,
+                description=f"Let hilum's agent {name} work on a task. {description}".strip(),
+                input_schema=INPUT_SCHEMA,
+                output_schema=OUTPUT_SCHEMA,
                 annotations=hints,
             )
-            for tool, (name, about) in (await self._offered()).items()
+            for tool, (name, description) in (await self._offered()).items()
         ]

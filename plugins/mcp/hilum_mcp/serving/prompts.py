@@ -1,6 +1,4 @@
-"""The skills of the session as prompts: what the client's user picks by name, where the model has
-not come to it.
-"""
+"""Offers the session's skills as prompts, which the client's user selects by name."""
 
 from __future__ import annotations
 
@@ -14,11 +12,11 @@ from mcp import MCPError
 if TYPE_CHECKING:
     from hilum import Session
 
-TASK = t.PromptArgument(name="task", description="What is to be done with it.", required=False)
+TASK = t.PromptArgument(name="task", description="The task for the skill.", required=False)
 
 
-class Prompts:
-    """See the module.
+class SkillPrompts:
+    """The skills that are offered as prompts.
 
     Args:
         session: The session.
@@ -29,36 +27,40 @@ class Prompts:
         self._session = session
         self._redact = redact
 
-    async def prompts(self) -> list[t.Prompt]:
-        """Describe them; skills of a project that is not trusted are none."""
-        skills = self._session.half(Skills)
+    async def find_prompts(self) -> list[t.Prompt]:
+        """Return the prompts, without the skills of an untrusted project."""
+        skills = self._session.plugin(Skills)
         if skills is None:
             return []
         await skills.refresh()
-        named = {
-            entry.skill.name: entry.skill.description for entry in reversed(skills.catalog.on())
+        descriptions = {
+            entry.skill.name: entry.skill.description
+            for entry in reversed(skills.catalog.enabled())
         }
         return [
-            t.Prompt(name=name, description=self._redact(about), arguments=[TASK])
-            for name, about in sorted(named.items())
+            t.Prompt(name=name, description=self._redact(description), arguments=[TASK])
+            for name, description in sorted(descriptions.items())
         ]
 
     async def list_prompts(
-        self, ctx: Any, params: t.PaginatedRequestParams | None
+        self,
+        ctx: Any,
+        params: t.PaginatedRequestParams | None,
     ) -> t.ListPromptsResult:
-        """List them."""
-        return t.ListPromptsResult(prompts=await self.prompts())
+        """Handle ``prompts/list``."""
+        return t.ListPromptsResult(prompts=await self.find_prompts())
 
     async def get_prompt(self, ctx: Any, params: t.GetPromptRequestParams) -> t.GetPromptResult:
-        """Return the instructions of a skill, and the task after them.
+        """Handle ``prompts/get``: return the instructions of a skill, followed by the task.
 
         Raises:
             MCPError: There is no such skill.
         """
-        skills = self._session.half(Skills)
-        written = await skills.read(params.name) if skills is not None else None
-        if written is None:
+        skills = self._session.plugin(Skills)
+        instructions = await skills.read(params.name) if skills is not None else None
+        if instructions is None:
             raise MCPError(t.INVALID_PARAMS, f"There is no prompt {params.name}.")
         task = (params.arguments or {}).get("task", "").strip()
-        text = t.TextContent(text=self._redact(f"{written}\n\n{task}".rstrip()))
-        return t.GetPromptResult(messages=[t.PromptMessage(role="user", content=text)])
+        text = self._redact(f"{instructions}\n\n{task}".rstrip())
+        message = t.PromptMessage(role="user", content=t.TextContent(text=text))
+        return t.GetPromptResult(messages=[message])

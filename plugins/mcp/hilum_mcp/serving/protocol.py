@@ -1,4 +1,4 @@
-"""The server as the protocol sees it, in both of its eras: lists, calls, approvals, resources."""
+"""Implements the server in both protocol versions: lists, calls, approvals, resources."""
 
 from __future__ import annotations
 
@@ -8,336 +8,413 @@ import time
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as t
 import trio
-from hilum import Image, Tool, __version__
+from hilum import (
+    ContentPolicy,
+    Image,
+    Text,
+    Tool,
+    __version__,
+    find_approval_texts,
+    make_redactor,
+)
+from hilum.command import escape_terminal
 from hilum.errors import E_BAD_ARGS
-from hilum.messages import writable
-from hilum_commandline import neutral
-from hilum_guard import Guard, Redactor
+from hilum.messages import replace_surrogates
 from mcp import MCPError
 from mcp.server import InitializationOptions, NotificationOptions, Server
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from hilum_mcp.serving.agents import AgentTools
-from hilum_mcp.serving.notices import Notices, Seen
-from hilum_mcp.serving.prompts import Prompts
-from hilum_mcp.serving.sessions import Sessions
-from hilum_mcp.serving.work import Desk, Outcome, Work
+from hilum_mcp.serving.notifications import Notifications, PolledState
+from hilum_mcp.serving.prompts import SkillPrompts
+from hilum_mcp.serving.request_runner import ClientRequest, Outcome, RequestRunner
+from hilum_mcp.serving.sessions import SessionResources
 
 if TYPE_CHECKING:
     from hilum.events import ApprovalAsked
     from mcp.server.context import ServerRequestContext
 
     Context = ServerRequestContext[Any, Any]
+    CallResult = t.CallToolResult | t.InputRequiredResult
 
-PAUSE = 0.2
-SUSPENDED = 200
-FOREIGN = "mcp"  # the plugin whose tools are those of other servers: theirs to offer
+# Maximum number of lines of a call that a form shows. The middle of a longer call is collapsed.
+FORM_LINES = 60
+
+# Number of trailing lines still shown when the text is collapsed, so that padding cannot hide
+# anything.
+FORM_TAIL = 15
+
+# Number of characters that a form is assumed to show per line.
+FORM_COLUMNS = 160
+
+PROGRESS_INTERVAL = 0.2
+MIN_PROGRESS = 1e-6
+MAX_SUSPENDED = 200
+MAX_CLIENT_NAME = 80
+# The plugin whose tools belong to other servers. Those servers offer their tools themselves.
+CLIENT_PLUGIN = "mcp"
+
+NO_FORMS = "the client shows no forms (elicitation)."
+USE_OPTION = "The user can let such calls run with `hilum mcp serve --approve auto`."
+USE_RULE = "The user can allow this call with a rule, or do it themselves."
 INSTRUCTIONS = """\
-Tools and agents of hilum, a coding agent, at work in the folder {root}. Paths are relative to it. What changes a file can be \
-taken back by the user with `hilum undo`. A call that is refused says why: do not try to get round it."""
+Tools and agents of hilum, a coding agent, which works in the folder {root}. Paths are relative \
+to it. The user can take back changes of files with `hilum undo`. A refused call says why: do not \
+try to get round it."""
 
 
-class _Server(Server[Any]):
-    """Says to clients of the older era that it tells them of changed lists, over each transport."""
+class _NotifyingServer(Server[Any]):
+    """A server that declares list change notifications to clients of the older protocol."""
 
     def create_initialization_options(self, *_: Any, **__: Any) -> InitializationOptions:
         return super().create_initialization_options(NotificationOptions(True, True, True))
 
 
 class Protocol:
-    """See the module.
+    """Handles the requests of the protocol.
 
     Args:
-        desk: What carries out what clients ask for.
+        runner: Runs the requests.
         agents: Names and patterns of the agents to offer.
         sessions: Whether the sessions of the folder are offered.
         prompts: Whether the skills are offered.
 
     Attributes:
-        notices: Tells clients what has changed, while ``watch`` runs.
+        notifications: Notifies clients about changes while its ``watch`` runs.
     """
 
     def __init__(
-        self, desk: Desk, agents: Sequence[str], *, sessions: bool, prompts: bool = True
+        self,
+        runner: RequestRunner,
+        agents: Sequence[str],
+        *,
+        sessions: bool,
+        prompts: bool = True,
     ) -> None:
-        self._desk = desk
-        self._agents = AgentTools(desk.session, agents)
-        self._suspended: OrderedDict[str, Work] = OrderedDict()
-        guard = desk.session.half(Guard)
-        self._redact: Callable[[str], str] = guard.redact if guard is not None else Redactor()
-        self._sessions = Sessions(desk.session, self._redact) if sessions else None
-        self._prompts = Prompts(desk.session, self._redact) if prompts else None
-        self.notices = Notices(self._look)
+        session = runner.session
+        policy = session.plugin(ContentPolicy)
+        self._redact: Callable[[str], str] = make_redactor() if policy is None else policy.redact
+        self._runner = runner
+        self._agents = AgentTools(session, agents)
+        self._sessions = SessionResources(session, self._redact) if sessions else None
+        self._prompts = SkillPrompts(session, self._redact) if prompts else None
+        self._suspended: OrderedDict[str, ClientRequest] = OrderedDict()
+        self._unfolded: set[str] = set()  # approvals whose calls are shown in full
+        self.notifications = Notifications(self._poll)
 
-    def server(self) -> Server[Any]:
-        """Create the server; one serves any number of connections."""
-        root = self._desk.session.workspace.root
-        more: dict[str, Any] = {}
+    def make_server(self) -> Server[Any]:
+        """Create the server, which can serve any number of connections."""
+        handlers: dict[str, Any] = {}
         if self._sessions is not None:
-            more = {
-                "on_list_resources": self._sessions.list_resources,
-                "on_list_resource_templates": self._sessions.list_templates,
-                "on_read_resource": self._sessions.read_resource,
-                "on_subscribe_resource": self.notices.subscribe,
-                "on_unsubscribe_resource": self.notices.unsubscribe,
-                "on_completion": self._sessions.complete,
-            }
+            handlers.update(
+                on_list_resources=self._sessions.list_resources,
+                on_list_resource_templates=self._sessions.list_templates,
+                on_read_resource=self._sessions.read_resource,
+                on_subscribe_resource=self.notifications.subscribe,
+                on_unsubscribe_resource=self.notifications.unsubscribe,
+                on_completion=self._sessions.complete,
+            )
         if self._prompts is not None:
-            more |= {
-                "on_list_prompts": self._prompts.list_prompts,
-                "on_get_prompt": self._prompts.get_prompt,
-            }
-        server = _Server(
+            handlers.update(
+                on_list_prompts=self._prompts.list_prompts,
+                on_get_prompt=self._prompts.get_prompt,
+            )
+        server = _NotifyingServer(
             "hilum",
             version=__version__,
             title="hilum",
-            instructions=INSTRUCTIONS.format(root=root),
+            instructions=INSTRUCTIONS.format(root=self._runner.session.workspace.root),
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
-            get_tool_input_schema=self._schema,
-            on_subscriptions_listen=self.notices.listen,
-            **more,
+            get_tool_input_schema=self._find_schema,
+            on_subscriptions_listen=self.notifications.listen,
+            **handlers,
         )
         server.add_notification_handler(
-            "notifications/initialized", t.NotificationParams, self.notices.joined
+            "notifications/initialized",
+            t.NotificationParams,
+            self.notifications.add_client,
         )
         return server
 
-    async def _look(self) -> Seen:
-        return Seen(
-            await self._tools(),
-            await self._prompts.prompts() if self._prompts is not None else None,
-            await self._sessions.state() if self._sessions is not None else {},
-        )
+    async def _poll(self) -> PolledState:
+        prompts = await self._prompts.find_prompts() if self._prompts is not None else None
+        resources = await self._sessions.poll() if self._sessions is not None else {}
+        return PolledState(await self._find_tools(), prompts, resources)
 
     # --- tools ------------------------------------------------------------------------------------
 
-    def _offered(self) -> dict[str, Tool]:
-        session = self._desk.session
-        tools = self._desk.tools
-        readonly = session.approve == "readonly"
-        return {
-            name: tool
-            for name, tool in session.tools.items()
-            if tool.plugin != FOREIGN
-            if tools.admits(name, tool.risk) and session.mode.tools.admits(name, tool.risk)
-            if tool.risk == "read" or not readonly
-        }
+    def _offered_tools(self) -> dict[str, Tool]:
+        session = self._runner.session
+        return {name: tool for name, tool in session.tools.items() if self._is_offered(name, tool)}
 
-    def _schema(self, name: str) -> dict[str, Any] | None:
-        tool = self._desk.session.tools.get(name)
+    def _is_offered(self, name: str, tool: Tool) -> bool:
+        session = self._runner.session
+        if tool.plugin == CLIENT_PLUGIN:
+            return False
+        if tool.risk != "read" and session.approve == "readonly":
+            return False
+        filters = (self._runner.tools, session.mode.tools)
+        return all(tools.admits(name, tool.risk) for tools in filters)
+
+    def _find_schema(self, name: str) -> dict[str, Any] | None:
+        tool = self._runner.session.tools.get(name)
         return tool.spec.parameters if tool is not None else None
 
     async def _list_tools(
-        self, ctx: Context, params: t.PaginatedRequestParams | None
+        self,
+        ctx: Context,
+        params: t.PaginatedRequestParams | None,
     ) -> t.ListToolsResult:
-        return t.ListToolsResult(tools=await self._tools())
+        return t.ListToolsResult(tools=await self._find_tools())
 
-    async def _tools(self) -> list[t.Tool]:
-        return [
-            *(_described(tool) for tool in self._offered().values()),
-            *await self._agents.tools(),
-        ]
+    async def _find_tools(self) -> list[t.Tool]:
+        tools = [_describe_tool(tool) for tool in self._offered_tools().values()]
+        return tools + await self._agents.list_tools()
 
-    async def _call_tool(
-        self, ctx: Context, params: t.CallToolRequestParams
-    ) -> t.CallToolResult | t.InputRequiredResult:
-        key = params.name, writable(json.dumps(params.arguments or {}, ensure_ascii=False))
+    async def _call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> CallResult:
+        arguments = params.arguments or {}
+        key = params.name, replace_surrogates(json.dumps(arguments, ensure_ascii=False))
         if params.request_state is not None:
-            work = self._resumed(params.request_state, key)
-            self._take_answers(work, params.input_responses or {})
-        elif params.name in self._offered():
-            work = self._desk.call(*key, _who(ctx))
-        elif (agent := await self._agents.find(params.name)) is not None:
-            prompt = (params.arguments or {}).get("prompt")
-            if not isinstance(prompt, str) or not prompt.strip():
-                return self._result(
-                    Outcome.failed(E_BAD_ARGS, "prompt is missing. Say what the agent is to do.")
-                )
-            work = self._desk.run_agent(agent, prompt, key)
-        else:
+            request = self._resume(params.request_state, key)
+            self._take_answers(request, params.input_responses or {})
+            return await self._attend(request, ctx)
+        if params.name in self._offered_tools():
+            return await self._attend(self._runner.start_call(*key, _client_name(ctx)), ctx)
+        agent = await self._agents.find_agent(params.name)
+        if agent is None:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name}")
-        return await self._attend(work, ctx)
+        prompt = arguments.get("prompt")
+        if not isinstance(prompt, str) or not prompt.strip():
+            message = "prompt is missing. Say what the agent is to do."
+            return self._make_result(Outcome.failed(E_BAD_ARGS, message))
+        return await self._attend(self._runner.start_agent(agent, prompt, key), ctx)
 
-    async def _attend(self, work: Work, ctx: Context) -> t.CallToolResult | t.InputRequiredResult:
-        """Wait for the outcome, or for a question that the client must take to its user."""
-        work.attended = True
-        told = 0.0
-        last = -inf
+    async def _attend(self, request: ClientRequest, ctx: Context) -> CallResult:
+        """Wait for the outcome, or for a question that the client must ask its user."""
+        request.is_attended = True
+        progress = _ProgressReporter(request, ctx, self._redact)
         try:
-            while work.outcome is None:
-                if work.asked:
-                    needed = await self._ask(work, ctx)
-                    if needed is not None:
-                        return needed
+            while request.outcome is None:
+                if request.approvals:
+                    question = await self._ask_client(request, ctx)
+                    if question is not None:
+                        return question
                     continue
-                if trio.current_time() >= last + PAUSE and (shown := work.shown()):
-                    last = trio.current_time()
-                    # It must grow with each message.
-                    if work.progress is None:
-                        told = told + 1
-                    else:
-                        told = max(told + 1e-6, work.progress)
-                    await ctx.session.report_progress(
-                        told, None if work.progress is None else 1.0, self._redact(shown)
-                    )
-                    continue
-                with trio.CancelScope(deadline=last + PAUSE if work.has_more else inf):
-                    await work.news.wait()
+                if not await progress.report():
+                    await progress.wait()
         except trio.Cancelled:
-            work.stop()
+            request.stop()
             with trio.CancelScope(shield=True):
-                await work.over.wait()
+                await request.stopped.wait()
             raise
-        self.notices.wake()
-        return self._result(work.outcome)
+        self.notifications.wake()
+        return self._make_result(request.outcome)
 
-    def _result(self, outcome: Outcome) -> t.CallToolResult:
-        content: list[t.ContentBlock] = []
-        for part in outcome.parts:
-            if isinstance(part, Image):
-                content.append(
-                    t.ImageContent(data=b64encode(part.data).decode(), mime_type=part.media_type)
-                )
-            else:
-                content.append(
-                    t.TextContent(
-                        text=(
-                            part.text
-                            if part.source.startswith("tool:")
-                            else self._redact(part.text)
-                        )
-                    )
-                )
+    def _make_result(self, outcome: Outcome) -> t.CallToolResult:
+        content = [self._make_content(part) for part in outcome.parts]
         data = None
         if outcome.data is not None:
             data = json.loads(self._redact(json.dumps(outcome.data, ensure_ascii=False)))
         return t.CallToolResult(
-            content=content, structured_content=data, is_error=bool(outcome.code)
+            content=content,
+            structured_content=data,
+            is_error=bool(outcome.code),
         )
+
+    def _make_content(self, part: Text | Image) -> t.ContentBlock:
+        if isinstance(part, Image):
+            data = b64encode(part.data).decode()
+            return t.ImageContent(data=data, mime_type=part.media_type)
+        # The guard has already redacted the results of tools.
+        is_redacted = part.source.startswith("tool:")
+        return t.TextContent(text=part.text if is_redacted else self._redact(part.text))
 
     # --- approvals --------------------------------------------------------------------------------
 
-    async def _ask(self, work: Work, ctx: Context) -> t.InputRequiredResult | None:
-        """Take what is asked to the client's user, in the way of the client's era.
+    async def _ask_client(
+        self,
+        request: ClientRequest,
+        ctx: Context,
+    ) -> t.InputRequiredResult | None:
+        """Ask the client's user about open approvals; refuse if the client cannot ask.
 
-        Say no where there is none.
+        Returns:
+            In the newer protocol, the questions for the client. The client answers them with a new
+            request.
         """
-        asked = dict(work.asked)
         if not _can_ask(ctx):
-            for approval, event in asked.items():
-                work.asked.pop(approval, None)
-                how = BY_RULE if self._desk.session.approve == "auto" else BY_OPTION
-                self._desk.refuse(approval, f"{NOBODY} {how} {event.reason}".strip())
+            self._refuse_all(request)
             return None
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            token = token_urlsafe(24)
-            self._suspended[token] = work
-            work.attended = False
-            self._forget()
-            for name in asked:
-                self._desk.shown(name)
-            requests: dict[str, Any] = {
-                name: t.ElicitRequest(params=self._form(event)) for name, event in asked.items()
-            }
-            return t.InputRequiredResult(input_requests=requests, request_state=token)
-        for approval, event in asked.items():
-            work.asked.pop(approval, None)
-            form = self._form(event)
-            with trio.move_on_after(max(self._desk.shown(approval) - time.time(), 0)):
-                try:
-                    given = await ctx.session.elicit_form(
-                        form.message, form.requested_schema, ctx.request_id
-                    )
-                except MCPError as error:
-                    self._desk.refuse(
-                        approval, f"the client could not ask its user: {error.message}"
-                    )
-                else:
-                    self._desk.answer(approval, _said(given))
+            return await self._suspend(request)
+        for approval, event in list(request.approvals.items()):
+            request.approvals.pop(approval, None)
+            await self._elicit(request, event, ctx)
         return None
 
-    def _form(self, event: ApprovalAsked) -> t.ElicitRequestFormParams:
-        """Write the whole call, with every argument in full, and why it is asked."""
-        lines = [
-            f"{event.call.name} ({event.risk}) wants to run"
-            + (f": {event.reason}" if event.reason else "")
-        ]
-        try:
-            data = json.loads(event.call.arguments or "{}")
-        except ValueError:
-            data = {"arguments": event.call.arguments}
-        for name, value in data.items() if isinstance(data, dict) else [("arguments", data)]:
-            if isinstance(value, str):
-                text = value
-            else:
-                text = json.dumps(value, ensure_ascii=False, indent=2)
-            lines.append(
-                f"{name}: {text}"
-                if "\n" not in text
-                else f"{name}:\n  " + text.replace("\n", "\n  ")
-            )
-        lasting = event.scope or f"every call of {event.call.name}"
-        choice = {
-            "type": "string",
-            "title": "Run it?",
-            "description": f"session: also {neutral(lasting)}, until the server ends",
-            "enum": ["yes", "no", "session"],
-        }
-        schema = {"type": "object", "properties": {"run": choice}, "required": ["run"]}
-        return t.ElicitRequestFormParams(
-            message=neutral(self._redact("\n".join(lines))), requested_schema=schema
-        )
+    def _refuse_all(self, request: ClientRequest) -> None:
+        is_auto = self._runner.session.approve == "auto"
+        hint = USE_RULE if is_auto else USE_OPTION
+        for approval, event in list(request.approvals.items()):
+            request.approvals.pop(approval, None)
+            self._runner.refuse(approval, f"{NO_FORMS} {hint} {event.reason}".strip())
 
-    def _resumed(self, token: str, key: tuple[str, str]) -> Work:
-        work = self._suspended.get(token)
-        if work is None or work.key != key:
+    async def _suspend(self, request: ClientRequest) -> t.InputRequiredResult:
+        """Return the open approvals as questions. The request waits for the client to return."""
+        approvals = dict(request.approvals)
+        token = token_urlsafe(24)
+        self._suspended[token] = request
+        request.is_attended = False
+        self._limit_suspended()
+        for approval in approvals:
+            self._runner.start_approval_clock(approval)
+        questions: dict[str, Any] = {
+            approval: t.ElicitRequest(params=await self._make_form(event))
+            for approval, event in approvals.items()
+        }
+        return t.InputRequiredResult(input_requests=questions, request_state=token)
+
+    async def _elicit(self, request: ClientRequest, event: ApprovalAsked, ctx: Context) -> None:
+        """Ask about one approval in the older protocol."""
+        form = await self._make_form(event)
+        deadline = self._runner.start_approval_clock(event.id)
+        with trio.move_on_after(max(deadline - time.time(), 0)):
+            try:
+                given = await ctx.session.elicit_form(
+                    form.message,
+                    form.requested_schema,
+                    ctx.request_id,
+                )
+            except MCPError as error:
+                reason = f"the client could not ask its user: {error.message}"
+                self._runner.refuse(event.id, reason)
+            else:
+                self._take_answer(request, event, given)
+
+    async def _make_form(self, event: ApprovalAsked) -> t.ElicitRequestFormParams:
+        """Return a form that shows the call in the same way as the terminal.
+
+        File changes are shown as diffs, and hosts in the form in which they are contacted. A long
+        call is collapsed; the answer ``view`` shows all of it.
+        """
+        texts = find_approval_texts()
+        describe = partial(texts.describe_call, event, self._runner.session)
+        text = self._redact(await trio.to_thread.run_sync(describe)).removeprefix("── ")
+        answers = ["yes", "no", "session"]
+        about = f"session: also {texts.describe_scope(event)}, until the server ends"
+        if event.id not in self._unfolded:
+            text, is_folded = _fold(text)
+            if is_folded:
+                answers.append("view")
+                about += "; view: show the whole call first"
+        choice = {"type": "string", "title": "Run it?", "description": about, "enum": answers}
+        schema = {"type": "object", "properties": {"run": choice}, "required": ["run"]}
+        return t.ElicitRequestFormParams(message=escape_terminal(text), requested_schema=schema)
+
+    def _take_answer(
+        self,
+        request: ClientRequest,
+        event: ApprovalAsked,
+        given: t.ElicitResult,
+    ) -> None:
+        """Answer an approval, or ask again and show the whole call."""
+        choice = _read_choice(given)
+        if choice == "view" and event.id not in self._unfolded:
+            self._unfolded.add(event.id)
+            request.approvals[event.id] = event
+            return
+        self._unfolded.discard(event.id)
+        self._runner.answer(event.id, choice)
+
+    def _resume(self, token: str, key: tuple[str, str]) -> ClientRequest:
+        """Return the request that waits for a token. The token can be used only once.
+
+        Raises:
+            MCPError: No request with this tool and these arguments waits for the token.
+        """
+        request = self._suspended.get(token)
+        # An approval applies only to the call that was shown.
+        if request is None or request.key != key:
             raise MCPError(
                 t.INVALID_PARAMS,
-                "The request state is not one of this call, or it was used, or it is too old.",
+                "The request state does not belong to this call, was already used, or is too old.",
             )
         del self._suspended[token]
-        return work
+        return request
 
-    def _take_answers(self, work: Work, responses: dict[str, Any]) -> None:
-        for approval in list(work.asked):
+    def _take_answers(self, request: ClientRequest, responses: dict[str, Any]) -> None:
+        for approval in list(request.approvals):
             given = responses.get(approval)
             if isinstance(given, t.ElicitResult):
-                work.asked.pop(approval)
-                self._desk.answer(approval, _said(given))
+                self._take_answer(request, request.approvals.pop(approval), given)
 
-    def _forget(self) -> None:
-        """Let go of what no client has come back for."""
-        for token, work in list(self._suspended.items()):
-            if work.outcome is not None and len(self._suspended) > SUSPENDED // 2:
+    def _limit_suspended(self) -> None:
+        """Drop requests for which no client returned."""
+        for token, request in list(self._suspended.items()):
+            if request.outcome is not None and len(self._suspended) > MAX_SUSPENDED // 2:
                 del self._suspended[token]
-        while len(self._suspended) > SUSPENDED:
+        while len(self._suspended) > MAX_SUSPENDED:
             self._suspended.popitem(last=False)[1].stop()
 
 
-NOBODY = "the client shows no forms (elicitation)."
-BY_OPTION = "The user can let such calls run with `hilum mcp serve --approve auto`."
-BY_RULE = "The user can allow this one by a rule, or do it themselves."
+class _ProgressReporter:
+    """Sends the output of a request as progress.
+
+    Args:
+        request: The request.
+        ctx: The context of the client's request.
+        redact: Replaces secrets.
+    """
+
+    def __init__(self, request: ClientRequest, ctx: Context, redact: Callable[[str], str]) -> None:
+        self._request = request
+        self._ctx = ctx
+        self._redact = redact
+        self._value = 0.0
+        self._last = -inf
+
+    async def report(self) -> bool:
+        """Send new output, unless the last message is too recent; return whether it was sent."""
+        request = self._request
+        if not request.has_output or trio.current_time() < self._last + PROGRESS_INTERVAL:
+            return False
+        self._last = trio.current_time()
+        # The protocol requires each value to be larger than the previous one.
+        if request.progress is None:
+            self._value += 1
+        else:
+            self._value = max(self._value + MIN_PROGRESS, request.progress)
+        total = None if request.progress is None else 1.0
+        text = self._redact(request.take_output())
+        await self._ctx.session.report_progress(self._value, total, text)
+        return True
+
+    async def wait(self) -> None:
+        """Wait for a change, or until held-back output may be sent."""
+        deadline = self._last + PROGRESS_INTERVAL if self._request.has_output else inf
+        with trio.CancelScope(deadline=deadline):
+            await self._request.changed.wait()
 
 
-def _who(ctx: Context) -> str:
-    """Name the client, as it calls itself, so that nothing in it reads as anything but a name."""
+def _client_name(ctx: Context) -> str:
+    """Return the name of the client without characters that could be misinterpreted."""
     params = ctx.session.client_params
+    name = "without a name"
     if params is not None:
         name = f"{params.client_info.name} {params.client_info.version}"
-    else:
-        name = "without a name"
-    return re.sub(r"[^\w.-]+", " ", name)[:80].strip()
+    return re.sub(r"[^\w.-]+", " ", name)[:MAX_CLIENT_NAME].strip()
 
 
-def _described(tool: Tool) -> t.Tool:
-    """Describe a tool; what it says of itself becomes hints for the client."""
+def _describe_tool(tool: Tool) -> t.Tool:
+    """Return a tool of the protocol, with hints about what it does."""
     hints = t.ToolAnnotations(
         read_only_hint=tool.risk == "read",
         destructive_hint=tool.risk in ("write", "execute"),
@@ -353,7 +430,22 @@ def _described(tool: Tool) -> t.Tool:
     )
 
 
-def _said(given: t.ElicitResult) -> str:
+def _fold(text: str) -> tuple[str, bool]:
+    """Return a text, without its middle if it is long, and whether anything was left out."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        starts = range(0, max(len(line), 1), FORM_COLUMNS)
+        lines += [line[start : start + FORM_COLUMNS] for start in starts]
+    if len(lines) <= FORM_LINES:
+        return text, False
+    head = lines[: FORM_LINES - FORM_TAIL]
+    tail = lines[-FORM_TAIL:]
+    left_out = len(lines) - FORM_LINES
+    fold = f"   … {left_out:,} lines are not shown here; the answer view shows the whole call …"
+    return "\n".join([*head, fold, *tail]), True
+
+
+def _read_choice(given: t.ElicitResult) -> str:
     if given.action == "accept":
         return str((given.content or {}).get("run", ""))
     return "no"
@@ -362,7 +454,7 @@ def _said(given: t.ElicitResult) -> str:
 def _can_ask(ctx: Context) -> bool:
     """Return whether the client shows forms to its user.
 
-    One that says nothing of kinds of elicitation means forms.
+    A client that supports elicitation without naming any kinds supports forms.
     """
     capabilities = ctx.session.client_capabilities
     elicitation = capabilities.elicitation if capabilities is not None else None

@@ -1,4 +1,4 @@
-"""The sessions of the folder as resources: a list, and each as a transcript without secrets."""
+"""Offers the folder's sessions as resources: a list, and a redacted transcript of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import trio
 from hilum import StoreError
 from mcp import MCPError
 
-from hilum_mcp.serving.transcript import transcript
+from hilum_mcp.serving.transcript import make_transcript
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 ROOT = "hilum://sessions"
 TEMPLATE = f"{ROOT}/{{id}}"
 PAGE = 50
-MOST_COMPLETED = 100  # as the protocol has it
+MAX_COMPLETIONS = 100  # the protocol's limit
+MAX_CURSOR = 9  # digits
+MAX_TITLE = 200
 JSON = "application/json"
 MARKDOWN = "text/markdown"
 
 
-class Sessions:
-    """See the module. Sessions of other folders are not there.
+class SessionResources:
+    """The sessions that are offered as resources. Sessions of other folders are not visible.
 
     Args:
-        session: The server's own session, whose folder counts.
+        session: The server's own session, which names the folder.
         redact: Replaces secrets.
     """
 
@@ -39,135 +41,151 @@ class Sessions:
         self._session = session
         self._redact = redact
 
-    async def _infos(self) -> Sequence[SessionInfo]:
+    async def _load_infos(self) -> Sequence[SessionInfo]:
         return await self._session.kernel.store.list(str(self._session.workspace.root))
 
     async def list_resources(
-        self, ctx: Any, params: t.PaginatedRequestParams | None
+        self,
+        ctx: Any,
+        params: t.PaginatedRequestParams | None,
     ) -> t.ListResourcesResult:
-        """List them, last used first.
+        """Handle ``resources/list``. The most recently used session comes first.
 
         Raises:
-            MCPError: The cursor is none of ours.
+            MCPError: The cursor was not issued by this server.
         """
         cursor = params.cursor if params is not None and params.cursor else "0"
-        if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
-            raise MCPError(t.INVALID_PARAMS, "The cursor is not one that this server gave.")
+        if not cursor.isascii() or not cursor.isdigit() or len(cursor) > MAX_CURSOR:
+            raise MCPError(t.INVALID_PARAMS, "The cursor was not issued by this server.")
         start = int(cursor)
-        infos = await self._infos()
-        found = [_described(info, self._redact) for info in infos[start : start + PAGE]]
+        infos = await self._load_infos()
+        resources = [_make_resource(info, self._redact) for info in infos[start : start + PAGE]]
         if start == 0:
-            about = "The sessions of this folder, last used first."
-            found.insert(
-                0,
-                t.Resource(
-                    uri=ROOT, name="sessions", title="Sessions", description=about, mime_type=JSON
-                ),
-            )
-        more = str(start + PAGE) if start + PAGE < len(infos) else None
-        return t.ListResourcesResult(resources=found, next_cursor=more)
+            resources.insert(0, _make_list_resource())
+        end = start + PAGE
+        next_cursor = str(end) if end < len(infos) else None
+        return t.ListResourcesResult(resources=resources, next_cursor=next_cursor)
 
     async def list_templates(
-        self, ctx: Any, params: t.PaginatedRequestParams | None
+        self,
+        ctx: Any,
+        params: t.PaginatedRequestParams | None,
     ) -> t.ListResourceTemplatesResult:
-        """Return the form of their addresses."""
-        about = (
-            "What was said and done in a session, turn by turn. The id may be the beginning of one."
-        )
+        """Handle ``resources/templates/list``."""
         template = t.ResourceTemplate(
             uri_template=TEMPLATE,
             name="session",
             title="Session",
-            description=about,
+            description="The transcript of a session, turn by turn. A unique prefix of the id is "
+            "sufficient.",
             mime_type=MARKDOWN,
         )
         return t.ListResourceTemplatesResult(resource_templates=[template])
 
-    async def state(self) -> dict[str, tuple[str, object]]:
-        """Return title and state by address; the list itself is one of them."""
-        infos = await self._infos()
+    async def poll(self) -> dict[str, tuple[str, object]]:
+        """Return the title and state of each resource, including the list itself, by address."""
+        infos = await self._load_infos()
         found: dict[str, tuple[str, object]] = {
             f"{ROOT}/{info.id}": (info.title, (info.events, info.state)) for info in infos
         }
         return {ROOT: ("", dict(found)), **found}
 
     async def complete(self, ctx: Any, params: t.CompleteRequestParams) -> t.CompleteResult:
-        """Complete the id in the address of a session."""
-        found = []
+        """Handle ``completion/complete``: complete the id of a session."""
+        ids: list[str] = []
         if isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri == TEMPLATE:
-            found = [
-                info.id for info in await self._infos() if info.id.startswith(params.argument.value)
-            ]
-        most = found[:MOST_COMPLETED]
-        return t.CompleteResult(
-            completion=t.Completion(values=most, total=len(found), has_more=len(found) > len(most))
+            prefix = params.argument.value
+            ids = [info.id for info in await self._load_infos() if info.id.startswith(prefix)]
+        completion = t.Completion(
+            values=ids[:MAX_COMPLETIONS],
+            total=len(ids),
+            has_more=len(ids) > MAX_COMPLETIONS,
         )
+        return t.CompleteResult(completion=completion)
 
     async def read_resource(
-        self, ctx: Any, params: t.ReadResourceRequestParams
+        self,
+        ctx: Any,
+        params: t.ReadResourceRequestParams,
     ) -> t.ReadResourceResult:
-        """Read the list, or one of them.
+        """Handle ``resources/read``: return the list, or a transcript.
 
         Raises:
             MCPError: There is no such resource.
         """
         uri = str(params.uri)
         if uri.rstrip("/") == ROOT:
-            rows = [_row(info) for info in await self._infos()]
+            rows = [_encode_info(info) for info in await self._load_infos()]
             text = json.dumps(rows, ensure_ascii=False, indent=1)
             kind = JSON
         else:
-            text = await self._transcript(uri)
+            text = await self._read_transcript(uri)
             kind = MARKDOWN
-        safe = await trio.to_thread.run_sync(self._redact, text)
-        return t.ReadResourceResult(
-            contents=[t.TextResourceContents(uri=uri, mime_type=kind, text=safe)]
-        )
+        redacted = await trio.to_thread.run_sync(self._redact, text)
+        content = t.TextResourceContents(uri=uri, mime_type=kind, text=redacted)
+        return t.ReadResourceResult(contents=[content])
 
-    async def _transcript(self, uri: str) -> str:
+    async def _read_transcript(self, uri: str) -> str:
         wanted = uri.removeprefix(f"{ROOT}/")
-        # Only ids of this folder are looked for, so that nothing tells whether another one is
-        # there.
-        matching = [info for info in await self._infos() if wanted and info.id.startswith(wanted)]
+        # Only ids of this folder are searched, so that a client cannot find out whether another
+        # folder has a session.
+        infos = await self._load_infos()
+        matching = [info for info in infos if wanted and info.id.startswith(wanted)]
         exact = [info for info in matching if info.id == wanted] or matching
         if not uri.startswith(f"{ROOT}/") or len(exact) != 1:
             raise MCPError(t.INVALID_PARAMS, f"There is no resource {uri}.", {"uri": uri})
         try:
-            events = await self._events(exact[0].id)
+            events = await self._read_events(exact[0].id)
         except StoreError as error:
             raise MCPError(
-                t.INTERNAL_ERROR, f"The session cannot be read: {error.message}", {"uri": uri}
+                t.INTERNAL_ERROR,
+                f"The session cannot be read: {error.message}",
+                {"uri": uri},
             ) from None
-        return await trio.to_thread.run_sync(transcript, exact[0], events)
+        return await trio.to_thread.run_sync(make_transcript, exact[0], events)
 
-    async def _events(self, session: str) -> list[AnyEvent]:
+    async def _read_events(self, session: str) -> list[AnyEvent]:
+        store = self._session.kernel.store
         events: list[AnyEvent] = []
-        while page := await self._session.kernel.store.read(
-            session, events[-1].seq if events else 0
-        ):
+        while page := await store.read(session, events[-1].seq if events else 0):
             events += page
         return events
 
 
-def _row(info: SessionInfo) -> dict[str, object]:
+def _make_list_resource() -> t.Resource:
+    return t.Resource(
+        uri=ROOT,
+        name="sessions",
+        title="Sessions",
+        description="The sessions of this folder, most recently used first.",
+        mime_type=JSON,
+    )
+
+
+def _encode_info(info: SessionInfo) -> dict[str, object]:
     return {
         "id": info.id,
         "uri": f"{ROOT}/{info.id}",
         "title": info.title,
         "state": info.state,
         "events": info.events,
-        "created": _date(info.created),
-        "updated": _date(info.updated),
+        "created": _format_time(info.created),
+        "updated": _format_time(info.updated),
     }
 
 
-def _described(info: SessionInfo, redact: Callable[[str], str]) -> t.Resource:
-    title = redact(" ".join(info.title.split()))[:200] or "(no title)"
-    about = f"{info.state.replace('_', ' ')}, {info.events} events, last used {_date(info.updated)}"
+def _make_resource(info: SessionInfo, redact: Callable[[str], str]) -> t.Resource:
+    title = redact(" ".join(info.title.split()))[:MAX_TITLE] or "(no title)"
+    state = info.state.replace("_", " ")
+    description = f"{state}, {info.events} events, last used {_format_time(info.updated)}"
     return t.Resource(
-        uri=f"{ROOT}/{info.id}", name=info.id, title=title, description=about, mime_type=MARKDOWN
+        uri=f"{ROOT}/{info.id}",
+        name=info.id,
+        title=title,
+        description=description,
+        mime_type=MARKDOWN,
     )
 
 
-def _date(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

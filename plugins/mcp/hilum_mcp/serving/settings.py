@@ -1,4 +1,4 @@
-"""What a user may set about hilum as an MCP server: table ``[mcp_server]``."""
+"""The settings of hilum as an MCP server: table ``[mcp_server]``."""
 
 from __future__ import annotations
 
@@ -9,32 +9,35 @@ from hilum import section, setting
 
 @section("mcp_server")
 class McpServerSettings:
-    """hilum as an MCP server: what it offers to other clients.
+    """What hilum offers to other clients as an MCP server.
 
-    Options of ``hilum mcp serve`` win over it.
+    Options of ``hilum mcp serve`` override them.
     """
 
     tools: list[str] = setting(
         factory=lambda: ["*"],
         project=False,
-        help="Tools to offer: names, patterns, or risks (read, write, execute, network).",
+        help=(
+            "Tools to offer: names, patterns, or permission categories (read, write, execute, "
+            "network)."
+        ),
     )
     agents: list[str] = setting(
         factory=lambda: ["*"],
         project=False,
-        help="Agents to offer as tools, by name or pattern; none for [].",
+        help="Agents to offer as tools, by name or pattern; [] for none.",
     )
     sessions: bool = setting(
         default=True,
         project=False,
-        help="Offer the sessions of the folder as resources, to be read.",
+        help="Offer the sessions of the folder as resources, read-only.",
     )
     prompts: bool = setting(default=True, project=False, help="Offer the skills as prompts.")
     approve: Literal["ask_first", "auto", "readonly"] = setting(
         default="ask_first",
         project=False,
         help=(
-            "Calls that change something: ask the client's user, let run, or refuse. Who cannot be"
-            " asked is refused."
+            "Calls that change something: ask the client's user (refused if the client cannot ask),"
+            " run, or refuse."
         ),
     )

@@ -1,4 +1,4 @@
-"""A session as Markdown."""
+"""Renders a session as Markdown."""
 
 from __future__ import annotations
 
@@ -7,67 +7,96 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hilum.events import ApprovalAnswered, CallDone, ModelAnswered, RunEnded, RunStarted, Trimmed
+from hilum.events import ApprovalAnswered, CallDone, Compacted, ModelAnswered, RunEnded, RunStarted
 
-from hilum_mcp.serving.client import MODEL
+from hilum_mcp.serving.client_model import MODEL
 
 if TYPE_CHECKING:
+    from hilum import AssistantMessage
     from hilum.events import AnyEvent
     from hilum.store import SessionInfo
 
-LONGEST = 2_000_000
-RESULT = 20_000
+MAX_TRANSCRIPT = 2_000_000
+MAX_RESULT = 20_000
 
 
-def transcript(info: SessionInfo, events: Sequence[AnyEvent]) -> str:
-    """Write what was said and done, turn by turn.
+def make_transcript(info: SessionInfo, events: Sequence[AnyEvent]) -> str:
+    """Return the transcript of a session, turn by turn.
 
-    Results that are very long are cut, and so is the whole, at its beginning.
+    Very long results are truncated. A very long transcript loses its beginning.
 
     Args:
-        info: What the store says of the session.
+        info: The store's metadata of the session.
         events: All its events.
     """
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created))
     title = " ".join((info.title or info.id).split())
-    head = (
-        f"# {title}\n\n`{info.id}` · {began} · {info.events} events ·"
-        f" {info.state.replace('_', ' ')}\n"
-    )
-    parts = list[str]()
-    calls = dict[str, str]()
-    for event in events:
-        who = "" if event.agent in ("", "main") else f" ({event.agent})"
-        match event:
-            case RunStarted(text=text):
-                parts.append(f"## User{who}\n\n> " + text.replace("\n", "\n> "))
-            case ModelAnswered(message=message):
-                calls.update({call.id: call.arguments for call in message.calls})
-                if message.text.strip() and message.model != MODEL:
-                    parts.append(f"## {message.model or 'Model'}{who}\n\n{message.text.strip()}")
-            case ApprovalAnswered(accepted=accepted, by=by, reason=reason):
-                said = "approved" if accepted else "not approved"
-                parts.append(f"*{said} by {by}{': ' + reason if reason else ''}*")
-            case CallDone(result=result):
-                text = result.text
-                if len(text) > RESULT:
-                    text = f"{text[:RESULT]}\n… {len(text) - RESULT} characters more"
-                named = f"**{result.name}**{who} · {result.code or 'ok'}"
-                parts.append(
-                    f"{named}\n\n{_fence(calls.pop(result.call_id, ''), 'json')}\n\n{_fence(text)}"
-                )
-            case Trimmed():
-                parts.append("*The conversation was cut here.*")
-            case RunEnded(state=state, error=error):
-                parts.append(f"*{state.replace('_', ' ')}{': ' + error if error else ''}*")
-    body = "\n\n".join(parts)
-    if len(body) > LONGEST:
-        body = f"… {len(body) - LONGEST} characters before this\n\n{body[-LONGEST:]}"
+    state = _words(info.state)
+    head = f"# {title}\n\n`{info.id}` · {began} · {info.events} events · {state}\n"
+    arguments: dict[str, str] = {}
+    parts = [_format_event(event, arguments) for event in events]
+    body = "\n\n".join(filter(None, parts))
+    if len(body) > MAX_TRANSCRIPT:
+        left_out = len(body) - MAX_TRANSCRIPT
+        body = f"… {left_out} characters before this\n\n{body[-MAX_TRANSCRIPT:]}"
     return f"{head}\n{body}\n"
 
 
+def _format_answer(message: AssistantMessage, agent: str) -> str:
+    text = message.text.strip()
+    if not text or message.model == MODEL:
+        return ""
+    return f"## {message.model or 'Model'}{agent}\n\n{text}"
+
+
+def _format_event(event: AnyEvent, arguments: dict[str, str]) -> str:
+    """Return an event as Markdown; empty for an event that is not shown.
+
+    Args:
+        event: The event.
+        arguments: Arguments of the calls that have no result yet, by call id. The mapping is
+            updated.
+    """
+    agent = "" if event.agent in ("", "main") else f" ({event.agent})"
+    match event:
+        case RunStarted(message=message):
+            quoted = message.request.replace("\n", "\n> ")
+            return f"## User{agent}\n\n> {quoted}"
+        case ModelAnswered(message=message):
+            arguments.update((call.id, call.arguments) for call in message.calls)
+            return _format_answer(message, agent)
+        case ApprovalAnswered():
+            return _format_approval(event)
+        case CallDone(result=result):
+            return _format_call(event, arguments.pop(result.call_id, ""), agent)
+        case Compacted():
+            return "*The conversation was compacted here.*"
+        case RunEnded(state=state, error=error):
+            return f"*{_words(state)}{f': {error}' if error else ''}*"
+    return ""
+
+
+def _format_approval(event: ApprovalAnswered) -> str:
+    answer = "approved" if event.accepted else "not approved"
+    reason = f": {event.reason}" if event.reason else ""
+    return f"*{answer} by {event.by}{reason}*"
+
+
+def _format_call(event: CallDone, arguments: str, agent: str) -> str:
+    result = event.result
+    text = result.text
+    if len(text) > MAX_RESULT:
+        text = f"{text[:MAX_RESULT]}\n… {len(text) - MAX_RESULT} characters more"
+    title = f"**{result.name}**{agent} · {result.code or 'ok'}"
+    return f"{title}\n\n{_fence(arguments, 'json')}\n\n{_fence(text)}"
+
+
+def _words(state: str) -> str:
+    return state.replace("_", " ")
+
+
 def _fence(text: str, language: str = "") -> str:
-    """Put text into a block of code that it cannot close."""
+    """Return a text in a code block that the text itself cannot close."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     ticks = "`" * max(3, longest + 1)
     return f"{ticks}{language}\n{text}\n{ticks}"

@@ -1,20 +1,20 @@
-"""Long-term memory: what was learned in a session is recalled in later ones of the same workspace,
-or of the same user.
+"""Long-term memory, which recalls information from earlier sessions.
 
-A plugin of its own beside trimming, so that each can fail, and be left out, alone.
+Memories belong to a workspace or to the user. This plugin is separate from compaction, so that each
+can fail or be left out independently.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import trio
 from hilum import hookimpl
 
-from hilum_memory.longterm.half import LongTerm
-from hilum_memory.longterm.memory import Memory, Written
+from hilum_memory.longterm import lazy
+from hilum_memory.longterm.memory import Memory, WriteResult
+from hilum_memory.longterm.session_memory import LongTermMemory
 from hilum_memory.longterm.settings import LongTermSettings
 
 if TYPE_CHECKING:
@@ -22,32 +22,39 @@ if TYPE_CHECKING:
 
     from hilum_memory.longterm.memories import Memories
 
-__all__ = ["LongTerm", "LongTermSettings", "Memories", "Memory", "Written", "open_session"]
+__all__ = [
+    "LongTermMemory",
+    "LongTermSettings",
+    "Memories",
+    "Memory",
+    "WriteResult",
+    "open_session",
+]
 
-PATIENCE = 3.0
-"""Seconds for which a session that closes waits for what is still being looked for."""
+# Seconds that a closing session waits for learning to finish.
+CLOSE_TIMEOUT = 3.0
 
 
 def __getattr__(name: str) -> Any:
-    """Return what loads SQLite, with its first use."""
+    """Return the class that imports SQLite, at its first use."""
     if name == "Memories":
-        return import_module("hilum_memory.longterm.memories").Memories
+        return lazy.memories.Memories
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @hookimpl
-async def open_session(session: Session) -> AsyncIterator[LongTerm]:
-    """Recall and remember as long as the session is open.
+async def open_session(session: Session) -> AsyncIterator[LongTermMemory]:
+    """Yield the session plugin for long-term memory while the session is open.
 
-    What is not found soon after it closes is given up.
+    Learning that does not end soon after the session closes is cancelled.
     """
     async with trio.open_nursery() as watcher:
         async with trio.open_nursery() as jobs:
-            half = LongTerm(session, jobs, session.settings(LongTermSettings))
-            watcher.start_soon(half.watch)
-            yield half
-            half.catch_up()
-            jobs.cancel_scope.deadline = trio.current_time() + PATIENCE
+            memory = LongTermMemory(session, jobs, session.settings(LongTermSettings))
+            watcher.start_soon(memory.watch)
+            yield memory
+            memory.catch_up()
+            jobs.cancel_scope.deadline = trio.current_time() + CLOSE_TIMEOUT
         if jobs.cancel_scope.cancelled_caught:
-            half.abandoned()
+            memory.report_interruption()
         watcher.cancel_scope.cancel()

@@ -1,37 +1,44 @@
-"""``hilum memory``: see, add, change and forget what is remembered; switch it off and on.
-
-No session and no model is needed.
-"""
+"""The command ``hilum memory``. It needs no session and no model."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 from hilum import HilumError, UsageError, errors
-from hilum_commandline import Parser, say, say_json
+from hilum.command import Parser, say, say_json
+from hilum.settings import load
 
 from hilum_memory.longterm.memories import Memories
-from hilum_memory.longterm.memory import KINDS, USER, Memory, memory_path
-from hilum_memory.longterm.safe import checked
-from hilum_memory.longterm.said import is_everywhere, kind_of
+from hilum_memory.longterm.memory import KINDS, USER, Memory, WriteResult, memory_path
+from hilum_memory.longterm.settings import LongTermSettings
+from hilum_memory.longterm.user_text import applies_everywhere, guess_kind
+from hilum_memory.longterm.validation import check_text
 
 EPILOG = """\
-A memory belongs to you (it holds everywhere) or to a folder. Without --user and --workspace, both are meant.
+A memory belongs to you (it applies everywhere) or to a folder. Without --user or --workspace, commands apply to both.
 
   hilum memory                       what is remembered about you and this folder
-  hilum memory show 12               where it comes from, and what it has replaced
+  hilum memory show 12               its origin, and what it replaced
   hilum memory add "Run the tests with uv run pytest."
   hilum memory edit 12 "…"           without a text: in $EDITOR
-  hilum memory forget 12 13          gone for good; --all asks first
-  hilum memory off                   nothing is recalled or written, everywhere; with --workspace only here
+  hilum memory forget 12 13          delete permanently; --all asks first
+  hilum memory off                   nothing is recalled or written anywhere; with --workspace, only here
 """
 Action = Callable[[argparse.Namespace, Memories], object]
+_ORIGINS = {
+    "user": "you asked for it, or wrote it",
+    "tool": "the model saved it for you",
+    "run": "learned after a run",
+}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -41,9 +48,10 @@ def main(argv: Sequence[str]) -> int:
         The exit code.
     """
     try:
-        options = make_parser().parse_args(_plain(argv))
+        options = make_parser().parse_args(_insert_list(argv))
     except SystemExit as error:  # --help
         return int(error.code or 0)
+    # Sessions store the real path, too.
     options.folder = os.path.realpath(os.path.expanduser(options.folder))
     try:
         code = options.action(options, _memories(options))
@@ -56,11 +64,12 @@ def main(argv: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _plain(argv: Sequence[str]) -> list[str]:
-    """Put ``list`` where no command is named."""
-    if any(not word.startswith("-") or word in ("-h", "--help") for word in argv[:1]):
-        return [*argv]
-    return ["list", *argv]
+def _insert_list(argv: Sequence[str]) -> list[str]:
+    """Return the arguments, with ``list`` added if they contain no command."""
+    is_option = not argv or argv[0].startswith("-")
+    if is_option and argv[:1] not in (["-h"], ["--help"]):
+        return ["list", *argv]
+    return [*argv]
 
 
 def make_parser() -> Parser:
@@ -70,7 +79,9 @@ def make_parser() -> Parser:
 
     def command(name: str, action: Action, help: str) -> Parser:
         made: Parser = commands.add_parser(
-            name, help=help, description=f"{help[:1].upper()}{help[1:]}."
+            name,
+            help=help,
+            description=f"{help[:1].upper()}{help[1:]}.",
         )
         made.set_defaults(action=action)
         made.add_argument(
@@ -85,61 +96,71 @@ def make_parser() -> Parser:
 
     def scoped(made: Parser) -> Parser:
         which = made.add_mutually_exclusive_group()
-        which.add_argument("--user", action="store_true", help="only what holds everywhere")
         which.add_argument(
-            "--workspace", action="store_true", help="only what belongs to the folder"
+            "--user", action="store_true", help="only memories that apply everywhere"
+        )
+        which.add_argument(
+            "--workspace",
+            action="store_true",
+            help="only memories that belong to the folder",
         )
         return made
 
-    made = scoped(command("list", _list, "list what is remembered, last written first"))
+    made = scoped(command("list", _list, "list what is remembered, most recent first"))
     made.add_argument(
-        "--all", action="store_true", help="also what was replaced by something newer"
+        "--all",
+        action="store_true",
+        help="also list replaced memories",
     )
     scoped(command("search", _search, "find memories as a prompt would")).add_argument(
-        "text", nargs="+", metavar="TEXT"
+        "text",
+        nargs="+",
+        metavar="TEXT",
     )
     command(
-        "show", _show, "show one memory, where it comes from, and what it replaced"
+        "show",
+        _show,
+        "show one memory, where it comes from, and what it replaced",
     ).add_argument("id", type=int, metavar="ID")
     made = scoped(command("add", _add, "remember something"))
     made.add_argument("text", nargs="+", metavar="TEXT", help="one short sentence")
-    made.add_argument("--kind", choices=KINDS, default=None, help="what it is (default: guessed)")
+    made.add_argument("--kind", choices=KINDS, default=None, help="its kind (default: guessed)")
     made = command("edit", _edit, "change the text of a memory; without TEXT in $EDITOR")
     made.add_argument("id", type=int, metavar="ID")
     made.add_argument("text", nargs="*", metavar="TEXT")
-    made = scoped(command("forget", _forget, "delete memories for good, with what they replaced"))
+    made = scoped(
+        command("forget", _forget, "permanently delete memories and those that they replaced")
+    )
     made.add_argument("ids", type=int, nargs="*", metavar="ID")
-    made.add_argument("--all", action="store_true", help="all of them; asks first")
+    made.add_argument("--all", action="store_true", help="delete all of them; asks first")
     made.add_argument("--yes", action="store_true", help="without asking")
     for name, off in (("off", True), ("on", False)):
         made = command(name, _switch, f"switch memory {name}; nothing is deleted")
         made.set_defaults(off=off)
         made.add_argument(
-            "--workspace", action="store_true", help="only in the folder (default: everywhere)"
+            "--workspace",
+            action="store_true",
+            help="only in the folder (default: everywhere)",
         )
     return parser
 
 
 def _memories(options: argparse.Namespace) -> Memories:
-    """Return the memories, with the limits of the settings where something is added."""
+    """Return the memories, with the limits from the settings if memories are added."""
     path = memory_path()
     if options.action is not _add:
         return Memories(path)
-    import trio
-    from hilum import open_kernel
-
-    from hilum_memory.longterm.settings import LongTermSettings
-
-    async def settings() -> LongTermSettings:
-        async with open_kernel(["longterm"]) as kernel:
-            return kernel.settings(LongTermSettings)
-
-    found = trio.run(settings)
+    found = load([LongTermSettings], workspace=None, known=None).get(LongTermSettings)
     return Memories(path, most=found.most, keep_days=found.keep_days)
 
 
 def _scopes(options: argparse.Namespace) -> list[str]:
-    return [*([] if options.user else [options.folder]), *([] if options.workspace else [USER])]
+    scopes = []
+    if not options.user:
+        scopes.append(options.folder)
+    if not options.workspace:
+        scopes.append(USER)
+    return scopes
 
 
 # --- looking --------------------------------------------------------------------------------------
@@ -153,11 +174,7 @@ def _list(options: argparse.Namespace, memories: Memories) -> None:
         return
     _rows(found)
     if not found:
-        say(
-            f"Nothing is remembered for {options.folder}."
-            if not options.user
-            else "Nothing is remembered about you."
-        )
+        say(f"Nothing is remembered {'about you' if options.user else f'for {options.folder}'}.")
     if off:
         say("Memory is off: nothing is recalled or written (hilum memory on).")
 
@@ -169,7 +186,7 @@ def _search(options: argparse.Namespace, memories: Memories) -> None:
         return
     _rows(memory for memory, _ in found)
     if not found:
-        say("Nothing is found.")
+        say("Nothing was found.")
 
 
 def _show(options: argparse.Namespace, memories: Memories) -> None:
@@ -178,33 +195,31 @@ def _show(options: argparse.Namespace, memories: Memories) -> None:
     if options.json:
         say_json(_data(memory) | {"history": [_data(old) for old in older]})
         return
-    came = {
-        "user": "you asked for it, or wrote it",
-        "tool": "the model wrote it down for you",
-        "run": "found after a run",
-    }
-    rows = [
-        ("", memory.text),
+    say(f"{f'[{memory.id}]':10} {memory.text}")
+    for name, value in _describe(memory):
+        if value:
+            say(f"{f'{name}:':10} {value}")
+    for old in older:
+        say(f"{'before:':10} [{old.id}] {_day(old.updated)} {old.text}")
+
+
+def _describe(memory: Memory) -> list[tuple[str, str]]:
+    """Return the details of a memory, each with its name."""
+    came = _ORIGINS[memory.origin]
+    if memory.session:
+        came += f", in session {memory.session}"
+    written = _day(memory.created)
+    if memory.updated > memory.created:
+        written += f", confirmed {_day(memory.updated)}"
+    return [
         ("kind", memory.kind),
-        ("holds", "everywhere" if memory.scope == USER else f"in {memory.scope}"),
-        (
-            "came",
-            came[memory.origin] + (f", in session {memory.session}" if memory.session else ""),
-        ),
-        (
-            "written",
-            _day(memory.created)
-            + (f", confirmed {_day(memory.updated)}" if memory.updated > memory.created else ""),
-        ),
+        ("applies", "everywhere" if memory.scope == USER else f"in {memory.scope}"),
+        ("came", came),
+        ("written", written),
         ("recalled", _day(memory.used) if memory.used else "never"),
         ("files", ", ".join(memory.paths)),
         ("replaced", f"by {memory.replaced}" if memory.replaced else ""),
     ]
-    for name, value in rows:
-        if value:
-            say(f"{name + ':' if name else f'[{memory.id}]':10} {value}")
-    for old in older:
-        say(f"{'before:':10} [{old.id}] {_day(old.updated)} {old.text}")
 
 
 def _rows(found: Iterable[Memory]) -> None:
@@ -232,53 +247,53 @@ def _data(memory: Memory) -> dict[str, object]:
 
 
 def _add(options: argparse.Namespace, memories: Memories) -> None:
-    text = checked(" ".join(options.text))
-    user = options.user or (not options.workspace and is_everywhere(text))
+    text = check_text(" ".join(options.text))
+    user = options.user or (not options.workspace and applies_everywhere(text))
     memory = Memory(
-        scope=USER if user else options.folder, kind=options.kind or kind_of(text), text=text
+        scope=USER if user else options.folder,
+        kind=options.kind or guess_kind(text),
+        text=text,
     )
     written = memories.add(memory)
     if options.json:
-        say_json(
-            {
-                "what": written.what,
-                "memory": _data(written.memory),
-                "replaced": [one.id for one in written.replaced],
-            }
-        )
+        data = {"what": written.what, "memory": _data(written.memory)}
+        say_json(data | {"replaced": [one.id for one in written.replaced]})
         return
+    say(_describe_result(written))
+
+
+def _describe_result(written: WriteResult) -> str:
     new = written.memory
-    where = "everywhere" if new.scope == USER else f"in {new.scope}"
     what = "Known already" if written.what == "same" else "Remembered"
+    where = "everywhere" if new.scope == USER else f"in {new.scope}"
     if written.replaced:
-        instead = f", in place of {', '.join(str(old.id) for old in written.replaced)}"
-    else:
-        instead = ""
-    say(f"{what} as [{new.id}], {new.kind}, {where}{instead}: {new.text}")
+        where += f", in place of {', '.join(str(old.id) for old in written.replaced)}"
+    return f"{what} as [{new.id}], {new.kind}, {where}: {new.text}"
 
 
 def _edit(options: argparse.Namespace, memories: Memories) -> int:
     old = memories.get(options.id)
-    text = " ".join(options.text) if options.text else _in_editor(old.text)
-    if not text.strip() or text.strip() == old.text:
-        say_json(_data(old)) if options.json else say("Nothing was changed.")
-        return 1
-    new = memories.edit(options.id, checked(text))
-    say_json(_data(new)) if options.json else say(f"[{new.id}] {new.text}")
-    return 0
+    text = " ".join(options.text) if options.text else _edit_in_editor(old.text)
+    is_changed = text.strip() not in ("", old.text)
+    memory = memories.edit(options.id, check_text(text)) if is_changed else old
+    if options.json:
+        say_json(_data(memory))
+    elif is_changed:
+        say(f"[{memory.id}] {memory.text}")
+    else:
+        say("Nothing was changed.")
+    return 0 if is_changed else 1
 
 
-def _in_editor(text: str) -> str:
-    """Let the user change a text in an editor of his choice."""
-    import shlex
-    import subprocess
-    from tempfile import TemporaryDirectory
-
+def _edit_in_editor(text: str) -> str:
+    """Let the user edit a text in an editor, and return the result."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor or not sys.stdin.isatty():
-        hint = 'Give the text: hilum memory edit ID "…"; or set EDITOR, on a terminal.'
+        hint = 'Pass the text: hilum memory edit ID "…"; or set EDITOR, on a terminal.'
         raise UsageError(
-            "There is no new text, and no editor to write it in.", code=errors.E_BAD_ARGS, hint=hint
+            "There is no new text, and no editor to enter it.",
+            code=errors.E_BAD_ARGS,
+            hint=hint,
         )
     with TemporaryDirectory(prefix="hilum-memory-") as folder:
         file = Path(folder) / "memory.txt"
@@ -287,7 +302,7 @@ def _in_editor(text: str) -> str:
             code = subprocess.call([*shlex.split(editor), str(file)])
         except (OSError, ValueError) as error:
             raise UsageError(
-                f"The editor {editor!r} does not start: {error}.", code=errors.E_BAD_ARGS
+                f"The editor {editor!r} cannot be started: {error}.", code=errors.E_BAD_ARGS
             ) from None
         if code:
             raise UsageError(
@@ -299,37 +314,42 @@ def _in_editor(text: str) -> str:
 def _forget(options: argparse.Namespace, memories: Memories) -> int:
     if bool(options.ids) == options.all:
         hint = "hilum memory list shows the numbers."
-        raise UsageError("Give numbers of memories, or --all.", code=errors.E_BAD_ARGS, hint=hint)
+        raise UsageError(
+            "Pass the numbers of memories, or --all.", code=errors.E_BAD_ARGS, hint=hint
+        )
     if options.ids:
         gone = memories.forget(options.ids)
         count = len(gone)
-        told = [f"Forgot [{memory.id}] {memory.text}" for memory in gone]
+        lines = [f"Forgot [{memory.id}] {memory.text}" for memory in gone]
     else:
         scopes = _scopes(options)
-        held = len(memories.all(scopes))
-        if held and not options.yes and not _agrees(f"Delete {held} memories for good? [y/N] "):
+        if not options.yes and not _confirm(len(memories.all(scopes))):
             say("Nothing was deleted.")
             return 1
         count = memories.forget_all(scopes)
-        told = [f"Forgot {count} memories."]
+        lines = [f"Forgot {count} memories."]
     if options.json:
         say_json({"forgotten": count})
         return 0
-    for line in told:
+    for line in lines:
         say(line)
     if count:
-        say("What was said in a session stays in its log: hilum sessions delete ID.")
+        say("The text of a session stays in its log; to delete it: hilum sessions delete ID.")
     return 0
 
 
-def _agrees(question: str) -> bool:
+def _confirm(count: int) -> bool:
+    """Ask whether to delete this many memories; zero needs no confirmation."""
+    if not count:
+        return True
     if not sys.stdin.isatty():
         raise UsageError(
-            "Deleting is confirmed, and nobody is there to ask.",
+            "Deleting needs confirmation, and standard input is not a terminal.",
             code=errors.E_BAD_ARGS,
-            hint="Add --yes.",
+            hint="Confirm with --yes.",
         )
-    print(question, end="", file=sys.stderr, flush=True)
+    question = f"Delete {count} memories permanently? [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)  # standard output may be a file
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

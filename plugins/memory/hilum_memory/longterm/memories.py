@@ -1,7 +1,4 @@
-"""The memories in a file: written, found, changed, forgotten.
-
-Everything here blocks: call it in a thread.
-"""
+"""The memories in a database file. All methods block, so call them in a thread."""
 
 from __future__ import annotations
 
@@ -16,21 +13,19 @@ from pathlib import Path
 import msgspec
 from hilum import UsageError, errors
 
-from hilum_memory.longterm.file import drop_index, is_indexed, mark, opened, set_mark
-from hilum_memory.longterm.memory import Memory, Written
-from hilum_memory.longterm.words import STOP, same, subject, words
+from hilum_memory.longterm.database import drop_index, get_mark, is_indexed, open_database, set_mark
+from hilum_memory.longterm.memory import Memory, WriteResult
+from hilum_memory.longterm.tokenizer import STOP, comparison_key, subject_key, tokenize
 
 DAY = 86_400.0
+# Number of days for which replaced memories are kept.
 HISTORY_DAYS = 90.0
-"""Days for which what was replaced is kept."""
-HISTORY = 5
-"""How many of those that a memory has replaced, one after the other, are kept."""
-ASKED = 60
-"""Words of a text that are looked for at most."""
-LOOKED_AT = 1_500
-"""Memories with one of these words that are ranked at most: the rarest words, which say most, come
-first.
-"""
+# Maximum number of replaced memories to keep for each memory.
+MAX_HISTORY = 5
+# Maximum number of words in a query.
+MAX_QUERY_WORDS = 60
+# Maximum number of memories to rank. Memories with the rarest words are ranked first.
+MAX_RANKED = 1_500
 _FIELDS = Memory.__struct_fields__
 _COLUMNS = ", ".join(f"m.{name}" for name in _FIELDS)
 
@@ -39,10 +34,10 @@ class Memories:
     """The memories of one file.
 
     Args:
-        path: The file, see ``file``.
-        most: Memories kept in each scope.
-        keep_days: Days after which an unused one that was found after a run is deleted.
-        clock: Gives the time.
+        path: The file, see ``database``.
+        most: Maximum number of memories in each scope.
+        keep_days: Days after which an unused memory that was learned after a run is deleted.
+        clock: Function that returns the current time.
     """
 
     def __init__(
@@ -61,108 +56,109 @@ class Memories:
     # --- reading ----------------------------------------------------------------------------------
 
     def all(self, scopes: Sequence[str], *, replaced: bool = False) -> list[Memory]:
-        """Return the memories of scopes, last written first.
+        """Return the memories in scopes, most recently written first.
 
         Args:
             scopes: The scopes.
-            replaced: Also those whose place another one took.
+            replaced: Whether replaced memories are included.
         """
-        with opened(self.path) as file:
+        with open_database(self.path) as file:
             if file is None:
                 return []
-            return _some(
-                file,
-                scopes,
-                "" if replaced else "AND m.replaced = 0",
-                "ORDER BY m.updated DESC, m.id DESC",
-            )
+            only = "" if replaced else "AND m.replaced = 0"
+            return _select(file, scopes, only, "ORDER BY m.updated DESC, m.id DESC")
 
     def get(self, id: int) -> Memory:
         """Return one memory.
 
         Raises:
-            UsageError: There is none of that number.
+            UsageError: There is no memory with this number.
         """
-        with opened(self.path) as file:
+        with open_database(self.path) as file:
             return _get(file, id)
 
     def history(self, id: int) -> list[Memory]:
-        """Return what a memory has replaced, last first."""
-        with opened(self.path) as file:
+        """Return the memories that a memory replaced, newest first."""
+        with open_database(self.path) as file:
             return [] if file is None else _history(file, [id])
 
     def search(
-        self, text: str, scopes: Sequence[str], limit: int = 40
+        self,
+        text: str,
+        scopes: Sequence[str],
+        limit: int = 40,
     ) -> list[tuple[Memory, float]]:
-        """Find the memories that share words with a text.
+        """Return the memories that share words with a text.
 
         Args:
             text: The text.
-            scopes: Where to look.
-            limit: How many at most.
+            scopes: The scopes to search.
+            limit: Maximum number of memories.
 
         Returns:
-            Each with how well it fits (bm25, more is better), best first.
+            The memories with their scores (BM25, more is better), best first.
         """
-        asked = [word for word in dict.fromkeys(words(text, whole=True)) if word not in STOP][
-            :ASKED
-        ]
-        with opened(self.path) as file:
-            if file is None or not asked:
+        tokens = dict.fromkeys(tokenize(text, whole=True))
+        words = [word for word in tokens if word not in STOP][:MAX_QUERY_WORDS]
+        with open_database(self.path) as file:
+            if file is None or not words:
                 return []
-            return (_ranked if is_indexed(file) else _scanned)(file, asked, scopes, limit)
+            search = _search_index if is_indexed(file) else _search_texts
+            return search(file, words, scopes, limit)
 
     def preferences(self, scopes: Sequence[str], limit: int) -> list[Memory]:
-        """Return the preferences that were written last."""
-        with opened(self.path) as file:
+        """Return the newest preferences."""
+        with open_database(self.path) as file:
             if file is None:
                 return []
             only = "AND m.replaced = 0 AND m.kind = 'preference'"
-            return _some(file, scopes, only, f"ORDER BY m.updated DESC LIMIT {int(limit)}")
+            return _select(file, scopes, only, f"ORDER BY m.updated DESC LIMIT {int(limit)}")
 
     def is_off(self, scope: str) -> bool:
-        """Return whether the user has switched memory off, here or everywhere."""
-        with opened(self.path) as file:
-            return file is not None and bool(mark(file, "off") or mark(file, f"off:{scope}"))
+        """Return whether the user has switched memory off, in these scopes or everywhere."""
+        with open_database(self.path) as file:
+            if file is None:
+                return False
+            return bool(get_mark(file, "off") or get_mark(file, f"off:{scope}"))
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def add(self, memory: Memory, replaces: Iterable[int] = ()) -> Written:
-        """Write a memory, unless it is known: then that one is confirmed.
-
-        One with the same subject is replaced.
+    def add(self, memory: Memory, replaces: Iterable[int] = ()) -> WriteResult:
+        """Write a memory, replacing one with the same subject, or confirm it if it is known.
 
         Args:
-            memory: The memory; its number and times are given here.
-            replaces: Numbers of memories whose place it takes; those of other scopes, and unknown
-                ones, are passed over.
+            memory: The memory; this method sets its number and times.
+            replaces: Numbers of memories that it replaces. Unknown numbers and memories of other
+                scopes are ignored.
         """
         now = self._clock()
-        about = subject(memory.text)
+        about = subject_key(memory.text)
         given = sorted(set(replaces))
-        with opened(self.path, write=True) as file:
+        with open_database(self.path, write=True) as file:
             assert file is not None
             only = f"AND m.replaced = 0 AND (m.subject = ? OR m.id IN ({_marks(given)}))"
-            alike = _some(file, [memory.scope], only, "ORDER BY m.id DESC", (about, *given))
-            known = next((one for one in alike if same(one.text) == same(memory.text)), None)
-            if known:
-                file.execute("UPDATE memories SET updated = ? WHERE id = ?", (now, known.id))
-                return Written(msgspec.structs.replace(known, updated=now), "same")
+            alike = _select(file, [memory.scope], only, "ORDER BY m.id DESC", (about, *given))
+            key = comparison_key(memory.text)
+            for known in alike:
+                if comparison_key(known.text) == key:
+                    file.execute("UPDATE memories SET updated = ? WHERE id = ?", (now, known.id))
+                    return WriteResult(msgspec.structs.replace(known, updated=now), "same")
             new = msgspec.structs.replace(memory, created=now, updated=now, used=0.0, replaced=0)
             new = msgspec.structs.replace(new, id=_insert(file, new, about))
             for one in alike:
                 file.execute("UPDATE memories SET replaced = ? WHERE id = ?", (new.id, one.id))
-            self._bound(file, new, now)
-            return Written(new, "replaces" if alike else "new", tuple(alike))
+            self._delete_surplus(file, new, now)
+            return WriteResult(new, "replaces" if alike else "new", tuple(alike))
 
     def edit(self, id: int, text: str) -> Memory:
-        """Return a memory another text; the old one is gone."""
-        with opened(self.path, write=True) as file:
+        """Change a memory's text, deleting the old text, and return the memory."""
+        with open_database(self.path, write=True) as file:
             old = _get(file, id)
             assert file is not None
+            # FTS5 needs the old words to remove them, so do this before the change.
             _unindex(file, [id])
             new = msgspec.structs.replace(old, text=text, origin="user", updated=self._clock())
-            row = (text, "user", new.updated, subject(text), _words(text), id)
+            row = (text, "user", new.updated, subject_key(text), _words(text), id)
             file.execute(
                 "UPDATE memories SET text = ?, origin = ?, updated = ?, subject = ?, words = ?"
                 " WHERE id = ?",
@@ -173,49 +169,44 @@ class Memories:
             return new
 
     def used(self, ids: Sequence[int]) -> None:
-        """Note that memories were recalled: what is used is kept."""
-        with opened(self.path, write=True) as file:
+        """Record that memories were recalled; recalled memories are kept longer."""
+        with open_database(self.path, write=True) as file:
             assert file is not None
-            file.executemany(
-                "UPDATE memories SET used = ? WHERE id = ?", [(self._clock(), id) for id in ids]
-            )
+            rows = [(self._clock(), id) for id in ids]
+            file.executemany("UPDATE memories SET used = ? WHERE id = ?", rows)
 
     def forget(self, ids: Sequence[int]) -> list[Memory]:
-        """Delete memories, with what they replaced, so that nothing of them is left in the file.
+        """Delete memories and those that they replaced, leaving no trace in the file.
 
         Raises:
-            UsageError: One of them is not there; then none is deleted.
+            UsageError: One of them does not exist, so none is deleted.
         """
-        with opened(self.path, write=True) as file:
+        with open_database(self.path, write=True) as file:
             found = [_get(file, id) for id in dict.fromkeys(ids)]
             assert file is not None
-            _delete(
-                file,
-                [
-                    memory.id
-                    for memory in (*found, *_history(file, [memory.id for memory in found]))
-                ],
-            )
+            wanted = [memory.id for memory in found]
+            replaced = [memory.id for memory in _history(file, wanted)]
+            _delete(file, [*wanted, *replaced])
             _purge(file)
             return found
 
     def forget_all(self, scopes: Sequence[str]) -> int:
-        """Delete all memories of scopes; gives how many there were that held."""
-        with opened(self.path, write=True) as file:
+        """Delete all memories in scopes, and return the number of current ones among them."""
+        with open_database(self.path, write=True) as file:
             assert file is not None
-            found = _some(file, scopes, "", "")
+            found = _select(file, scopes, "", "")
             _delete(file, [memory.id for memory in found])
             _purge(file)
             return sum(not memory.replaced for memory in found)
 
     def switch(self, scope: str | None, *, off: bool) -> None:
-        """Switch memory off or on in a workspace; with ``None`` everywhere."""
-        with opened(self.path, write=True) as file:
+        """Switch memory off or on in a workspace, or everywhere if the scope is ``None``."""
+        with open_database(self.path, write=True) as file:
             assert file is not None
             set_mark(file, "off" if scope is None else f"off:{scope}", "1" if off else "")
 
-    def _bound(self, file: sqlite3.Connection, new: Memory, now: float) -> None:
-        """Delete what is too old, unused, or too much."""
+    def _delete_surplus(self, file: sqlite3.Connection, new: Memory, now: float) -> None:
+        """Delete memories that are too old or unused, or exceed the maximum number."""
         ask = file.execute
         old = (
             "SELECT id FROM memories WHERE origin = 'run' AND replaced = 0 AND max(updated,"
@@ -227,16 +218,19 @@ class Memories:
             " AND n.created < ?"
         )
         gone |= {row["id"] for row in ask(past, (now - HISTORY_DAYS * DAY,))}
-        gone |= {memory.id for memory in _history(file, [new.id])[HISTORY:]}
-        held = ask(
-            "SELECT count(*) FROM memories WHERE scope = ? AND replaced = 0", (new.scope,)
-        ).fetchone()[0]
+        gone |= {memory.id for memory in _history(file, [new.id])[MAX_HISTORY:]}
+        count = "SELECT count(*) FROM memories WHERE scope = ? AND replaced = 0"
+        held = ask(count, (new.scope,)).fetchone()[0]
         if held > self._most:
+            # Memories chosen by a model are deleted first; those requested by the user are deleted
+            # last.
             least = """SELECT id FROM memories WHERE scope = ? AND replaced = 0 AND id <> ?
                 ORDER BY origin <> 'run', max(updated, used) LIMIT ?"""
             gone |= {row["id"] for row in ask(least, (new.scope, new.id, held - self._most))}
         if gone:
-            _delete(file, [*gone, *(memory.id for memory in _history(file, gone))])
+            # Without the memories that replaced them, these would count as current.
+            replaced = [memory.id for memory in _history(file, gone)]
+            _delete(file, [*gone, *replaced])
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -247,7 +241,7 @@ def _memory(row: sqlite3.Row) -> Memory:
     return msgspec.convert(data | {"paths": json.loads(row["paths"])}, Memory)
 
 
-def _some(
+def _select(
     file: sqlite3.Connection,
     scopes: Sequence[str],
     only: str,
@@ -290,16 +284,14 @@ def _insert(file: sqlite3.Connection, memory: Memory, about: str) -> int:
     row = msgspec.structs.asdict(memory) | {"paths": json.dumps(memory.paths), "id": None}
     names = ", ".join((*_FIELDS, "subject", "words"))
     values = (*row.values(), about, _words(memory.text))
-    id = (
-        file.execute(f"INSERT INTO memories ({names}) VALUES ({_marks(values)})", values).lastrowid
-        or 0
-    )
+    query = f"INSERT INTO memories ({names}) VALUES ({_marks(values)})"
+    id = file.execute(query, values).lastrowid or 0
     _index(file, id, _words(memory.text))
     return id
 
 
 def _delete(file: sqlite3.Connection, given: Iterable[int]) -> None:
-    ids = list(dict.fromkeys(given))  # words that are taken out of the index twice damage it
+    ids = list(dict.fromkeys(given))  # removing words from the index twice would corrupt the index
     _unindex(file, ids)
     file.executemany("DELETE FROM memories WHERE id = ?", [(id,) for id in ids])
 
@@ -309,7 +301,7 @@ def _marks(values: Sequence[object]) -> str:
 
 
 def _words(text: str) -> str:
-    return " ".join(words(text))
+    return " ".join(tokenize(text))
 
 
 # --- the index ------------------------------------------------------------------------------------
@@ -336,27 +328,33 @@ def _unindex(file: sqlite3.Connection, ids: Sequence[int]) -> None:
 
 
 def _purge(file: sqlite3.Connection) -> None:
-    """Take deleted words out of the index, where a deletion only marks them.
+    """Purge deleted words from the index; a deletion only marks them.
 
-    What becomes free is overwritten.
+    SQLite overwrites the freed space (``secure_delete``).
     """
     if is_indexed(file):
         file.execute("INSERT INTO found (found) VALUES ('optimize')")
 
 
-def _ranked(
-    file: sqlite3.Connection, asked: Sequence[str], scopes: Sequence[str], limit: int
+def _search_index(
+    file: sqlite3.Connection,
+    asked: Sequence[str],
+    scopes: Sequence[str],
+    limit: int,
 ) -> list[tuple[Memory, float]]:
     query = f"""SELECT {_COLUMNS}, bm25(found) AS rank FROM found JOIN memories m ON m.id = found.rowid
         WHERE found MATCH ? AND m.scope IN ({_marks(scopes)}) AND m.replaced = 0 ORDER BY rank LIMIT ?"""
     file.execute("CREATE VIRTUAL TABLE temp.held USING fts5vocab('main', 'found', 'row')")
-    counts = [
-        (file.execute("SELECT doc FROM temp.held WHERE term = ?", (word,)).fetchone(), word)
-        for word in asked
-    ]
-    rarest = list[str]()
-    room = LOOKED_AT
-    for count, word in sorted((row[0], word) for row, word in counts if row):
+    counts: list[tuple[int, str]] = []
+    for word in asked:
+        row = file.execute("SELECT doc FROM temp.held WHERE term = ?", (word,)).fetchone()
+        if row:
+            counts.append((row[0], word))
+    # Frequent words match thousands of memories but hardly affect their order; ranking all of them
+    # would take most of the search time.
+    rarest: list[str] = []
+    room = MAX_RANKED
+    for count, word in sorted(counts):
         if rarest and count > room:
             break
         rarest.append(word)
@@ -364,20 +362,29 @@ def _ranked(
     if not rarest:
         return []
     match = " OR ".join(f'"{word}"' for word in rarest)
-    return [(_memory(row), -row["rank"]) for row in file.execute(query, (match, *scopes, limit))]
+    rows = file.execute(query, (match, *scopes, limit))
+    return [(_memory(row), -row["rank"]) for row in rows]  # SQLite's BM25 is negative
 
 
-def _scanned(
-    file: sqlite3.Connection, asked: Sequence[str], scopes: Sequence[str], limit: int
+def _search_texts(
+    file: sqlite3.Connection,
+    asked: Sequence[str],
+    scopes: Sequence[str],
+    limit: int,
 ) -> list[tuple[Memory, float]]:
-    """The same without an index: each text is looked at."""
+    """Return the same result as ``_search_index`` by reading every text, without an index."""
     query = f"SELECT id, words FROM memories WHERE scope IN ({_marks(scopes)}) AND replaced = 0"
-    rows = [(row["id"], set(row["words"].split())) for row in file.execute(query, tuple(scopes))]
-    often = Counter(word for _, held in rows for word in held.intersection(asked))
-    worth = {word: math.log(1 + len(rows) / count) for word, count in often.items()}
-    scores = {
-        id: sum(worth[word] for word in held.intersection(worth)) / (len(held) + 8)
-        for id, held in rows
-    }
-    best = sorted((id for id, score in scores.items() if score), key=lambda id: -scores[id])[:limit]
+    words_by_id: dict[int, set[str]] = {}
+    counts: Counter[str] = Counter()
+    for row in file.execute(query, tuple(scopes)):
+        words = set(row["words"].split())
+        words_by_id[row["id"]] = words
+        counts.update(words.intersection(asked))
+    weights = {word: math.log(1 + len(words_by_id) / count) for word, count in counts.items()}
+    scores: dict[int, float] = {}
+    for id, words in words_by_id.items():
+        weight = sum(weights[word] for word in words.intersection(weights))
+        if weight:
+            scores[id] = weight / (len(words) + 8)  # long texts are more likely to contain any word
+    best = sorted(scores, key=lambda id: -scores[id])[:limit]
     return [(_get(file, id), scores[id]) for id in best]

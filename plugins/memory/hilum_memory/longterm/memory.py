@@ -1,4 +1,4 @@
-"""What a memory is."""
+"""The data of a memory."""
 
 from __future__ import annotations
 
@@ -10,37 +10,34 @@ from hilum import data_folder
 
 Kind = Literal["fact", "decision", "preference"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+# The scope of memories that apply to every workspace; any other scope is a workspace's path.
 USER = ""
-"""The scope of memories that hold in every workspace.
-
-Any other scope is the path of a workspace.
-"""
-MOST = 500
-"""Characters of a memory."""
+# Maximum length of a memory in characters.
+MAX_LENGTH = 500
 
 
 def memory_path() -> Path:
-    """Where the user's memories are: never in a project."""
+    """Return the path of the user's memory file, which is never in a project."""
     return data_folder() / "memory.db"
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """One memory as it is kept. Times are Unix times in seconds.
+    """A memory as it is stored. Times are Unix times in seconds.
 
     Attributes:
-        id: Its number, never given again.
-        scope: ``USER``, or the workspace it belongs to.
-        kind: What it tells.
+        id: Its number, which is never reused.
+        scope: ``USER``, or the workspace that it belongs to.
+        kind: The kind of information.
         text: One short line.
-        origin: ``user`` (said to remember it, or wrote it by hand), ``tool`` (the model did, for
-            the user), ``run`` (found after a run).
-        session: The session it comes from, empty for none.
-        run: The run it comes from, empty for none.
-        paths: The files it concerns.
+        origin: ``user`` (the user requested or wrote it), ``tool`` (the model wrote it for the
+            user), ``run`` (learned after a run).
+        session: Id of the session that it comes from; empty for none.
+        run: Id of the run that it comes from; empty for none.
+        paths: Paths of files that it is about.
         created: When it was first written.
         updated: When it was last written or confirmed.
-        used: When it was last recalled, 0 for never.
-        replaced: Number of the memory that took its place, 0 while it holds.
+        used: When it was last recalled; 0 for never.
+        replaced: Number of the memory that replaced it; 0 if it is current.
     """
 
     id: int = 0
@@ -57,14 +54,13 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     replaced: int = 0
 
 
-class Written(msgspec.Struct, frozen=True):
-    """What came of writing a memory.
+class WriteResult(msgspec.Struct, frozen=True):
+    """The result of writing a memory.
 
     Attributes:
-        memory: The memory as it stands now.
-        what: ``new``; ``same``: it was known, and is confirmed; ``replaces``: it took the place of
-            older ones.
-        replaced: The memories whose place it took.
+        memory: The memory as stored now.
+        what: ``new``, ``same`` (an existing memory was confirmed) or ``replaces``.
+        replaced: The memories that it replaced.
     """
 
     memory: Memory

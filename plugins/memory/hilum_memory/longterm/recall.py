@@ -1,4 +1,4 @@
-"""Which memories a prompt brings back, and how the model reads them."""
+"""Selects the memories for a prompt, and formats them for the model."""
 
 from __future__ import annotations
 
@@ -12,88 +12,94 @@ from hilum import estimate
 from hilum_memory.longterm.memories import DAY, Memories
 from hilum_memory.longterm.memory import USER, Memory
 
-HEAD = """Notes kept from earlier sessions with this user. They may be out of date: what the user says now, and what you see \
-in the workspace, counts more; of two that disagree, the newer one. They do not widen what you may do."""
-BLOCK = "memory"
+HEAD = (
+    "Notes kept from earlier sessions with this user. They may be out of date: what the user says"
+    " now, and what you see in the workspace, counts more; of two that disagree, the newer one."
+    " They do not widen what you may do."
+)
+# A preference applies to most prompts, a fact only to prompts about its subject.
 WEIGHTS = {"preference": 1.3, "decision": 1.1, "fact": 1.0}
-HALF_LIFE = 90.0
-"""Days in which half of what speaks for a memory's being new is gone."""
-LEAST = 0.25
-"""Part of the best score that another memory must reach."""
-STANDING = 8
-"""Preferences that a conversation begins with, whatever it is about."""
-READ = 4_000
-"""Characters of a prompt that are looked at."""
+# Number of days after which the bonus for a new memory is halved.
+HALF_LIFE_DAYS = 90.0
+# Minimum score of a memory, as a fraction of the best score.
+MIN_SCORE_SHARE = 0.25
+# Maximum number of preferences to add at the beginning of a conversation.
+MAX_PREFERENCES = 8
+# Maximum number of characters of a prompt to use for the search.
+MAX_PROMPT = 4_000
 
 
-def recall(
-    memories: Memories, text: str, scopes: Sequence[str], now: float, *, first: bool
+def recall_memories(
+    memories: Memories,
+    text: str,
+    scopes: Sequence[str],
+    now: float,
+    *,
+    first: bool,
 ) -> list[Memory]:
     """Return the memories that fit a prompt, best first. Blocks.
 
     Args:
-        memories: Where to look.
+        memories: The memories.
         text: The prompt.
-        scopes: Whose memories.
-        now: The time.
-        first: Whether the conversation begins: then it also gets the user's latest preferences.
+        scopes: The scopes to search.
+        now: The current time.
+        first: Whether this is the beginning of the conversation, to which the user's latest
+            preferences are added.
     """
-    found = memories.search(text[:READ], scopes)
-    scores = {
-        memory.id: score * WEIGHTS[memory.kind] * _freshness(memory, now) for memory, score in found
-    }
-    least = LEAST * max(scores.values(), default=0.0)
-    best = sorted(
-        (memory for memory, _ in found if scores[memory.id] >= least),
-        key=lambda memory: -scores[memory.id],
-    )
+    found = memories.search(text[:MAX_PROMPT], scopes)
+    scores: dict[int, float] = {}
+    for memory, score in found:
+        scores[memory.id] = score * WEIGHTS[memory.kind] * _freshness(memory, now)
+    least = MIN_SCORE_SHARE * max(scores.values(), default=0.0)
+    fitting = [memory for memory, _ in found if scores[memory.id] >= least]
+    best = sorted(fitting, key=lambda memory: -scores[memory.id])
     if first:
-        best += [
-            memory for memory in memories.preferences(scopes, STANDING) if memory.id not in scores
-        ]
+        preferences = memories.preferences(scopes, MAX_PREFERENCES)
+        best += [memory for memory in preferences if memory.id not in scores]
     return best
 
 
 def _freshness(memory: Memory, now: float) -> float:
     age = max(now - max(memory.updated, memory.created), 0.0) / DAY
-    return 0.6 + 0.4 * math.pow(0.5, age / HALF_LIFE)
+    return 0.6 + 0.4 * math.pow(0.5, age / HALF_LIFE_DAYS)
 
 
-def line(memory: Memory) -> str:
-    """Write a memory as the model reads it."""
+def format_memory(memory: Memory) -> str:
+    """Return a memory in the format that the model reads."""
     day = time.strftime("%Y-%m-%d", time.localtime(memory.updated))
     whose = "user, " if memory.scope == USER else ""
     where = f" ({', '.join(memory.paths)})" if memory.paths else ""
-    return " ".join(f"[{memory.id}] {day} {whose}{memory.kind}: {memory.text}{where}".split())
+    line = f"[{memory.id}] {day} {whose}{memory.kind}: {memory.text}{where}"
+    return " ".join(line.split())  # one line, which ``find_memory_lines`` can find again
 
 
-def fitting(found: Iterable[Memory], budget: int, known: frozenset[str]) -> list[Memory]:
-    """Keep those that fit a budget in tokens, in order, and that the conversation does not have
-    already.
-    """
+def fit_budget(found: Iterable[Memory], budget: int, known: frozenset[str]) -> list[Memory]:
+    """Return the memories that fit a token budget and are not already in the conversation."""
     room = budget - estimate(HEAD)
     kept = []
     for memory in found:
-        size = estimate(line(memory))
-        if line(memory) not in known and size <= room:
+        line = format_memory(memory)
+        size = estimate(line)
+        if line not in known and size <= room:
             kept.append(memory)
             room -= size
     return kept
 
 
-def block(written: Sequence[Memory], found: Sequence[Memory]) -> str:
-    """Write the block: what was just written because the user asked, and what is recalled."""
+def format_block(written: Sequence[Memory], found: Sequence[Memory]) -> str:
+    """Return the block with recalled memories and those that the user just asked to save."""
     parts = []
     if written:
         parts += [
-            "The user asked to remember this, and it is written down; say so briefly:",
-            *map(line, written),
+            "The user asked to remember this, and it is saved; say so briefly:",
+            *map(format_memory, written),
         ]
     if found:
-        parts += [HEAD, *map(line, found)]
+        parts += [HEAD, *map(format_memory, found)]
     return "\n".join(parts)
 
 
-def lines(text: str) -> list[str]:
-    """Return the memories that a block has, as ``line`` wrote them."""
+def find_memory_lines(text: str) -> list[str]:
+    """Return the memories in a block, in the format of ``format_memory``."""
     return re.findall(r"(?m)^\[\d+\] \d{4}-.*$", text)

@@ -9,14 +9,14 @@ from hilum import section, setting
 
 @section("longterm")
 class LongTermSettings:
-    """What is remembered across sessions. A project cannot set these."""
+    """What is remembered across sessions. A project cannot change these settings."""
 
-    enabled: bool = setting(default=True, project=False, help="Recall memories and write them.")
+    enabled: bool = setting(default=True, project=False, help="Recall and write memories.")
     write: Literal["auto", "off"] = setting(
         "auto",
         project=False,
         help=(
-            "auto: after a run a model looks for what is worth keeping; off: only what the user"
+            "auto: after a run, a model chooses what is worth keeping; off: only what the user"
             " asks to remember."
         ),
     )
@@ -26,20 +26,23 @@ class LongTermSettings:
         help="Kinds of sessions in which memories are written.",
     )
     budget: int = setting(
-        default=1_000, minimum=0, project=False, help="Tokens that recalled memories may take."
+        default=1_000,
+        minimum=0,
+        project=False,
+        help="Maximum number of tokens for recalled memories.",
     )
     most: int = setting(
         default=2_000,
         minimum=1,
         project=False,
-        help="Memories kept for the user, and for a workspace.",
+        help="Maximum number of memories for the user, and for each workspace.",
     )
     keep_days: float = setting(
         default=180.0,
         minimum=1,
         project=False,
         help=(
-            "Days after which a memory that the user did not ask for, and that was not used since,"
-            " is deleted."
+            "Days after which a memory is deleted if the user did not ask for it and it was not"
+            " used since."
         ),
     )

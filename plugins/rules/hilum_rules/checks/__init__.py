@@ -1,46 +1,48 @@
-"""Hard constraints made checks, and calls, answers and contexts judged by them."""
+"""Checks that enforce hard constraints, and the judges of calls, answers and contexts."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hilum_rules.checks.model import Check, Compiled
-
 if TYPE_CHECKING:
-    from hilum_rules.checks.answers import judge_answer, may_load
+    from hilum_rules.checks.answers import check_context, judge_answer
     from hilum_rules.checks.compiling import compile_lines, compile_rule
-    from hilum_rules.checks.holding import guard_paths
-    from hilum_rules.checks.judging import judge, judge_call, rewrites
+    from hilum_rules.checks.model import Check, Compiled
+    from hilum_rules.checks.sandbox_paths import find_protected_paths
+    from hilum_rules.checks.verdicts import describe_rewrite, judge, judge_call
 
 __all__ = [
     "Check",
     "Compiled",
+    "check_context",
     "compile_lines",
     "compile_rule",
-    "guard_paths",
+    "describe_rewrite",
+    "find_protected_paths",
     "judge",
     "judge_answer",
     "judge_call",
-    "may_load",
-    "rewrites",
 ]
 
-# Where what is public stands: most sessions have no rule that is enforced, and need none of it.
-_HOMES = {
+# Modules load on first use: most sessions have no enforced rules and do not need them.
+_MODULES = {
+    "Check": "model",
+    "Compiled": "model",
+    "check_context": "answers",
     "compile_lines": "compiling",
     "compile_rule": "compiling",
-    "guard_paths": "holding",
-    "judge": "judging",
+    "describe_rewrite": "verdicts",
+    "find_protected_paths": "sandbox_paths",
+    "judge": "verdicts",
     "judge_answer": "answers",
-    "judge_call": "judging",
-    "may_load": "answers",
-    "rewrites": "judging",
+    "judge_call": "verdicts",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"hilum_rules.checks.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"hilum_rules.checks.{_MODULES[name]}"), name)
+    globals()[name] = value
     return value

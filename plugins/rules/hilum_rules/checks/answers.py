@@ -1,107 +1,113 @@
-"""Judges final answers by the forms that rules forbid, and says which context a kind of session may
-load.
-"""
+"""Judges final answers by forbidden forms, and files by the sessions that may load them."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
-from hilum_rules.checks.judging import quoted
 from hilum_rules.checks.model import Answers, Contexts
+from hilum_rules.checks.verdicts import EnforcedRule, parts_of, quote_rule
 
-if TYPE_CHECKING:
-    from hilum_rules.checks.judging import Ruled
+MATCH_TIMEOUT = 0.2
+"""Maximum time to match an expression from a rules file, in seconds."""
+MAX_MATCHED = 100_000
+"""Maximum number of characters to match against an expression from a rules file."""
 
-_TIMEOUT = 0.2
-"""Seconds for an expression out of a file."""
 
-
-def judge_answer(rules: Iterable[Ruled], text: str) -> str | None:
-    """Return which rule a final answer breaks, and how; ``None`` if none.
+def judge_answer(rules: Iterable[EnforcedRule], text: str) -> str | None:
+    """Return the rule that a final answer breaks, and how; ``None`` if it breaks none.
 
     Args:
         rules: The rules.
         text: The answer.
     """
-    for rule in rules:
-        for _, ban in rule.check.parts if rule.check else ():
-            if isinstance(ban, Answers) and (why := _breaks(ban, text)):
-                return (
-                    f"{quoted(rule)} does not allow this answer: {why}. Give the answer again"
-                    " without that."
-                )
+    for rule, _, constraint in parts_of(rules):
+        mistake = _find_mistake(constraint, text) if isinstance(constraint, Answers) else ""
+        if mistake:
+            return (
+                f"{quote_rule(rule)} does not allow this answer: {mistake}. Give the answer again"
+                " without that."
+            )
     return None
 
 
-def _breaks(ban: Answers, text: str) -> str:
-    plain = " ".join(text.split()).casefold()
-    wanted = " ".join(ban.text.split()).casefold()
-    if not plain:
+def _find_mistake(constraint: Answers, text: str) -> str:
+    """Return how an answer violates a form constraint; empty if it does not."""
+    if not text.strip():
         return ""
+    if constraint.form in _FORMS:
+        return _FORMS[constraint.form](constraint, text)
+    has_text, verb = _TEXTS[constraint.form.removeprefix("lacks_")]
+    found = has_text(_normalize(text), _normalize(constraint.text))
+    if constraint.form.startswith("lacks"):
+        return "" if found else f"it does not {verb} {constraint.text!r}"
+    return f"it {_in_third_person(verb)} {constraint.text!r}" if found else ""
+
+
+def _in_third_person(verb: str) -> str:
+    first, space, rest = verb.partition(" ")
+    return f"{first}s{space}{rest}"
+
+
+def _normalize(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+# --- answers with a text --------------------------------------------------------------------------
+
+
+def _has_word(plain: str, wanted: str) -> bool:
+    begin = r"(?<!\w)" if re.match(r"\w", wanted) and wanted.isascii() else ""
+    end = r"(?!\w)" if re.search(r"\w$", wanted) and wanted.isascii() else ""
+    return re.search(f"{begin}{re.escape(wanted)}{end}", plain) is not None
+
+
+def _starts(plain: str, wanted: str) -> bool:
+    return plain.lstrip("*_#> ").startswith(wanted)
+
+
+def _ends(plain: str, wanted: str) -> bool:
     bare = plain.rstrip(" .!。！*_`\"'”」")
-    ends = plain.endswith(wanted) or bare.endswith(wanted.rstrip(" .!。！"))
-    starts = plain.lstrip("*_#> ").startswith(wanted)
-    match ban.form:
-        case "contains":
-            if _word(wanted).search(plain):
-                return f"it contains {ban.text!r}"
-            return ""
-        case "starts":
-            return f"it begins with {ban.text!r}" if starts else ""
-        case "ends":
-            return f"it ends with {ban.text!r}" if ends else ""
-        case "lacks":
-            if wanted not in plain:
-                return f"it does not contain {ban.text!r}"
-            return ""
-        case "lacks_start":
-            if not starts:
-                return f"it does not begin with {ban.text!r}"
-            return ""
-        case "lacks_end":
-            if not ends:
-                return f"it does not end with {ban.text!r}"
-            return ""
-        case "emoji":
-            if found := _emoji(text):
-                return f"it has the emoji {found}"
-            return ""
-        case "question":
-            if plain.rstrip(" *_`\"'”)）").endswith(("?", "？")):
-                return "it ends with a question"
-            return ""
-        case "longer":
-            if (many := _count(text, ban.unit)) > ban.most:
-                return f"it has {many} {ban.unit}"
-            return ""
-        case "matches":
-            return _matches(ban.text, text)
+    return plain.endswith(wanted) or bare.endswith(wanted.rstrip(" .!。！"))
 
 
-def _word(text: str) -> re.Pattern[str]:
-    begin = r"(?<!\w)" if re.match(r"\w", text) and text.isascii() else ""
-    end = r"(?!\w)" if re.search(r"\w$", text) and text.isascii() else ""
-    return re.compile(begin + re.escape(text) + end)
+_TEXTS: dict[str, tuple[Callable[[str, str], bool], str]] = {
+    "contains": (_has_word, "contain"),
+    "lacks": (lambda plain, wanted: wanted in plain, "contain"),
+    "starts": (_starts, "begin with"),
+    "start": (_starts, "begin with"),
+    "ends": (_ends, "end with"),
+    "end": (_ends, "end with"),
+}
 
 
-def _emoji(text: str) -> str:
-    """Return the first emoji outside of code; marks such as ✓, © and arrows are none."""
-    text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
-    for char in text:
-        code = ord(char)
-        if (
-            0x1F300 <= code <= 0x1FAFF
-            or 0x1F1E6 <= code <= 0x1F1FF
-            or code in (0x2705, 0x274C, 0x2728, 0x2B50, 0x26A1, 0x2757, 0x2753)
-        ):
-            return unicodedata.name(char, "?").lower()
-        if code == 0xFE0F:
-            return "with a picture's variant"
-    return ""
+# --- other forms ----------------------------------------------------------------------------------
+
+_CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+# Emoji among symbols that are otherwise text, such as ✓, © and arrows.
+_PICTURES = "\u2705\u274c\u2728\u2b50\u26a1\u2757\u2753"
+_EMOJI = re.compile(rf"[\U0001f300-\U0001faff\U0001f1e6-\U0001f1ff{_PICTURES}]|\ufe0f")
+
+
+def _find_emoji(constraint: Answers, text: str) -> str:
+    found = _EMOJI.search(_CODE.sub("", text))
+    if found is None:
+        return ""
+    if found[0] == "\ufe0f":
+        return "it has an emoji with a picture variation selector"
+    return f"it has the emoji {unicodedata.name(found[0], '?').lower()}"
+
+
+def _find_question(constraint: Answers, text: str) -> str:
+    is_question = text.strip().rstrip(" *_`\"'”)）").endswith(("?", "？"))
+    return "it ends with a question" if is_question else ""
+
+
+def _find_length(constraint: Answers, text: str) -> str:
+    count = _count(text, constraint.unit)
+    return f"it has {count} {constraint.unit}" if count > constraint.most else ""
 
 
 def _count(text: str, unit: str) -> int:
@@ -113,58 +119,60 @@ def _count(text: str, unit: str) -> int:
         return len(text.strip().splitlines())
     if unit == "paragraphs":
         return len([part for part in re.split(r"\n\s*\n", text) if part.strip()])
-    return len(
-        [
-            part
-            for part in re.split(r"(?<=[.!?])\s+|[。！？]+", text.strip())
-            if re.search(r"\w", part)
-        ]
-    )
+    sentences = re.split(r"(?<=[.!?])\s+|[。！？]+", text.strip())
+    return len([sentence for sentence in sentences if re.search(r"\w", sentence)])
 
 
-def _matches(expression: str, text: str) -> str:
-    import regex  # type: ignore[import-untyped]
+def _find_match(constraint: Answers, text: str) -> str:
+    import regex  # type: ignore[import-untyped]  # needed only for rules with an expression
 
+    expression = constraint.text
     try:
-        found = regex.search(expression, text[:100_000], timeout=_TIMEOUT)
+        # `re` has no timeout, and an expression from a repository may backtrack for hours.
+        found = regex.search(expression, text[:MAX_MATCHED], timeout=MATCH_TIMEOUT)
     except TimeoutError:
         return (
-            f"/{expression}/ takes too long on it, so that nobody can say it does not match; the"
-            " user should mend the rule"
+            f"/{expression}/ takes too long on it, so it cannot be shown not to match; the"
+            " user should fix the rule"
         )
     return f"it matches /{expression}/" if found else ""
 
 
-def may_load(rules: Iterable[Ruled], name_or_path: str, kind: str) -> str:
-    """Return why a file, or ``memory``, is not loaded in a kind of session; empty if it may be.
+_FORMS: dict[str, Callable[[Answers, str], str]] = {
+    "emoji": _find_emoji,
+    "question": _find_question,
+    "longer": _find_length,
+    "matches": _find_match,
+}
+
+
+# --- contexts -------------------------------------------------------------------------------------
+
+
+def check_context(rules: Iterable[EnforcedRule], name_or_path: str, kind: str) -> str:
+    """Return why a session of some kind must not load a file or ``memory``; empty if it may.
 
     Args:
         rules: The rules.
-        name_or_path: The name of what would be loaded, or its path relative to the workspace.
+        name_or_path: The name of the item to load, or its path relative to the workspace.
         kind: The kind of session.
     """
     wanted = name_or_path.replace("\\", "/").removeprefix("./")
-    for rule in rules:
-        for _, ban in rule.check.parts if rule.check else ():
-            if (
-                isinstance(ban, Contexts)
-                and kind in ban.kinds
-                and any(_same(name.removeprefix("./"), wanted) for name in ban.names)
-            ):
-                return f"{quoted(rule)} keeps it out of {kind} sessions."
+    for rule, _, constraint in parts_of(rules):
+        if not isinstance(constraint, Contexts) or kind not in constraint.kinds:
+            continue
+        if any(_is_same(name.removeprefix("./"), wanted) for name in constraint.names):
+            return f"{quote_rule(rule)} excludes it from {kind} sessions."
     return ""
 
 
-def _same(name: str, wanted: str) -> bool:
-    """Return whether what is loaded is what a rule names: a path, a pattern, a folder's content, or
-    a file's name anywhere.
-    """
+def _is_same(name: str, wanted: str) -> bool:
+    """Return whether a name matches a loaded path: as a pattern, folder, or file name anywhere."""
     if name.casefold() in ("memory.md", "memory") and wanted in ("memory", "long-term memory"):
         return True
+    # The file system may not distinguish upper and lower case.
     low = wanted.casefold()
     plain = name.casefold().rstrip("/")
-    if fnmatchcase(low, plain) or low.startswith(plain + "/"):
-        return True  # the file system may not tell upper from lower case
-    return wanted.endswith("/" + name) or (
-        "/" not in name and fnmatchcase(wanted.rpartition("/")[2], name)
-    )
+    if fnmatchcase(low, plain) or low.startswith(f"{plain}/") or wanted.endswith(f"/{name}"):
+        return True
+    return "/" not in name and fnmatchcase(wanted.rpartition("/")[2], name)

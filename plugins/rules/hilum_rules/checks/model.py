@@ -1,4 +1,4 @@
-"""What a check is: what may not be done, or only with the user's yes."""
+"""Checks: actions that are forbidden or need the user's approval."""
 
 from __future__ import annotations
 
@@ -24,21 +24,25 @@ Unit = Literal["", "words", "characters", "lines", "sentences", "paragraphs"]
 
 WRITES: frozenset[Action] = frozenset({"create", "change", "delete"})
 READS: frozenset[Action] = frozenset({"read"})
-_DONE = {"read": "reading", "create": "creating", "change": "changing", "delete": "deleting"}
+EVERYTHING = ("**",)
+_GERUNDS = {"read": "reading", "create": "creating", "change": "changing", "delete": "deleting"}
+MAX_LISTED = 4
+"""Maximum number of commands listed in a summary."""
 
 
 @attrs.frozen
 class Paths:
-    """Files and folders, and what may not be done with them.
+    """Files and folders, and the actions that are forbidden on them.
 
     Attributes:
-        patterns: As in ``.gitignore``, relative to the workspace; absolute ones begin with two
-            slashes or with ``~/``.
-        actions: What may not be done.
-        unless: Patterns of what is excepted.
-        by_hand: Only editing is meant: a program that makes the file, such as a package manager,
-            may.
-        outside: Everything outside of the workspace is meant; there are no patterns then.
+        patterns: As in ``.gitignore``, relative to the workspace. Absolute ones begin with ``//``
+            or ``~/``.
+        actions: The forbidden actions.
+        unless: Patterns of the exceptions.
+        by_hand: Whether only manual editing is forbidden. A program that generates the file, such
+            as a package manager, may write it.
+        outside: Whether the constraint covers everything outside the workspace. Then there are no
+            patterns.
     """
 
     patterns: tuple[str, ...]
@@ -48,41 +52,36 @@ class Paths:
     outside: bool = False
 
     def __str__(self) -> str:
-        if self.actions >= WRITES:
-            what = "writing"
-        else:
-            what = " and ".join(_DONE[a] for a in _DONE if a in self.actions)
-        if what == "writing" and "read" in self.actions:
-            what = f"reading and {what}"
-        else:
-            what = what
+        doing = self._describe_actions()
+        exceptions = f", except {_list_paths(self.unless)}" if self.unless else ""
+        manner = " by hand" if self.by_hand else ""
+        return f"{doing} {self._describe_files(doing)}{exceptions}{manner}"
+
+    def _describe_actions(self) -> str:
+        if not self.actions >= WRITES:
+            return " and ".join(_GERUNDS[name] for name in _GERUNDS if name in self.actions)
+        return "reading and writing" if "read" in self.actions else "writing"
+
+    def _describe_files(self, doing: str) -> str:
         if self.outside:
-            where = "files outside of the workspace"
-        else:
-            where = ", ".join(_plain(p) for p in self.patterns)
-        where = (
-            "files"
-            if self.patterns == ("**",)
-            else f"files in {where}"
-            if what == "creating" and "." not in where
-            else where
-        )
-        but = f", except {', '.join(_plain(p) for p in self.unless)}" if self.unless else ""
-        return f"{what} {where}{but}{' by hand' if self.by_hand else ''}"
+            return "files outside the workspace"
+        if self.patterns == EVERYTHING:
+            return "files"
+        files = _list_paths(self.patterns)
+        return f"files in {files}" if doing == "creating" and "." not in files else files
 
 
 @attrs.frozen
 class Commands:
-    """Commands that may not be run.
+    """Commands that must not be run.
 
     Attributes:
-        patterns: Words they begin with; options may stand between, and more words follow. ``*`` is
-            any number of words.
-        folder: They are meant only where they run in this folder, relative to the workspace; ``.``
-            for everywhere.
-        new: Only ones that name something to install are meant, not those that install what the
-            project already names.
-        branches: Only commits and pushes to these are meant; empty for all.
+        patterns: The words that they begin with. Options may be between these words, and more words
+            may follow. ``*`` matches any number of words.
+        folder: The folder that they must not run in, relative to the workspace; ``.`` for all.
+        new: Whether the constraint covers only commands that name a package to install, not those
+            that install the project's packages.
+        branches: The branches to which commits and pushes are forbidden; empty for all.
     """
 
     patterns: tuple[tuple[str, ...], ...]
@@ -91,19 +90,24 @@ class Commands:
     branches: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        where = "" if self.folder == "." else f" in {self.folder}"
-        where += f" to the branch {' or '.join(self.branches)}" if self.branches else ""
-        listed = [f"`{' '.join(words).removeprefix('* ')}`" for words in self.patterns[:4]]
-        return (
-            "the command"
-            f" {' or '.join(listed)}{' and its like' if len(self.patterns) > 4 else ''}{where}"
-        )
+        listed = [f"`{' '.join(words).removeprefix('* ')}`" for words in self.patterns[:MAX_LISTED]]
+        text = f"the command {' or '.join(listed)}"
+        if len(self.patterns) > MAX_LISTED:
+            text += " and similar commands"
+        if self.folder != ".":
+            text += f" in {self.folder}"
+        if self.branches:
+            text += f" to the branch {' or '.join(self.branches)}"
+        return text
 
 
 @attrs.frozen
 class Tools:
-    """Tools that may not be called, by name (``*`` and ``?`` as in file names) or by what they
-    touch.
+    """Tools that must not be called.
+
+    Attributes:
+        names: Their names, with ``*`` and ``?`` as in file names.
+        risk: A permission category, all of whose tools are covered.
     """
 
     names: tuple[str, ...] = ()
@@ -117,22 +121,24 @@ class Tools:
 
 @attrs.frozen
 class Hosts:
-    """Hosts that may not be contacted.
+    """Hosts that must not be contacted.
 
-    ``*.example.com`` are those below, ``*`` all but this machine.
+    Attributes:
+        names: Their names. ``*.example.com`` means all subdomains, ``*`` every host except this
+            machine.
     """
 
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        if self.names != ("*",):
-            return f"contacting {', '.join(self.names)}"
-        return "using the network"
+        if self.names == ("*",):
+            return "using the network"
+        return f"contacting {', '.join(self.names)}"
 
 
 @attrs.frozen
 class Contexts:
-    """Files, or memory, that may not be loaded in some kinds of session."""
+    """Files, or memory, that certain kinds of sessions must not load."""
 
     names: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -141,15 +147,29 @@ class Contexts:
         return f"loading {', '.join(self.names)} in {', '.join(self.kinds)} sessions"
 
 
+_FORMS = {
+    "contains": "that contains {text!r}",
+    "starts": "that begins with {text!r}",
+    "ends": "that ends with {text!r}",
+    "lacks": "without {text!r}",
+    "lacks_start": "that does not begin with {text!r}",
+    "lacks_end": "that does not end with {text!r}",
+    "emoji": "with emoji",
+    "question": "that ends with a question",
+    "longer": "of more than {most} {unit}",
+    "matches": "that matches /{text}/",
+}
+
+
 @attrs.frozen
 class Answers:
-    """A form that a final answer must not take.
+    """A form that a final answer must not have.
 
     Attributes:
-        form: What of it is looked at; ``lacks…`` is that it must have the text.
-        text: The text, or the expression.
-        most: With ``longer``: how many units it may have.
-        unit: With ``longer``: of what.
+        form: The form. With ``lacks…`` the answer must have the text.
+        text: The text, or the regular expression.
+        most: The maximum number of units, with ``longer``.
+        unit: The unit, with ``longer``.
     """
 
     form: Form
@@ -158,53 +178,42 @@ class Answers:
     unit: Unit = ""
 
     def __str__(self) -> str:
-        return {
-            "contains": f"an answer that contains {self.text!r}",
-            "starts": f"an answer that begins with {self.text!r}",
-            "ends": f"an answer that ends with {self.text!r}",
-            "lacks": f"an answer without {self.text!r}",
-            "lacks_start": f"an answer that does not begin with {self.text!r}",
-            "lacks_end": f"an answer that does not end with {self.text!r}",
-            "emoji": "an answer with emoji",
-            "question": "an answer that ends with a question",
-            "longer": f"an answer of more than {self.most} {self.unit}",
-            "matches": f"an answer that matches /{self.text}/",
-        }[self.form]
+        form = _FORMS[self.form].format(text=self.text, most=self.most, unit=self.unit)
+        return f"an answer {form}"
 
 
-Ban = Paths | Commands | Tools | Hosts | Contexts | Answers
+Constraint = Paths | Commands | Tools | Hosts | Contexts | Answers
 
 
 @attrs.frozen
 class Check:
-    """What enforces a rule.
+    """The constraints that enforce a rule.
 
     Attributes:
-        parts: What is banned, each with whether it is refused, or the user is asked each time.
+        parts: Each constraint with its effect.
     """
 
-    parts: tuple[tuple[Effect, Ban], ...]
+    parts: tuple[tuple[Effect, Constraint], ...]
 
     @property
-    def says(self) -> str:
-        """What it does, for a list of rules."""
-        does = {"deny": "refuses", "ask": "asks before"}
-        listed = {
-            effect: [str(ban) for each, ban in self.parts if each == effect] for effect in does
-        }
-        return "; ".join(
-            f"{does[effect]} {', '.join(texts)}" for effect, texts in listed.items() if texts
-        )
+    def summary(self) -> str:
+        """A summary of the check, for a list of rules."""
+        summaries = []
+        for effect, verb in (("deny", "refuses"), ("ask", "asks before")):
+            listed = [str(constraint) for each, constraint in self.parts if each == effect]
+            if listed:
+                summaries.append(f"{verb} {', '.join(listed)}")
+        return "; ".join(summaries)
 
 
 @attrs.frozen
 class Compiled:
-    """What came of a sentence.
+    """The result of compiling a sentence or an ``enforce:`` line.
 
     Attributes:
-        check: What enforces it; ``None`` if it stays advice.
-        why: Why it is enforced, or why not.
-        problem: What is wrong with a line that was attached by hand; empty if nothing is.
+        check: The check that enforces it; ``None`` if it remains advice.
+        why: Why it is or is not enforced.
+        problem: The mistake in an ``enforce:`` line; empty if there is none.
     """
 
     check: Check | None
@@ -212,5 +221,10 @@ class Compiled:
     problem: str = ""
 
 
-def _plain(pattern: str) -> str:
-    return pattern.removeprefix("/")
+NOT_A_CONSTRAINT = Compiled(
+    None, "advice: it is not worded as one of the constraints that can be enforced"
+)
+
+
+def _list_paths(patterns: tuple[str, ...]) -> str:
+    return ", ".join(pattern.removeprefix("/") for pattern in patterns)

@@ -1,3 +1,1 @@
-"""What makes pages readable, in a process of its own: it imports nothing of hilum, so that it
-starts fast and knows nothing.
-"""
+"""Makes pages readable in a separate process. Imports nothing from hilum, to start quickly."""

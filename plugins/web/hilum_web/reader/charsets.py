@@ -1,13 +1,12 @@
-"""The encodings of pages, as browsers know them."""
+"""Decodes pages as browsers do."""
 
 from __future__ import annotations
 
 import codecs
 import re
 
-# Names that people write for what really is a larger encoding (the Encoding Standard of the WHATWG
-# has the list).
-_REALLY = {
+# Labels that stand for another, larger encoding on the web (WHATWG Encoding Standard, section 4.2).
+_ALIASES = {
     "iso-8859-1": "cp1252",
     "latin1": "cp1252",
     "latin-1": "cp1252",
@@ -34,8 +33,8 @@ _REALLY = {
     "x-mac-cyrillic": "mac-cyrillic",
     "x-euc-jp": "euc_jp",
 }
-# What that standard knows. Python has more, among them some that take minutes for a page made for
-# it (punycode).
+# The encodings of that standard. Python has more, and some of them, such as punycode, take minutes
+# for a malicious page.
 _KNOWN = frozenset(
     "utf-8 utf-16 utf-16-le utf-16-be cp866 cp874 cp932 cp949 koi8-r koi8-u mac-roman mac-cyrillic"
     " gb18030 big5hkscs euc_jp iso2022_jp cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257"
@@ -45,9 +44,14 @@ _KNOWN = frozenset(
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 
+_IN_HEADER = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.I)
+_IN_PAGE = re.compile(rb"(?:charset|encoding)\s*=\s*[\"']?([\w.:-]+)", re.I)
+
+
 def decode(data: bytes, content_type: str) -> str:
-    """Decode a text: by its byte order mark, its header, what HTML says of itself, as UTF-8, at
-    last as windows-1252.
+    """Decode a text.
+
+    The order is: byte order mark, header, declaration in the page, UTF-8, windows-1252.
 
     Args:
         data: The body.
@@ -56,13 +60,15 @@ def decode(data: bytes, content_type: str) -> str:
     for mark, name in _BOMS:
         if data.startswith(mark):
             return data.decode(name, errors="replace")
-    said = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", content_type, re.I)
-    inside = re.search(rb"(?:charset|encoding)\s*=\s*[\"']?([\w.:-]+)", data[:2048], re.I)
-    name = _codec(said[1]) if said else ""
+    in_header = _IN_HEADER.search(content_type)
+    name = _find_codec(in_header[1]) if in_header else ""
+    if not name:
+        in_page = _IN_PAGE.search(data[:2048])
+        name = _find_codec(in_page[1].decode("ascii", errors="replace")) if in_page else ""
+        # A page whose declaration is readable as ASCII cannot be UTF-16.
+        if name.startswith("utf-16"):
+            name = ""
     if name:
-        return data.decode(name, errors="replace")
-    name = _codec(inside[1].decode("ascii", errors="replace")) if inside else ""
-    if name and not name.startswith("utf-16"):  # who can read that it is UTF-16 reads no UTF-16
         return data.decode(name, errors="replace")
     try:
         return data.decode("utf-8")
@@ -70,13 +76,10 @@ def decode(data: bytes, content_type: str) -> str:
         return data.decode("cp1252", errors="replace")
 
 
-def _codec(label: str) -> str:
-    """Return the name of Python's decoder for what a page calls its encoding.
-
-    Empty where it is none of the web's.
-    """
+def _find_codec(label: str) -> str:
+    """Return Python's codec for a label, or an empty string if it is not an encoding of the web."""
     try:
-        name = codecs.lookup(_REALLY.get(label.lower(), label)).name
+        name = codecs.lookup(_ALIASES.get(label.lower(), label)).name
     except (LookupError, UnicodeError):
         return ""
     return name if name in _KNOWN else ""

@@ -1,4 +1,4 @@
-"""The addresses of a page's links, made absolute."""
+"""Makes the link addresses of a page absolute."""
 
 from __future__ import annotations
 
@@ -9,80 +9,81 @@ from urllib.parse import urljoin
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-LONGEST = 1_000
-_HEADS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+MAX_URL = 1_000
+_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_SCHEMES = ("http://", "https://", "#", "mailto:", "ftp:")
 
 _PATH = r"[\w%~+@=-][\w.%~+@=-]*"
 _END = r"(?:\?[\w.%~+=&/-]+)?(?:#[\w.%~+=&/:()-]+)?"
-# What most links are: nothing in them is written otherwise once they are joined to something.
+# Most links match one of these patterns. Such a link can be joined by plain concatenation.
 _BELOW = re.compile(rf"{_PATH}(?:/{_PATH})*/?{_END}", re.ASCII)
 _WITHIN = re.compile(r"#[\w.%~+=&/:()-]+", re.ASCII)
 _WHOLE = re.compile(rf"https?://[\w.-]+(?::\d+)?(?:(?:/{_PATH})+/?{_END})?", re.ASCII)
 
 
 class Base:
-    """What a page's links are relative to.
+    """The base URL of a page's links.
 
-    ``urljoin`` takes 5 µs and more, and pages have thousands of them.
+    A call of ``urljoin`` takes 5 µs and more, and pages have thousands of links. Plain links are
+    joined without it.
 
     Args:
-        url: The page's address, or what it says.
+        url: The page's URL, or the one in its ``base`` element.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._page, self._root, self._folder = (
-            joined(url, each)[:-1] for each in ("#x", "/x", "x")
-        )
+        self._page = join_url(url, "#x")[:-1]
+        self._root = join_url(url, "/x")[:-1]
+        self._folder = join_url(url, "x")[:-1]
 
     def join(self, href: str) -> str:
-        """Return the address that a reference stands for, as ``urljoin`` does.
+        """Return the URL of a link, as ``urljoin`` does.
 
-        What cannot be read is left as it is.
+        A link that cannot be parsed is returned unchanged.
         """
         first = href[:1]
-        if first == "#":
-            if _WITHIN.fullmatch(href):
-                return self._page + href[1:]
-            return joined(self._url, href)
-        if first == "/":
-            if _BELOW.fullmatch(href, 1):
-                return self._root + href[1:]
-            return joined(self._url, href)
-        if _BELOW.fullmatch(href):
-            return self._folder + href
-        if _WHOLE.fullmatch(href):
-            return href
-        return joined(self._url, href)
+        if first == "#" and _WITHIN.fullmatch(href):
+            return self._page + href[1:]
+        if first == "/" and _BELOW.fullmatch(href, 1):
+            return self._root + href[1:]
+        if first not in ("#", "/"):
+            if _BELOW.fullmatch(href):
+                return self._folder + href
+            if _WHOLE.fullmatch(href):
+                return href
+        return join_url(self._url, href)
 
 
-def joined(url: str, href: str) -> str:
-    """Join as ``urljoin``; what cannot be read is left as it is."""
+def join_url(url: str, href: str) -> str:
+    """Return the URL of a link; a link that cannot be parsed is returned unchanged."""
     try:
         return urljoin(url, href)
     except ValueError:
         return href
 
 
-def linked(link: LexborNode, base: Base, url: str) -> None:
-    """Make the address of a link absolute; within its page it is a fragment.
+def make_absolute(link: LexborNode, base: Base, url: str) -> None:
+    """Make a link absolute, or turn it into a fragment if it refers to its own page.
 
-    What leads nowhere is text.
+    A link without a usable address is replaced by its text.
     """
-    said = link.attributes
-    href = (said.get("href") or "").strip()
+    attributes = link.attributes
+    href = (attributes.get("href") or "").strip()
     target = base.join(href) if href else ""
     page, _, fragment = target.partition("#")
     if fragment and page == url:
-        target = f"#{fragment}"
-        if link.parent is not None and (link.parent.tag or "") in _HEADS:
-            target = ""
-    if (
-        not target.startswith(("http://", "https://", "#", "mailto:", "ftp:"))
-        or len(target) > LONGEST
-    ):
-        link.unwrap()  # where it is not closed, all that follows is in it
+        # Headings link to themselves.
+        target = "" if _is_in_heading(link) else f"#{fragment}"
+    if not target.startswith(_SCHEMES) or len(target) > MAX_URL:
+        # Unwrapped rather than removed, because a link without an end tag contains the rest of the
+        # page.
+        link.unwrap()
         return
     link.attrs["href"] = target
-    if "title" in said:
+    if "title" in attributes:
         del link.attrs["title"]
+
+
+def _is_in_heading(link: LexborNode) -> bool:
+    return link.parent is not None and link.parent.tag in _HEADINGS

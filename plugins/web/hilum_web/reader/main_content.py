@@ -1,4 +1,8 @@
-"""Which part of a page is its main content: what says so, or the page less what stands round it."""
+"""Chooses the main content of a page.
+
+It is the part that the page marks as its main content, or else the page without its navigation,
+header and footer.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,14 @@ from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-DEEPEST = 60
-SAMPLED = 1_000
-CANDIDATES = 200
+MAX_DEPTH = 60
+# Maximum number of links in a node whose texts are all counted. If there are more links, they are
+# sampled.
+MAX_LINKS = 1_000
+MAX_CANDIDATES = 200
 _NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog"
-# What stands round the content of pages, by its meaning and by the names that generators of
-# documentation give it.
-_AROUND = (
+# The elements around a page's content, by role and by the names that documentation generators use.
+_FRAME = (
     "nav, footer, aside, form[role=search], [role=navigation], [role=banner], [role=contentinfo],"
     " [role=search], [role=complementary], [role=dialog], .sidebar, #sidebar, .navbar, .breadcrumb,"
     " .breadcrumbs, .navheader, .navfooter, .footer, #footer, .sphinxsidebar, .related, #titlearea,"
@@ -24,136 +29,149 @@ _MAIN = (
 )
 
 
-def quiet(tree: LexborHTMLParser) -> None:
-    """Take out what is no text."""
+class Choice(NamedTuple):
+    """The main content of a page.
+
+    Args:
+        number: Its index among the matches of ``_MAIN``; -1 for the body.
+        size: Length of its text in characters.
+        is_last: Whether it extends to the end of the parsed HTML.
+        is_clear: Whether no candidate inside it extends to that end. The rest of the page could
+            make such a candidate the better choice.
+    """
+
+    number: int
+    size: int
+    is_last: bool
+    is_clear: bool = True
+
+
+def remove_noise(tree: LexborHTMLParser) -> None:
+    """Remove the elements that contain no text for readers."""
     for each in tree.css(_NOISE):
         if each.parent is not None and each.tag != "body":
             each.decompose()
 
 
-def choose(tree: LexborHTMLParser) -> Choice:
-    """Choose the main content of a page that is quiet."""
-    if tree.body is not None:
-        return _chosen(tree.body)
-    return Choice(-1, 0, True)
+def choose_main_content(tree: LexborHTMLParser) -> Choice:
+    """Choose the main content of a page after its noise has been removed.
 
-
-class Choice(NamedTuple):
-    """Where the main content is.
-
-    Args:
-        number: Which of what ``_MAIN`` selects, in the order of the page; -1 for its body.
-        words: How many characters of text it has.
-        last: Whether it lasts until the end of what was parsed.
-        clear: Whether nothing in it lasts as long that may turn out to be what is meant.
+    A marked part is chosen if it has a fair share of the text. If parts are nested, the innermost
+    one with nearly all of the prose is chosen.
     """
-
-    number: int
-    words: int
-    last: bool
-    clear: bool = True
-
-
-def _chosen(body: LexborNode) -> Choice:
-    """Find the main content: a part that says it is, where it holds a fair share of the words.
-
-    Else the body less its frame.
-
-    Of parts inside each other the inner one is taken that still has nearly all that is said outside
-    of links.
-    """
-    whole = _words(body)
-    nodes = body.css(_MAIN)[:CANDIDATES]
-    counted = sorted(
-        ((_words(node), number) for number, node in enumerate(nodes)), key=lambda each: -each[0]
-    )
-    if not counted:
+    body = tree.body
+    if body is None:
+        return Choice(-1, 0, True)
+    nodes = body.css(_MAIN)[:MAX_CANDIDATES]
+    whole = _count_text(body)
+    # The largest candidate comes first. Candidates of equal size stay in page order.
+    sizes = {number: _count_text(node) for number, node in enumerate(nodes)}
+    ranked = sorted(sizes, key=lambda number: -sizes[number])
+    if not ranked:
         return Choice(-1, whole, True)
-    words, best = counted[0]
-    if words < max(whole * 0.2, 20):
-        beside = _prose(body, whole) - _framed(body, nodes[best])
-        if _prose(nodes[best], words) < 0.4 * max(beside, 50):
-            return Choice(-1, whole, False)
-    said = _prose(nodes[best], words) if len(counted) > 1 else 0
-    for inner, number in counted[1:]:
-        if inner < said * 0.85:
+    best = ranked[0]
+    if not _has_fair_share(body, whole, nodes[best], sizes[best]):
+        return Choice(-1, whole, False)
+    best = _narrow(nodes, sizes, ranked)
+    lasting = [number for number, node in enumerate(nodes) if _is_last(node, body)]
+    is_last = best in lasting
+    is_clear = is_last and best == lasting[-1]
+    return Choice(best, sizes[best], is_last, is_clear)
+
+
+def _has_fair_share(body: LexborNode, whole: int, main: LexborNode, size: int) -> bool:
+    if size >= max(whole * 0.2, 20):
+        return True
+    # A short page may have a long menu, so the text of its frame does not count against the main
+    # part.
+    beside = _count_prose(body, whole) - _count_frame_prose(body, main)
+    return _count_prose(main, size) >= 0.4 * max(beside, 50)
+
+
+def _narrow(nodes: list[LexborNode], sizes: dict[int, int], ranked: list[int]) -> int:
+    """Return the innermost candidate with nearly all of the prose of the largest one."""
+    best = ranked[0]
+    if len(ranked) == 1:
+        return best
+    enough = _count_prose(nodes[best], sizes[best]) * 0.85
+    for number in ranked[1:]:
+        if sizes[number] < enough:
             break
-        if _prose(nodes[number], inner) >= said * 0.85 and _below(nodes[number], nodes[best]):
+        has_enough = _count_prose(nodes[number], sizes[number]) >= enough
+        if has_enough and _is_inside(nodes[number], nodes[best]):
             best = number
-            words = inner
-    lasting = [number for number, node in enumerate(nodes) if _lasts(node, body)]
-    return Choice(best, words, best in lasting, lasting[-1:] == [best])
+    return best
 
 
-def _framed(body: LexborNode, main: LexborNode) -> int:
-    """Count the characters outside of links in what stands round a main part by its own word: a
-    short page has a long menu.
-    """
-    said = 0
+def _count_frame_prose(body: LexborNode, main: LexborNode) -> int:
+    """Count the non-link characters in the frame around a main part."""
+    count = 0
     last: LexborNode | None = None
-    for node in body.css(_AROUND)[:CANDIDATES]:
-        if _below(main, node) or (last is not None and _below(node, last)):
+    for node in body.css(_FRAME)[:MAX_CANDIDATES]:
+        is_counted = last is not None and _is_inside(node, last)
+        if is_counted or _is_inside(main, node):
             continue
-        said = said + _prose(node, _words(node))
+        count += _count_prose(node, _count_text(node))
         last = node
-    return said
+    return count
 
 
-def _lasts(node: LexborNode, body: LexborNode) -> bool:
-    """Return whether nothing stands after a node."""
+def _is_last(node: LexborNode, body: LexborNode) -> bool:
+    """Return whether nothing follows a node."""
     each: LexborNode | None = node
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         if each is None or each.mem_id == body.mem_id or each.next is not None:
             break
         each = each.parent
     return each is not None and each.mem_id == body.mem_id
 
 
-def main_part(body: LexborNode, choice: Choice) -> LexborNode:
-    """Return the main content as it was chosen, less what is round it."""
+def extract_main_content(body: LexborNode, choice: Choice) -> LexborNode:
+    """Return the chosen main content without its frame."""
     best = body if choice.number < 0 else body.css(_MAIN)[choice.number]
-    for node in best.css(_AROUND):
+    # Notes, footnotes and boxes that belong to the text have the same markup as the frame. The
+    # frame consists mostly of links. Around a main part that is not marked, nearly everything may
+    # be frame.
+    min_prose = 0.5 if choice.number >= 0 else 0.8
+    for node in best.css(_FRAME):
         if node.parent is None or node.mem_id == best.mem_id:
             continue
-        words = _words(node)
-        said = _prose(node, words)
-        # Notes, footnotes and boxes of the text are marked like what stands beside it; that is
-        # mostly links.
-        if said > words * (0.5 if choice.number >= 0 else 0.8) and _box(node):
+        size = _count_text(node)
+        prose = _count_prose(node, size)
+        if prose > size * min_prose and _may_be_box(node):
             continue
-        if words < choice.words * 0.5 or not said:
+        if size < choice.size * 0.5 or not prose:
             node.decompose()
     return best
 
 
-def _box(node: LexborNode) -> bool:
-    """Return whether what has a name of the frame may be a box of the text."""
+def _may_be_box(node: LexborNode) -> bool:
+    """Return whether an element of the frame may be a box that belongs to the text."""
     if node.tag == "footer":
         return node.parent is not None and node.parent.tag == "blockquote"
-    classes = (node.attributes.get("class") or "").split()
-    return (
-        node.tag == "aside"
-        or "sidebar" in classes
-        or node.attributes.get("role") == "complementary"
-    )
+    if node.tag == "aside" or node.attributes.get("role") == "complementary":
+        return True
+    return "sidebar" in (node.attributes.get("class") or "").split()
 
 
-def _words(node: LexborNode) -> int:
-    # White space stands outside of links, also where nothing else does: of a menu it would make
+def _count_text(node: LexborNode) -> int:
+    # Whitespace is excluded, because the whitespace between the links of a menu would count as
     # prose.
     return len("".join(node.text(deep=True).split()))
 
 
-def _prose(node: LexborNode, words: int) -> int:
-    """Count the characters outside of links; of very many links, from every so many."""
+def _count_prose(node: LexborNode, size: int) -> int:
+    """Count the characters outside links, or estimate them if there are very many links."""
     links = node.css("a")
-    step = len(links) // SAMPLED + 1
-    return words - step * sum(_words(each) for each in links[::step])
+    step = len(links) // MAX_LINKS + 1
+    sampled = links[::step]
+    in_links = sum(map(_count_text, sampled))
+    return size - step * in_links
 
 
-def _below(node: LexborNode, root: LexborNode) -> bool:
+def _is_inside(node: LexborNode, root: LexborNode) -> bool:
     each = node.parent
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         if each is None or each.mem_id == root.mem_id:
             break
         each = each.parent

@@ -1,34 +1,35 @@
-"""HTML to Markdown, the main content first and only as far as somebody reads.
+"""Converts HTML to Markdown, the main content first, and only as far as it is read.
 
-A page is parsed whole (selectolax), its main content cut into pieces at the borders of blocks, and
-piece by piece put in order and converted (html-to-markdown). Both are native code, and pages can be
-made that keep it busy for hours without giving up the interpreter's lock: this runs in a process of
-its own (``worker``), and imports nothing of hilum for it.
+A page is parsed as a whole (selectolax). Its main content is cut into pieces at block boundaries,
+and each piece is normalized and converted (html-to-markdown). Both libraries are native code, and a
+malicious page can keep them busy for hours while they hold the interpreter's lock. Therefore, this
+module runs in a separate process (``worker``).
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from itertools import islice
 from urllib.parse import urldefrag
 
+from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from .links import Base, joined, linked
-from .main_content import DEEPEST, choose, main_part, quiet
-from .unseen import line, visible
+from .charsets import decode
+from .links import Base, join_url, make_absolute
+from .main_content import MAX_DEPTH, choose_main_content, extract_main_content, remove_noise
+from .visible_text import remove_invisible, to_line
 
+# Size, in characters, of the pieces in which HTML is converted.
 PIECE = 60_000
-# Characters of a long page that are parsed first, and next.
+# Sizes, in characters, of the beginnings of a long page that are parsed first and second.
 BEGINNINGS = (250_000, 600_000)
-# Of a table that is cut, how many rows tell whether it is one of data or of layout.
-ROWS = 50
-# How most of what is a main content is written, and how many characters further on it is looked
-# for.
-_NAMES = (
+# Number of rows that decide whether a cut table is a data table or a layout table.
+SAMPLED_ROWS = 50
+# Common markup of main content, and how many characters are searched for it.
+_MAIN_MARKS = (
     "<main",
     "<article",
     'role="main"',
@@ -42,16 +43,16 @@ _NAMES = (
     'class="contents"',
     "refentry",
 )
-FAR = 1_000_000
-# Of a piece: what is not shown, links of headings to themselves, buttons to copy and to run.
-_MARKS = (
+MARK_DISTANCE = 1_000_000
+# Parts of a piece that are not content: hidden elements, self-links of headings, buttons.
+_CONTROLS = (
     "[hidden]:not([role=tabpanel]), [aria-hidden=true], a.headerlink, a.anchor, a.hash-link,"
     " a.heading-anchor, a.test-arrow, button, .sr-only, .visually-hidden"
 )
-_HEADS = "h1, h2, h3, h4, h5, h6"
-_CELLS = ["table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption", "colgroup", "col"]
-# What may be cut where it is too long, and what a piece may end with.
-_OPEN = frozenset(
+_HEADINGS = "h1, h2, h3, h4, h5, h6"
+_TABLE_PARTS = ["thead", "tbody", "tfoot", "tr", "td", "th", "caption", "colgroup", "col"]
+# Elements that may be cut if they are too long, and elements at whose end a piece may end.
+_DIVISIBLE = frozenset(
     "div section article main body center font span details table tbody tr td ul ol dl blockquote"
     " pre code li dd p form fieldset a b i em strong".split()
 )
@@ -59,21 +60,47 @@ _BLOCKS = frozenset(
     "div section article main body center details table tbody ul ol dl blockquote pre li dd p h1 h2"
     " h3 h4 h5 h6 tr dt hr figure form fieldset address".split()
 )
-_WRAPPED = frozenset("ul ol dl blockquote pre li dd".split())
-# What is raised or lowered in formulas; not 1st, nor marks of trade.
+# Elements that are opened again in each of their pieces.
+_REPEATED = frozenset("ul ol dl blockquote pre li dd".split())
+# Superscripts and subscripts in formulas, as opposed to those in "1st" or trademark signs.
 _EXPONENT = re.compile(
     r"(?!(?:st|nd|rd|th|er|re|o|tm|sm)$)(?:[^\W\d_]{1,2}|[\w+−*/().,-]*[\d+−-][\w+−*/().,-]*)", re.I
 )
+# Marks the requested element in the text. Unicode assigns no character to this code point, so no
+# page contains it.
 _MARK = "\ufdd0hilum\ufdd1"
+_OPTIONS = ConversionOptions(
+    extract_metadata=False,
+    skip_images=False,
+    inline_data_media="drop_element",
+    max_depth=400,
+    compact_tables=True,
+    preprocessing=PreprocessingOptions(enabled=False),
+)
+
+
+def read_frames(body: bytes, request: dict[str, str]) -> Iterator[dict[str, object]]:
+    """Yield a page as Markdown.
+
+    Yields:
+        A frame with ``title``, then frames with ``text`` and ``at``, the offset of the requested
+        element in the text or -1.
+    """
+    html = decode(body, request["type"])
+    page = Markdown(html, request["url"], request["fragment"])
+    yield {"title": page.title}
+    for text, at in page.parts():
+        yield {"text": text, "at": at}
+    yield {"end": True}
 
 
 class Markdown:
-    """A page as Markdown, converted as far as it is asked for.
+    """Converts a page to Markdown as far as it is read.
 
     Args:
         html: The page.
-        url: Where it comes from: links are made absolute.
-        fragment: The id of the element that the reader wants to see; empty for the beginning.
+        url: Its URL, which is the base of relative links.
+        fragment: The id of the requested element; empty for the beginning.
 
     Attributes:
         title: The title of the page.
@@ -83,76 +110,78 @@ class Markdown:
         self.url = urldefrag(url)[0]
         self._html = html
         self._fragment = fragment
-        # Where a page is long, its beginning says what its main content is; only who reads far
-        # needs the rest.
-        self._ends = [
-            *(_end(html, size) for size in BEGINNINGS if len(html) > 1.5 * size),
-            len(html),
-        ]
-        while True:
-            self._tree = tree = self._parsed()
-            self._choice = choose(tree)
-            if len(self._ends) == 1 or self._settled():
-                break
+        # The beginning of a long page often shows where its main content is. The rest is parsed
+        # only when a reader gets that far.
+        lengths = [size for size in BEGINNINGS if len(html) > 1.5 * size]
+        self._ends = [_find_end(html, size) for size in lengths] + [len(html)]
+        self._tree = self._parse()
+        self._choice = choose_main_content(self._tree)
+        while len(self._ends) > 1 and not self._is_decided():
             del self._ends[0]
-        node = tree.css_first("title")
-        self.title = line(node.text(), 300) if node is not None else ""
-        base = tree.css_first("base[href]")
-        self._base = Base(
-            joined(self.url, (base.attributes.get("href") or "") if base is not None else "")
-        )
+            self._tree = self._parse()
+            self._choice = choose_main_content(self._tree)
+        title = self._tree.css_first("title")
+        self.title = to_line(title.text(), 300) if title is not None else ""
+        base = self._tree.css_first("base[href]")
+        href = (base.attributes.get("href") or "") if base is not None else ""
+        self._base = Base(join_url(self.url, href))
 
     def parts(self) -> Iterator[tuple[str, int]]:
-        """Convert piece by piece; with each text, where in it the wanted element begins, or -1."""
+        """Yield texts, each with the offset of the requested element in it or -1."""
         done = 0
         while len(self._ends) > 1:
-            for piece in _certain(islice(self._pieces(), done, None)):
+            for piece in _hold_back_end(islice(self._cut(), done, None)):
                 done += 1
-                yield from self._text(piece)
+                yield from self._convert(piece)
             del self._ends[0]
-            self._tree = self._parsed()
-        for piece in islice(self._pieces(), done, None):
-            yield from self._text(piece)
+            self._tree = self._parse()
+        for piece in islice(self._cut(), done, None):
+            yield from self._convert(piece)
 
-    def _parsed(self) -> LexborHTMLParser:
-        """Parse the page up to the first of its ends."""
+    def _parse(self) -> LexborHTMLParser:
+        """Parse the page up to the first end that is sufficient."""
         tree = LexborHTMLParser(self._html[: self._ends[0]])
-        quiet(tree)
+        remove_noise(tree)
         return tree
 
-    def _settled(self) -> bool:
-        """Return whether the beginning says what the main content of the whole page is.
+    def _is_decided(self) -> bool:
+        """Return whether the beginning shows where the main content of the whole page is.
 
-        A short one must say it clearly.
+        The shorter beginning must show this clearly.
         """
-        choice, end, following = self._choice, *self._ends[:2]
-        if not choice.last or (choice.number < 0 and _named(self._html, end, end + FAR)):
+        choice = self._choice
+        end, following = self._ends[:2]
+        if not choice.is_last:
             return False
-        return end > BEGINNINGS[0] or (
-            choice.clear and choice.words > end // 50 and not _named(self._html, end, following)
-        )
+        if choice.number < 0 and _may_mark_main(self._html, end, end + MARK_DISTANCE):
+            return False
+        if end > BEGINNINGS[0]:
+            return True
+        is_large = choice.is_clear and choice.size > end // 50
+        return is_large and not _may_mark_main(self._html, end, following)
 
-    def _pieces(self) -> Iterator[str]:
-        tree = self._tree  # its nodes live as long as it does
+    def _cut(self) -> Iterator[str]:
+        tree = self._tree  # its nodes are valid only as long as the tree exists
         if tree.body is None:
             return
-        main = main_part(tree.body, self._choice)
-        if re.fullmatch(r"[\w.:%-]{1,200}", self._fragment):
+        main = extract_main_content(tree.body, self._choice)
+        if re.fullmatch(r"[\w.:%-]{1,200}", self._fragment):  # others could end the selector
             found = tree.css_first(f'[id="{self._fragment}"], a[name="{self._fragment}"]')
             if found is not None:
                 found.insert_before(_MARK)
-        yield from _pieces(main)
+        yield from _cut(main)
 
-    def _text(self, piece: str) -> Iterator[tuple[str, int]]:
-        text = _converted(_ordered(piece, self._base, self.url)).strip("\n")
-        place = text.find(_MARK)
+    def _convert(self, piece: str) -> Iterator[tuple[str, int]]:
+        markdown = convert(_normalize(piece, self._base, self.url), _OPTIONS).content or ""
+        text = remove_invisible(re.sub(r"\n{3,}", "\n\n", markdown)).strip("\n")
+        offset = text.find(_MARK)
         text = text.replace(_MARK, "")
         if text:
-            yield text + "\n\n", place
+            yield f"{text}\n\n", offset
 
 
-def _certain(pieces: Iterator[str]) -> Iterator[str]:
-    """Of the pieces of a page's beginning, give those that are the same when the rest is there."""
+def _hold_back_end(pieces: Iterator[str]) -> Iterator[str]:
+    """Yield the pieces of a beginning, except those that the rest of the page could change."""
     held: deque[str] = deque()
     size = 0
     for piece in pieces:
@@ -163,133 +192,179 @@ def _certain(pieces: Iterator[str]) -> Iterator[str]:
             yield held.popleft()
 
 
-def _end(html: str, size: int) -> int:
-    """Where a beginning of about a size ends."""
+def _find_end(html: str, size: int) -> int:
+    """Return the end of a beginning with approximately a given size, but never inside a tag."""
     cut = html.rfind("<", size // 2, size)
     return cut if cut > 0 else size
 
 
-def _named(html: str, start: int, end: int) -> bool:
-    """Return whether a main content may be named between two places."""
-    return any(html.find(each, start, end) >= 0 for each in _NAMES)
+def _may_mark_main(html: str, start: int, end: int) -> bool:
+    """Return whether the HTML between two offsets may mark a main part."""
+    return any(html.find(mark, start, end) >= 0 for mark in _MAIN_MARKS)
 
 
-def _pieces(node: LexborNode, before: str = "", after: str = "", depth: int = 0) -> Iterator[str]:
-    """Cut a node into pieces of HTML of about ``PIECE`` characters, at the borders of its blocks
-    where there are any.
+class _Pieces:
+    """Gathers HTML until it is long enough for a piece.
 
     Args:
-        node: What is cut.
-        before: Tags that each piece is opened with: a list that is cut is a list in each piece, and
-            a table has its head.
-        after: Tags that close them.
-        depth: How deep it is.
+        before: Opening tags of each piece, so that each piece of a list is a list, and each piece
+            of a table has the table head.
+        after: Closing tags of each piece.
     """
-    gathered: list[str] = []
-    size = 0
+
+    def __init__(self, before: str, after: str) -> None:
+        self._before = before
+        self._after = after
+        self._parts: list[str] = []
+        self._size = 0
+
+    def add(self, html: str, *, is_block: bool) -> Iterator[str]:
+        """Add HTML and yield a piece if it is long enough, at the end of a block if possible."""
+        self._parts.append(html)
+        self._size += len(html)
+        if self._size > PIECE and (is_block or self._size > 1.25 * PIECE):
+            yield from self.flush()
+
+    def add_text(self, html: str) -> Iterator[str]:
+        """Yield pieces of a long text."""
+        for start in range(0, len(html), PIECE):
+            yield f"{self._before}{html[start : start + PIECE]}{self._after}"
+
+    def flush(self) -> Iterator[str]:
+        """Yield the gathered HTML if it is not empty."""
+        html = "".join(self._parts)
+        self._parts = []
+        self._size = 0
+        if html.strip():
+            yield f"{self._before}{html}{self._after}"
+
+
+def _cut(node: LexborNode, before: str = "", after: str = "", depth: int = 0) -> Iterator[str]:
+    """Cut a node into pieces of about ``PIECE`` characters, at block boundaries if possible.
+
+    Args:
+        node: The node.
+        before: Opening tags of each piece.
+        after: Closing tags of each piece.
+        depth: Its depth in the main content.
+    """
+    pieces = _Pieces(before, after)
     for child in node.iter(include_text=True):
-        long = _long(child)
-        html = "" if long and child.tag in _OPEN and depth < DEEPEST else child.html or ""
-        if long or len(html) > PIECE:
-            yield from _whole(gathered, before, after)
-            gathered = []
-            size = 0
-            if child.tag == "-text":
-                for start in range(0, len(html), PIECE):
-                    yield f"{before}{html[start : start + PIECE]}{after}"
-                continue
-            if child.tag in _OPEN and depth < DEEPEST:
-                yield from _pieces(child, *_around(child, before, after), depth + 1)
-                continue
-        gathered.append(html)
-        size += len(html)
-        if size > PIECE and (child.tag in _BLOCKS or size > 1.25 * PIECE):
-            yield from _whole(gathered, before, after)
-            gathered = []
-            size = 0
-    yield from _whole(gathered, before, after)
+        is_divisible = child.tag in _DIVISIBLE and depth < MAX_DEPTH
+        is_long = _is_long(child)
+        # Serializing a long element only to cut it afterwards would take quadratic time.
+        html = "" if is_long and is_divisible else child.html or ""
+        if not is_long and len(html) <= PIECE:
+            yield from pieces.add(html, is_block=child.tag in _BLOCKS)
+            continue
+        yield from pieces.flush()
+        if child.tag == "-text":
+            yield from pieces.add_text(html)
+        elif is_divisible:
+            yield from _cut(child, *_surround(child, before, after), depth + 1)
+        else:
+            yield from pieces.add(html, is_block=child.tag in _BLOCKS)
+    yield from pieces.flush()
 
 
-def _long(node: LexborNode) -> bool:
-    """Return whether the HTML of a node is surely longer than a piece.
-
-    To write all of it only to know would cost more.
-    """
+def _is_long(node: LexborNode) -> bool:
+    """Return whether the HTML of a node is longer than a piece, without serializing all of it."""
     size = 0
     for each in node.traverse(include_text=True):
         tag = each.tag or ""
-        size += len(each.text_content or "") if tag == "-text" else 2 * len(tag) + 5
+        if tag == "-text":
+            size += len(each.text_content or "")
+        else:
+            size += 2 * len(tag) + 5  # both tags, as in <b></b>
         if size > PIECE:
             return True
     return False
 
 
-def _around(node: LexborNode, before: str, after: str) -> tuple[str, str]:
-    """Return the tags round the pieces of a node."""
+def _surround(node: LexborNode, before: str, after: str) -> tuple[str, str]:
+    """Return the tags around the pieces of a node."""
     if node.tag == "table":
-        rows = (each for each in node.traverse() if each.tag == "tr")
-        if any(_long(each) for each in islice(rows, ROWS)):
-            return before, after
-        head = next((each for each in node.iter() if each.tag == "thead"), None)
-        columns = (head.html or "") if head is not None else ""
-        if head is not None:
-            head.decompose()
-        return f"{before}<table>{columns}", f"</table>{after}"
-    if node.tag == "tr" and after.startswith("</table>"):  # too long for a row of a table
+        return _surround_rows(node, before, after)
+    if node.tag == "tr" and after.startswith("</table>"):
+        # The row is too long for a table, so its cells become text.
         return before[: before.rindex("<table>")], after.removeprefix("</table>")
-    if node.tag in _WRAPPED:
+    if node.tag in _REPEATED:
         return f"{before}<{node.tag}>", f"</{node.tag}>{after}"
     return before, after
 
 
-def _whole(parts: list[str], before: str, after: str) -> Iterator[str]:
-    html = "".join(parts)
-    if html.strip():
-        yield f"{before}{html}{after}"
+def _surround_rows(table: LexborNode, before: str, after: str) -> tuple[str, str]:
+    rows = (each for each in table.traverse() if each.tag == "tr")
+    if any(_is_long(row) for row in islice(rows, SAMPLED_ROWS)):
+        return before, after  # a layout table
+    before += "<table>"
+    for each in table.iter():
+        if each.tag == "thead":
+            before += each.html or ""
+            each.decompose()  # otherwise the first piece would contain it twice
+            break
+    return before, f"</table>{after}"
 
 
-def _ordered(html: str, base: Base, url: str) -> str:
-    """Put a piece in order for the converter: what Markdown has no form for is made something that
-    it has one for.
-    """
-    tree = LexborHTMLParser(html)
-    body = tree.body
+def _normalize(html: str, base: Base, url: str) -> str:
+    """Change a piece so that the converter can express everything in Markdown."""
+    body = LexborHTMLParser(html).body
     if body is None:
         return ""
-    for each in body.css(_MARKS):
+    for each in body.css(_CONTROLS):
         if each.parent is not None:
             each.decompose()
     for each in body.css("[hidden]"):
         del each.attrs["hidden"]
+    _unwrap_blocks(body)
+    _unwrap_headings(body)
+    for each in body.css("img"):
+        _normalize_image(each, base)
+    for each in body.css("sup, sub"):
+        _mark_exponent(each)
+    for each in body.css("a"):
+        make_absolute(each, base, url)
+    return body.inner_html or ""
+
+
+def _unwrap_blocks(body: LexborNode) -> None:
+    """Unwrap elements that would make code or tables inline, and tables around code."""
     for each in body.css("code:has(pre), a:has(pre), a:has(table)"):
         each.unwrap()
     for each in body.css("pre"):
         each.unwrap_tags(["a"])
-        if len(each.css("pre")) > 1:  # itself among them
+        if len(each.css("pre")) > 1:  # css() finds the element itself, too
             each.unwrap()
     for table in body.css("table:has(pre)"):
-        _unframed(table)
-    # Headings in lists and summaries: a frame for the eye, which would make no headings of them.
-    for each in body.css(f"li:has({_HEADS}), summary:has({_HEADS})"):
+        _unwrap_code_table(table)
+
+
+def _unwrap_headings(body: LexborNode) -> None:
+    # Headings in list items and in summaries are only a visual frame, and would be converted to
+    # plain text.
+    for each in body.css(f"li:has({_HEADINGS}), summary:has({_HEADINGS})"):
         outer = each.parent
         each.unwrap()
-        if outer is not None and outer.tag in ("ul", "ol") and outer.css_first("li") is None:
+        if outer is None or outer.tag not in ("ul", "ol"):
+            continue
+        if outer.css_first("li") is None:
             outer.unwrap()
-    for each in body.css("img"):
-        if not (each.attributes.get("alt") or "").strip():
-            each.decompose()
-        elif src := each.attributes.get("src"):
-            each.attrs["src"] = base.join(src)
-    for each in body.css("sup, sub"):
-        _raised(each)
-    for each in body.css("a"):
-        linked(each, base, url)
-    return body.inner_html or ""
 
 
-def _unframed(table: LexborNode) -> None:
-    """Take apart a table round blocks of code, less the numbers of their lines: a cell holds one
-    line.
+def _normalize_image(image: LexborNode, base: Base) -> None:
+    """Make the address of an image absolute; remove an image without a description."""
+    attributes = image.attributes
+    src = attributes.get("src")
+    if not (attributes.get("alt") or "").strip():
+        image.decompose()
+    elif src:
+        image.attrs["src"] = base.join(src)
+
+
+def _unwrap_code_table(table: LexborNode) -> None:
+    """Unwrap a table around code blocks, and remove line numbers.
+
+    A cell of a Markdown table is a single line.
     """
     blocks = [each for each in table.css("pre") if "\n" in each.text().strip()]
     if not blocks:
@@ -299,43 +374,24 @@ def _unframed(table: LexborNode) -> None:
             each.decompose()
     for each in table.css("td, th"):
         each.insert_before("\n")
-    table.unwrap_tags(_CELLS[1:])
+    table.unwrap_tags(_TABLE_PARTS)
     table.unwrap()
 
 
-def _raised(node: LexborNode) -> None:
-    """Keep an exponent or an index apart from what it stands at: 10 to the 6th is not 106."""
+def _mark_exponent(node: LexborNode) -> None:
+    """Write an exponent or an index with ``^`` or ``_``: 10 to the 6th must not become 106."""
     text = node.text().strip()
-    before = node.prev
-    if before is not None and before.tag == "-text":
-        at = (before.text_content or "")[-1:]
-    else:
-        at = ""
     if len(text) > 30 or not _EXPONENT.fullmatch(text):
         return
-    if before is None or at.isspace() or node.css_first("a") is not None:
+    before = node.prev
+    if before is None or node.css_first("a") is not None:
+        return  # a footnote
+    text_before = before.text_content if before.tag == "-text" else ""
+    if text_before and text_before[-1].isspace():
         return
-    plain = text.isalnum()
-    node.insert_before(("^" if node.tag == "sup" else "_") + ("" if plain else "("))
-    if not plain:
-        node.insert_after(")")
-
-
-@cache
-def prepare() -> Callable[[str], str]:
-    """Import the converter, and give it."""
-    from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
-
-    options = ConversionOptions(
-        extract_metadata=False,
-        skip_images=False,
-        inline_data_media="drop_element",
-        max_depth=400,
-        compact_tables=True,
-        preprocessing=PreprocessingOptions(enabled=False),
-    )
-    return lambda html: convert(html, options).content or ""
-
-
-def _converted(html: str) -> str:
-    return visible(re.sub(r"\n{3,}", "\n\n", prepare()(html)))
+    sign = "^" if node.tag == "sup" else "_"
+    if text.isalnum():
+        node.insert_before(sign)
+        return
+    node.insert_before(f"{sign}(")
+    node.insert_after(")")

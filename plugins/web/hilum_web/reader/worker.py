@@ -1,8 +1,8 @@
-"""The process that reads one page: a line of JSON and the page on standard input, lines of JSON on
-standard output.
+"""The process that reads one page.
 
-Whoever writes a page may make it so that reading it takes hours, or all memory: this process has
-limits, and is ended.
+The process reads a line of JSON and the page from standard input, and writes lines of JSON to
+standard output. A malicious page could take hours or all memory to parse, so the process has limits
+and is killed from outside.
 """
 
 from __future__ import annotations
@@ -10,86 +10,63 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module
+from typing import Any
 
-# Characters in a line of the answer at most, so that whoever reads it is not held up.
-CHUNK = 200_000
-MEMORY = 3 << 30
+# Maximum number of characters of a text in one line of the answer, so that the other end never
+# waits long.
+MAX_CHUNK = 200_000
+MAX_MEMORY = 3 << 30
+# Only the module that the page needs is imported, because importing the libraries takes longer than
+# converting most pages.
+_MODULES = {"html": "markdown", "pdf": "pdf_text", "results": "search_results"}
 
 
 def main(kind: str) -> None:
-    """Read the request and the page, and write what they say until nobody listens.
+    """Read the request and the page, and write the frames of the answer.
 
     Args:
-        kind: What the page will likely be: what reads it is imported while the page is awaited.
+        kind: The probable kind of the page. The module for it is imported while waiting for the
+            site to respond.
     """
-    with suppress(ImportError, ValueError, OSError):
+    with suppress(ImportError, ValueError, OSError):  # not every system supports these limits
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    gc.disable()  # nothing here is in a circle, and there are many nodes
-    with suppress(Exception):  # what fails here fails again where it is needed, and is told
-        _prepare(kind)
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    gc.disable()  # the process is short-lived, and its trees have very many nodes
+    with suppress(Exception):  # the same error is raised and reported below
+        _load(kind)
     request = json.loads(sys.stdin.buffer.readline())
     body = sys.stdin.buffer.read(request["size"])
     try:
-        if request["kind"] == "results":
-            _results(body, request)
-            return
-        for text, at in _pdf(body) if request["kind"] == "pdf" else _html(body, request):
-            for start in range(0, len(text), CHUNK):
-                within = at - start if start <= at < start + CHUNK else -1
-                _say(text=text[start : start + CHUNK], at=within)
-        _say(end=True)
+        for frame in _load(request["kind"]).read_frames(body, request):
+            _write(frame)
     except BrokenPipeError:
-        sys.stderr.close()
+        sys.stderr.close()  # Python would report there that it cannot flush standard output
     except MemoryError:
-        _say(error="it needs too much memory")
-    except Exception as error:  # of a page made to break its reader nearly anything can come
-        _say(error=" ".join(str(error).split())[:200] or type(error).__name__)
+        _write({"error": "it needs too much memory"})
+    except Exception as error:  # a page can be made to cause nearly any error
+        message = " ".join(str(error).split())
+        _write({"error": message[:200] or type(error).__name__})
 
 
-def _prepare(kind: str) -> None:
-    from . import charsets, results  # noqa: F401
-
-    if kind == "html":
-        from .markdown import prepare
-
-        prepare()
+def _load(kind: str) -> Any:
+    return import_module(f".{_MODULES[kind]}", __package__)
 
 
-def _say(**frame: object) -> None:
+def _write(frame: dict[str, Any]) -> None:
+    """Write a frame, in several lines if its text is long."""
+    text = frame.get("text", "")
+    if not text:
+        _write_line(frame)
+    for start in range(0, len(text), MAX_CHUNK):
+        # "at" is the offset of the requested element in the text, or -1.
+        offset = frame["at"] - start
+        at = offset if 0 <= offset < MAX_CHUNK else -1
+        _write_line({"text": text[start : start + MAX_CHUNK], "at": at})
+
+
+def _write_line(frame: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(frame) + "\n")
     sys.stdout.flush()
-
-
-def _html(body: bytes, request: dict[str, str]) -> Iterator[tuple[str, int]]:
-    from .charsets import decode
-    from .markdown import Markdown
-
-    page = Markdown(decode(body, request["type"]), request["url"], request["fragment"])
-    _say(title=page.title)
-    yield from page.parts()
-
-
-def _results(body: bytes, request: dict[str, str]) -> None:
-    from .charsets import decode
-    from .results import duckduckgo
-
-    found, robot, known = duckduckgo(decode(body, request["type"]))
-    _say(results=found, robot=robot, known=known, end=True)
-
-
-def _pdf(body: bytes) -> Iterator[tuple[str, int]]:
-    import io
-
-    import pypdf
-
-    from .unseen import visible
-
-    reader = pypdf.PdfReader(io.BytesIO(body))
-    if reader.is_encrypted and not reader.decrypt(""):
-        raise ValueError("it needs a password")
-    for number, page in enumerate(reader.pages, 1):
-        yield f"[Page {number}]\n{visible(page.extract_text())}\n\n", -1

@@ -1,4 +1,4 @@
-"""A server over a bench, and real clients of both eras of the protocol."""
+"""A server over a test bench, and real clients of both protocol versions."""
 
 from contextlib import asynccontextmanager
 
@@ -7,9 +7,9 @@ import pytest
 import trio
 from hilum import ToolFilter
 from hilum.testing import Bench, open_bench
-from hilum_mcp.serving.notices import Notices
+from hilum_mcp.serving.notifications import Notifications
 from hilum_mcp.serving.protocol import Protocol
-from hilum_mcp.serving.work import Desk
+from hilum_mcp.serving.request_runner import RequestRunner
 from mcp import Client
 from mcp.server import Server
 
@@ -21,18 +21,18 @@ class Served:
     """A server and the session behind it."""
 
     bench: Bench
-    desk: Desk
+    runner: RequestRunner
     server: Server
     mode: str
-    notices: Notices
+    notifications: Notifications
 
     def client(self, **callbacks) -> Client:
-        """Make a client of the era under test."""
+        """Create a client of the tested protocol version."""
         return Client(self.server, mode="legacy" if self.mode == "legacy" else "auto", **callbacks)
 
-    async def looked(self, times=2):
-        """Wait until the server has looked for changes some times more."""
-        look, done, left = self.notices._look, trio.Event(), times
+    async def polled(self, times=2):
+        """Wait until the server has polled for changes some more times."""
+        look, done, left = self.notifications._poll, trio.Event(), times
 
         async def counted():
             nonlocal left
@@ -41,12 +41,12 @@ class Served:
                 done.set()
             return await look()
 
-        self.notices._look = counted
+        self.notifications._poll = counted
         await done.wait()
-        self.notices._look = look
+        self.notifications._poll = look
 
     def of(self, kind):
-        """The events of a type."""
+        """Return the events of a type."""
         return self.bench.of(kind)
 
 
@@ -60,32 +60,34 @@ async def open_served(
         trio.open_nursery() as nursery,
     ):
         allowed = None if tools is None else tuple(tools)
-        desk = Desk(bench.session, ToolFilter(allow=allowed, deny=("ask_question",)), nursery)
-        nursery.start_soon(desk.follow)
-        protocol = Protocol(desk, agents, sessions=sessions)
-        nursery.start_soon(protocol.notices.watch)
+        runner = RequestRunner(
+            bench.session, ToolFilter(allow=allowed, deny=("ask_question",)), nursery
+        )
+        nursery.start_soon(runner.follow_events)
+        protocol = Protocol(runner, agents, sessions=sessions)
+        nursery.start_soon(protocol.notifications.watch)
         with trio.fail_after(30):
-            yield Served(bench, desk, protocol.server(), mode, protocol.notices)
+            yield Served(bench, runner, protocol.make_server(), mode, protocol.notifications)
         nursery.cancel_scope.cancel()
 
 
 @pytest.fixture(params=["legacy", "modern"])
 def serve(request):
-    """Open a server for clients of either era.
+    """Open a server for clients of either protocol version.
 
-    Takes what ``open_bench`` takes, and ``tools``, ``agents``, ``sessions``.
+    Takes the arguments of ``open_bench``, and ``tools``, ``agents``, ``sessions``.
     """
     return lambda *plugins, **options: open_served(*plugins, mode=request.param, **options)
 
 
 @pytest.fixture
 def serve_modern():
-    """As ``serve``, for the newer era alone."""
+    """Open a server like ``serve``, for the newer protocol version only."""
     return lambda *plugins, **options: open_served(*plugins, **options)
 
 
 def text(result) -> str:
-    """The texts of a result."""
+    """Return the texts of a result."""
     return "\n".join(part.text for part in result.content if part.type == "text")
 
 

@@ -47,7 +47,7 @@ class Door:
 
 @pytest.fixture
 def serve_scout(serve, monkeypatch, tmp_path):
-    """A server that offers agents; ``scout`` stands in the user's own folder."""
+    """Serve agents; ``scout`` is in the user's own folder."""
 
     def open_one(*plugins, answers=(), **options):
         folder = tmp_path / "bench"
@@ -61,11 +61,8 @@ def serve_scout(serve, monkeypatch, tmp_path):
     return open_one
 
 
-async def test_each_agent_is_a_tool_that_says_what_it_is_for(serve_scout):
-    """The client's model chooses by the description from the agent's file.
-
-    Those that do not match are not there.
-    """
+async def test_each_agent_is_a_tool_with_its_description(serve_scout):
+    """The description comes from the agent's file. Agents that match no pattern are missing."""
     async with serve_scout() as served, served.client() as client:
         tools = {each.name: each for each in (await client.list_tools()).tools}
         assert "agent_explore" in tools
@@ -78,9 +75,7 @@ async def test_each_agent_is_a_tool_that_says_what_it_is_for(serve_scout):
 
 
 async def test_an_agent_works_and_gives_its_result_as_text_and_data(serve_scout, text):
-    """It runs with the session's model and tools, tells where it stands, and its result has what
-    faces show.
-    """
+    """It reports progress, and its result has the data that user interfaces show."""
     door, told = Door(), []
 
     async def progress(done, total, message):
@@ -105,7 +100,7 @@ async def test_an_agent_works_and_gives_its_result_as_text_and_data(serve_scout,
 
 @pytest.mark.parametrize("arguments", [{}, {"prompt": " "}, {"prompt": 5}, {"prompt": ["x"]}])
 async def test_an_agent_needs_a_prompt(serve_scout, text, arguments):
-    """What is none is told to the client's model, and no agent is started."""
+    """Without one the client's model gets an error, and no agent starts."""
     async with serve_scout() as served, served.client() as client:
         result = await client.call_tool("agent_scout", arguments)
         assert list(served.bench.session.agents) == ["main"]
@@ -114,7 +109,7 @@ async def test_an_agent_needs_a_prompt(serve_scout, text, arguments):
 
 
 async def test_an_agent_that_fails_says_why(serve_scout, text):
-    """A failure is a result with the reason, and no error of the protocol."""
+    """A failure is a result with the reason, not an error of the protocol."""
     async with serve_scout(answers=[RuntimeError("no power")]) as served, served.client() as client:
         result = await client.call_tool("agent_scout", {"prompt": "Look."})
         assert result.is_error
@@ -125,8 +120,8 @@ async def test_an_agent_that_fails_says_why(serve_scout, text):
     assert "prompt is missing" in text(nothing)
 
 
-async def test_a_cancelled_agent_stops_with_all_it_started(serve_scout):
-    """The client gives up: the agent's tool ends, and the scheduler has it as stopped."""
+async def test_a_cancelled_agent_stops_with_its_tools(serve_scout):
+    """If the client cancels, the agent's tool ends, and the scheduler records the agent as stopped."""
     door = Door()
     async with serve_scout(door, answers=[use("knock")]) as served, served.client() as client:
         async with trio.open_nursery() as nursery:
@@ -140,8 +135,8 @@ async def test_a_cancelled_agent_stops_with_all_it_started(serve_scout):
         assert ended.data["status"] == "stopped"
 
 
-async def test_what_an_agent_may_do_is_asked_of_the_clients_user(serve_scout, text):
-    """The form names the call; the agent goes on with the answer."""
+async def test_the_clients_user_approves_an_agents_calls(serve_scout, text):
+    """The form names the call, and the agent continues with the answer."""
     door, asked = Door(), []
 
     async def elicit(context, params):
@@ -159,11 +154,11 @@ async def test_what_an_agent_may_do_is_asked_of_the_clients_user(serve_scout, te
     assert answered.accepted
     assert door.opened == 1
     assert len(asked) == 1
-    assert asked[0].startswith("enter (write)")
+    assert asked[0].startswith("enter (write) wants to run for the agent scout")
 
 
-async def test_an_agent_whose_client_cannot_ask_goes_on_without(serve_scout, text):
-    """The refused call is told to the agent, which says so."""
+async def test_an_agent_continues_after_a_refused_call(serve_scout, text):
+    """The client cannot ask, so the call is refused, and the agent reports that."""
     door = Door()
     async with (
         serve_scout(door, answers=[use("enter"), say("The door is shut.")]) as served,
@@ -174,8 +169,8 @@ async def test_an_agent_whose_client_cannot_ask_goes_on_without(serve_scout, tex
     assert not door.opened
 
 
-async def test_an_agent_has_no_one_to_ask_questions(serve_scout):
-    """The tool for questions is not among those that it is given."""
+async def test_an_agent_gets_no_tool_for_questions(serve_scout):
+    """The client's user could not answer them."""
     async with serve_scout("plan", answers=[say("Done.")]) as served, served.client() as client:
         await client.call_tool("agent_scout", {"prompt": "Look."})
         names = {spec.name for spec in served.bench.requests[0].tools}

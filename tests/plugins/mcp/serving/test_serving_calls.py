@@ -1,11 +1,13 @@
-"""Tools of a session, called by other clients: through every gate, logged, undone, cancelled."""
+"""Calls of a session's tools by other clients: gates, log, undo, cancellation."""
 
+import hilum_files
 import mcp_types as t
 import pytest
 import trio
 from hilum import Call, Output, deny, hookimpl, tool
 from hilum.events import (
     ApprovalAnswered,
+    ApprovalAsked,
     CallDone,
     CallStarted,
     ModelAnswered,
@@ -13,14 +15,14 @@ from hilum.events import (
     RunStarted,
 )
 from hilum.messages import Image
-from hilum_mcp.serving import work
+from hilum_mcp.serving import request_runner
 from mcp import MCPError
 
 FILES = {"a.txt": "one\n"}
 
 
 class Bell:
-    """A plugin whose tools wait, tell, and count."""
+    """A plugin whose tools wait, print and count."""
 
     def __init__(self):
         self.rung, self.waiting, self.cancelled = trio.Event(), trio.Event(), trio.Event()
@@ -51,18 +53,18 @@ class Bell:
 
     @tool(risk="write", effect="once")
     async def change(self, what: str) -> str:
-        """Change something."""
+        """Change a file."""
         self.changed += 1
         return f"Changed {what}."
 
     @tool(risk="read", effect="pure")
     async def picture(self) -> Output:
-        """Give a picture."""
+        """Return a picture."""
         return Output("A dot.", (Image("image/png", b"\x89PNG"),))
 
     @tool(risk="read", effect="pure")
     async def tell(self, call: Call) -> str:
-        """Tell of what goes on."""
+        """Print some lines."""
         call.emit("half a li")
         call.emit("ne\nkey sk-abcdefghijklmnop1234567890\n")
         await self.rung.wait()
@@ -73,8 +75,8 @@ class Bell:
         return [self.wait, self.meet, self.change, self.picture, self.tell]
 
 
-async def test_tools_are_listed_with_what_they_touch(serve):
-    """A client sees the tools of the session, their parameters, and hints of what they do."""
+async def test_tools_are_listed_with_hints(serve):
+    """A client sees the tools of the session, their parameters and hints about their effects."""
     async with serve("files", "plan") as served, served.client() as client:
         tools = {each.name: each for each in (await client.list_tools()).tools}
     assert {"read_file", "edit_file"} <= set(tools)
@@ -85,7 +87,7 @@ async def test_tools_are_listed_with_what_they_touch(serve):
 
 
 async def test_only_the_tools_that_were_chosen_are_offered(serve):
-    """What matches no pattern is not listed, and cannot be called by who knows its name."""
+    """A tool that matches no pattern is not listed, and cannot be called either."""
     async with serve("files", tools=["read_*"], files=FILES) as served, served.client() as client:
         assert [each.name for each in (await client.list_tools()).tools] == ["read_file"]
         with pytest.raises(MCPError, match="Unknown tool: write_file") as caught:
@@ -94,8 +96,8 @@ async def test_only_the_tools_that_were_chosen_are_offered(serve):
         assert not served.of(CallStarted)
 
 
-async def test_a_read_only_server_offers_what_reads(serve):
-    """With ``readonly`` nothing that changes anything is offered at all."""
+async def test_a_read_only_server_offers_only_reading_tools(serve):
+    """With ``readonly`` no tool is offered that changes something."""
     async with serve("files", approve="readonly") as served, served.client() as client:
         assert {each.annotations.read_only_hint for each in (await client.list_tools()).tools} == {
             True
@@ -103,9 +105,7 @@ async def test_a_read_only_server_offers_what_reads(serve):
 
 
 async def test_a_call_is_logged_as_any_other(serve, text):
-    """It is written before it runs and after it ended, and the log says that a client asked for it,
-    and which.
-    """
+    """It is logged before it starts and after it ends, and the log names the client."""
     info = t.Implementation(name="An <editor>\n", version="1.2")
     async with serve("files", files=FILES) as served, served.client(client_info=info) as client:
         result = await client.call_tool("read_file", {"path": "a.txt"})
@@ -126,11 +126,8 @@ async def test_a_call_is_logged_as_any_other(serve, text):
     assert run.agent == started.agent == "client-1"
 
 
-async def test_what_one_call_has_read_the_next_one_changes_and_undo_takes_back(serve, text):
-    """To the client its calls are one conversation.
-
-    A change is undone as if an agent had made it.
-    """
+async def test_calls_of_a_client_share_the_files_they_read(serve, text):
+    """A file that one call has read can be edited by the next one, and undo reverts the edit."""
     from hilum_files import Changes
 
     async with serve("files", files=FILES, approve="auto") as served, served.client() as client:
@@ -142,12 +139,12 @@ async def test_what_one_call_has_read_the_next_one_changes_and_undo_takes_back(s
         assert not (await client.call_tool("edit_file", change)).is_error
         path = served.bench.workspace / "a.txt"
         assert path.read_text() == "two\n"
-        changes = served.bench.session.half(Changes)
+        changes = served.bench.session.plugin(Changes)
         (record,) = changes.records("run", served.of(CallStarted)[-1].run)
         assert [each.path for each in record.changes] == ["a.txt"]
 
 
-async def test_no_agent_is_kept_for_a_call_that_is_over(serve):
+async def test_the_agent_of_a_finished_call_is_removed(serve):
     """Many calls do not fill the memory."""
     async with serve("files", files=FILES) as served, served.client() as client:
         for _ in range(3):
@@ -157,8 +154,8 @@ async def test_no_agent_is_kept_for_a_call_that_is_over(serve):
         assert set(served.bench.session.agents) == {"main"}
 
 
-async def test_bad_arguments_come_back_as_the_tool_tells_them(serve, text):
-    """A mistake in the arguments is a result that the client's model can read."""
+async def test_invalid_arguments_return_the_tools_message(serve, text):
+    """The result is one that the client's model can read."""
     async with serve("files") as served, served.client() as client:
         result = await client.call_tool("read_file", {"file": "a"})
     assert result.is_error
@@ -167,15 +164,15 @@ async def test_bad_arguments_come_back_as_the_tool_tells_them(serve, text):
 
 
 async def test_images_come_as_images(serve):
-    """A tool's image gets to the client with its type."""
+    """The client gets a tool's image with its type."""
     async with serve(Bell()) as served, served.client() as client:
         said, picture = (await client.call_tool("picture")).content
     assert said.text == "A dot."
     assert (picture.mime_type, picture.data) == ("image/png", "iVBORw==")
 
 
-async def test_calls_run_side_by_side(serve, text):
-    """Two calls that wait for one another both end."""
+async def test_calls_run_in_parallel(serve, text):
+    """Two calls that wait for each other both end."""
     results = []
     async with serve(Bell()) as served, served.client() as client, trio.open_nursery() as nursery:
 
@@ -187,8 +184,8 @@ async def test_calls_run_side_by_side(serve, text):
     assert results == ["We met.", "We met."]
 
 
-async def test_output_on_its_way_is_told_in_whole_lines_without_secrets(serve):
-    """Progress carries what the tool shows; a key in it does not get out."""
+async def test_progress_has_whole_lines_without_secrets(serve):
+    """A key in the output of a tool does not reach the client."""
     bell, told = Bell(), []
     async with serve(bell, "guard") as served, served.client() as client:
 
@@ -201,7 +198,7 @@ async def test_output_on_its_way_is_told_in_whole_lines_without_secrets(serve):
 
 
 async def test_a_cancelled_call_ends_its_tool(serve):
-    """What the client gives up ends here, and the log says that it was stopped."""
+    """The log records the call as stopped."""
     bell = Bell()
     async with serve(bell) as served, served.client() as client:
         async with trio.open_nursery() as nursery:
@@ -213,8 +210,8 @@ async def test_a_cancelled_call_ends_its_tool(serve):
         assert ended.state == "stopped"
 
 
-async def test_a_client_that_leaves_ends_its_calls(serve):
-    """When the connection closes, nothing of it goes on."""
+async def test_calls_end_when_their_client_disconnects(serve):
+    """Nothing of them continues."""
     bell = Bell()
     async with serve(bell) as served:
         async with trio.open_nursery() as nursery:
@@ -231,8 +228,8 @@ async def test_a_client_that_leaves_ends_its_calls(serve):
         assert ended.state == "stopped"
 
 
-async def test_a_gate_that_denies_denies_the_client(serve, text):
-    """A plugin's no holds for calls from outside, and its reason comes back."""
+async def test_a_gate_denies_a_call_of_a_client(serve, text):
+    """The client gets the reason of the plugin."""
 
     class Gate:
         @hookimpl
@@ -247,11 +244,24 @@ async def test_a_gate_that_denies_denies_the_client(serve, text):
     assert not bell.changed
 
 
+class Reach:
+    """A plugin with a tool that uses the network."""
+
+    @tool(risk="network", effect="once")
+    async def reach(self, url: str) -> str:
+        """Contact an address."""
+        return url
+
+    @hookimpl
+    def provide_tools(self):
+        return [self.reach]
+
+
 # --- approvals ------------------------------------------------------------------------------------
 
 
 def user(*answers, seen=None):
-    """A user who answers forms in this order."""
+    """Return a user who answers forms in this order."""
     given = list(answers)
 
     async def elicit(context, params):
@@ -268,7 +278,7 @@ def user(*answers, seen=None):
 
 
 async def test_the_clients_user_approves_a_call(serve, text):
-    """What would be asked is asked through the client, with the whole call; then it runs."""
+    """The form has the whole call; after the approval it runs."""
     bell, seen = Bell(), []
     async with (
         serve(bell) as served,
@@ -280,7 +290,45 @@ async def test_the_clients_user_approves_a_call(serve, text):
         (answered,) = served.of(ApprovalAnswered)
     assert (answered.accepted, answered.by, answered.remember) == (True, "user", "once")
     assert "change (write)" in seen[0].message
-    assert "line one\n  line \\x1b[31mtwo" in seen[0].message
+    assert "     line one\n     line \\x1b[31mtwo" in seen[0].message
+
+
+async def test_a_form_shows_diffs_and_hosts_like_the_terminal(serve):
+    """Changes of files are diffs, and hosts are shown as they are contacted."""
+    seen = []
+    answers = user("no", "no", seen=seen)
+    async with (
+        serve(hilum_files, Reach(), files=FILES) as served,
+        served.client(elicitation_callback=answers) as client,
+    ):
+        await client.call_tool("write_file", {"path": "a.txt", "content": "two\n"})
+        await client.call_tool("reach", {"url": "https://gооgle.example/"})
+    diff, host = (params.message for params in seen)
+    assert "overwrites 1 line of a.txt with 1 line" in diff
+    assert "   -one\n   +two" in diff
+    assert "host: xn--ggle-55da.example (written g" in host
+    assert "with Cyrillic letters that can look like others" in host
+
+
+async def test_a_long_call_is_folded_until_the_user_views_it(serve):
+    """Its end stays visible, and `view` decides nothing."""
+    bell, seen = Bell(), []
+    lines = [f"line {number}" for number in range(200)]
+    async with (
+        serve(bell) as served,
+        served.client(elicitation_callback=user("view", "yes", seen=seen)) as client,
+    ):
+        assert not (await client.call_tool("change", {"what": "\n".join(lines)})).is_error
+        (asked,) = served.of(ApprovalAsked)
+    short, whole = seen
+    assert "line 100" not in short.message
+    assert "lines are not shown here; the answer view shows the whole call" in short.message
+    assert short.message.endswith("line 199")
+    assert all(line in whole.message for line in lines)
+    choices = [form.requested_schema["properties"]["run"]["enum"] for form in seen]
+    assert choices == [["yes", "no", "session", "view"], ["yes", "no", "session"]]
+    assert bell.changed == 1
+    assert asked.call.name == "change"
 
 
 @pytest.mark.parametrize(
@@ -293,8 +341,8 @@ async def test_the_clients_user_approves_a_call(serve, text):
         t.ElicitResult(action="cancel", content={"run": "yes"}),
     ],
 )
-async def test_all_but_a_clear_yes_is_a_no(serve, text, answer):
-    """A refusal, a closed form and an answer that is none refuse the call."""
+async def test_any_answer_but_yes_refuses_the_call(serve, text, answer):
+    """This includes a refusal, a closed form and an unknown answer."""
     bell = Bell()
     async with serve(bell) as served, served.client(elicitation_callback=user(answer)) as client:
         result = await client.call_tool("change", {"what": "it"})
@@ -303,8 +351,8 @@ async def test_all_but_a_clear_yes_is_a_no(serve, text, answer):
     assert not bell.changed
 
 
-async def test_a_yes_for_the_session_is_not_asked_again(serve):
-    """The user may let all such calls run until the server ends."""
+async def test_an_approval_for_the_session_is_not_asked_again(serve):
+    """It covers all such calls until the server ends."""
     bell = Bell()
     async with serve(bell) as served, served.client(elicitation_callback=user("session")) as client:
         for _ in range(3):
@@ -313,10 +361,8 @@ async def test_a_yes_for_the_session_is_not_asked_again(serve):
         assert len(served.of(ApprovalAnswered)) == 1
 
 
-async def test_a_client_that_cannot_ask_is_refused_with_the_reason(serve, text):
-    """Nobody is taken for the user: the log says that there was none, and the result what would
-    help.
-    """
+async def test_a_call_is_refused_if_the_client_cannot_ask(serve, text):
+    """The log records that nobody was asked, and the result names an option that helps."""
     bell = Bell()
     async with serve(bell) as served, served.client() as client:
         result = await client.call_tool("change", {"what": "it"})
@@ -328,19 +374,19 @@ async def test_a_client_that_cannot_ask_is_refused_with_the_reason(serve, text):
     assert not bell.changed
 
 
-async def test_what_is_asked_even_so_is_refused_with_another_way(serve, text):
-    """Where calls run unasked, no option lets more of them run."""
+async def test_a_refusal_with_auto_names_no_option(serve, text):
+    """No option allows more, so the result names other ways."""
     async with serve("files", "guard", approve="auto") as served, served.client() as client:
         result = await client.call_tool(
             "write_file", {"path": ".git/hooks/pre-commit", "content": "x"}
         )
     assert result.is_error
-    assert "by a rule" in text(result)
+    assert "with a rule" in text(result)
     assert "--approve" not in text(result)
 
 
-async def test_the_tools_of_other_servers_are_theirs_to_offer(serve):
-    """What stands for another MCP server here is not passed on, whatever it is called."""
+async def test_tools_of_other_servers_are_not_passed_on(serve):
+    """The plugin decides, whatever the name of the tool is."""
     bell = Bell()
     async with serve(bell) as served, served.client() as client:
         served.bench.session.tools["change"].plugin = "mcp"
@@ -349,8 +395,8 @@ async def test_the_tools_of_other_servers_are_theirs_to_offer(serve):
             await client.call_tool("change", {"what": "it"})
 
 
-async def test_an_answer_that_comes_too_late_is_a_no(serve, text):
-    """After the time for approvals the call is refused, whatever the form says later."""
+async def test_a_late_answer_refuses_the_call(serve, text):
+    """After the time limit of the approval the answer of the form has no effect."""
     bell, late = Bell(), trio.Event()
 
     async def elicit(context, params):
@@ -375,16 +421,16 @@ async def test_an_answer_that_comes_too_late_is_a_no(serve, text):
 
 
 class TestRequestState:
-    """In the newer era a client comes back with what the server gave it; it can send anything."""
+    """Request states of the newer protocol, which a client sends back and could forge."""
 
     async def ask(self, client, arguments, **more):
-        """Call without answering what is asked."""
+        """Call without answering the question."""
         return await client.session.call_tool(
             "change", arguments, allow_input_required=True, **more
         )
 
-    async def test_a_state_holds_for_its_own_call_only(self, serve_modern):
-        """An approval of one call is none of another, nor can it be used twice, nor be made up."""
+    async def test_a_state_is_valid_for_one_call_only(self, serve_modern):
+        """It is not valid for another call, a second time, or if it was made up."""
         bell = Bell()
         async with (
             serve_modern(bell) as served,
@@ -417,7 +463,7 @@ class TestRequestState:
                 )
         assert bell.changed == 1
 
-    async def test_who_comes_back_without_an_answer_is_asked_again(self, serve_modern):
+    async def test_a_missing_answer_is_asked_for_again(self, serve_modern):
         """An empty answer, or one to another question, decides nothing."""
         bell = Bell()
         async with (
@@ -434,8 +480,8 @@ class TestRequestState:
             assert again.input_requests.keys() == needed.input_requests.keys()
         assert not bell.changed
 
-    async def test_a_call_that_nobody_comes_back_for_is_given_up(self, serve_modern):
-        """Its approval runs out, and its run ends."""
+    async def test_an_abandoned_call_ends(self, serve_modern):
+        """Its approval expires, and its run ends."""
         bell = Bell()
         options = {"settings": {"approval_timeout": 0.1}}
         async with (
@@ -448,7 +494,7 @@ class TestRequestState:
 
 
 class Slow:
-    """A user who looks at forms and answers none before the release."""
+    """A user who opens forms and answers none before the release."""
 
     def __init__(self):
         self._shown, self._seen = trio.open_memory_channel(100)
@@ -464,12 +510,12 @@ class Slow:
             await self._seen.receive()
 
 
-async def test_open_questions_hold_up_no_other_call(serve, text, monkeypatch):
-    """Users who take their time cost nobody a place.
+async def test_open_questions_block_no_other_call(serve, text, monkeypatch):
+    """A call that waits for its user needs no place.
 
-    What they agree to then runs, and the places are there again.
+    After the answer it runs, and the places are back.
     """
-    monkeypatch.setattr(work, "AT_ONCE", 3)
+    monkeypatch.setattr(request_runner, "MAX_RUNNING", 3)
     bell, slow, results = Bell(), Slow(), []
     bell.rung.set()
     async with serve(bell) as served, served.client(elicitation_callback=slow) as client:
@@ -485,13 +531,13 @@ async def test_open_questions_hold_up_no_other_call(serve, text, monkeypatch):
             assert not bell.changed
             slow.released.set()
         assert sorted(map(text, results)) == [f"Changed it{number}." for number in range(7)]
-        assert served.desk._limit.total_tokens == 3
-        assert served.desk._limit.borrowed_tokens == 0
+        assert served.runner._limiter.total_tokens == 3
+        assert served.runner._limiter.borrowed_tokens == 0
 
 
-async def test_there_is_an_end_to_open_questions(serve, text, monkeypatch):
-    """Beyond it a call is refused with the reason; who leaves makes room."""
-    monkeypatch.setattr(work, "MOST_ASKED", 2)
+async def test_the_number_of_open_questions_is_limited(serve, text, monkeypatch):
+    """A further call is refused with the reason; a cancelled one makes room."""
+    monkeypatch.setattr(request_runner, "MAX_WAITING", 2)
     bell, slow = Bell(), Slow()
     async with serve(bell) as served, served.client(elicitation_callback=slow) as client:
         async with trio.open_nursery() as nursery:
@@ -500,13 +546,13 @@ async def test_there_is_an_end_to_open_questions(serve, text, monkeypatch):
             await slow.has_seen(2)
             refused = text(await client.call_tool("change", {"what": "more"}))
             assert (
-                "2 calls wait for an answer already. Try again when some are answered." in refused
+                "2 calls already wait for an answer. Try again when some are answered." in refused
             )
             nursery.cancel_scope.cancel()
-        left = list(served.desk._under_way.values())
-        served.desk.stop()
+        left = list(served.runner._active.values())
+        served.runner.stop()
         for each in left:
-            await each.over.wait()
-        assert served.desk._limit.total_tokens == work.AT_ONCE
+            await each.stopped.wait()
+        assert served.runner._limiter.total_tokens == request_runner.MAX_RUNNING
         slow.released.set()
         assert text(await client.call_tool("change", {"what": "it"})) == "Changed it."

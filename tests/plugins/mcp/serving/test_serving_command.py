@@ -1,4 +1,4 @@
-"""``hilum mcp serve`` as a program: its wire, its end, and what it leaves behind."""
+"""``hilum mcp serve`` as a program: its transport, its end, and what remains."""
 
 import json
 import os
@@ -38,7 +38,7 @@ READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 @pytest.fixture
 def place(tmp_path):
-    """A folder to work in, and an environment of nobody."""
+    """Return a folder to work in and an empty environment."""
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("one\n")
     kept = {
@@ -54,7 +54,7 @@ def place(tmp_path):
 
 @contextmanager
 def program(place, *options, **more):
-    """The program, ended at the end whatever happens."""
+    """Start the program, and end it after the test in any case."""
     folder, environ = place
     command = [*PROGRAM, "-C", str(folder), *options]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -69,7 +69,7 @@ def program(place, *options, **more):
 
 
 def send(process, *messages):
-    """Send messages, one a line."""
+    """Send messages, one per line."""
     for message in messages:
         process.stdin.write(
             message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n"
@@ -87,7 +87,7 @@ def receive(process, identity):
 
 
 def call(identity, name, **arguments):
-    """A call of a tool."""
+    """Return a call of a tool."""
     return {
         "jsonrpc": "2.0",
         "id": identity,
@@ -97,7 +97,7 @@ def call(identity, name, **arguments):
 
 
 def running(mark):
-    """The processes whose command line has a mark in it."""
+    """Return the processes with a mark in their command line."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -109,7 +109,7 @@ def running(mark):
 
 
 def gone(mark):
-    """Whether no process has the mark, or none has within some seconds."""
+    """Return whether no process has the mark, at the latest after some seconds."""
     for _ in range(500):
         if not running(mark):
             return True
@@ -118,7 +118,7 @@ def gone(mark):
 
 
 def events(place):
-    """The log of the one session there is."""
+    """Return the log of the only session."""
 
     def sessions(*words):
         command = [*PROGRAM[:3], "sessions", *words]
@@ -131,9 +131,9 @@ def events(place):
 
 @contextmanager
 def sleeping(place, *options):
-    """The program with a command at work in it.
+    """Start the program with a running command.
 
-    Gives both the program and what marks the command's processes.
+    Returns the program and the mark of the command's processes.
     """
     with program(place, "--approve", "auto", *options) as process:
         fifo, seconds = place[0] / "fifo", f"1{os.getpid()}.{time.monotonic_ns()}"
@@ -149,11 +149,12 @@ def sleeping(place, *options):
         yield process, seconds.encode()
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_client_works_with_it_and_its_user_undoes_it(place, mode):
-    """A client of the SDK starts it, reads, changes.
+async def test_a_change_of_a_client_can_be_undone(place, mode):
+    """A client of the SDK starts the server, reads and changes.
 
-    Afterwards ``hilum undo`` takes the change back.
+    ``hilum undo`` reverts the change.
     """
     folder, environ = place
     command = [*PROGRAM[1:], "-C", str(folder), "--approve", "auto"]
@@ -170,11 +171,8 @@ async def test_a_client_works_with_it_and_its_user_undoes_it(place, mode):
     assert (folder.parent / "errors").read_text() == ""
 
 
-def test_nothing_but_the_protocol_is_on_the_wire(place):
-    """Lines that are no messages are survived.
-
-    What a plugin prints, or a command inherits, does not get onto the wire.
-    """
+def test_only_the_protocol_is_on_standard_output(place):
+    """Invalid lines are survived, and output of plugins and commands does not reach the client."""
     folder, environ = place
     packages = folder.parent / "packages"
     (packages / "loud-1.dist-info").mkdir(parents=True)
@@ -206,8 +204,8 @@ def test_nothing_but_the_protocol_is_on_the_wire(place):
     assert b"LOUDER\n" in said
 
 
-def test_what_is_no_message_is_answered(place):
-    """By its id where it has one, so that no client waits for ever; the next one is served."""
+def test_an_invalid_message_is_answered(place):
+    """The answer has its id if there is one, and the next message is served."""
     wrong = json.dumps(call(2, "read_file", path="\ud800")).encode()
     others = (
         (b"{no json", -32700),
@@ -227,8 +225,8 @@ def test_what_is_no_message_is_answered(place):
         assert receive(process, 3)["result"] == {}
 
 
-def test_the_end_of_input_ends_it_and_leaves_no_session_behind(place):
-    """A client that only looked leaves nothing in the list of sessions."""
+def test_the_end_of_input_ends_the_server(place):
+    """A client that called nothing leaves no session behind."""
     folder, environ = place
     with program(place) as process:
         send(process, HELLO, READY, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
@@ -244,8 +242,8 @@ def test_the_end_of_input_ends_it_and_leaves_no_session_behind(place):
     assert "There are no sessions" in shown.stdout
 
 
-def test_without_leave_nothing_is_changed(place):
-    """A client that can ask nobody may read; what changes something comes back refused."""
+def test_nothing_is_changed_without_approval(place):
+    """A client that cannot ask may read; calls that change something are refused."""
     with program(place) as process:
         send(process, HELLO, READY, call(2, "write_file", path="b.txt", content="x"))
         result = receive(process, 2)["result"]
@@ -254,9 +252,10 @@ def test_without_leave_nothing_is_changed(place):
     assert not (place[0] / "b.txt").exists()
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
-def test_a_signal_ends_it_and_every_process_of_it(place, number):
-    """Asked or forced, nothing that it started stays."""
+def test_a_signal_ends_all_processes(place, number):
+    """This holds for a polite signal and for SIGKILL."""
     with sleeping(place) as (process, command):
         process.send_signal(number)
         code = process.wait(20)
@@ -267,8 +266,8 @@ def test_a_signal_ends_it_and_every_process_of_it(place, number):
             assert '"state":"stopped"' in events(place)
 
 
-def test_a_client_that_is_gone_ends_every_process_of_it(place):
-    """The wire closes in the middle of a call."""
+def test_all_processes_end_when_the_client_is_gone(place):
+    """The pipe closes during a call."""
     with sleeping(place) as (process, command):
         process.stdin.close()
         process.stdout.close()
@@ -277,7 +276,7 @@ def test_a_client_that_is_gone_ends_every_process_of_it(place):
 
 
 def test_over_http_it_prints_address_and_token_once(place):
-    """What it prints is what a client needs; a signal ends it."""
+    """The output has what a client needs; a signal ends the server."""
     with program(place, "--http") as process:
         address, token = process.stdout.readline().decode(), process.stdout.readline().decode()
         url = re.search(r"http://127\.0\.0\.1:\d+/mcp", address)[0]
@@ -300,20 +299,21 @@ def test_over_http_it_prints_address_and_token_once(place):
         assert process.stdout.read() == b""
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--http", "99999"], "is no port"),
+        (["--http", "99999"], "is not a port"),
         (["--approve", "never"], "invalid choice"),
         (["--mode", "none"], "mode"),
         (["--model", "none/x"], "none"),
         (["--token-file", "/", "--http"], "token"),
-        (["-C", "/nowhere"], "There is no folder"),
+        (["-C", "/nowhere"], "The folder /nowhere does not exist"),
         (["--tool", "x"], "--tools"),
     ],
 )
-def test_a_mistake_is_told_with_what_to_do(place, options, said):
-    """One line of what is wrong, and none on the wire."""
+def test_a_mistake_is_reported_with_a_hint(place, options, said):
+    """Standard error has one line about it, and standard output is empty."""
     with program(place, *options) as process:
         out, err = process.communicate(timeout=30)
     assert process.returncode not in (0, 1)

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 import trio
 from hilum import UsageError
-from hilum_mcp.serving import http, tokens
+from hilum_mcp.serving import access_token, http_server, listening
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -23,16 +23,14 @@ KIND = {"content-type": "application/json", "accept": "application/json, text/ev
 
 
 class Web:
-    """Where the server is, and requests to it."""
+    """The address of the server, and requests to it."""
 
     def __init__(self, port, stop):
         self.port, self.stop, self.ended = port, stop, trio.Event()
         self.url = f"http://127.0.0.1:{port}/mcp"
 
     async def post(self, content=None, **headers):
-        """Post a ping, or something else, with these headers in place of the right ones; None
-        leaves one out.
-        """
+        """Post a message, by default a ping, with changed headers; None removes one."""
         right = {**KIND, "host": f"127.0.0.1:{self.port}", "authorization": f"Bearer {TOKEN}"}
         given = {name: value for name, value in (right | headers).items() if value is not None}
         async with httpx.AsyncClient() as client:
@@ -42,7 +40,7 @@ class Web:
 
     @asynccontextmanager
     async def client(self, mode, **callbacks):
-        """A client of the SDK with the token."""
+        """Create a client of the SDK with the token."""
         async with httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}) as web:
             transport = streamable_http_client(self.url, http_client=web)
             async with Client(
@@ -54,13 +52,15 @@ class Web:
 @asynccontextmanager
 async def open_web(served, *more):
     """Serve over HTTP on a free port."""
-    listener, stop = http.listen(0), trio.Event()
+    listener, stop = listening.listen(0), trio.Event()
     port = listener.getsockname()[1]
     async with trio.open_nursery() as nursery:
         web = Web(port, stop)
 
         async def run():
-            await http.serve(served.server, listener, TOKEN, http.names(port, more), stop)
+            await http_server.serve(
+                served.server, listener, TOKEN, listening.allowed_hosts(port, more), stop
+            )
             web.ended.set()
 
         nursery.start_soon(run)
@@ -70,7 +70,7 @@ async def open_web(served, *more):
 
 @leaves_streams
 async def test_clients_call_tools_over_http(serve, text):
-    """Two clients at once work in the one session, each getting what is its own."""
+    """Two clients use the same session at the same time, and each gets its own results."""
     results = {}
 
     async def read(client, name):
@@ -91,7 +91,7 @@ async def test_clients_call_tools_over_http(serve, text):
 
 @leaves_streams
 async def test_a_clients_user_is_asked_over_http(serve, text):
-    """Approvals work as they do on standard input and output, in the way of each era."""
+    """Approvals work as on standard input and output, in both protocol versions."""
     from mcp_types import ElicitResult
 
     async def elicit(context, params):
@@ -111,7 +111,7 @@ async def test_a_clients_user_is_asked_over_http(serve, text):
     "given", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x"]
 )
 async def test_without_the_token_nothing_is_served(serve_modern, given):
-    """Every request needs it; the answer says how it is given and nothing else."""
+    """Every request needs it; the answer says only how to send it."""
     async with serve_modern("files") as served, open_web(served) as web:
         answer = await web.post(authorization=given)
         assert answer.status_code == 401
@@ -119,8 +119,8 @@ async def test_without_the_token_nothing_is_served(serve_modern, given):
         assert "access-control-allow-origin" not in answer.headers
 
 
-async def test_the_right_token_is_let_in(serve_modern):
-    """The other refusals are not for another reason."""
+async def test_a_request_with_the_token_passes(serve_modern):
+    """So the other tests do not fail for another reason."""
     async with serve_modern("files") as served, open_web(served) as web:
         assert (await web.post()).status_code not in (401, 403)
         assert (await web.post(authorization=f"bearer {TOKEN}")).status_code not in (401, 403)
@@ -130,8 +130,8 @@ async def test_the_right_token_is_let_in(serve_modern):
     "host",
     ["evil.example", "127.0.0.1", "127.0.0.1.evil.example:{}", "localhost:1", "localhost:{}@x"],
 )
-async def test_a_foreign_name_is_refused_even_with_the_token(serve_modern, host):
-    """A page that has pointed its own name at this machine is not let in (DNS rebinding)."""
+async def test_a_foreign_host_is_refused_even_with_the_token(serve_modern, host):
+    """A page whose host name resolves to this machine is refused (DNS rebinding)."""
     async with serve_modern("files") as served, open_web(served) as web:
         assert (await web.post(host=host.format(web.port))).status_code == 403
 
@@ -140,20 +140,20 @@ async def test_a_foreign_name_is_refused_even_with_the_token(serve_modern, host)
     "origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost", "file://"]
 )
 async def test_a_foreign_page_is_refused_even_with_the_token(serve_modern, origin):
-    """A request that a browser makes for a page of another origin is not let in."""
+    """A browser's request for a page of another origin is refused."""
     async with serve_modern("files") as served, open_web(served) as web:
         assert (await web.post(origin=origin)).status_code == 403
         assert (await web.post(origin=f"http://127.0.0.1:{web.port}")).status_code not in (401, 403)
 
 
-async def test_a_name_that_the_user_gave_is_let_in(serve_modern):
-    """Through a tunnel the server has another name."""
+async def test_a_host_of_the_user_passes(serve_modern):
+    """A server behind a tunnel has another host."""
     async with serve_modern("files") as served, open_web(served, "box.example") as web:
         assert (await web.post(host="box.example")).status_code not in (401, 403)
 
 
-async def test_names_are_the_same_in_capital_letters(serve_modern):
-    """As a user writes them, or a client sends them."""
+async def test_hosts_are_case_insensitive(serve_modern):
+    """Users and clients may write capital letters."""
     async with serve_modern("files") as served, open_web(served, "Box.Example") as web:
         assert (
             await web.post(host="BOX.example")
@@ -162,7 +162,7 @@ async def test_names_are_the_same_in_capital_letters(serve_modern):
         assert (await web.post(origin=f"HTTP://LocalHost:{web.port}")).status_code == 400
 
 
-async def test_a_preflight_of_a_browser_gets_no_leave(serve_modern):
+async def test_a_preflight_request_is_not_allowed(serve_modern):
     """No answer ever allows a foreign page to read."""
     async with (
         serve_modern("files") as served,
@@ -176,9 +176,9 @@ async def test_a_preflight_of_a_browser_gets_no_leave(serve_modern):
 
 
 async def pour(web, length, token=TOKEN, chunked=False):
-    """Send a body over a bare socket until the server has enough.
+    """Send a body over a plain socket until the server closes it.
 
-    Gives the status, and how many bytes it took in.
+    Returns the status and the bytes that it read.
     """
     size = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {length}"
     kind = "".join(f"{name}: {value}\r\n" for name, value in KIND.items())
@@ -214,17 +214,17 @@ async def pour(web, length, token=TOKEN, chunked=False):
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_a_body_that_is_too_big_is_refused(serve_modern, chunked):
-    """Whether its length is said before or not, it is not read to its end."""
+async def test_a_large_body_is_refused(serve_modern, chunked):
+    """The server does not read all of it, with or without a stated length."""
     async with serve_modern("files") as served, open_web(served) as web:
         status, taken = await pour(web, 200_000_000, chunked=chunked)
         assert status == 413
-        assert taken < http.BODY + 20_000_000
+        assert taken < http_server.MAX_BODY + 20_000_000
         assert (await web.post()).status_code not in (401, 403, 413)
 
 
-async def test_a_big_body_without_the_token_is_not_read(serve_modern):
-    """Who has no token cannot make the server take in anything."""
+async def test_a_large_body_without_the_token_is_not_read(serve_modern):
+    """A client without the token cannot fill the memory."""
     async with serve_modern("files") as served, open_web(served) as web:
         status, taken = await pour(web, 200_000_000, token="wrong")
         assert status == 401
@@ -232,8 +232,8 @@ async def test_a_big_body_without_the_token_is_not_read(serve_modern):
         assert (await web.post()).status_code not in (401, 403)
 
 
-async def test_websockets_are_not_spoken(serve_modern):
-    """A handshake with the token does not get through either."""
+async def test_websockets_are_refused(serve_modern):
+    """A handshake with the token is refused too."""
     async with (
         serve_modern("files") as served,
         open_web(served) as web,
@@ -250,10 +250,10 @@ async def test_websockets_are_not_spoken(serve_modern):
 
 
 @leaves_streams
-async def test_a_stop_ends_it_with_its_open_streams(serve):
-    """A client that holds its connection does not keep the server from ending."""
+async def test_open_streams_do_not_delay_the_end(serve):
+    """A client that keeps its connection open cannot stop the server from ending."""
     async with serve("files") as served:
-        with trio.fail_after(http.GRACE + 10):
+        with trio.fail_after(http_server.GRACE + 10):
             async with open_web(served) as web, web.client(served.mode) as client:
                 await client.list_tools()
                 web.stop.set()
@@ -262,58 +262,61 @@ async def test_a_stop_ends_it_with_its_open_streams(serve):
             await web.post()
 
 
-def test_a_port_that_is_taken_says_so():
-    """The mistake is told before anything is opened."""
-    with http.listen(0) as taken, pytest.raises(UsageError, match="cannot be listened on"):
-        http.listen(taken.getsockname()[1])
+def test_a_taken_port_is_reported():
+    """The error comes before anything is opened."""
+    with listening.listen(0) as taken, pytest.raises(UsageError, match="cannot be used"):
+        listening.listen(taken.getsockname()[1])
 
 
 class TestTokens:
-    """Where the token comes from."""
+    """The sources of the token."""
 
-    def test_one_is_made_where_none_is_given(self):
-        """Each time another, and long."""
-        (first, source), (second, _) = tokens.find("", {}), tokens.find("", {})
+    def test_a_token_is_created_without_a_source(self):
+        """It is long, and another one each time."""
+        (first, source), (second, _) = (
+            access_token.find_token("", {}),
+            access_token.find_token("", {}),
+        )
         assert source == ""
         assert first != second
         assert len(first) >= 43
 
-    def test_the_environments_is_taken_out_of_it(self):
-        """No child process gets it."""
-        environ = {tokens.VARIABLE: TOKEN}
-        assert tokens.find("", environ) == (TOKEN, tokens.VARIABLE)
+    def test_the_variable_is_removed_from_the_environment(self):
+        """No child process gets the token."""
+        environ = {access_token.VARIABLE: TOKEN}
+        assert access_token.find_token("", environ) == (TOKEN, access_token.VARIABLE)
         assert environ == {}
 
-    def test_a_file_is_made_for_its_owner_only_and_read_again(self, tmp_path):
-        """The same token holds the next time."""
+    def test_a_token_file_is_created_for_its_owner(self, tmp_path):
+        """The next start uses the same token."""
         path = str(tmp_path / "token")
-        token, source = tokens.find(path, {})
+        token, source = access_token.find_token(path, {})
         assert source == path
         assert os.stat(path).st_mode & 0o777 == 0o600
-        assert tokens.find(path, {tokens.VARIABLE: TOKEN}) == (token, path)
+        assert access_token.find_token(path, {access_token.VARIABLE: TOKEN}) == (token, path)
 
     @pytest.mark.parametrize(
         "content", ["short", "", "with spaces in it, long", "ümlauts-are-no-token-characters"]
     )
-    def test_a_token_that_is_none_is_refused(self, tmp_path, content):
-        """It would be guessed, or could not be sent."""
+    def test_an_invalid_token_is_refused(self, tmp_path, content):
+        """It could be guessed, or could not be sent."""
         path = tmp_path / "token"
         path.write_text(content)
         path.chmod(0o600)
-        with pytest.raises(UsageError, match="no good one"):
-            tokens.find(str(path), {})
+        with pytest.raises(UsageError, match="too short, or contains spaces"):
+            access_token.find_token(str(path), {})
 
-    def test_a_file_that_others_read_is_refused(self, tmp_path):
-        """With what to do."""
+    def test_a_readable_token_file_is_refused(self, tmp_path):
+        """The error says what to do."""
         path = tmp_path / "token"
         path.write_text(TOKEN)
         path.chmod(0o644)
-        with pytest.raises(UsageError, match="Others may read") as caught:
-            tokens.find(str(path), {})
+        with pytest.raises(UsageError, match="readable by other users") as caught:
+            access_token.find_token(str(path), {})
         assert "chmod 600" in caught.value.hint
 
-    def test_a_file_that_cannot_be_made_says_why(self, tmp_path):
-        """A folder that is not there, a folder in its place."""
+    def test_a_token_file_that_cannot_be_created_is_reported(self, tmp_path):
+        """The folder is missing, or a folder is in its place."""
         for path in (tmp_path / "none" / "token", tmp_path):
             with pytest.raises(UsageError, match="cannot be"):
-                tokens.find(str(path), {})
+                access_token.find_token(str(path), {})

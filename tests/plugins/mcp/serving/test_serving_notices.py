@@ -1,4 +1,4 @@
-"""Clients are told what has changed: lists, and sessions that they watch."""
+"""Notifications of changes: lists, and sessions that clients watch."""
 
 import mcp_types as t
 import pytest
@@ -6,7 +6,7 @@ import trio
 from hilum import hookimpl, tool
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, say
-from hilum_mcp.serving import notices
+from hilum_mcp.serving import notifications
 from mcp.shared import subscriptions as events
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
@@ -15,11 +15,11 @@ SKILL = "---\nname: {}\ndescription: Says hello.\n---\nSay hello to {}.\n"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(notices, "PERIOD", 0.01)
+    monkeypatch.setattr(notifications, "POLL_INTERVAL", 0.01)
 
 
 class Growing:
-    """A plugin that gives another tool later."""
+    """A plugin that provides another tool later."""
 
     def __init__(self):
         self.more = False
@@ -40,7 +40,7 @@ class Growing:
 
 
 class Ears:
-    """What a client of either era hears, in the words of the newer one."""
+    """The notifications of a client of either version, in the terms of the newer one."""
 
     WORDS = {
         t.ToolListChangedNotification: "tools", t.PromptListChangedNotification: "prompts",
@@ -53,17 +53,17 @@ class Ears:
         self.send, self.heard = trio.open_memory_channel(100)
 
     async def take(self, message):
-        """Take a message of the older era."""
+        """Take a message of the older protocol."""
         if type(message) in self.WORDS:
             await self.send.send(self.WORDS[type(message)])
 
     async def until(self, word):
-        """Wait for one of a kind."""
+        """Wait for a notification of one kind."""
         while await self.heard.receive() != word:
             pass
 
     async def listen(self, served, client, nursery, addresses=()):
-        """Listen in the way of the era."""
+        """Listen in the tested protocol version."""
         if served.mode == "legacy":
             for address in addresses:
                 await client.session.subscribe_resource(address)
@@ -85,8 +85,8 @@ class Ears:
         await nursery.start(stream)
 
 
-async def test_a_tool_that_comes_later_is_told_and_listed(serve):
-    """The list that is asked for then has it."""
+async def test_a_new_tool_is_notified_and_listed(serve):
+    """A request for the list then returns it."""
     plugin, ears = Growing(), Ears()
     async with (
         serve(plugin) as served,
@@ -95,7 +95,7 @@ async def test_a_tool_that_comes_later_is_told_and_listed(serve):
     ):
         assert client.server_capabilities.tools.list_changed
         await ears.listen(served, client, nursery)
-        await served.looked(3)
+        await served.polled(3)
         plugin.more = True
         served.bench.session.tools_changed()
         assert await ears.heard.receive() == "tools"
@@ -104,10 +104,8 @@ async def test_a_tool_that_comes_later_is_told_and_listed(serve):
         nursery.cancel_scope.cancel()
 
 
-async def test_a_session_that_begins_or_goes_on_is_told(serve, tmp_path):
-    """Another process works in the folder: the list is news, and so is the session to who watches
-    it.
-    """
+async def test_a_new_or_changed_session_is_notified(serve, tmp_path):
+    """Another process works in the folder. The list changes, and so does a watched session."""
     store, ears = MemoryStore(), Ears()
     options = {"store": store, "folder": tmp_path, "workspace": tmp_path / "workspace"}
     async with (
@@ -117,7 +115,7 @@ async def test_a_session_that_begins_or_goes_on_is_told(serve, tmp_path):
     ):
         mine = f"hilum://sessions/{served.bench.session.id}"
         await ears.listen(served, client, nursery, [mine])
-        await served.looked()
+        await served.polled()
         async with open_bench("files", answers=[say("Done.")], **options) as other:
             await other.run("Do it.")
         assert await ears.heard.receive() == "resources"
@@ -126,8 +124,8 @@ async def test_a_session_that_begins_or_goes_on_is_told(serve, tmp_path):
         nursery.cancel_scope.cancel()
 
 
-async def test_who_watches_nothing_is_told_of_no_session(serve):
-    """Only the lists are told without asking."""
+async def test_sessions_are_notified_only_to_watchers(serve):
+    """Only lists are notified without a subscription."""
     ears = Ears()
     async with (
         serve("files") as served,
@@ -138,9 +136,9 @@ async def test_who_watches_nothing_is_told_of_no_session(serve):
         await ears.listen(served, client, nursery, [mine] if served.mode == "legacy" else [])
         if served.mode == "legacy":
             await client.session.unsubscribe_resource(mine)
-        await served.looked()
+        await served.polled()
         await client.call_tool("list_directory", {})
-        await served.looked(3)
+        await served.polled(3)
         nursery.cancel_scope.cancel()
         heard = []
         while ears.heard.statistics().current_buffer_used:
@@ -149,10 +147,7 @@ async def test_who_watches_nothing_is_told_of_no_session(serve):
 
 
 async def test_skills_are_prompts(serve, tmp_path):
-    """The client's user picks a skill by its name; what it is to be done with stands below.
-
-    One that comes later is told.
-    """
+    """The client's user selects a skill by name and adds a task. A new skill is notified."""
     folder, ears = tmp_path / "bench" / "config" / "skills", Ears()
 
     def write(name):
@@ -168,7 +163,7 @@ async def test_skills_are_prompts(serve, tmp_path):
         (prompt,) = (await client.list_prompts()).prompts
         assert (prompt.name, prompt.description) == ("greet", "Says hello.")
         await ears.listen(served, client, nursery)
-        await served.looked()
+        await served.polled()
         (message,) = (await client.get_prompt("greet", {"task": "In French."})).messages
         assert "Say hello to [REDACTED:OPENAI_KEY]." in message.content.text
         assert message.content.text.endswith("In French.")
@@ -181,10 +176,7 @@ async def test_skills_are_prompts(serve, tmp_path):
 
 
 async def test_the_id_of_a_session_is_completed(serve):
-    """By its beginning, for the form of addresses that the server gave.
-
-    Nothing else is completed.
-    """
+    """It is completed by its prefix, for the template of the server. Nothing else is completed."""
     form = t.ResourceTemplateReference(uri="hilum://sessions/{id}")
     async with serve("files") as served, served.client() as client:
         own = served.bench.session.id
@@ -196,10 +188,10 @@ async def test_the_id_of_a_session_is_completed(serve):
         assert (await client.complete(other, {"name": "task", "value": ""})).completion.values == []
 
 
-async def test_nobody_there_means_no_looks(autojump_clock):
-    """A server that nobody listens to does nothing."""
+async def test_nothing_is_polled_without_a_client(autojump_clock):
+    """A server without a listening client does nothing."""
     looks = []
-    watched = notices.Notices(lambda: looks.append(1))
+    watched = notifications.Notifications(lambda: looks.append(1))
     with trio.move_on_after(100):
         await watched.watch()
     assert not looks

@@ -1,4 +1,4 @@
-"""Sessions as resources: those of the folder, page by page, as transcripts without secrets."""
+"""Sessions as resources: those of the folder, in pages, as transcripts without secrets."""
 
 import json
 
@@ -13,7 +13,7 @@ KEY = "sk-abcdefghijklmnop1234567890"
 
 @pytest.fixture
 async def store(tmp_path):
-    """A store with a session of the folder, and one of another."""
+    """Return a store with a session of the folder and one of another folder."""
     store = MemoryStore()
     for name, prompt in (("workspace", f"Keep {KEY} for me."), ("other", "Something else.")):
         answers = [use("read_file", path="a.txt"), say("```\nIt is kept.")]
@@ -25,9 +25,9 @@ async def store(tmp_path):
 
 
 async def test_the_sessions_of_the_folder_are_listed_and_read(serve, store, tmp_path):
-    """A transcript has what was said and done.
+    """A transcript has messages and calls, without keys.
 
-    The session of another folder is not there, and keys are not.
+    The session of another folder is missing.
     """
     options = {"store": store, "folder": tmp_path, "workspace": tmp_path / "workspace"}
     async with serve("files", "guard", **options) as served, served.client() as client:
@@ -49,10 +49,8 @@ async def test_the_sessions_of_the_folder_are_listed_and_read(serve, store, tmp_
     assert template.uri_template == "hilum://sessions/{id}"
 
 
-async def test_what_is_not_of_the_folder_is_not_there(serve, store, tmp_path):
-    """Neither the id of a session of another folder nor anything else gives a transcript, and
-    nothing tells them apart.
-    """
+async def test_sessions_of_other_folders_are_not_visible(serve, store, tmp_path):
+    """Their ids and unknown ones cause the same error."""
     (other,) = [info.id for info in await store.list() if info.workspace == str(tmp_path / "other")]
     options = {"store": store, "folder": tmp_path, "workspace": tmp_path / "workspace"}
     async with serve("files", **options) as served, served.client() as client:
@@ -64,7 +62,7 @@ async def test_what_is_not_of_the_folder_is_not_there(serve, store, tmp_path):
 
 
 async def test_a_long_list_comes_in_pages(serve, store, tmp_path, monkeypatch):
-    """Pages follow one another by the cursor; one that is made up is an error."""
+    """Cursors lead from page to page; an invalid one is an error."""
     monkeypatch.setattr(pages, "PAGE", 1)
     options = {"store": store, "folder": tmp_path, "workspace": tmp_path / "workspace"}
     async with serve("files", **options) as served, served.client() as client:
@@ -75,7 +73,7 @@ async def test_a_long_list_comes_in_pages(serve, store, tmp_path, monkeypatch):
             await client.list_resources(cursor="-1")
 
 
-async def test_sessions_can_be_kept_back(serve):
-    """A server without them has no resources at all."""
+async def test_sessions_can_be_switched_off(serve):
+    """Then the server has no resources at all."""
     async with serve("files", sessions=False) as served, served.client() as client:
         assert client.server_capabilities.resources is None

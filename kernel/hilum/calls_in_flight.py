@@ -1,0 +1,137 @@
+"""Running calls of a session, locks on the files that they write, and open approvals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from hilum.bounds import BoundCall
+from hilum.errors import UsageError
+from hilum.events import ApprovalShown
+from hilum.workspace import Locks, Workspace
+
+if TYPE_CHECKING:
+    from hilum.agents import Agent
+
+
+class OpenApproval(msgspec.Struct, eq=False):
+    """A request for approval that has not been answered yet.
+
+    Attributes:
+        id: Its id, as in its events.
+        agent: The agent whose call needs approval.
+        seconds: Seconds the user has to answer after the question is shown.
+        deadline: Time at which they are over, in Unix seconds; 0 until the question is shown.
+        first: Set when it becomes the oldest open question, so that its clock must start.
+        answered: Set when the answer has been written.
+        clock: Ends the wait; its deadline is set when the question is shown.
+    """
+
+    id: str
+    agent: Agent
+    seconds: float
+    deadline: float = 0.0
+    first: trio.Event = msgspec.field(default_factory=trio.Event)
+    answered: trio.Event = msgspec.field(default_factory=trio.Event)
+    clock: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
+
+    def show(self) -> float:
+        """Start the clock if it is not running, and return the deadline."""
+        if not self.deadline:
+            self.deadline = time.time() + self.seconds
+            self.clock.deadline = trio.current_time() + self.seconds
+            self.agent.emit(ApprovalShown(id=self.id, deadline=self.deadline))
+        return self.deadline
+
+    async def wait(self) -> None:
+        """Wait for the answer until the time is up."""
+        with self.clock:
+            await self.first.wait()
+            if not self.answered.is_set():
+                self.show()
+            await self.answered.wait()
+
+
+class CallsInFlight:
+    """The running calls, file locks and open approvals of a session.
+
+    Args:
+        workspace: The folder the session works in.
+
+    Attributes:
+        locks: Locks by which calls of different agents that write one file run one after another.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.locks: Locks = Locks(workspace)
+        self._approvals: dict[str, OpenApproval] = {}
+        self._calls: list[BoundCall] = []
+
+    @contextmanager
+    def call(self, bound: BoundCall) -> Iterator[None]:
+        """Register a running call, so that it ends with its plugin."""
+        self._calls.append(bound)
+        try:
+            yield
+        finally:
+            self._calls.remove(bound)
+
+    def end(self, plugin: str) -> None:
+        """End the running calls of a plugin."""
+        for bound in [bound for bound in self._calls if bound.plugin == plugin]:
+            bound.cancel()
+
+    @contextmanager
+    def approval(self, agent: Agent, approval: str, seconds: float) -> Iterator[OpenApproval]:
+        """Register an open approval."""
+        opened = OpenApproval(approval, agent, seconds)
+        self._approvals[approval] = opened
+        try:
+            yield opened
+        finally:
+            self._approvals.pop(approval, None)
+            self._start_oldest()
+
+    def ask(self) -> None:
+        """Start the clock of the oldest question, after one was written to the log."""
+        self._start_oldest()
+
+    def _start_oldest(self) -> None:
+        if self._approvals:
+            oldest = next(iter(self._approvals.values()))
+            oldest.first.set()
+
+    def show(self, approval: str) -> float:
+        """Start the clock of an open approval.
+
+        Returns:
+            Its deadline, in Unix seconds.
+
+        Raises:
+            UsageError: No such approval is open.
+        """
+        return self._find(approval).show()
+
+    def take(self, approval: str) -> OpenApproval:
+        """Close an open approval and return it.
+
+        Raises:
+            UsageError: No such approval is open: it was answered, ran out, or its run ended.
+        """
+        found = self._find(approval)
+        del self._approvals[approval]
+        self._start_oldest()
+        return found
+
+    def _find(self, approval: str) -> OpenApproval:
+        if approval not in self._approvals:
+            raise UsageError(
+                f"There is no open approval {approval!r}.",
+                hint="It was already answered, or it expired.",
+            )
+        return self._approvals[approval]

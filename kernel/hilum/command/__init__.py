@@ -1,0 +1,19 @@
+"""Helpers that all commands share.
+
+Arguments are parsed with errors that explain what to do, and text is printed so that a terminal
+does not interpret it.
+"""
+
+from hilum.command.checks import check_folder, check_text
+from hilum.command.parser import Names, Parser
+from hilum.command.text import escape_terminal, say, say_json
+
+__all__ = [
+    "Names",
+    "Parser",
+    "check_folder",
+    "check_text",
+    "escape_terminal",
+    "say",
+    "say_json",
+]

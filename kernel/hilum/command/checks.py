@@ -1,0 +1,46 @@
+"""Checks of arguments that many commands take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from hilum.command.text import escape_terminal
+from hilum.errors import E_BAD_ARGS, UsageError
+
+
+def check_text(texts: Sequence[str]) -> None:
+    """Reject arguments that are not text.
+
+    Raises:
+        UsageError: One of them is not UTF-8.
+    """
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            hint = "Set the locale to UTF-8, and rename files whose names are not."
+            raise UsageError(
+                f"The argument {shown} is not UTF-8 text.", code=E_BAD_ARGS, hint=hint
+            ) from None
+
+
+def check_folder(path: str) -> str:
+    """Return the absolute path of a workspace, with links resolved.
+
+    Raises:
+        UsageError: There is no such folder, or it cannot be read.
+    """
+    try:
+        absolute = os.path.abspath(os.path.expanduser(path))
+    except FileNotFoundError:
+        raise UsageError(
+            "The current folder no longer exists.", hint="Choose another folder: --workspace DIR."
+        ) from None
+    if os.path.isdir(absolute) and not os.access(absolute, os.R_OK | os.X_OK):
+        raise UsageError(
+            f"The workspace {escape_terminal(absolute)} cannot be read.",
+            hint="Change its permissions, or choose another folder.",
+        )
+    return os.path.realpath(absolute)

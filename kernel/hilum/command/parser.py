@@ -1,0 +1,64 @@
+"""argparse with errors that say what to do."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import NoReturn
+
+from hilum.errors import E_BAD_ARGS, UsageError
+
+
+class Names(argparse.Action):
+    """Collects names that are separated by commas; the option may be repeated."""
+
+    def __call__(
+        self,
+        parser: object,
+        namespace: argparse.Namespace,
+        values: object,
+        option: str | None = None,
+    ) -> None:
+        """Add the names of one use of the option."""
+        names = [name.strip() for name in str(values).split(",")]
+        known = getattr(namespace, self.dest) or []
+        setattr(namespace, self.dest, [*known, *(name for name in names if name)])
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises ``UsageError``.
+
+    Args:
+        prog: The command as the user types it: ``hilum undo``.
+        description: The description; its line breaks are kept.
+        epilog: The text below the options.
+    """
+
+    def __init__(
+        self, prog: str, description: str = "", epilog: str = "", **more: str | None
+    ) -> None:
+        layout = argparse.RawDescriptionHelpFormatter
+        super().__init__(
+            prog,
+            None,
+            description,
+            epilog,
+            formatter_class=layout,
+            allow_abbrev=False,
+            **more,  # type: ignore[arg-type]
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ``UsageError``, with similar names if an option is unknown."""
+        from difflib import get_close_matches  # 2 ms, only where something is wrong
+
+        near = []
+        unknown = re.search(r"unrecognized arguments: (-\S+)", message)
+        if unknown:
+            known = [option for action in self._actions for option in action.option_strings]
+            near = get_close_matches(unknown[1].partition("=")[0], known, n=2)
+        if near:
+            hint = f"Did you mean {' or '.join(near)}?"
+        else:
+            hint = f"{self.prog} --help lists what it takes."
+        raise UsageError(f"{message[:1].upper()}{message[1:]}.", code=E_BAD_ARGS, hint=hint)

@@ -1,0 +1,51 @@
+"""Text from files, models, tools and repositories, made harmless for a terminal.
+
+All of it stays visible.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TextIO
+
+# Characters that a terminal would interpret, and those that make text look different from what it
+# is (direction, zero width); tabs and newlines may stay.
+_HARMFUL = (
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+
+
+def escape_terminal(text: str) -> str:
+    """Return text that is harmless in a terminal: only newlines and tabs are left unescaped."""
+    if text.isascii() and text.isprintable():
+        return text
+    return re.sub(
+        _HARMFUL, lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text
+    )
+
+
+def say(text: str, *, to: TextIO | None = None) -> None:
+    """Print a line, or several, on standard output.
+
+    Args:
+        text: The text; it is escaped for a terminal.
+        to: Another stream to print to.
+    """
+    _write(escape_terminal(text), to or sys.stdout)
+
+
+def say_json(data: object) -> None:
+    """Print data as JSON on standard output.
+
+    Characters that a terminal would interpret are escaped as JSON allows, so nothing is lost.
+    """
+    text = json.dumps(data, ensure_ascii=False, indent=1)
+    _write(re.sub(_HARMFUL, lambda match: json.dumps(match[0])[1:-1], text), sys.stdout)
+
+
+def _write(text: str, to: TextIO) -> None:
+    encoding = to.encoding or "utf-8"
+    print(text.encode(encoding, errors="backslashreplace").decode(encoding), file=to)

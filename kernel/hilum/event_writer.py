@@ -1,0 +1,123 @@
+"""Writing events: secrets are removed, the event is folded and stored, then readers see it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+
+from hilum import events as ev
+from hilum.agents import Agent
+from hilum.journal import Journal
+from hilum.messages import replace_surrogates
+from hilum.redaction import Redaction
+from hilum.repetition import may_have_changed
+from hilum.runs import Run
+
+
+class EventWriter:
+    """Writes the events of a session.
+
+    Args:
+        journal: The session's log and its readers.
+        redaction: Removes secrets from events.
+        agents: The session's agents by name.
+        runs: The runs that have not ended, by id.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        redaction: Redaction,
+        agents: dict[str, Agent],
+        runs: dict[str, Run],
+    ) -> None:
+        self._journal = journal
+        self._redaction = redaction
+        self._agents = agents
+        self._runs = runs
+
+    def write(self, event: ev.Event, agent: Agent | None = None, run: str = "") -> int:
+        """Write an event; see ``Session.emit``."""
+        by_model = agent is not None and bool(agent.parent)
+        # A failed redaction writes a separate event with a lower sequence number, so the number of
+        # this event is taken afterwards.
+        redacted = self._redaction.event(event, by_model=by_model)
+        seq = self._journal.last + 1
+        at = time.time()
+        whose: dict[str, Any] = {}
+        if agent is not None:
+            current = agent.conversation.run
+            run = run or (current.id if current else "")
+            whose = {"agent": agent.name, "run": run}
+        written = msgspec.structs.replace(redacted, seq=seq, at=at, **whose)
+        events = [written]
+        if agent is not None:
+            # An event that cannot be encoded must not be folded either: the conversation would
+            # differ from the one that a resume reads.
+            ev.encode(written)
+            before = agent.conversation.state
+            self.fold(written, agent)
+            _keep_unwritten(event, agent)
+            state = agent.conversation.state
+            if state != before:
+                changed = ev.StateChanged(seq=seq + 1, at=at, state=state, previous=before, **whose)
+                events.append(changed)
+        shown = None
+        if isinstance(event, ev.ApprovalAsked) and event is not redacted:
+            # The user must see what would run, so the question is shown with its secrets.
+            question = msgspec.structs.replace(event, seq=seq, at=at, **whose)
+            shown = [question, *events[1:]]
+        self._journal.append(events, shown)
+        self._end_output(written)
+        return seq
+
+    def fold(self, event: ev.Event, agent: Agent) -> None:
+        """Fold an event of an agent into the state of its conversation.
+
+        A call that may have changed files also resets the repetition counts of other agents.
+        """
+        started = None
+        if isinstance(event, ev.CallDone) and agent.conversation.run is not None:
+            started = agent.run.calls[event.result.call_id].started
+        agent.conversation.apply(event)
+        if started is None or not may_have_changed(started, event.result.code):  # type: ignore[attr-defined]
+            return
+        for other in self._agents.values():
+            if other is not agent:
+                other.conversation.failures.clear()
+
+    def show_output(self, seq: int, agent: Agent, kind: str, text: str, call_id: str = "") -> None:
+        """Show a piece of output that belongs to the event ``seq``. It is not stored."""
+        current = agent.conversation.run
+        run = current.id if current else ""
+        self._journal.delta((seq, kind, call_id), agent.name, run, replace_surrogates(text))
+
+    def _end_output(self, event: ev.Event) -> None:
+        """Drop the output that an event replaces, and wake tasks that wait for a run to end."""
+        if isinstance(event, ev.ModelAnswered | ev.ModelFailed | ev.RunEnded):
+            self._journal.drop(event.agent)
+        elif isinstance(event, ev.CallDone):
+            self._journal.drop(event.agent, event.result.call_id)
+        if isinstance(event, ev.RunEnded) and event.run in self._runs:
+            self._runs.pop(event.run)._finish(event)
+
+
+def _keep_unwritten(event: ev.Event, agent: Agent) -> None:
+    """Keep in memory the parts of an event that this process needs but the log must not contain.
+
+    Calls run as the model wrote them, secrets included. A lasting approval applies to the scope
+    that the user saw; a resumed session asks again.
+    """
+    if isinstance(event, ev.ModelAnswered):
+        for call in event.message.calls:
+            state = agent.run.calls[call.id]
+            if state.withheld:
+                state.written = call
+    elif isinstance(event, ev.ApprovalAsked):
+        agent.run.calls[event.call.id].scope = event.scope
+    elif isinstance(event, ev.ApprovalAnswered) and event.accepted and event.remember != "once":
+        for state in agent.run.calls.values():
+            if state.scope and state.asked and state.asked.id == event.id:
+                agent.conversation.grants.add(state.scope)

@@ -1,0 +1,87 @@
+"""The optional packages of hilum.
+
+A message about a missing package contains the command that installs it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import NamedTuple
+
+from hilum.discovery import entry_points
+
+
+class Extra(NamedTuple):
+    """An optional package of hilum, installed as ``hilum[NAME]``.
+
+    Attributes:
+        name: The name of the extra, of the plugin, and of its command if it has one.
+        tools: The names of its tools.
+        sections: The sections of the settings that it reads.
+        files: Files of a project that have no effect without it.
+        has_command: Whether ``hilum NAME`` is a command.
+    """
+
+    name: str
+    tools: Collection[str] = ()
+    sections: Collection[str] = ()
+    files: Collection[str] = ()
+    has_command: bool = False
+
+    @property
+    def advice(self) -> str:
+        """A sentence with the command that installs it."""
+        return f"It comes with: pip install 'hilum[{self.name}]'."
+
+
+EXTRAS = (
+    Extra("browser", tools=("browser_use",), sections=("browser",)),
+    Extra("image", tools=("generate_image",), sections=("image",)),
+    Extra(
+        "mcp",
+        sections=("mcp", "mcp_server"),
+        files=(".hilum/mcp.json", ".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"),
+        has_command=True,
+    ),
+    Extra("web", tools=("web_search", "web_fetch"), sections=("web",)),
+)
+
+
+def missing_extras() -> list[Extra]:
+    """Return the optional packages that are not installed."""
+    installed = entry_points("hilum")
+    return [extra for extra in EXTRAS if extra.name not in installed]
+
+
+def advice_for_command(name: str) -> str:
+    """Return how to install the package of a command; empty if none is missing."""
+    for extra in missing_extras():
+        if extra.has_command and extra.name == name:
+            return extra.advice
+    return ""
+
+
+def advice_for_tool(name: str) -> str:
+    """Return how to install the package of a tool; empty if none is missing."""
+    for extra in missing_extras():
+        if name in extra.tools:
+            return extra.advice
+    return ""
+
+
+def unused_files(folder: str | os.PathLike[str]) -> dict[str, str]:
+    """Return why files of a project have no effect, by the name of the missing plugin. Blocks.
+
+    Args:
+        folder: The folder of the project.
+    """
+    reasons = {}
+    for extra in missing_extras():
+        found = [name for name in extra.files if os.path.isfile(os.path.join(folder, name))]
+        if found:
+            reasons[extra.name] = (
+                f"hilum-{extra.name} is not installed, so {', '.join(found)} has no effect."
+                f" {extra.advice}"
+            )
+    return reasons

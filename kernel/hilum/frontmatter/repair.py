@@ -1,0 +1,178 @@
+"""Repair of front matter that is not YAML: key by key, so that errors do not spread.
+
+Each entry is read in the first way that works: as YAML; as YAML with its plain values quoted; line
+by line as text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from hilum.frontmatter.document import Problem
+from hilum.frontmatter.strict import NotYaml, parse, twice
+from hilum.frontmatter.values import unquoted
+
+MAX_REPAIRED = 300
+"""Maximum number of entries that are tried as YAML; later ones are read line by line."""
+
+_KEY = r"(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|(?![#\s]|-\s)[^\n]{1,200}?)[ \t]*:(?=\s|$)"
+_TIGHT_KEY = r"([A-Za-z][\w.-]{0,63})[ \t]*(?::(?!//)|：)"
+_LINE = (
+    r"(\s*(?:- +)*)(?:((?:\"[^\"]{1,200}\"|'[^']{1,200}'|[^\s#:\"'\[{][^:\[{]{0,200}?))[ \t]*:["
+    r" \t]+)?(\S.*)"
+)
+
+
+class Entry(NamedTuple):
+    """An unindented key and the lines that belong to it."""
+
+    line: int
+    key: str
+    lines: list[str]
+
+
+class Repaired(NamedTuple):
+    """The values that were found in front matter that is not YAML."""
+
+    fields: dict[str, object]
+    lines: dict[str, int]
+    problems: list[Problem]
+
+
+def repair(text: str, first: int, why: NotYaml, raw: frozenset[str]) -> Repaired:
+    """Read front matter that is not YAML as a whole.
+
+    Args:
+        text: The front matter.
+        first: The line of the file on which it begins.
+        why: The parser's error about the whole.
+        raw: Keys whose values may not be YAML (see `hilum.frontmatter.read`).
+    """
+    found = Repaired({}, {}, [])
+    entries, stray = _entries(text.removesuffix("\n").split("\n"), first)
+    found.problems.extend(stray)
+    excused = False
+    for number, entry in enumerate(entries):
+        key, value, problems, allowed = _read(entry, number < MAX_REPAIRED, raw)
+        excused |= allowed
+        if key in found.fields:
+            found.problems.append(twice(key, entry.line, found.lines[key]))
+        found.fields[key], found.lines[key] = value, entry.line
+        found.problems.extend(problems)
+    if not found.problems and not excused:  # each entry alone is valid, but the whole is not
+        found.problems.append(
+            Problem(why.line, f"This is not YAML ({why}); each key was read separately.")
+        )
+    return found
+
+
+def _entries(lines: list[str], first: int) -> tuple[list[Entry], list[Problem]]:
+    entries: list[Entry] = []
+    stray: list[Problem] = []
+    for number, line in enumerate(lines, first):
+        match = re.match(_KEY, line) or re.match(_TIGHT_KEY, line)
+        if match:
+            entries.append(Entry(number, unquoted(match[1]), [line]))
+        elif line.rstrip() == "..." or line.startswith("%YAML"):
+            stray.append(
+                Problem(
+                    number, f"The line {line.strip()[:60]!r} has no meaning here and is ignored."
+                )
+            )
+        elif entries:
+            entries[-1].lines.append(line)
+        elif line.strip() and not line.lstrip().startswith("#"):
+            stray.append(
+                Problem(
+                    number,
+                    f"This line is ignored because it has no key: {line.strip()[:80]!r}",
+                    fatal=True,
+                )
+            )
+    return entries, stray
+
+
+def _read(
+    entry: Entry, tried: bool, raw: frozenset[str]
+) -> tuple[str, object, list[Problem], bool]:
+    """Return key, value, problems, and whether the entry is allowed not to be YAML."""
+    reason = "there are too many keys"
+    for quoting in (False, True) if tried else ():
+        lines = _quoted(entry.lines) if quoting else entry.lines
+        try:
+            mapping = parse("\n".join(lines) + "\n", entry.line)
+        except NotYaml as error:
+            reason = reason if quoting else str(error)
+            continue
+        if len(mapping.fields) != 1:
+            break
+        ((key, value),), problems = mapping.fields.items(), list(mapping.notes)
+        if quoting and key not in raw:
+            problems.append(
+                Problem(
+                    entry.line,
+                    f"The value of {key!r} is not YAML ({reason}); it was read as if quoted.",
+                )
+            )
+        return key, value, problems, key in raw
+    if entry.key in raw and len(entry.lines) == 1:
+        return entry.key, _plain(entry), [], True
+    problem = Problem(
+        entry.line, f"The value of {entry.key!r} is not YAML ({reason}); it was read line by line."
+    )
+    return entry.key, _plain(entry), [problem], False
+
+
+def _quoted(lines: list[str]) -> list[str]:
+    """Return the lines of an entry with quotes around values that are not YAML.
+
+    Leading tabs are removed.
+    """
+    result: list[str] = []
+    block: int | None = None  # the indentation that the lines of a block of text exceed
+    for line in lines:
+        content = line.lstrip(" \t")
+        margin = line[: len(line) - len(content)].replace("\t", "  ")
+        line = margin + content
+        if block is not None and (not content or len(margin) > block):
+            result.append(line)
+            continue
+        block = None
+        match = re.fullmatch(_LINE, line)
+        if match is None or content.startswith("#"):
+            result.append(line)
+            continue
+        front = match[1]
+        key = match[2]
+        value = match[3].rstrip()
+        if re.fullmatch(r"[|>][+-]?\d?[+-]?(\s+#.*)?", value):
+            block = len(margin)
+        elif not (key is None and re.fullmatch(_KEY + r"\s*", content)) and not _is_yaml(value):
+            line = f"{front}{key + ': ' if key else ''}'{value.replace(chr(39), chr(39) * 2)}'"
+        result.append(line)
+    return result
+
+
+def _is_yaml(value: str) -> bool:
+    try:
+        parse(f"k: {value}")
+    except NotYaml:
+        return False
+    return True
+
+
+def _plain(entry: Entry) -> object:
+    """Return the value of an entry that is read line by line.
+
+    The text after the colon comes first; the lines below are joined as the first line suggests.
+    """
+    match = re.match(_KEY, entry.lines[0]) or re.match(_TIGHT_KEY, entry.lines[0])
+    first = entry.lines[0][match.end() :].strip() if match else entry.lines[0]
+    rest = [line.strip() for line in entry.lines[1:] if not line.startswith("#")]
+    filled = [line for line in rest if line]
+    if not first and filled and all(re.match(r"-(\s|$)", line) for line in filled):
+        return [unquoted(line[1:].strip()) for line in filled]
+    if re.fullmatch(r"([|>][+-]?\d?[+-]?)?", first):
+        return "\n".join(rest).strip() or None
+    return unquoted(" ".join([first, *filled]))

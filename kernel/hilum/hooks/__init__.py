@@ -1,0 +1,45 @@
+"""Plugin hooks on trio.
+
+Specifications have a shape, calls isolate each implementation, and lifespans are supervised.
+
+pluggy marks, registers, validates and orders implementations (``Registry``). The calls are made
+here (``Table``).
+"""
+
+from hilum.hooks.failures import (
+    PLUGIN_EXCEPTIONS,
+    HookError,
+    PluginFailure,
+    describe_error,
+    is_failure,
+    split_failure,
+    unwrap_group,
+)
+from hilum.hooks.lifespans import Lifespans, open_nursery
+from hilum.hooks.registry import Implementation, Registry
+from hilum.hooks.specs import Shape, Spec, Specifier, specifier
+from hilum.hooks.supervised import Supervised, call_within
+from hilum.hooks.table import ALL_GATES, Observer, Table
+
+__all__ = [
+    "ALL_GATES",
+    "PLUGIN_EXCEPTIONS",
+    "HookError",
+    "Implementation",
+    "Lifespans",
+    "Observer",
+    "PluginFailure",
+    "Registry",
+    "Shape",
+    "Spec",
+    "Specifier",
+    "Supervised",
+    "Table",
+    "call_within",
+    "describe_error",
+    "is_failure",
+    "open_nursery",
+    "specifier",
+    "split_failure",
+    "unwrap_group",
+]

@@ -1,0 +1,199 @@
+"""Lifespans: one supervised task per plugin, from opening to closing.
+
+A crash in it ends that plugin alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+import msgspec
+import trio
+
+from hilum.hooks.failures import PLUGIN_EXCEPTIONS, split_failure, unwrap_group
+from hilum.hooks.supervised import Supervised, call_within
+
+T = TypeVar("T")
+Crashed = Callable[[str, BaseException], None]
+CLOSE_SECONDS = 5.0
+
+
+class Lifespans(msgspec.Struct, eq=False):
+    """The lifespans of all plugins in a program, or in a part of it.
+
+    Args:
+        hook: Name of the function in a plugin's module that opens its lifespan.
+        owner: The kernel or session, which is passed to implementations.
+        crashed: Called with plugin and error when a lifespan fails after it has opened.
+        project: The project of pluggy's marker, which the function must have.
+        deadline: Maximum number of seconds for opening.
+    """
+
+    hook: str
+    owner: object
+    crashed: Crashed
+    project: str
+    deadline: float = 30.0
+    _instances: list[object] = msgspec.field(default_factory=list)
+    _preferred: list[object] = msgspec.field(default_factory=list)
+    _open: list[_Lifespan] = msgspec.field(default_factory=list)
+
+    async def open(self, plugin: str, module: object, *, preferred: bool = False) -> object:
+        """Enter a plugin's lifespan, if it has one.
+
+        Args:
+            plugin: Name of the plugin.
+            module: Its module.
+            preferred: Whether its instance comes before others that have the same methods.
+
+        Returns:
+            The instance that it yields, or returns if it is a plain function.
+
+        Raises:
+            Exception: It failed to open, or took too long (``trio.TooSlowError``).
+        """
+        function: Any = getattr(module, self.hook, None)
+        if not hasattr(function, f"{self.project}_impl"):
+            return None
+        if inspect.isgeneratorfunction(function):
+            raise TypeError(f"{self.hook} yields but is a plain def: write async def {self.hook}.")
+        arguments = (self.owner,)[: len(inspect.signature(function).parameters)]
+        if inspect.isasyncgenfunction(function):
+            instance = await self._enter(plugin, asynccontextmanager(function)(*arguments))
+        elif inspect.iscoroutinefunction(function):
+            instance = await call_within(
+                self.deadline, function, *arguments, name=f"{self.hook} of {plugin}"
+            )
+        else:
+            instance = function(*arguments)
+        (self._preferred if preferred else self._instances).append(instance)
+        return instance
+
+    async def _enter(self, plugin: str, manager: AbstractAsyncContextManager[object]) -> object:
+        lifespan = _Lifespan(plugin, manager, self.crashed)
+        # From now on `close` finds it, even if the caller is cancelled at the moment it opens.
+        self._open.append(lifespan)
+        lifespan.begin()
+        try:
+            with trio.move_on_after(self.deadline):
+                await lifespan.settled.wait()
+        except trio.Cancelled:
+            await lifespan.abandon()
+            raise
+        if not lifespan.settled.is_set():
+            ended = await lifespan.abandon()
+            raise trio.TooSlowError(
+                "" if ended else "It ignored its cancellation and was abandoned."
+            )
+        if not lifespan.up:
+            raise lifespan.failure()
+        return lifespan.instance
+
+    def plugin(self, kind: type[T]) -> T | None:
+        """Return an instance by its type, ``None`` if there is none."""
+        for instance in (*self._preferred, *self._instances):
+            # A protocol's check reads attributes, and a plugin's property may raise.
+            with suppress(*PLUGIN_EXCEPTIONS):
+                if isinstance(instance, kind):
+                    return instance
+        return None
+
+    async def close(self) -> None:
+        """Close all lifespans in reverse order.
+
+        Each is requested to stop, and cancelled if it does not stop in time.
+        """
+        for lifespan in reversed(self._open):
+            await lifespan.close()
+
+
+class _Lifespan:
+    """The lifespan of one plugin.
+
+    Attributes:
+        settled: Set when it has opened, or has failed to open.
+        up: Whether it has opened.
+        instance: The object that it yielded.
+    """
+
+    def __init__(
+        self, plugin: str, manager: AbstractAsyncContextManager[object], crashed: Crashed
+    ) -> None:
+        self.settled = trio.Event()
+        self.up = False
+        self.instance: object = None
+        self._plugin = plugin
+        self._manager = manager
+        self._crashed = crashed
+        self._stop = trio.Event()
+        self._abandoned = False
+
+    def begin(self) -> None:
+        """Start its task."""
+        name = f"lifespan of {self._plugin}"
+        self._task = Supervised(self._live, name=name, on_end=self._ended)
+
+    async def _live(self) -> None:
+        async with self._manager as self.instance:
+            self.up = True
+            self.settled.set()
+            await self._stop.wait()
+
+    def _ended(self) -> None:
+        self.settled.set()
+        if not self.up or self._abandoned:
+            return
+        error = self._task.error
+        failure = split_failure(error)[0] if error is not None else None
+        if failure is None and not self._stop.is_set() and not self._task.scope.cancel_called:
+            failure = RuntimeError("It ended too early, before it was requested to stop.")
+        if failure is not None:
+            self._crashed(self._plugin, failure)
+
+    def failure(self) -> BaseException:
+        """Return why it did not open."""
+        error = self._task.error
+        failure = split_failure(error)[0] if error is not None else None
+        if failure is not None:
+            return unwrap_group(failure)
+        return RuntimeError("It ended before it had opened.")
+
+    async def abandon(self) -> bool:
+        """End the lifespan before it has opened, and return whether it ended."""
+        self._abandoned = True
+        return await self._task.cancel(CLOSE_SECONDS)
+
+    async def close(self) -> None:
+        """Stop the lifespan: request its end, wait, cancel it, wait again, and finally abandon it.
+
+        Cancelling the caller does not shorten the wait.
+        """
+        self._stop.set()
+        if self._abandoned:
+            return
+        with trio.move_on_after(CLOSE_SECONDS, shield=True):
+            await self._task.over.wait()
+        if not self._task.over.is_set() and not await self._task.cancel(CLOSE_SECONDS):
+            self._abandoned = True
+            late = trio.TooSlowError("It ignored its cancellation and was abandoned.")
+            self._crashed(self._plugin, late)
+
+
+@asynccontextmanager
+async def open_nursery() -> AsyncIterator[trio.Nursery]:
+    """Open a nursery whose tasks end with its block.
+
+    A single exception propagates as it was raised, not in a group.
+    """
+    try:
+        async with trio.open_nursery() as nursery:
+            yield nursery
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        error = unwrap_group(group)
+        if error is group:
+            raise
+        raise error from error.__cause__

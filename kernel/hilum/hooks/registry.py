@@ -1,0 +1,270 @@
+"""Registration: pluggy stores, checks and orders the hook implementations of plugins."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, cast
+
+import msgspec
+import pluggy
+
+from hilum.hooks.failures import HookError
+from hilum.hooks.specs import Spec
+
+# Options of a marker, as pluggy writes them, by the name of the marked attribute.
+Marks = Mapping[str, Any]
+
+
+class Implementation(msgspec.Struct, frozen=True, eq=False):
+    """One implementation of a hook, as it is called.
+
+    Attributes:
+        plugin: Name of the plugin.
+        function: The function that is called.
+        arguments: Names of the arguments that it takes, in order.
+        is_async: Whether it is a coroutine function.
+    """
+
+    plugin: str
+    function: Callable[..., Any]
+    arguments: tuple[str, ...]
+    is_async: bool = False
+
+
+class Contribution:
+    """The marked functions of a plugin's module or instance: what pluggy registers.
+
+    A plugin's own object is not registered. pluggy compares registered objects with ``==``, which
+    may run the plugin's code, and two plugins may yield equal objects.
+
+    Args:
+        plugin: Name of the plugin.
+        place: Its position in the order of calls: index of the plugin, and whether it is an
+            instance.
+        owner: The module or object.
+        marks: Its marked attributes.
+    """
+
+    __slots__ = ("__dict__", "_marks", "_place", "_plugin")
+
+    def __init__(self, plugin: str, place: tuple[int, bool], owner: object, marks: Marks) -> None:
+        self._plugin = plugin
+        self._place = place
+        self._marks = marks
+        for attribute in marks:
+            setattr(self, attribute, getattr(owner, attribute))
+
+    def functions(self) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
+        """Yield hook, options of the marker and function of each implementation."""
+        for attribute, options in self._marks.items():
+            yield options["specname"] or attribute, options, vars(self)[attribute]
+
+    def __dir__(self) -> Iterable[str]:
+        # pluggy looks at every name that dir() returns. All others would cost half of the time
+        # that a session takes to register its plugins.
+        return list(self._marks)
+
+
+class Registry(pluggy.PluginManager):
+    """The implementations of a kernel's plugins, or of a session's.
+
+    Args:
+        project: The project of pluggy's markers.
+        specs: Specifications by hook name.
+        error: Class of the errors that are raised; it takes a message and a ``hint``.
+    """
+
+    def __init__(
+        self, project: str, specs: Mapping[str, Spec], error: type[Exception] = HookError
+    ) -> None:
+        super().__init__(project)
+        self._error = error
+        self._specs: dict[str, Spec] = {}
+        self._by_plugin: dict[str, list[Contribution]] = {}
+        self._called: dict[str, tuple[Implementation, ...]] = {}
+        self.specify(specs)
+
+    def copy(self) -> Registry:
+        """Return a registry with the same implementations, to which more can be added."""
+        copy = Registry(self.project_name, self._specs, self._error)
+        for contributions in self._by_plugin.values():
+            for contribution in contributions:
+                copy.add(contribution)
+        return copy
+
+    def specify(self, specs: Mapping[str, Spec]) -> None:
+        """Add specifications."""
+        if specs:
+            module = ModuleType("specifications")
+            vars(module).update((name, spec.function) for name, spec in specs.items())
+            self.add_hookspecs(module)
+            self._specs.update(specs)
+
+    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
+        """Return the options of a specification's marker, ``None`` for other names."""
+        return getattr(vars(module_or_class).get(name), f"{self.project_name}_spec", None)
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        """Return the options of an implementation's marker.
+
+        They have been read already, without running any of the plugin's code.
+        """
+        return plugin._marks[name]
+
+    def add(self, contribution: Contribution) -> None:
+        """Register the implementations of a plugin's module or instance.
+
+        Raises:
+            HookError: An implementation does not fit its specification; none is registered in that
+                case.
+        """
+        self._check_functions(contribution)
+        name = f"{contribution._plugin} {contribution._place}"
+        try:
+            self.register(contribution, name)
+            self.check_pending()
+        except pluggy.PluginValidationError as error:
+            self.unregister(name=name)
+            raise self._explain(contribution, error) from error
+        self._by_plugin.setdefault(contribution._plugin, []).append(contribution)
+        self._called.clear()
+
+    def remove(self, plugin: str) -> None:
+        """Remove the implementations of a plugin."""
+        for contribution in self._by_plugin.pop(plugin, ()):
+            self.unregister(contribution)
+        self._called.clear()
+
+    def hooks_of(self, plugin: str) -> list[str]:
+        """Return the hooks that a plugin implements."""
+        found: dict[str, None] = {}
+        for contribution in self._by_plugin.get(plugin, ()):
+            callers = self.get_hookcallers(contribution) or ()
+            found.update((caller.name, None) for caller in callers if caller.has_spec())
+        return list(found)
+
+    def implementations(self, hook: str) -> tuple[Implementation, ...]:
+        """Return the implementations of a hook in the order in which they are called."""
+        called = self._called.get(hook)
+        if called is None:
+            called = tuple(self._in_order(hook))
+            self._called[hook] = called
+        return called
+
+    def _in_order(self, hook: str) -> Iterator[Implementation]:
+        """Yield the implementations of a hook.
+
+        pluggy orders them by ``tryfirst`` and ``trylast``. Within a rank, it would call the one that
+        was registered last first; this method yields them in plugin order, a module before its
+        instance, no matter when a plugin opened.
+        """
+        caller = getattr(self.hook, hook, None)
+        if caller is None:
+            return
+        impls = reversed(caller.get_hookimpls())
+        for _, rank in groupby(impls, key=lambda impl: (impl.tryfirst, impl.trylast)):
+            for impl in sorted(rank, key=lambda impl: cast(Any, impl.plugin)._place):
+                yield Implementation(
+                    cast(Any, impl.plugin)._plugin,
+                    impl.function,
+                    (*impl.argnames, *impl.kwargnames),
+                    inspect.iscoroutinefunction(impl.function),
+                )
+
+    # --- validation -------------------------------------------------------------------------------
+
+    def _check_functions(self, contribution: Contribution) -> None:
+        """Check what pluggy does not: that the functions can be called as their hooks are.
+
+        Raises:
+            HookError: A function does not fit.
+        """
+        for hook, options, function in contribution.functions():
+            if not isinstance(function, FunctionType | MethodType):
+                raise self._failure(f"{hook} must be a function.")
+            if options.get("wrapper") or options.get("hookwrapper"):
+                raise self._failure(f"{hook} is marked as a wrapper, but hooks have no wrappers.")
+            spec = self._specs.get(hook)
+            if spec is None:
+                continue
+            if spec.shape in ("collect", "filter") and inspect.iscoroutinefunction(function):
+                raise self._failure(f"{hook} must be a plain def.")
+            # pluggy neither passes nor checks arguments that have a default. We pass them.
+            if function.__defaults__:
+                self._check_arguments(hook, function)
+
+    def _check_arguments(self, hook: str, function: Callable[..., Any]) -> None:
+        known = self._specs[hook].arguments
+        extra = sorted(set(inspect.signature(function).parameters).difference(known))
+        if extra:
+            has = ", ".join(sorted(known)) or "no arguments"
+            raise self._failure(f"{hook} has no argument {', '.join(extra)}; it has {has}.")
+
+    def _explain(self, contribution: Contribution, error: Exception) -> Exception:
+        """Return the error for an implementation that pluggy rejected, for the plugin's author."""
+        for hook, options, function in contribution.functions():
+            if hook in self._specs:
+                try:
+                    self._check_arguments(hook, function)
+                except self._error as explained:
+                    return explained
+            elif not options.get("optionalhook"):
+                hint = "The hook reference lists them all."
+                return self._failure(f"There is no hook {hook!r}.", hint)
+        return self._failure(str(error))
+
+    def _failure(self, problem: str, hint: str = "") -> Exception:
+        return self._error(problem, hint=hint)  # type: ignore[call-arg]
+
+
+def read_marks(owner: object, mark: str) -> tuple[Marks, list[str]]:
+    """Return the attributes that are marked as implementations, and the names of other functions.
+
+    Args:
+        owner: A module, an object or a class.
+        mark: The attribute that pluggy's marker sets.
+    """
+    marks: dict[str, Any] = {}
+    others = []
+    for attribute, value in _own_attributes(owner).items():
+        options = getattr(value, mark, None)
+        if isinstance(options, dict):
+            marks[attribute] = options
+        elif _is_own_function(owner, value) and not hasattr(value, mark.replace("_impl", "_spec")):
+            others.append(attribute)
+    return marks, others
+
+
+def _own_attributes(owner: object) -> dict[str, object]:
+    """Return the attributes of a module, object or class, without running any of its code.
+
+    Reading the attributes of a module runs no code, and ``getattr_static`` is slow.
+    """
+    if isinstance(owner, ModuleType):
+        return dict(vars(owner))
+    if isinstance(owner, type):
+        found: dict[str, object] = {}
+        for kind in reversed(owner.__mro__):
+            found.update(vars(kind))
+        return found
+    return {name: inspect.getattr_static(owner, name, None) for name in dir(owner)}
+
+
+def _is_own_function(owner: object, value: object) -> bool:
+    """Return whether an attribute is a function that a module or object defines itself.
+
+    An imported function, as in ``from hilum import open_kernel``, implements nothing.
+    """
+    if not isinstance(value, FunctionType):
+        return False
+    return not isinstance(owner, ModuleType) or value.__module__ == owner.__name__
+
+
+@functools.cache
+def read_class_marks(kind: type, mark: str) -> tuple[Marks, list[str]]:
+    """Do the same as ``read_marks`` for a class, once, because every session has an instance."""
+    return read_marks(kind, mark)

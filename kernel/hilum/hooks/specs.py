@@ -1,0 +1,102 @@
+"""Specifications of hooks.
+
+A specification declares how a hook is called, how long an implementation may take, and what a
+failure means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, TypeVar
+
+import msgspec
+import pluggy
+
+F = TypeVar("F", bound=Callable[..., Any])
+Shape = Literal["collect", "gather", "first", "pipe", "filter", "gate", "supervised"]
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """The specification of a hook.
+
+    Args:
+        shape: How implementations combine: ``collect`` (plain ``def``, items joined), ``gather``
+            (all at once), ``first`` (until one answers), ``pipe`` (each gets the value of the one
+            before), ``filter`` (the same in plain ``def``, which may be called in a thread),
+            ``gate`` (all at once; the caller takes the strictest) or ``supervised`` (a lifespan).
+        deadline: Maximum number of seconds for an implementation.
+        on_failure: The consequence of a failure, as a phrase.
+        function: The decorated function: an implementation may take any of its arguments.
+        returns: Type of an answer, or of its items if the answer is an iterable; any other type is
+            a failure.
+        returns_many: Whether a list or tuple of these is accepted as well.
+        raises: Exceptions that are answers, not failures.
+    """
+
+    shape: Shape
+    deadline: float
+    on_failure: str
+    function: Callable[..., Any]
+    returns: type = object
+    returns_many: bool = False
+    raises: tuple[type[Exception], ...] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the arguments that an implementation may take."""
+        code = self.function.__code__
+        return code.co_varnames[: code.co_argcount]
+
+    @property
+    def guards(self) -> bool:
+        """Whether implementations are gates, which stay closed when their plugin fails."""
+        return self.shape in ("gate", "pipe", "filter")
+
+    def checked(self, value: Any) -> Any:
+        """Return an answer after checking its type.
+
+        Raises:
+            TypeError: It is of the wrong type.
+        """
+        if value is None or isinstance(value, self.returns):
+            return value
+        if (
+            self.returns_many
+            and isinstance(value, list | tuple)
+            and all(isinstance(item, self.returns) for item in value)
+        ):
+            return value
+        raise TypeError(f"it returned {value!r:.80}")
+
+
+class Specifier(Protocol):
+    """A decorator that declares hooks."""
+
+    def __call__(
+        self, *, shape: Shape, deadline: float = 5.0, on_failure: str, **answers: Any
+    ) -> Callable[[F], F]:
+        """Declare a hook (see ``Spec``).
+
+        The arguments are its shape, its deadline in seconds, the effect of a failure, and its
+        return type.
+        """
+
+
+def specifier(project: str) -> Specifier:
+    """Create the decorator that declares the hooks of a project.
+
+    The ``Spec`` is stored in the function's attribute ``PROJECT_spec_info``.
+    """
+    mark = pluggy.HookspecMarker(project)
+
+    def hookspec(
+        *, shape: Shape, deadline: float = 5.0, on_failure: str, **answers: Any
+    ) -> Callable[[F], F]:
+        def declare(function: F) -> F:
+            spec = Spec(shape, deadline, on_failure, function, **answers)
+            setattr(function, f"{project}_spec_info", spec)
+            return mark(function)
+
+        return declare
+
+    return hookspec

@@ -1,0 +1,397 @@
+"""Calling hooks: a table of implementations.
+
+The shape that a specification declares decides how implementations are called. Each one is isolated:
+a failure of one implementation never reaches another one or the caller: it is reported
+(``report``), its contribution is left out, and three failures in a row switch the plugin off. Gates
+fail closed, and stay closed when their plugin is switched off.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import trio
+
+from hilum.hooks.failures import HookError, PluginFailure, split_failure
+from hilum.hooks.registry import (
+    Contribution,
+    Implementation,
+    Registry,
+    read_class_marks,
+    read_marks,
+)
+from hilum.hooks.specs import Spec
+from hilum.hooks.supervised import call_within
+
+MAX_FAILURES = 3
+ALL_GATES = ""
+"""Represents every gate when it is not known which gates a plugin has."""
+
+
+Observer = Callable[[str, str, str, float, BaseException | None], None]
+
+
+class Table:
+    """The hooks of a program, or of a part of it.
+
+    Args:
+        report: Called with each failure; after the third one, the plugin is already off.
+        specs: Specifications by hook name, including those that plugins add.
+        observers: Called after each implementation with kind ``hook``, its name, plugin, seconds
+            and error.
+        registry: Existing implementations; none by default.
+
+    Attributes:
+        registry: The implementations, as pluggy stores them.
+        gates: The declared gates by plugin; ``ALL_GATES`` is among them if they are not known.
+        closed: By gate, the plugins that implement it and are not working, each with the reason. A
+            call that a closed gate would judge is refused. Plugins whose gates are not known are
+            under ``ALL_GATES``.
+    """
+
+    # Exception class for implementations that do not fit, and for failures in a pipe. It takes a
+    # message and a ``hint``.
+    error: ClassVar[type[Exception]] = HookError
+    project: ClassVar[str]  # as in pluggy's markers
+
+    def __init__(
+        self,
+        report: Callable[[PluginFailure], None],
+        specs: dict[str, Spec],
+        observers: list[Observer],
+        registry: Registry | None = None,
+    ) -> None:
+        self.report = report
+        self.specs = specs
+        self.observers = observers
+        self.registry: Registry = registry or Registry(self.project, specs, self.error)
+        self.gates: dict[str, set[str]] = {}
+        self.closed: dict[str, dict[str, str]] = {}
+        self._failures: Counter[str] = Counter()
+
+    def copy(self, report: Callable[[PluginFailure], None]) -> Self:
+        """Return a table with the same implementations, to which more can be added."""
+        copy = type(self)(report, self.specs, self.observers, self.registry.copy())
+        copy.gates = {plugin: set(gates) for plugin, gates in self.gates.items()}
+        copy.closed = {gate: dict(plugins) for gate, plugins in self.closed.items()}
+        return copy
+
+    def around(self) -> AbstractContextManager[object]:
+        """Return the context in which every implementation is called."""
+        return nullcontext()
+
+    # --- implementations --------------------------------------------------------------------------
+
+    def add(self, owner: Any, plugin: str, index: int, *, instance: bool = False) -> bool:
+        """Add the implementations of a plugin's module, or of an object that is its instance.
+
+        Args:
+            owner: The module or object.
+            plugin: Name of the plugin.
+            index: Its position among the plugins.
+            instance: Whether the owner is an instance: its class is then read once, and its gates
+                must be declared.
+
+        Returns:
+            Whether it has any function marked as an implementation, even of a hook that does not
+            exist.
+
+        Raises:
+            HookError: An implementation names an unknown hook or argument, is ``async`` although
+                its hook does not allow that, is not marked, or is a gate that was not declared;
+                nothing is added.
+        """
+        mark = f"{self.project}_impl"
+        if instance:
+            kind: type = type(owner)
+            marks, others = read_class_marks(kind, mark)
+        else:
+            marks, others = read_marks(owner, mark)
+        contribution = Contribution(plugin, (index, instance), owner, marks)
+        hooks = {hook for hook, _, _ in contribution.functions()}
+        undeclared = self._declare_implemented(plugin, hooks | set(others))
+        for name in others:
+            if name in self.specs:
+                hint = "Mark it with @hookimpl, or give it another name."
+                raise self._failure(f"{name} is not marked as a hook.", hint)
+        if instance and undeclared:
+            gates = tuple(sorted(self.gates[plugin] - {ALL_GATES}))
+            raise self._failure(
+                f"{type(owner).__name__} implements the gate {min(undeclared)}, which its module does not declare.",
+                f"Write in its module: gates = {gates!r}.",
+            )
+        self.registry.add(contribution)
+        return bool(marks)
+
+    def _declare_implemented(self, plugin: str, names: Iterable[str]) -> set[str]:
+        """Declare the gates among the names of a plugin's functions.
+
+        This is done before registration can fail, so that a gate with a mistake is closed.
+
+        Returns:
+            The gates that the plugin had not declared itself.
+        """
+        declared = set(self.gates.get(plugin, ()))
+        guarding = {name for name in names if name in self.specs and self.specs[name].guards}
+        self.declare(plugin, guarding)
+        return guarding - declared
+
+    def _failure(self, problem: str, hint: str = "") -> Exception:
+        return self.error(problem, hint=hint)  # type: ignore[call-arg]
+
+    def remove(self, plugin: str, reason: str) -> None:
+        """Remove all of a plugin's implementations, and close its gates with the reason."""
+        self.close(plugin, reason)
+        self.forget(plugin)
+
+    def forget(self, plugin: str) -> None:
+        """Remove all of a plugin's implementations. Its gates stay declared."""
+        self.registry.remove(plugin)
+
+    def names(self, plugin: str) -> list[str]:
+        """Return the hooks that a plugin implements."""
+        return self.registry.hooks_of(plugin)
+
+    # --- gates ------------------------------------------------------------------------------------
+
+    def declare(self, plugin: str, gates: Iterable[str]) -> None:
+        """Declare gates of a plugin: it must implement them, and ``close`` closes them.
+
+        Raises:
+            HookError: There is no such gate.
+        """
+        gates = set(gates)
+        for gate in gates - {ALL_GATES}:
+            if gate not in self.specs or not self.specs[gate].guards:
+                known = ", ".join(sorted(name for name, spec in self.specs.items() if spec.guards))
+                raise self._failure(f"There is no gate {gate!r}.", f"Gates are {known}.")
+        if gates:
+            self.gates.setdefault(plugin, set()).update(gates)
+
+    def close(self, plugin: str, reason: str) -> None:
+        """Close the gates of a plugin, if it has any."""
+        for gate in self.gates.get(plugin, ()):
+            self.closed.setdefault(gate, {})[plugin] = reason
+
+    def reopen(self, plugin: str) -> None:
+        """Open the gates of a plugin, which is in working order."""
+        for plugins in self.closed.values():
+            plugins.pop(plugin, None)
+
+    def missing(self, plugin: str) -> list[str]:
+        """Return the gates that a plugin has declared and does not implement."""
+        declared = self.gates.get(plugin, set()) - {ALL_GATES}
+        if not declared:  # most plugins have none, and every session checks each
+            return []
+        return sorted(declared.difference(self.names(plugin)))
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def collect(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
+        """Call all; return (plugin, item) for every item of every answer."""
+        found: list[tuple[str, Any]] = []
+        check = self.specs[hook].checked
+        for impl in self.registry.implementations(hook):
+            with self._guard(hook, impl):
+                items = self._inline(hook, impl, _arguments(impl, arguments))
+                found += [(impl.plugin, check(item)) for item in items or ()]
+        return found
+
+    async def gather(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
+        """Call all at once; return (plugin, answer) in order, without ``None``.
+
+        The answer of an implementation that failed is its ``PluginFailure``.
+        """
+        impls = self.registry.implementations(hook)
+        answers = {}
+
+        async def ask(impl: Implementation) -> None:
+            answers[impl] = await self._call(hook, impl, arguments)
+
+        waiting = [impl for impl in impls if impl.is_async]
+        # A single implementation is awaited below: a nursery and a task would cost more than most
+        # hooks.
+        if len(waiting) > 1:
+            async with trio.open_nursery() as nursery:
+                for impl in waiting:
+                    nursery.start_soon(ask, impl, name=f"hook {hook} of {impl.plugin}")
+        for impl in impls:
+            if impl not in answers:
+                await ask(impl)
+        return [(impl.plugin, answers[impl]) for impl in impls if answers[impl] is not None]
+
+    async def first(self, hook: str, **arguments: Any) -> Any:
+        """Call one after another until one answers; a failure does not count as an answer."""
+        for impl in self.registry.implementations(hook):
+            value = await self._call(hook, impl, arguments)
+            if value is not None and not isinstance(value, PluginFailure):
+                return value
+        return None
+
+    async def pipe(self, hook: str, over: str, **arguments: Any) -> Any:
+        """Pass the argument named ``over`` from one implementation to the next.
+
+        Raises:
+            HookError: An implementation failed; the caller decides what that means.
+        """
+        for impl in self.registry.implementations(hook):
+            value = await self._call(hook, impl, arguments)
+            if isinstance(value, PluginFailure):
+                raise self.error(f"The plugin {impl.plugin} failed: {value}.")
+            if value is not None:
+                arguments[over] = value
+        return arguments[over]
+
+    def filter(self, hook: str, over: str, **arguments: Any) -> Any:
+        """Pass the argument named ``over`` from one plain function to the next.
+
+        Raises:
+            HookError: An implementation failed; the caller decides what that means.
+        """
+        spec = self.specs[hook]
+        for impl in self.registry.implementations(hook):
+            with self._guard(hook, impl) as faults:
+                value = _quietly(self._inline, [hook, impl, _arguments(impl, arguments)])
+                value = _quietly(spec.checked, [value])
+                if value is not None:
+                    arguments[over] = value
+            if faults:
+                raise self.error(f"The plugin {impl.plugin} failed: {faults[0]}.")
+        return arguments[over]
+
+    async def filter_in_thread(self, hook: str, over: str, **arguments: Any) -> Any:
+        """Run ``filter`` with each function in a thread, for values that take long.
+
+        Raises:
+            HookError: An implementation failed, or missed its deadline.
+        """
+        spec = self.specs[hook]
+        for impl in self.registry.implementations(hook):
+            with self._guard(hook, impl) as faults:
+                call = partial(_quietly, impl.function, _arguments(impl, arguments))
+                with trio.fail_after(spec.deadline):
+                    value = await trio.to_thread.run_sync(call, abandon_on_cancel=True)
+                value = _quietly(spec.checked, [value])
+                if value is not None:
+                    arguments[over] = value
+            if faults:
+                raise self.error(f"The plugin {impl.plugin} failed: {faults[0]}.")
+        return arguments[over]
+
+    def implemented(self, hook: str) -> bool:
+        """Return whether any plugin implements a hook."""
+        return bool(self.registry.implementations(hook))
+
+    async def _call(self, hook: str, impl: Implementation, arguments: dict[str, Any]) -> Any:
+        spec = self.specs[hook]
+        given = _arguments(impl, arguments)
+        name = f"hook {hook} of {impl.plugin}"
+        with self._guard(hook, impl) as faults:
+            if impl.is_async:
+                value = await call_within(spec.deadline, impl.function, *given, name=name)
+            else:
+                value = self._inline(hook, impl, given)
+                if inspect.isawaitable(value):
+                    value = await call_within(spec.deadline, _awaited, value, name=name)
+            return spec.checked(value)
+        return faults[0]
+
+    def _inline(self, hook: str, impl: Implementation, given: list[Any]) -> Any:
+        """Call a plain function, which cannot be interrupted.
+
+        A function that blocked past its deadline counts as failed afterwards.
+        """
+        began = time.perf_counter()
+        try:
+            value = impl.function(*given)
+        except trio.Cancelled as error:
+            # A plain function has no checkpoint at which it could be cancelled.
+            message = "It raised trio.Cancelled although nothing was cancelled."
+            raise RuntimeError(message) from error
+        if time.perf_counter() - began > self.specs[hook].deadline:
+            if inspect.iscoroutine(value):
+                value.close()
+            raise trio.TooSlowError(
+                "It blocked all of hilum: write async def, and block only in a thread."
+            )
+        return value
+
+    @contextmanager
+    def _guard(self, hook: str, impl: Implementation) -> Iterator[list[PluginFailure]]:
+        """Isolate one implementation: an exception in it becomes a failure in the yielded list.
+
+        A cancellation propagates.
+        """
+        faults: list[PluginFailure] = []
+        failure: BaseException | None = None
+        began = time.perf_counter()
+        try:
+            with self.around():
+                yield faults
+            # Only failures in a row count.
+            del self._failures[impl.plugin]
+        except BaseException as error:
+            failure = error
+            if isinstance(error, self.specs[hook].raises):
+                raise
+            own, rest = split_failure(error)
+            if own is not None:
+                faults.append(self.record_failure(impl.plugin, hook, own))
+            if rest is error:
+                raise
+            if rest is not None:
+                raise rest from None
+        finally:
+            for observe in self.observers:
+                observe("hook", hook, impl.plugin, time.perf_counter() - began, failure)
+
+    def record_failure(
+        self, plugin: str, hook: str, error: BaseException, reason: str = ""
+    ) -> PluginFailure:
+        """Count a failure and report it.
+
+        The third in a row switches the plugin off, and so does any failure with a reason.
+        """
+        self._failures[plugin] += 1
+        count = self._failures[plugin]
+        is_off = bool(reason) or count >= MAX_FAILURES
+        fault = PluginFailure(plugin, hook, error, switched_off=is_off)
+        if is_off:
+            reason = reason or f"{count} failures in a row, the last"
+            self.remove(plugin, f"{reason}: {fault}")
+        self.report(fault)
+        return fault
+
+
+def _arguments(impl: Implementation, arguments: dict[str, Any]) -> list[Any]:
+    """Return the arguments that an implementation takes, in its order."""
+    return [arguments[name] for name in impl.arguments]
+
+
+async def _awaited(value: Any) -> Any:
+    return await value
+
+
+def _quietly(function: Callable[..., Any], given: list[Any]) -> Any:
+    """Call a filter.
+
+    The message of an exception is dropped, because it may quote the secret text.
+
+    Raises:
+        RuntimeError: The filter raised an exception; the message has only the name of its class.
+    """
+    problem = ""
+    try:
+        return function(*given)
+    except Exception as error:
+        problem = (
+            f"it raised {type(error).__name__} (the message is left out, because it may quote the"
+            " text)"
+        )
+    raise RuntimeError(problem)

@@ -1,0 +1,242 @@
+"""A trio thread, and functions and context managers that run on it.
+
+trio's guest mode is not used: a host that blocks would slow it down tenfold, and an abandoned guest
+run never unwinds.
+
+Neither is ``anyio.from_thread.start_blocking_portal`` (measured with anyio 4.16), for four reasons:
+
+- Ctrl-C in ``portal.call`` raises at once and does not cancel the function: a tool could still be
+  writing a file when the host's ``except KeyboardInterrupt`` runs. In asyncio, ``call_async`` waits
+  for a cancelled function, but not after a second ``Task.cancel``.
+- An error that is not an ``Exception``, such as ``SystemExit`` in one function, ends the portal and
+  cancels every other call.
+- ``wrap_async_context_manager`` is for synchronous hosts only, and does not wait on exit either.
+- The kernel would depend on anyio, whose import takes 100 ms of CPU time, and a call takes
+  700 µs instead of 566 (``tests/benchmarks/portal.py``, in plain code).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractAsyncContextManager, suppress
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+
+def _running() -> Future[Any]:
+    """Return a future that only the trio side can end: ``Future.cancel`` has no effect on it."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
+
+
+@dataclass(frozen=True, eq=False)
+class Job(Generic[T]):
+    """A function that runs, or will run, on the trio side.
+
+    Attributes:
+        start: Starts it, with a copy of the caller's context variables. Called once; raises
+            ``trio.RunFinishedError`` if the portal was closed.
+        cancel: Cancels it; may be called from any thread at any time, even before ``start`` has had
+            an effect there.
+        future: Its outcome. It ends only after the function has unwound: with its result, with its
+            exception, with ``concurrent.futures.CancelledError`` if it was cancelled, or with
+            ``trio.RunFinishedError`` if the portal was closed.
+    """
+
+    start: Callable[[], None]
+    cancel: Callable[[], None]
+    future: Future[T] = field(default_factory=_running)
+
+
+class Portal:
+    """Runs functions on a separate trio thread, which lives until ``close``.
+
+    Args:
+        name: Name of the thread.
+
+    Attributes:
+        main: The job that contains all others. Cancelling it closes the portal without waiting.
+
+    Raises:
+        OSError: The system has no resources for another event loop.
+    """
+
+    def __init__(self, name: str = "trio") -> None:
+        ready: Future[None] = Future()
+        self.main: Job[None] = Job(lambda: None, partial(self._later, self._end))
+        self._scopes: set[trio.CancelScope] | None = set()  # of all jobs; None when it is closed
+        self._thread = threading.Thread(target=self._run, args=(ready,), name=name, daemon=True)
+        self._thread.start()
+        ready.result()
+
+    def _run(self, ready: Future[None]) -> None:
+        try:
+            trio.run(self._serve, ready)
+        except BaseException as error:
+            (self.main.future if ready.done() else ready).set_exception(error)
+        else:
+            self.main.future.set_result(None)
+
+    async def _serve(self, ready: Future[None]) -> None:
+        self._soon = trio.lowlevel.current_trio_token().run_sync_soon
+        self._stop = trio.Event()
+        async with trio.open_nursery() as self._nursery:
+            ready.set_result(None)
+            await self._stop.wait()
+
+    def _end(self) -> None:
+        # Each job is cancelled by its own scope, not by that of the nursery: so no cancellation
+        # propagates out of its job.
+        scopes = self._scopes or ()
+        self._scopes = None
+        for scope in scopes:
+            scope.cancel()
+        self._stop.set()
+
+    def _later(self, function: Callable[[], object]) -> None:
+        with suppress(trio.RunFinishedError):
+            self._soon(function)
+
+    def close(self) -> None:
+        """Cancel everything and wait until it has unwound and the thread is gone.
+
+        May be called again.
+        """
+        self.main.cancel()
+        self._thread.join()
+
+    def job(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> Job[T]:
+        """Create a job that runs an async function in a separate task.
+
+        The job exists before it starts, so that a caller who is interrupted during the start can
+        still cancel it.
+
+        Raises:
+            RuntimeError: This is the trio thread; it cannot wait for itself.
+        """
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("This is the portal's own thread: await the function instead.")
+        scope = trio.CancelScope()
+        begun = False
+
+        def begin() -> None:
+            nonlocal begun
+            begun = True
+            if self._scopes is None:
+                job.future.set_exception(_closed())
+            else:
+                self._scopes.add(scope)
+                self._nursery.start_soon(task)
+
+        def end() -> None:
+            # Callbacks run in the order they were scheduled, so a job that has not started by now
+            # never will.
+            scope.cancel()
+            if not begun and not job.future.done():
+                job.future.set_exception(CancelledError())
+
+        def cancel() -> None:
+            try:
+                self._soon(end)
+            except trio.RunFinishedError:
+                end()
+
+        async def task() -> None:
+            try:
+                with scope:
+                    job.future.set_result(await function(*args, **named))
+            except BaseException as error:
+                job.future.set_exception(error)
+            if self._scopes is not None:
+                self._scopes.discard(scope)
+            if not job.future.done():
+                job.future.set_exception(
+                    CancelledError() if self._scopes is not None else _closed()
+                )
+
+        job: Job[T] = Job(lambda: self._soon(copy_context().run, begin), cancel)
+        return job
+
+    def submit(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> Job[T]:
+        """Run an async function in a separate task.
+
+        It has a copy of the caller's context variables.
+
+        Raises:
+            trio.RunFinishedError: The portal was closed.
+            RuntimeError: This is the trio thread; it cannot wait for itself.
+        """
+        job = self.job(function, *args, **named)
+        job.start()
+        return job
+
+    def hold(self, manager: AbstractAsyncContextManager[T]) -> Held[T]:
+        """Enter an async context manager in a task that will also leave it, as trio requires.
+
+        Raises:
+            trio.RunFinishedError: The portal was closed.
+            RuntimeError: This is the trio thread; it cannot wait for itself.
+        """
+        held = Held(self, manager)
+        held.job.start()
+        return held
+
+
+class Held(Generic[T]):
+    """A context manager that is held open on the trio side once its job is started.
+
+    Attributes:
+        entered: The value that it yields, or its exception if it could not be entered.
+        job: The task that holds it. Its result is whether the manager suppressed the error with
+            which it was left.
+    """
+
+    def __init__(self, portal: Portal, manager: AbstractAsyncContextManager[T]) -> None:
+        self.entered: Future[T] = _running()
+        self._portal = portal
+        self._manager = manager
+        self._left = trio.Event()
+        self._error: BaseException | None = None
+        self.job: Job[bool] = portal.job(self._live)
+        self.job.future.add_done_callback(self._over)
+
+    def leave(self, error: BaseException | None = None) -> Job[bool]:
+        """Leave the context manager, normally or with an error.
+
+        An error that is not an ``Exception`` cancels it.
+        """
+        self._error = error
+        self._portal._later(self._left.set)
+        return self.job
+
+    async def _live(self) -> bool:
+        raised = False
+        with trio.CancelScope() as scope:
+            async with self._manager as value:
+                self.entered.set_result(value)
+                await self._left.wait()
+                if isinstance(self._error, Exception):
+                    raised = True
+                    raise self._error
+                if self._error is not None:  # the host was cancelled or interrupted
+                    scope.cancel()
+                    await trio.lowlevel.checkpoint()
+            return raised
+        return False
+
+    def _over(self, future: Future[bool]) -> None:
+        if not self.entered.done():
+            self.entered.set_exception(future.exception())
+
+
+def _closed() -> trio.RunFinishedError:
+    return trio.RunFinishedError("The portal was closed.")

@@ -1,0 +1,206 @@
+"""Plugin instances of a session, and what they contribute to it: hooks and tools."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from hilum.arguments import TOOL_NAME
+from hilum.errors import PluginError, StoreError
+from hilum.events import PluginFault
+from hilum.hooks import Lifespans, PluginFailure, split_failure
+from hilum.hookspecs import HOOKS, PROJECT
+from hilum.plugins import Plugin, Table
+from hilum.settings import use_environment
+from hilum.tools import Tool
+
+if TYPE_CHECKING:
+    from hilum.session import Session
+
+T = TypeVar("T")
+
+
+class PluginInstances:
+    """The instances of a session's plugins, with their hooks and tools.
+
+    Args:
+        session: The session.
+
+    Attributes:
+        hooks: The hooks of the session: those of the kernel's plugins, and those of the instances.
+        tools: Its tools by name.
+        withdrawn: Names of tools that were removed because their plugin was switched off, each with
+            a sentence about the reason.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lifespans = Lifespans(
+            "open_session", session, self.crashed, PROJECT, HOOKS["open_session"].deadline
+        )
+        self.hooks: Table = session.kernel.host.table.copy(self.report)
+        self.tools: dict[str, Tool] = {}
+        self._clashes: set[tuple[str, str]] = set()
+        self._crashed: set[str] = set()
+        self.withdrawn: dict[str, str] = {}
+
+    def plugin(self, kind: type[T]) -> T | None:
+        """Return a plugin's instance by its type, ``None`` if there is none."""
+        return self._lifespans.plugin(kind)
+
+    async def open(self) -> None:
+        """Open the instances, first those of plugins with gates, and collect their tools.
+
+        No call and no process runs until all gates that a plugin has declared are in place.
+        """
+        plugins = self._session.kernel.host.plugins
+        for plugin in plugins.values():
+            if plugin.state in ("failed", "off"):
+                event = PluginFault(
+                    plugin=plugin.name, hook=plugin.hook, error=plugin.error, switched_off=True
+                )
+                self._session.emit(event)
+        places = {name: index for index, name in enumerate(plugins)}
+        ready = [plugin for plugin in plugins.values() if plugin.state == "ready"]
+        for plugin in ready:
+            if self.hooks.missing(plugin.name):
+                self.hooks.close(plugin.name, "it has not opened yet")
+        # Sorting is stable: False, for plugins with gates, comes before True.
+        for plugin in sorted(ready, key=lambda plugin: not self.hooks.gates.get(plugin.name)):
+            await self._open(plugin, places[plugin.name])
+        self.take_tools()
+
+    async def _open(self, plugin: Plugin, index: int) -> None:
+        if plugin.name in self._crashed:  # its kernel instance crashed while others opened
+            return
+        try:
+            with use_environment(self._session.kernel.environ):
+                instance = await self._lifespans.open(
+                    plugin.name, plugin.module, preferred=plugin.is_standard
+                )
+            if plugin.name in self._crashed:
+                return
+            if instance is not None:
+                self.hooks.add(instance, plugin.name, index, instance=True)
+            missing = self.hooks.missing(plugin.name)
+            if missing:
+                raise PluginError(
+                    f"It declares the gate {missing[0]}, but neither its module nor its instance"
+                    " has it."
+                )
+        except BaseException as error:
+            failure, rest = split_failure(error)
+            if failure is None or rest is not None:
+                raise
+            self.hooks.record_failure(
+                plugin.name, "open_session", failure, "it could not be opened"
+            )
+        else:
+            self.hooks.reopen(plugin.name)
+
+    async def close(self) -> None:
+        """Close the instances in reverse order."""
+        await self._lifespans.close()
+
+    def take_tools(self) -> None:
+        """Collect the tools of all plugins.
+
+        If two tools have the same name, the existing one stays, unless the plugin of the other
+        declares that it replaces it.
+        """
+        found: dict[str, Tool] = {}
+        for plugin, tool in self.hooks.collect("provide_tools", session=self._session):
+            if not TOOL_NAME.fullmatch(str(tool.name)):
+                # A provider would refuse every request with it. The plugin's other tools stay.
+                wrong = ValueError(
+                    f"the tool name {tool.name!r} is not of 1 to 64 letters, digits, _ and -"
+                )
+                self.hooks.report(PluginFailure(plugin, "provide_tools", wrong))
+                continue
+            if tool.plugin not in ("", plugin):  # another session has it under another name
+                tool = attrs.evolve(tool, signature=tool._signature)
+            tool.plugin = plugin
+            other = found.setdefault(tool.name, tool)
+            if other is not tool:
+                keep, leave = self._choose(other, tool)
+                found[tool.name] = keep
+                self._clash(keep, leave)
+        self._remove_replaced(found)
+        self.tools = found
+
+    def _remove_replaced(self, tools: dict[str, Tool]) -> None:
+        """Remove tools that another plugin replaces, even if that one has failed.
+
+        A gate of the replacement may be the reason for replacing the tool, so the original must not
+        come back.
+        """
+        for plugin in self._session.kernel.host.plugins.values():
+            if plugin.state == "blocked":
+                continue
+            for name in plugin.replaces:
+                if name in tools and tools[name].plugin != plugin.name:
+                    del tools[name]
+
+    def _choose(self, one: Tool, two: Tool) -> tuple[Tool, Tool]:
+        """Return which of two tools with one name stays, and which is left out."""
+        plugins = self._session.kernel.host.plugins
+        if one.name in plugins[one.plugin].replaces:
+            return one, two
+        held = self.tools.get(one.name)
+        is_held = held is not None and held.plugin == two.plugin
+        if is_held or one.name in plugins[two.plugin].replaces:
+            return two, one
+        return one, two
+
+    def _clash(self, keep: Tool, leave: Tool) -> None:
+        """Report once that a tool is left out.
+
+        This does not count towards switching its plugin off.
+        """
+        plugins = self._session.kernel.host.plugins
+        if keep.name in plugins[keep.plugin].replaces and keep.plugin != leave.plugin:
+            return
+        if (leave.plugin, leave.name) in self._clashes:
+            return
+        self._clashes.add((leave.plugin, leave.name))
+        hint = (
+            f"To replace it, add this to the module of {leave.plugin}:"
+            f' replaces = ("{leave.name}",).'
+        )
+        problem = (
+            f"The plugin {keep.plugin} has a tool {keep.name} already; the one of {leave.plugin} is"
+            " left out."
+        )
+        self.report(PluginFailure(leave.plugin, "provide_tools", PluginError(problem, hint=hint)))
+
+    def report(self, fault: PluginFailure) -> None:
+        """Write a failure to the log.
+
+        If it switched a plugin off, end the plugin's calls and remove its tools.
+        """
+        session = self._session
+        session.kernel.keep_fault(fault)
+        event = PluginFault(
+            plugin=fault.plugin, hook=fault.hook, error=str(fault), switched_off=fault.switched_off
+        )
+        if session.journal.broken is None and not session.journal.closed:
+            with suppress(StoreError):  # the session fails at its own next event
+                session.emit(event)
+        if not fault.switched_off:
+            return
+        session._calls_in_flight.end(fault.plugin)
+        kept = {}
+        for name, tool in self.tools.items():
+            if tool.plugin == fault.plugin:
+                why = f"The plugin {fault.plugin} of the tool {name} is off: {fault}."
+                self.withdrawn[name] = why
+            else:
+                kept[name] = tool
+        self.tools = kept
+
+    def crashed(self, plugin: str, error: BaseException) -> None:
+        """End a plugin's contributions and its calls in flight, because its lifespan failed."""
+        self._crashed.add(plugin)
+        self.hooks.record_failure(plugin, "lifespan", error, "it crashed")

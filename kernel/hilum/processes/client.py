@@ -1,0 +1,435 @@
+"""The client of the warden: starts commands with trio, communicates with them, and ends them.
+
+Every command runs under the warden (see ``warden``): when it exits, is stopped or cancelled, and
+when the process that started it dies for any reason, none of its child processes keeps running.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import socket
+import sys
+import time
+from array import array
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from errno import E2BIG, EINVAL, ENOENT
+from subprocess import DEVNULL
+from typing import NamedTuple, Self
+
+import attrs
+import trio
+
+from hilum.errors import ToolError
+
+GRACE = 0.15
+"""Default number of seconds between SIGTERM and SIGKILL: stopping a command takes less than 0.2."""
+
+_PATIENCE = 4.5  # seconds for the keeper to end a tree, in addition to the grace
+_DRAIN = 2.0  # seconds to read the rest of an ended command's output
+_LOST = (
+    "The process that watches over this command was ended from outside, and the command with it."
+)
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_START = (
+    "import sys; sys.path.append(sys.argv[1]); import warden; warden.serve(int(sys.argv[2]),"
+    " int(sys.argv[3]))"
+)
+
+
+class CommandError(ToolError):
+    """A command could not be started, or its keeper was killed."""
+
+    code = "E_CMD_FAIL"
+
+
+@attrs.frozen
+class Command:
+    """A child process before it starts.
+
+    Args:
+        argv: Program and arguments; no shell is involved.
+        cwd: Absolute path of the working directory; that of this process by default.
+        env: The whole environment of the child; that of this process by default.
+        reports: Whether it is a sandbox that writes to descriptor 9 when its command has exited and
+            left processes running.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str = attrs.field(factory=os.getcwd)
+    env: dict[str, str] = attrs.field(factory=lambda: dict(os.environ))
+    reports: bool = False
+
+
+class Completed(NamedTuple):
+    """The outcome of a command.
+
+    Args:
+        returncode: Exit code; below zero, the number of the signal that ended the command.
+        stdout: The standard output. A line replaces the part that exceeded the limit.
+        stderr: The standard error, likewise.
+        seconds: Seconds that the command took.
+        dropped: Bytes cut out of the middle of both streams together.
+    """
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+    dropped: int
+
+
+class Warden:
+    """The process that starts and ends all child processes of its owner.
+
+    It starts with the first command, and again with the next one if it was killed. An async context
+    manager: leaving it ends every process that is still running, and waits for that.
+    """
+
+    def __init__(self) -> None:
+        self._lock = trio.Lock()
+        self._socket: trio.socket.SocketType | None = None
+        self._process: trio.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End every process, and wait until they and the warden are gone.
+
+        A later command would start a new warden.
+        """
+        if self._socket is not None:
+            self._socket.close()
+        if self._process is not None:
+            with trio.move_on_after(2 * _PATIENCE, shield=True):
+                await self._process.wait()
+        self._socket = self._process = None
+
+    async def run(
+        self,
+        command: Command,
+        *,
+        input: bytes = b"",
+        on_output: Callable[[str, bytes], None] | None = None,
+        limit: int = 1_000_000,
+        grace: float = GRACE,
+    ) -> Completed:
+        """Run a command to its end.
+
+        If this is cancelled, the whole tree is ended before the cancellation propagates.
+
+        Args:
+            command: The command.
+            input: The standard input of the command.
+            on_output: Called with ``"stdout"`` or ``"stderr"`` and each chunk as it arrives. An
+                exception in it ends the command.
+            limit: Bytes to keep of each stream: its head and its tail.
+            grace: Seconds between SIGTERM and SIGKILL when this is cancelled.
+
+        Raises:
+            CommandError: The command could not be started, or its keeper was killed.
+        """
+        begun = time.perf_counter()
+        stdout = _Window(limit)
+        stderr = _Window(limit)
+        code = 0
+        faults: list[Exception] = []
+
+        async def pump(name: str, stream: trio.lowlevel.FdStream, window: _Window) -> None:
+            try:
+                while chunk := bytes(await stream.receive_some(65536)):
+                    window.add(chunk)
+                    if on_output is not None:
+                        on_output(name, chunk)
+            except Exception as error:  # it reaches the caller as it is, not in a group
+                faults.append(error)
+                nursery.cancel_scope.cancel()
+
+        async def feed(stream: trio.lowlevel.FdStream) -> None:
+            with suppress(trio.BrokenResourceError):  # the command need not read all of it
+                await stream.send_all(input)
+            stream.close()
+
+        async with (
+            self.open(command, stdin=bool(input), grace=grace) as process,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(pump, "stdout", process.stdout, stdout)
+            if process.stderr is not None:
+                nursery.start_soon(pump, "stderr", process.stderr, stderr)
+            if process.stdin is not None:
+                nursery.start_soon(feed, process.stdin)
+            try:
+                code = await process.wait()
+            except CommandError as error:
+                faults.append(error)
+            # No process can still write, unless the command passed a descriptor to a process
+            # outside its tree.
+            nursery.cancel_scope.deadline = trio.current_time() + _DRAIN
+        if faults:
+            raise faults[0]
+        seconds = time.perf_counter() - begun
+        return Completed(
+            code, stdout.value(), stderr.value(), seconds, stdout.dropped + stderr.dropped
+        )
+
+    @asynccontextmanager
+    async def open(
+        self,
+        command: Command,
+        *,
+        stdin: bool = False,
+        merge: bool = False,
+        grace: float = GRACE,
+        hold: bool = False,
+    ) -> AsyncIterator[Process]:
+        """Start a command and communicate with it; leaving the block ends its whole tree.
+
+        Args:
+            command: The command.
+            stdin: Whether the command gets a pipe to read from; otherwise its standard input is
+                empty.
+            merge: Whether standard error is merged into standard output.
+            grace: Seconds between SIGTERM and SIGKILL when the block is left.
+            hold: Whether processes that the command leaves running continue after its exit, until
+                they end or are stopped (Linux only).
+
+        Raises:
+            CommandError: The command could not be started.
+        """
+        if not command.argv:
+            raise CommandError("There is no command to run.", hint="Name a program.")
+        ours, theirs = socket.socketpair()
+        given = [theirs.detach()]
+
+        def pipe(kept: int) -> trio.lowlevel.FdStream:
+            ends = os.pipe()
+            given.append(ends[1 - kept])
+            return trio.lowlevel.FdStream(ends[kept])
+
+        stdout = pipe(0)
+        stderr = None if merge else pipe(0)
+        if merge:
+            given.append(os.dup(given[1]))
+        channel = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+        process = Process(channel, pipe(1) if stdin else None, stdout, stderr)
+        try:
+            try:
+                await self._admit(given)
+            finally:
+                for descriptor in given:
+                    os.close(descriptor)
+            await process._begin(command, hold)
+            yield process
+        finally:
+            await process._finish(grace)
+
+    async def _admit(self, descriptors: Sequence[int]) -> None:
+        """Send the descriptors of a command's channel and of its standard streams.
+
+        The caller closes its copies.
+        """
+        message = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
+        # Two commands at once must not start two wardens.
+        async with self._lock:
+            if self._process is not None and self._process.returncode is not None:
+                await self.aclose()
+            try:
+                await (self._socket or await self._start()).sendmsg([b"+"], message)
+            except OSError:  # it was killed from outside a moment ago: start a new one
+                await self.aclose()
+                await (await self._start()).sendmsg([b"+"], message)
+
+    async def _start(self) -> trio.socket.SocketType:
+        if not hasattr(os, "fork"):
+            raise CommandError("Commands cannot be run on this system.", hint="Use Linux or macOS.")
+        ours, theirs = socket.socketpair()
+        self._socket = trio.socket.from_stdlib_socket(ours)
+        with theirs:
+            fd = theirs.fileno()
+            # -I and -S: no site packages and no PYTHON variables, for safety and a fast start.
+            argv = [sys.executable, "-I", "-S", "-c", _START, _FOLDER, str(fd), str(os.getpid())]
+            self._process = await trio.lowlevel.open_process(
+                argv,
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                stderr=DEVNULL,
+                pass_fds=[fd],
+                start_new_session=True,
+            )
+        return self._socket
+
+
+@attrs.define(eq=False)
+class Process:
+    """A running command, from ``Warden.open``.
+
+    Args:
+        channel: The connection to the command's keeper.
+        stdin: The pipe to the command's standard input, if there is one.
+        stdout: The pipe from the command's standard output.
+        stderr: The pipe from its standard error; ``None`` if that is merged into standard output.
+        pid: The command's process id.
+        left: Whether the command exited on its own and left processes running, which were ended.
+    """
+
+    _channel: trio.SocketStream
+    stdin: trio.lowlevel.FdStream | None
+    stdout: trio.lowlevel.FdStream
+    stderr: trio.lowlevel.FdStream | None
+    pid: int = 0
+    left: bool = False
+    _heard: bytes = b""
+    _end: list[str] = attrs.Factory(list)
+    _lock: trio.Lock = attrs.Factory(trio.Lock)
+
+    async def wait(self) -> int:
+        """Wait until the command has exited and its whole tree is gone.
+
+        Returns:
+            The exit code; below zero, the number of the signal that ended the command.
+
+        Raises:
+            CommandError: The warden or the keeper was killed from outside, and the command was
+                ended with it.
+        """
+        async with self._lock:
+            while not self._end or self._end[0] in ("started", "left"):
+                self._end = await self._report()
+        return self._code()
+
+    async def wait_exit(self) -> int:
+        """Wait until the command has exited.
+
+        With ``hold``, processes that it left may still run: see ``remains``.
+
+        Returns:
+            The exit code, as for ``wait``.
+
+        Raises:
+            CommandError: As for ``wait``.
+        """
+        async with self._lock:
+            while not self._end or self._end[0] == "started":
+                self._end = await self._report()
+        return self._code()
+
+    @property
+    def remains(self) -> bool:
+        """Whether the command has exited and processes that it left are still running."""
+        return bool(self._end) and self._end[0] == "left"
+
+    def _code(self) -> int:
+        if self._end[0] == "lost":
+            raise CommandError(_LOST, hint="Run it again if it is safe to repeat.")
+        self.left = self._end[0] == "ended" and self._end[2] == "1"
+        return int(self._end[1])
+
+    async def stop(self, grace: float = GRACE) -> int:
+        """End the command and its whole tree.
+
+        Args:
+            grace: Seconds between SIGTERM to the command's process group and SIGKILL to the whole
+                tree.
+
+        Returns:
+            The exit code, as for ``wait``.
+
+        Raises:
+            CommandError: As for ``wait``.
+        """
+        try:
+            if not self.pid:
+                self._channel.socket.shutdown(
+                    socket.SHUT_WR
+                )  # the request is half sent, or not started yet
+            elif not self._end or self._end[0] == "left":
+                await self._channel.socket.send(b"%f\n" % max(grace, 0))
+        except OSError:  # the command has just ended
+            pass
+        return await self.wait()
+
+    async def _begin(self, command: Command, hold: bool) -> None:
+        """Send the request, and wait until the command runs."""
+        try:
+            env = {os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}
+            argv = [os.fsencode(arg) for arg in command.argv]
+            request = marshal.dumps((argv, os.fsencode(command.cwd), env, hold, command.reports))
+        except UnicodeEncodeError:
+            raise self._refused(command, EINVAL, "program") from None
+        with suppress(trio.BrokenResourceError):  # the report says why
+            await self._channel.send_all(request)
+        report = await self._report()
+        if report[0] == "failed":
+            raise self._refused(command, int(report[1]), report[2])
+        if report[0] == "lost":
+            self._end = report
+            await self.wait()
+        self.pid = int(report[1])
+
+    async def _report(self) -> list[str]:
+        while b"\n" not in self._heard:
+            more = b""
+            with suppress(trio.BrokenResourceError):
+                more = await self._channel.receive_some()
+            if not more:
+                return ["lost"]
+            self._heard += more
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line.decode().split()
+
+    async def _finish(self, grace: float) -> None:
+        """End the tree if it is still running, even while cancelled; then close everything."""
+        # Shielded, because this runs most often when the caller was cancelled.
+        with trio.move_on_after(grace + _PATIENCE, shield=True), suppress(CommandError):
+            await self.stop(grace)
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+        self._channel.socket.close()
+
+    def _refused(self, command: Command, number: int, what: str) -> CommandError:
+        program = command.argv[0]
+        reason = os.strerror(number).lower()
+        if what == "folder":
+            message = f"The working directory {command.cwd!r} cannot be used: {reason}."
+            return CommandError(message, hint="Name a folder that exists.")
+        if number == ENOENT and "/" not in program:
+            message = f"There is no program {program!r} on the PATH."
+            return CommandError(message, hint="Check the name, or install it.")
+        message = f"The program {program!r} cannot be started: {reason}."
+        hint = "Check its path, mode and arguments."
+        return CommandError(
+            message, hint="Put the long argument into a file." if number == E2BIG else hint
+        )
+
+
+class _Window:
+    """The head and the tail of a stream, ``limit`` bytes in all."""
+
+    def __init__(self, limit: int) -> None:
+        self._half = max(limit // 2, 1)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._total = 0
+
+    def add(self, chunk: bytes) -> None:
+        free = self._half - len(self._head)
+        self._head += chunk[:free]
+        self._tail += chunk[free:]
+        self._total += len(chunk)
+        if len(self._tail) > 2 * self._half + 65536:  # rarely, because it copies the tail
+            del self._tail[: -self._half]
+
+    @property
+    def dropped(self) -> int:
+        return max(self._total - 2 * self._half, 0)
+
+    def value(self) -> bytes:
+        mark = b"\n[... %d bytes left out ...]\n" % self.dropped if self.dropped else b""
+        return bytes(self._head + mark + self._tail[-self._half :])

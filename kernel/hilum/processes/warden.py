@@ -1,0 +1,559 @@
+"""The warden: a small process that ends all processes of its owner when the owner ends.
+
+::
+
+    owner ── socket ──► warden ── fork ──► keeper ── spawn ──► the command ──► its tree
+      └────────────── channel ───────────────┘
+
+For each command the owner sends one byte, and with it the descriptors of a channel and of the
+command's stdio. An idle keeper takes them, reads the request from the channel, starts the command
+in a session of its own, and writes::
+
+    started PID      or      failed ERRNO folder|program      then      left CODE, if it may      then      ended CODE LEFT
+
+CODE is below zero for a signal. LEFT is 1 if the command exited and left processes that had to be
+ended, else 0. ``left`` is written if the owner allows such processes to continue: the command has
+exited, and some of its processes are still running. In between the owner may write a time in
+seconds: the keeper then sends SIGTERM to the command, and ends the tree after that time. Warden and
+keepers are subreapers: a process that outlives its parent becomes their child, and neither
+``setsid`` nor a double fork changes that.
+
+- The command exits: the processes that it left get ``LINGER`` to finish, and are then ended, or
+  reported as ``left``.
+- The channel ends: the command is no longer needed; its tree is ended.
+- The warden dies: each keeper's lifeline ends, and with it the keeper's tree.
+- A keeper dies: its tree becomes the warden's children, and is ended.
+- The owner dies: its end of every socket closes, and all of the above happens.
+
+The module runs outside the package and imports only the fast parts of the standard library, so that
+start and fork stay cheap. On systems without subreapers (all but Linux) the same code ends only the
+command's process group.
+"""
+
+from __future__ import annotations
+
+import _socket  # importing socket takes as long as all other imports
+import errno
+import marshal
+import os
+import select
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False  # importing typing takes long, too
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    # Arguments, working directory, environment; whether processes that it leaves continue; whether
+    # it is a sandbox that reports them.
+    Request = tuple[list[bytes], bytes, Mapping[bytes, bytes], bool, bool]
+
+LINGER = 0.1
+"""Seconds for processes that an exited command left: a ``tee`` may still have output to write."""
+ROUND = 0.01
+"""Maximum number of seconds between two rounds of killing."""
+GIVE_UP = 4.0
+"""Seconds after which a tree that cannot be killed is abandoned: it belongs to another user, or is
+stuck in a system call.
+"""
+SEATS = 3
+"""Maximum number of keepers that wait for another command; others end with their command."""
+NOTICE = 9
+"""The descriptor on which a sandbox writes the exit code of its command when that has exited and
+left processes running.
+"""
+FAREWELL = 2.0
+"""Seconds that the command of ``hilum-warden`` has to exit after SIGTERM."""
+NEVER = float("inf")
+
+
+def contained() -> bool:
+    """Return whether this system can contain whole process trees, not only process groups."""
+    return sys.platform == "linux" and os.path.exists("/proc/self/stat")
+
+
+def note_signals() -> None:
+    """Record signals instead of acting on them, here and in every process forked from here."""
+    for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+
+
+def become_subreaper() -> int:
+    """Make this process the parent of its orphaned descendants, and record its signals.
+
+    Returns:
+        A descriptor from which the numbers of signals can be read.
+    """
+    if contained():
+        # ctypes takes a third of the warden's start; the owner may import this module and does not
+        # need it.
+        import ctypes
+
+        ctypes.pythonapi.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+    wake, noted = os.pipe()
+    os.set_blocking(noted, False)
+    signal.set_wakeup_fd(noted, warn_on_full_buffer=False)
+    return wake
+
+
+def watch(*sources: int) -> select.poll:
+    """Build a poll of descriptors for reading."""
+    poll = select.poll()
+    for fd in sources:
+        poll.register(fd, select.POLLIN)
+    return poll
+
+
+def watch_process(pid: int) -> list[int]:
+    """Return a descriptor that becomes readable when a process ends.
+
+    The list is empty on systems without such descriptors.
+    """
+    try:
+        return [os.pidfd_open(pid)]
+    except (AttributeError, OSError):
+        return []
+
+
+def children() -> list[int]:
+    """List the children of this process, including those that have exited.
+
+    The list is empty on systems that do not report them.
+    """
+    if not contained():
+        return []
+    try:
+        with open("/proc/thread-self/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:  # a Linux kernel built without this file: look at every process
+        me = str(os.getpid()).encode()
+        found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb", 0) as file:
+                    stat = file.read(512)
+            except OSError:
+                continue
+            # The name of the program, in parentheses, may itself contain parentheses and spaces.
+            if stat[stat.rindex(b")") + 4 :].split(b" ", 1)[0] == me:
+                found.append(int(name))
+    return found
+
+
+def reap() -> tuple[dict[int, int], bool]:
+    """Collect the children that exited: their exit codes by pid, and whether any child is left."""
+    codes: dict[int, int] = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return codes, False
+        if not pid:
+            return codes, True
+        codes[pid] = os.waitstatus_to_exitcode(status)
+
+
+def kill_group(group: int, number: int = 9) -> None:
+    """Send a signal to a process group, unless it is this process's own or has ended."""
+    try:
+        if group != os.getpgrp():
+            os.killpg(group, number)
+    except OSError:
+        pass
+
+
+def kill_children(spare: Collection[int] = ()) -> bool:
+    """Kill the children of this process, each with its group, except those to spare.
+
+    Grandchildren become children as their parents die; the caller repeats this until there are no
+    children left.
+
+    Returns:
+        Whether there was a child to kill.
+    """
+    # Only children are killed, never their children: no other process can reap a child, so its pid
+    # cannot have been given to another process.
+    found = [pid for pid in children() if pid not in spare]
+    for pid in found:
+        try:
+            kill_group(os.getpgid(pid))
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+    return bool(found)
+
+
+def end_all(keepers: Collection[int]) -> None:
+    """Wait for keepers that are ending, and kill all other children."""
+    begun = time.monotonic()
+    while reap()[1] and time.monotonic() < begun + 2 * GIVE_UP:
+        kill_children(keepers if time.monotonic() < begun + GIVE_UP else ())
+        time.sleep(ROUND / 5)
+
+
+def fork(body: Callable[[], int]) -> int:
+    """Run a function in a forked process. Its result is the exit code; an exception makes it 1.
+
+    Returns:
+        The process id, or 0 if the system cannot create another process.
+    """
+    try:
+        pid = os.fork()
+        if pid:
+            return pid
+    except OSError:
+        return 0
+    code = 1
+    try:
+        code = body()
+    finally:
+        os._exit(code)
+
+
+def start(
+    stdio: Sequence[int],
+    argv: list[bytes],
+    cwd: bytes,
+    env: Mapping[bytes, bytes],
+    notice: int = -1,
+) -> int:
+    """Start the command in a new process session, with default signals.
+
+    All other descriptors are closed, because they are not inheritable.
+    """
+    os.chdir(cwd)
+    try:
+        if b"PATH" in env:
+            # posix_spawnp searches this process's PATH for the program, but the command's PATH
+            # counts.
+            os.putenv(b"PATH", env[b"PATH"])
+        else:
+            os.unsetenv(b"PATH")
+        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)]
+        if notice >= 0:
+            actions.append((os.POSIX_SPAWN_DUP2, notice, NOTICE))
+        default = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+        return os.posix_spawnp(
+            argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=default
+        )
+    finally:
+        os.chdir("/")
+
+
+def tell(channel: int, text: str) -> None:
+    """Write a line to a channel. If the reader is gone, the end of the channel shows that."""
+    try:
+        os.write(channel, f"{text}\n".encode())
+    except OSError:
+        pass
+
+
+def hear(channel: int) -> bytes:
+    """Read the data that arrived on a channel; no data means that it has ended."""
+    try:
+        return os.read(channel, 4096)
+    except OSError:
+        return b""
+
+
+def end_children(number: int) -> None:
+    """Send a signal to the children of this process, each with its group.
+
+    These are the processes that an exited command left.
+    """
+    for pid in children():
+        try:
+            kill_group(os.getpgid(pid), number)
+            os.kill(pid, number)
+        except OSError:
+            pass
+
+
+class Keeper:
+    """Runs one command, and ends all processes that it started.
+
+    Args:
+        channel: Connection to the owner.
+        lifelines: Descriptors that end when the command is no longer needed.
+        wake: Descriptor that becomes readable on a signal.
+        main: Process id of the command.
+        notice: Descriptor on which a sandbox reports that the command inside it has exited and left
+            processes running; -1 for none.
+        hold: Whether processes that an exited command left may continue until the owner ends them.
+    """
+
+    def __init__(
+        self,
+        channel: int,
+        lifelines: Sequence[int],
+        wake: int,
+        main: int,
+        notice: int = -1,
+        *,
+        hold: bool = False,
+    ) -> None:
+        self.channel = channel
+        self.wake = wake
+        self.main = main
+        self.notice = notice
+        self.hold = hold
+        self.poll = watch(channel, wake, *lifelines)
+        if notice >= 0:
+            self.poll.register(notice, select.POLLIN)
+        self.code = -signal.SIGKILL
+        self.running = True
+        # Whether the command exited before it was stopped, and whether processes that it left were
+        # killed.
+        self.exited_alone = False
+        self.swept = False
+        # Whether a lifeline has ended: the owner is gone, and nobody reads reports.
+        self.lost = False
+        self.kill_at = NEVER
+        self.report_at = NEVER
+
+    def run(self) -> int:
+        """Supervise the command until its whole tree has ended.
+
+        Returns:
+            The command's exit code, as a shell would report it.
+
+        Raises:
+            TimeoutError: The tree cannot be killed. The warden tries again when this process ends.
+        """
+        while True:
+            codes, left = reap()
+            now = time.monotonic()
+            if self.main in codes:
+                self.on_exit(codes[self.main], now)
+            if not left or now > self.kill_at + GIVE_UP:
+                break
+            if now >= self.report_at:
+                self.report_left()
+            if now >= self.kill_at:
+                self.kill()
+            self.handle_events(now)
+        if not self.lost:
+            tell(self.channel, f"ended {self.code} {int(self.swept)}")
+        if left:
+            raise TimeoutError
+        return self.code if self.code >= 0 else 128 - self.code
+
+    def on_exit(self, code: int, now: float) -> None:
+        """Handle the exit of the command."""
+        self.exited_alone = self.kill_at == NEVER
+        self.code = code
+        self.running = False
+        # Without subreapers it is not known which processes are left, so none can be allowed to
+        # continue.
+        if self.hold and contained():
+            self.report_at = now + LINGER
+        else:
+            self.kill_at = min(self.kill_at, now + LINGER)
+        if not contained():
+            kill_group(self.main)
+
+    def report_left(self) -> None:
+        """Report that the command has exited and left processes, unless they are to end anyway."""
+        self.report_at = NEVER
+        if self.kill_at == NEVER:
+            tell(self.channel, f"left {self.code}")
+
+    def kill(self) -> None:
+        """Kill the command, and the processes that became children of this one."""
+        if self.running:
+            kill_group(self.main)
+        killed = kill_children()
+        self.swept = self.swept or (killed and self.exited_alone)
+
+    def handle_events(self, now: float) -> None:
+        """Wait for an event on any descriptor until the next deadline, and handle it."""
+        if now >= self.kill_at:
+            timeout = ROUND
+        else:
+            timeout = min(max(min(self.kill_at, self.report_at) - now, 0), 1e6)
+        for fd, _ in self.poll.poll(1000 * timeout):
+            if fd == self.wake:
+                os.read(fd, 4096)
+            elif fd == self.notice:
+                self.poll.unregister(fd)
+                exit_code = hear(fd)
+                if exit_code:
+                    tell(self.channel, f"left {int(exit_code)}")
+            else:
+                request = hear(fd) if fd == self.channel else b""
+                if request:
+                    self.stop(float(request.split()[-1]))
+                    continue
+                self.poll.unregister(fd)
+                self.kill_at = now
+                self.lost = self.lost or fd != self.channel
+
+    def stop(self, grace: float) -> None:
+        """Send SIGTERM, and end the tree after a number of seconds."""
+        # A second request may shorten the time, but never extend it.
+        self.kill_at = min(self.kill_at, time.monotonic() + grace)
+        if self.running:
+            kill_group(self.main, signal.SIGTERM)
+        else:
+            end_children(signal.SIGTERM)
+
+
+def run(
+    channel: int, lifelines: Sequence[int], wake: int, stdio: Sequence[int], request: Request
+) -> int:
+    """Start a command, and supervise it."""
+    argv, cwd, env, hold, reports = request
+    notice = -1
+    given = -1
+    if hold and reports:
+        notice, given = os.pipe()
+    try:
+        main = start(stdio, argv, cwd, env, given)
+    except (OSError, ValueError) as error:
+        what = "folder" if getattr(error, "filename", None) == cwd else "program"
+        tell(channel, f"failed {getattr(error, 'errno', errno.EINVAL)} {what}")
+        print(f"hilum-warden: the command could not be started: {error}", file=sys.stderr)
+        return 127
+    finally:
+        for fd in (*stdio, given):
+            if fd >= 0:
+                os.close(fd)
+    tell(channel, f"started {main}")
+    try:
+        return Keeper(channel, lifelines, wake, main, notice, hold=hold).run()
+    finally:
+        if notice >= 0:
+            os.close(notice)
+
+
+def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> None:
+    """Wait for a request on the owner's socket, report it to the warden, and carry it out.
+
+    It waits for another request if there is a free seat.
+    """
+    wake = become_subreaper()
+    poll = watch(sock.fileno(), lifeline)
+    seat = b""
+    while lifeline not in dict(poll.poll()):
+        try:
+            _, extra, _, _ = sock.recvmsg(1, _socket.CMSG_SPACE(16), _socket.MSG_DONTWAIT)
+        except BlockingIOError:  # another keeper was faster
+            continue
+        received = b"".join(data for _, _, data in extra)
+        descriptors = memoryview(received).cast("i").tolist()
+        if not descriptors:
+            return
+        os.write(news, b"+")
+        for fd in descriptors:
+            os.set_inheritable(fd, False)
+        channel, stdout, stderr, *stdin = descriptors
+        stdio = [*(stdin or [os.dup(0)]), stdout, stderr]
+        try:
+            with open(channel, "rb") as file:
+                request = marshal.load(file)
+                run(channel, [lifeline], wake, stdio, request)
+            seat = seat or os.read(seats, 1)
+        except (EOFError, BlockingIOError):  # the owner withdrew the request; no seat is free
+            return
+        os.write(news, b"-")
+
+
+def serve(fd: int, owner: int) -> None:
+    """Run the warden of the process ``owner`` until either of them ends.
+
+    Requests arrive over the socket ``fd``. An idle keeper always exists and takes the next request
+    itself: this halves the time that a command takes to start.
+    """
+    os.set_inheritable(fd, False)
+    os.chdir("/")
+    note_signals()
+    sock = _socket.socket(fileno=fd)
+    wake = become_subreaper()
+    lifeline, grip = os.pipe()
+    told, news = os.pipe()
+    seats, seat = os.pipe()
+    os.set_blocking(seats, False)
+    # A pipe as a semaphore: each byte is a seat, and reading one is atomic between processes.
+    os.write(seat, b"-" * SEATS)
+    # A process that the owner forked may have a copy of the socket, so the owner itself is watched
+    # as well.
+    poll = watch(told, wake, *watch_process(owner))
+    poll.register(fd, 0)  # only its end: the keepers read the requests
+    keepers: set[int] = set()
+    idle = 0
+    sweep_until = 0.0
+
+    def body() -> int:
+        os.close(grip)
+        be_keeper(sock, news, seats, lifeline)
+        return 0
+
+    while True:
+        if not idle:
+            pid = fork(body)
+            if pid:
+                keepers.add(pid)
+                idle = 1
+        ready = dict(poll.poll(1000 * ROUND if sweep_until or not idle else None))
+        if ready.keys() - {told, wake}:
+            break
+        if wake in ready:
+            os.read(wake, 4096)
+        if told in ready:
+            reports = os.read(told, 4096)
+            idle = max(idle + reports.count(b"-") - reports.count(b"+"), 0)
+        codes, _ = reap()
+        keepers -= codes.keys()
+        if any(codes.values()):
+            # A keeper failed, maybe an idle one: the tree that it supervised now belongs to this
+            # process.
+            idle = 0
+            sweep_until = time.monotonic() + GIVE_UP
+        if sweep_until and (not kill_children(keepers) or time.monotonic() > sweep_until):
+            sweep_until = 0.0
+    os.close(grip)
+    end_all(keepers)
+
+
+def main() -> int:
+    """Run ``hilum-warden -- CMD ARGS…``.
+
+    The command's tree ends with the command, with this process, or with the parent of this process.
+
+    Returns:
+        The command's exit code, 128 plus the signal that ended it, 127 if it could not be started,
+        2 for wrong usage.
+    """
+    argv = [os.fsencode(arg) for arg in sys.argv[1:]]
+    if argv[:1] != [b"--"] or not argv[1:]:
+        print("usage: hilum-warden -- COMMAND [ARGUMENT …]", file=sys.stderr)
+        return 2
+    note_signals()
+    stdio = [os.dup(number) for number in range(3)]
+    parent = watch_process(os.getppid())
+    ours, theirs = (end.detach() for end in _socket.socketpair())
+    lifeline, grip = os.pipe()
+    wake = become_subreaper()
+
+    def body() -> int:
+        os.setsid()  # signals to the caller's process group must not reach the keeper
+        os.close(grip)
+        request = (argv[1:], os.getcwdb(), os.environb, False, False)
+        return run(theirs, [lifeline, *parent], become_subreaper(), stdio, request)
+
+    keeper = fork(body)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in range(2):
+        os.dup2(null, number)
+        os.close(stdio[number])
+    codes: dict[int, int] = {}
+    while keeper not in codes:
+        if set(os.read(wake, 4096)) - {signal.SIGCHLD}:
+            tell(ours, str(FAREWELL))
+        codes |= reap()[0]
+    end_all(())
+    if codes[keeper] >= 0:
+        return codes[keeper]
+    return 128 - codes[keeper]

@@ -1,0 +1,297 @@
+"""An application and its settings: files, variables and effective values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import attrs
+
+from hilum.errors import PluginError, SettingsError
+from hilum.settings.declare import Info, members, required
+from hilum.settings.sources import (
+    FILE,
+    Raw,
+    Source,
+    environment,
+    file,
+    single,
+    split_key,
+    split_pair,
+)
+
+T = TypeVar("T")
+
+
+class Explained(NamedTuple):
+    """One effective value and its source: ``default``, a file, a variable, or ``command line``.
+
+    The value of a secret is ``set`` or ``not set``.
+    """
+
+    key: str
+    value: object
+    source: str
+    help: str
+    secret: bool
+
+
+class Settings:
+    """All sections with their effective values.
+
+    Attributes:
+        explained: Every effective value with its source, in the order of declaration.
+        problems: One message for each mistake, if ``load`` does not raise.
+        ignored: One sentence for each value of a project's file that has no effect.
+    """
+
+    def __init__(
+        self,
+        explained: list[Explained],
+        problems: list[str],
+        sections: dict[str, Any],
+        app: App,
+        ignored: Sequence[str] = (),
+    ) -> None:
+        self.explained = explained
+        self.problems = problems
+        self.ignored: tuple[str, ...] = tuple(ignored)
+        self._sections = sections
+        self._app = app
+
+    def get(self, kind: type[T]) -> T:
+        """Return a section by its class.
+
+        Raises:
+            PluginError: The class was not among those that were loaded.
+        """
+        name = getattr(kind, "__section__", kind.__name__)
+        if not isinstance(found := self._sections.get(name), kind):
+            raise PluginError(
+                f"No settings were loaded for {kind.__name__}.", hint=self._app.unloaded
+            )
+        return found
+
+
+class App(NamedTuple):
+    """An application that has settings.
+
+    Args:
+        name: The application ``hilum`` has its files in ``~/.config/hilum`` and in a project's
+            ``.hilum``, and variables ``HILUM_…``.
+        hint: The next step after mistakes in settings.
+        unloaded: The next step after a request for a section that was not loaded.
+    """
+
+    name: str
+    hint: str = ""
+    unloaded: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of the application's environment variables."""
+        return f"{self.name}_".replace("-", "_").upper()
+
+    def config_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """Return the folder of the user's configuration.
+
+        It is the variable ``…_CONFIG``, ``$XDG_CONFIG_HOME/NAME`` or ``~/.config/NAME``.
+        """
+        return self._folder("CONFIG", ".config", environ)
+
+    def data_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """Return the folder of the user's data.
+
+        It is the variable ``…_DATA``, ``$XDG_DATA_HOME/NAME`` or ``~/.local/share/NAME``.
+        """
+        return self._folder("DATA", ".local/share", environ)
+
+    def cache_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """Return the folder for files that can be created again.
+
+        It is the variable ``…_CACHE``, ``$XDG_CACHE_HOME/NAME`` or ``~/.cache/NAME``.
+        """
+        return self._folder("CACHE", ".cache", environ)
+
+    def _folder(self, what: str, home: str, environ: Mapping[str, str]) -> Path:
+        given = environ.get(self.prefix + what)
+        if given:
+            path = Path(given)
+            if path.parts[:1] == ("~",) and environ.get("HOME"):
+                # expanduser reads the environment of the process, not the given one.
+                path = Path(environ["HOME"], *path.parts[1:])
+            return path.expanduser().absolute()
+        base = environ.get(f"XDG_{what}_HOME", "")
+        if os.path.isabs(base):  # the specification of XDG says to ignore relative paths
+            return Path(base) / self.name
+        return Path(environ.get("HOME") or Path.home()) / home / self.name
+
+    def parse_pair(self, text: str) -> tuple[str, Raw]:
+        """Split ``key=value`` of the command line for ``load(overrides=…)``.
+
+        Raises:
+            SettingsError: There is no ``=``, nothing before it, or a key with wrong quotes.
+        """
+        key, value = split_pair(text)
+        if not key:
+            raise SettingsError(
+                [f"command line: {text!r} is not of the form key=value, as in shell.timeout=5"]
+            )
+        try:
+            split_key(key)
+        except ValueError as error:
+            example = 'a name with a dot is quoted, as in roles."openai/gpt-4.1"=…'
+            raise SettingsError([f"command line: {key!r} is no key: {error}; {example}"]) from None
+        return key, Raw(value)
+
+    def load(
+        self,
+        sections: Iterable[type],
+        *,
+        workspace: Path | None = None,
+        overrides: Mapping[str, object] | None = None,
+        environ: Mapping[str, str] = os.environ,
+        known: Collection[str] | None = (),
+        strict: bool = True,
+    ) -> Settings:
+        """Read all sources and return the settings.
+
+        Args:
+            sections: The classes of all sections.
+            workspace: The project: a folder whose ``.NAME/settings.toml`` is read.
+            overrides: The values of the command line, by dotted key; ``Raw`` values are parsed.
+            environ: The environment.
+            known: Names of further sections, which are not checked. ``None`` leaves all other
+                sections unchecked.
+            strict: Whether mistakes are raised. Otherwise they are in ``problems``, and an invalid
+                value counts as not set.
+
+        Raises:
+            SettingsError: Any source has mistakes; the error lists all of them.
+            PluginError: Two different classes declare one section.
+        """
+        by_name = _by_name(sections)
+        top = members(by_name.get(""), (), Info()) or {}
+        root = {name: (cls, Info()) for name, cls in by_name.items() if name} | top
+        problems: list[str] = []
+        ignored: list[str] = []
+        # From the weakest to the strongest.
+        sources = [*file(self.config_folder(environ) / FILE, False, problems)]
+        if workspace:
+            sources += file(workspace / f".{self.name}" / FILE, True, problems)
+        sources += environment(self.prefix, root, environ, known, problems)
+        for key, value in (overrides or {}).items():
+            sources.append(single("command line", key, value))
+
+        def top_defaults() -> dict[str, Any]:
+            return attrs.asdict(by_name[""]()) if "" in by_name else {}
+
+        tree, origin = _checked(sources, root, known, problems, ignored, top_defaults)
+        values = {}
+        rows: list[Explained] = []
+        for name, cls in by_name.items():
+            if name:
+                given = tree.get(name, {})
+            else:
+                given = {key: tree[key] for key in top if key in tree}
+            values[name], explained = _create_section(cls, given, origin, problems)
+            rows += explained
+        if problems and strict:
+            raise SettingsError(problems, hint=self.hint)
+        return Settings(rows, problems, values, self, ignored)
+
+
+def _by_name(sections: Iterable[type]) -> dict[str, Any]:
+    """Return the sections by their names.
+
+    Raises:
+        PluginError: Two different classes declare one section.
+    """
+    found: dict[str, Any] = {}
+    for cls in sections:
+        name: str = cls.__section__  # type: ignore[attr-defined]
+        if found.setdefault(name, cls) is not cls:
+            raise PluginError(f"Two classes declare the settings section [{name}].")
+    return found
+
+
+def _checked(
+    sources: Iterable[Source],
+    root: dict[str, Any],
+    known: Collection[str] | None,
+    problems: list[str],
+    ignored: list[str],
+    defaults: Callable[[], dict[str, Any]],
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the valid values of all sources, and the source of each by dotted key."""
+    # Most processes only declare settings at first, and do not need the reader.
+    from hilum.settings.reader import Reader
+
+    tree: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    for source in sources:
+        # A project's limits are compared with the values that apply without the project.
+        before = {}
+        if source.project and source.data:
+            before = _leaves(_merge(defaults() | _defaults(root), tree))
+        where = source.kind + source.name
+        reader = Reader(where, problems, {}, project=source.project, before=before, ignored=ignored)
+        data = {}
+        for name, value in source.data.items():
+            if name in root or (known is not None and name not in known):
+                data[name] = value
+        tree = _merge(tree, reader.read((root, Info()), data))
+        origin |= dict.fromkeys(reader.leaves, source.name)
+    return tree, origin
+
+
+def _defaults(root: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the default values of all settings, sections as tables."""
+    found: dict[str, Any] = {}
+    for name, (kind, _) in root.items():
+        if attrs.has(kind) and not required(kind):
+            found[name] = attrs.asdict(kind())
+    return found
+
+
+def _leaves(tree: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+    """Return the values of a tree by dotted key, including those that are tables."""
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        at = f"{key}.{name}" if key else name
+        found[at] = value
+        if isinstance(value, Mapping):
+            found |= _leaves(value, at)
+    return found
+
+
+def _create_section(
+    cls: Any, given: dict[str, Any], origin: dict[str, str], problems: list[str]
+) -> tuple[Any, list[Explained]]:
+    """Create a section from its defaults and the values of the sources, and explain its values."""
+    from hilum.settings.reader import Reader
+
+    name = cls.__section__
+    defaults = cls()
+    where = dict.fromkeys(source for key, source in origin.items() if key.startswith(f"{name}."))
+    reader = Reader(", ".join(where), problems, {}, whole=True)
+    section = reader.read((cls, Info()), _merge(attrs.asdict(defaults), given), name)
+    rows = []
+    for key, (value, info) in reader.leaves.items():
+        shown = value
+        if info.secret:
+            shown = "set" if value else "not set"
+        rows.append(Explained(key, shown, origin.get(key, "default"), info.help, info.secret))
+    return defaults if section is attrs.NOTHING else section, rows
+
+
+def _merge(low: Any, high: Any) -> Any:
+    """Merge tables key by key; any other value replaces the lower one."""
+    if not isinstance(low, dict) or not isinstance(high, dict):
+        return high
+    merged = dict(low)
+    for name, value in high.items():
+        merged[name] = _merge(low.get(name), value)
+    return merged

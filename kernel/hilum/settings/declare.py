@@ -1,0 +1,160 @@
+"""Declaration of settings: sections are frozen attrs classes, settings are their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
+
+import attrs
+
+from hilum.errors import PluginError
+
+T = TypeVar("T")
+Project = bool | Literal["lower", "higher", "user"]
+"""What the settings file of a project may do with a setting; see ``setting``."""
+_INFO = "hilum.settings"
+
+
+class Info(NamedTuple):
+    """The properties of a setting besides name, type and default.
+
+    The properties of a nested table apply to everything in it.
+    """
+
+    help: str = ""
+    project: Project = True
+    secret: bool = False
+    minimum: float | None = None
+    names: str = ""
+
+
+Member = tuple[Any, Info]  # type and declaration of a setting
+Members = dict[str, Member]
+
+
+def setting(
+    default: Any = attrs.NOTHING,
+    *,
+    factory: Callable[[], Any] | None = None,
+    help: str,
+    project: Project = True,
+    secret: bool = False,
+    minimum: float | None = None,
+    names: str = "",
+) -> Any:
+    """Declare one setting of a section, or of a table nested in it.
+
+    Its annotation may be ``bool``, ``int``, ``float``, ``str``, ``Literal``, ``Any``, ``list[…]``,
+    ``dict[str, …]``, an attrs class, or one of these ``| None``. Types are strict: neither ``true``
+    nor ``"5"`` is a number.
+
+    Args:
+        default: Value if no source sets it. Without ``default`` and ``factory``, a value is
+            required.
+        factory: Creates the default, for lists, tables and nested classes.
+        help: One sentence about its effect, with the unit.
+        project: What a project's file may do with it. ``True``: set it. ``"lower"`` and
+            ``"higher"``: only lower, or raise, the user's value (no value is no limit, ``false`` is
+            below ``true``), for settings that cost money or time. ``"user"``: nothing; a value is
+            ignored and reported. ``False``: nothing; a value is a mistake, because the setting
+            extends what the program may do.
+        secret: Whether it is a key or token: never shown, and never read from a project's file.
+        minimum: The smallest number allowed.
+        names: For a table with names that the user chooses: their form, with a slash between the
+            parts, for example ``provider/name``. A name with fewer parts is a mistake.
+    """
+    start = default if factory is None else attrs.Factory(factory)
+    return attrs.field(default=start, metadata={_INFO: Info(help, project, secret, minimum, names)})
+
+
+def required(cls: Any) -> list[str]:
+    """Return the names of the settings without a default."""
+    return [field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING]
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(setting,))
+def section(name: str | None = None) -> Callable[[type[T]], type[T]]:
+    """Turn a class of settings into a frozen attrs class, and set the name of its table.
+
+    Args:
+        name: Name of the table, by convention that of the plugin; ``""`` is the top level, for the
+            kernel. ``None`` is for a table nested in another one, which is the type of a setting
+            there.
+
+    Raises:
+        PluginError: A setting has no default. (In nested tables it may be required.)
+    """
+
+    def make(cls: type[T]) -> type[T]:
+        # A repr would show secrets. Generating __eq__ and __hash__ for each class would double the
+        # time that its declaration takes.
+        made: Any = attrs.frozen(kw_only=True, repr=False, eq=False, slots=False)(cls)
+        made.__eq__ = _same
+        made.__hash__ = _hash
+        if name is not None:
+            made.__section__ = name
+            missing = required(made)
+            if missing:
+                raise PluginError(f"Settings [{name}]: {', '.join(missing)} needs a default.")
+        return made  # type: ignore[no-any-return]
+
+    return make
+
+
+def _same(one: Any, other: object) -> bool:
+    return vars(one) == vars(other) if type(one) is type(other) else NotImplemented
+
+
+def _hash(one: Any) -> int:
+    return hash(tuple(vars(one).values()))
+
+
+def sections_of(module: object) -> list[type]:
+    """Return the sections among the attributes of a module (or of any other object), each once."""
+    found = getattr(module, "__dict__", {}).values()
+    return list(dict.fromkeys(v for v in found if isinstance(v, type) and "__section__" in vars(v)))
+
+
+def plain(kind: Any) -> Any:
+    """Return the type without ``| None``."""
+    if get_origin(kind) in (Union, UnionType):
+        rest = [k for k in get_args(kind) if k is not NoneType]
+    else:
+        rest = []
+    return rest[0] if len(rest) == 1 else kind
+
+
+def members(kind: Any, names: Iterable[str], info: Info) -> Members | None:
+    """Return the settings in a table by name, each with type and declaration.
+
+    The result is ``None`` for a type that is not a table.
+
+    Args:
+        kind: The table's type; the root is such a dict itself.
+        names: The names in a value of the table, which are the members of a ``dict``.
+        info: The declaration of the table.
+    """
+    if isinstance(kind, dict):
+        return kind
+    if get_origin(kind) is dict:
+        return dict.fromkeys(names, (get_args(kind)[1], info._replace(names="")))
+    if not attrs.has(kind):
+        return None
+    found = {}
+    for field in attrs.fields(attrs.resolve_types(kind)):
+        own: Info = field.metadata.get(_INFO, Info())
+        # A restriction of the table applies to all of its settings.
+        project = own.project if info.project is True else info.project
+        secret = own.secret or info.secret
+        found[field.name] = field.type, own._replace(project=project, secret=secret)
+    return found

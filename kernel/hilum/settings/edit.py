@@ -1,0 +1,225 @@
+"""Changing one key of a settings file without affecting the rest of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from hilum.settings.errors import ChangeError
+from hilum.settings.sources import read
+
+
+def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], Any]) -> Path:
+    """Set or remove one key of a TOML file; comments, order and format of the rest are preserved.
+
+    The result is checked before it is written: its data differs only in this key, and all lines are
+    the same except those of the old value. Changes by several processes happen one after another.
+    The file is replaced in one step; for a link, its target is replaced. A new value is written on
+    one line. A value that contains comments, an inline table, and a value of another kind (a list
+    instead of a string) are not changed.
+
+    Args:
+        path: The file. A new file and its folder are only accessible to the user; an existing file
+            keeps its mode.
+        key: Dotted key, as in ``plugins.block``; or its parts, if one of them contains a dot.
+        value: The new value; ``None`` removes the key. Or a function that computes it from the old
+            value (``None`` if there was none). A ``TypeError`` or ``ValueError`` that the function
+            raises rejects the change.
+
+    Returns:
+        The file that was changed.
+
+    Raises:
+        ChangeError: The file cannot be changed safely, and was not changed.
+    """
+    path = Path(os.path.realpath(path))
+    keys = key.split(".") if isinstance(key, str) else list(key)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with alone(path.parent):
+            text, data = read(path)
+            old = _value(data, keys)
+            new = value(old) if callable(value) else value
+            if type(old) is not type(new) or old != new:
+                _write(path, _changed(text, data, keys, old, new))
+    except OSError as error:
+        raise ChangeError(path, error.strerror or str(error)) from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ChangeError(path, str(error)) from None
+    return path
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Lock the files of the folder for the block.
+
+    It waits until no other process is changing them. Blocks.
+
+    Raises:
+        OSError: The folder cannot be opened.
+    """
+    if sys.platform == "win32":
+        # Windows cannot open folders, so a file in it is locked instead. It is not removed, because
+        # other processes may wait for it.
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
+    else:
+        handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems do not support locks
+            _lock(handle)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _value(data: Any, keys: Sequence[str]) -> Any:
+    """Return the value of a key, ``None`` if there is none."""
+    for name in keys:
+        if data is None:
+            return None
+        if not isinstance(data, dict):
+            raise ValueError(f"the parent of {'.'.join(keys)} is not a table")
+        data = data.get(name)
+    return data
+
+
+def _changed(text: str, data: dict[str, Any], keys: Sequence[str], old: Any, new: Any) -> str:
+    """Return the changed text, after checking it.
+
+    Raises:
+        ValueError: The text cannot be changed safely.
+    """
+    if old is not None and new is not None:
+        kinds = {type(old), type(new)}
+        if len(kinds) == 2 and kinds & {list, dict}:
+            raise ValueError(f"{'.'.join(keys)} is of another kind")
+    wanted = new
+    for depth in reversed(range(len(keys))):
+        table = dict(_value(data, keys[:depth]) or {})
+        table[keys[depth]] = wanted
+        wanted = {name: value for name, value in table.items() if value is not None}
+    body = text.removeprefix("\ufeff")
+    mark = text[: len(text) - len(body)]
+    for changed, lines in _candidates(body, keys, old, new):
+        with suppress(ValueError, RecursionError):
+            is_wanted = _pruned(tomllib.loads(changed)) == _pruned(wanted)
+            if is_wanted and _lost(body, changed) <= lines:
+                return mark + changed
+    raise ValueError("its form is unusual")
+
+
+def _pruned(data: dict[str, Any]) -> dict[str, Any]:
+    """Return data without empty tables, which mean nothing: removing ``a.b`` may leave ``a``."""
+    pruned = {}
+    for name, value in data.items():
+        inner = _pruned(value) if isinstance(value, dict) else value
+        if inner != {}:
+            pruned[name] = inner
+    return pruned
+
+
+def _lost(old: str, new: str) -> int:
+    """Count the lines of a text between the first and the last one that differ in another text."""
+    before = old.splitlines()
+    after = new.splitlines()
+    head = _same(before, after)
+    tail = _same(before[head:][::-1], after[head:][::-1])
+    return len(before) - head - tail
+
+
+def _same(one: Sequence[str], other: Sequence[str]) -> int:
+    """Count the leading lines that are the same."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _candidates(text: str, keys: Sequence[str], old: Any, new: Any) -> Iterator[tuple[str, int]]:
+    """Yield the changed text in several forms, the best first; some of them may be wrong.
+
+    A new key is inserted at the beginning of its table, or in a new table at the end: ``tomlkit``
+    would insert it between the next table and the comment above that.
+
+    Yields:
+        The text, and how many lines of the original it may lose.
+    """
+    import tomlkit
+
+    *tables, name = keys
+    if old is None:
+        line = tomlkit.dumps({name: new}).rstrip("\n")
+        if tables:
+            header = f"[{tomlkit.key(tables).as_string()}]"
+            first_line = rf"(?m)^{re.escape(header)}.*$"
+            yield re.sub(first_line, lambda match: f"{match[0]}\n{line}", text, count=1), 0
+            yield f"{text}\n{header}\n{line}\n".lstrip("\n"), 0
+        else:
+            # Insert before the first table, and before the comment above it.
+            first_table = r"(?m)(^[ \t]*#.*\n)*^[ \t]*\["
+            yield re.sub(first_table, lambda match: f"{line}\n\n{match[0]}", text, count=1), 0
+    with suppress(RuntimeError, LookupError, AttributeError):  # tomlkit fails on some valid files
+        yield _edited(text, keys, new)
+
+
+def _edited(text: str, keys: Sequence[str], new: Any) -> tuple[str, int]:
+    """Change the text with tomlkit, whose result ``_changed`` must check."""
+    import tomlkit
+    from tomlkit.items import InlineTable
+
+    *tables, name = keys
+    document = tomlkit.parse(text)
+    table: Any = document
+    for each in tables:
+        table = table.setdefault(each, tomlkit.table())
+        if isinstance(table, InlineTable):
+            raise ValueError(f"{each} is an inline table")
+    shown = ""
+    if name in table:
+        # tomlkit returns a boolean as a Python bool, which takes one line.
+        shown = getattr(table[name], "as_string", lambda: "true")()
+    if isinstance(table.get(name), list | dict) and "\n" in shown and "#" in shown:
+        raise ValueError(f"{name} contains comments")
+    if new is None:
+        del table[name]
+    else:
+        table[name] = new
+    return document.as_string(), shown.count("\n") + 1 if shown else 0
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file by a new one in one step."""
+    exists = path.exists()
+    if exists:
+        os.close(os.open(path, os.O_RDWR))  # fails for a read-only file, which must not be replaced
+    handle, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(handle)
+            if exists:
+                os.fchmod(handle, path.stat().st_mode & 0o7777)
+        # Readers see either the old file or the new one, never a partial one.
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise

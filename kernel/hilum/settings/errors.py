@@ -1,0 +1,39 @@
+"""Errors of changing a settings file, and suggestions for unknown names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class ChangeError(Exception):
+    """A settings file cannot be changed safely, and was not changed.
+
+    Args:
+        path: The file.
+        reason: Why it cannot be changed.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path} cannot be changed safely: {reason}.")
+
+
+def explain_invalid_toml(error: Exception) -> str:
+    """Return why a text is not valid TOML."""
+    # tomllib lets the plain ValueError of int() through, which speaks of Python's own limits.
+    if "integer string conversion" in str(error):
+        return "a number is too long"
+    return str(error)
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return a sentence with the known names that are similar to an unknown one, or all of them."""
+    from difflib import get_close_matches  # 2 ms, only after a mistake
+
+    names = sorted(known)
+    found = get_close_matches(name, names, n=2)
+    if found:
+        return f"Did you mean {' or '.join(found)}?"
+    return f"Known: {', '.join(names[:20])}." if names else ""

@@ -1,0 +1,88 @@
+"""The settings and folders of hilum, under the environment of the current kernel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+from hilum.settings.app import App, Settings
+from hilum.settings.sources import Raw
+
+HILUM = App(
+    "hilum",
+    hint="hilum config shows all settings and where they come from.",
+    unloaded="A section must be an attribute of its plugin's module.",
+)
+_environment: ContextVar[Mapping[str, str]] = ContextVar("hilum environment")
+
+
+def load(
+    sections: Iterable[type],
+    *,
+    workspace: Path | None = None,
+    overrides: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] = os.environ,
+    known: Collection[str] | None = (),
+    strict: bool = True,
+) -> Settings:
+    """Read the settings of hilum from all sources, see ``App.load``."""
+    return HILUM.load(
+        sections,
+        workspace=workspace,
+        overrides=overrides,
+        environ=environ,
+        known=known,
+        strict=strict,
+    )
+
+
+def parse_pair(text: str) -> tuple[str, Raw]:
+    """Split ``key=value`` of the command line, see ``App.parse_pair``."""
+    return HILUM.parse_pair(text)
+
+
+def environment() -> Mapping[str, str]:
+    """Return the environment of the current kernel: that of ``open_kernel``, or of the process."""
+    return _environment.get(os.environ)
+
+
+@contextmanager
+def use_environment(environ: Mapping[str, str]) -> Iterator[None]:
+    """Set the result of ``environment`` in this task and in those that it starts."""
+    token = _environment.set(environ)
+    try:
+        yield
+    finally:
+        _environment.reset(token)
+
+
+def config_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the folder of the user's configuration.
+
+    It is ``$HILUM_CONFIG``, ``$XDG_CONFIG_HOME/hilum`` or ``~/.config/hilum``.
+    """
+    return HILUM.config_folder(environment() if environ is None else environ)
+
+
+def data_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the folder of the user's data.
+
+    It is ``$HILUM_DATA``, ``$XDG_DATA_HOME/hilum`` or ``~/.local/share/hilum``.
+    """
+    return HILUM.data_folder(environment() if environ is None else environ)
+
+
+def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the folder for files that can be created again.
+
+    It is ``$HILUM_CACHE``, ``$XDG_CACHE_HOME/hilum`` or ``~/.cache/hilum``.
+    """
+    return HILUM.cache_folder(environment() if environ is None else environ)
+
+
+def home_folder() -> Path:
+    """Return the user's home folder."""
+    return Path(environment().get("HOME") or Path.home())

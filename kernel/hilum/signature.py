@@ -1,0 +1,221 @@
+"""JSON Schema and checked arguments from a function's signature and Google-style docstring."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import textwrap
+import typing
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+__all__ = ["Signature", "SignatureError", "nesting", "read", "split_docstring"]
+
+MAX_UNQUOTED_DEPTH = 100
+# An unterminated string extends to the end of the text, as it does for a decoder, so the search
+# stays linear.
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+
+
+class SignatureError(Exception):
+    """A function's signature or docstring lacks information that a caller needs."""
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """The parameters of a function.
+
+    Attributes:
+        struct: The parameters as a struct type.
+        schema: The same as JSON Schema.
+        injected: Parameters that are filled in by type, each with the object registered for its
+            type.
+    """
+
+    struct: type[msgspec.Struct]
+    schema: dict[str, Any]
+    injected: dict[str, Any]
+
+    @property
+    def takes(self) -> str:
+        """The names of the parameters, for a message."""
+        required = self.schema.get("required", ())
+        names = []
+        for name in self.schema["properties"]:
+            names.append(name if name in required else f"{name} (optional)")
+        return ", ".join(names) or "none"
+
+    def convert(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Check arguments, and convert them to the types that the function declares.
+
+        Raises:
+            msgspec.ValidationError: They do not fit; the message names the argument.
+        """
+        try:
+            return msgspec.structs.asdict(msgspec.convert(dict(raw), self.struct))
+        except msgspec.ValidationError:
+            # Only after a failure, so that a text parameter can receive text that looks like JSON.
+            with suppress(msgspec.ValidationError):
+                return msgspec.structs.asdict(msgspec.convert(_unquote(raw), self.struct))
+            raise
+
+
+def read(
+    function: Callable[..., Any],
+    *,
+    name: str = "",
+    injected: Mapping[type, Any] | None = None,
+    error: Callable[[str], Exception] = SignatureError,
+) -> Signature:
+    """Read the signature of a function. A ``functools.partial`` is a method bound to ``self``.
+
+    Args:
+        function: The function.
+        name: Its name in messages; its own name by default.
+        injected: Types whose parameters are filled in by the caller.
+        error: Creates the exception for a message.
+
+    Raises:
+        SignatureError: A parameter has no annotation, is ``*args`` or ``**kwargs``, or appears only
+            in the docstring.
+    """
+    inner = function.func if isinstance(function, functools.partial) else function
+    name = name or inner.__name__
+    wanted = dict[Any, Any](injected or {})
+    hints = typing.get_type_hints(inner, include_extras=True)
+    described = split_docstring(inspect.getdoc(inner) or "")[1]
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    inject: dict[str, Any] = {}
+    for parameter in inspect.signature(inner).parameters.values():
+        key = parameter.name
+        hint = hints.get(key)
+        if key == "self" and inner is not function:
+            continue
+        if hint in wanted:
+            inject[key] = wanted[hint]
+            continue
+        if hint is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise error(
+                f"{name}: parameter {key!r} needs a type annotation and must not be *args or"
+                " **kwargs."
+            )
+        fields.append(_field(parameter, hint, described.pop(key, "")))
+    unknown = ", ".join(key for key in described if key not in inject)
+    if unknown:
+        raise error(f"{name}: the docstring describes {unknown}, which the function does not take.")
+    struct = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+    return Signature(struct, _schema_of(struct), inject)
+
+
+def _field(
+    parameter: inspect.Parameter, hint: Any, description: str
+) -> tuple[str, Any] | tuple[str, Any, Any]:
+    """Return the struct field for a parameter."""
+    if description:
+        hint = typing.Annotated[hint, msgspec.Meta(description=description)]
+    if parameter.default is parameter.empty:
+        return parameter.name, hint
+    return parameter.name, hint, parameter.default
+
+
+def _schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON Schema of a struct, with the types that it refers to in ``$defs``."""
+    (top,), types = msgspec.json.schema_components([struct])
+    schema: dict[str, Any] = types.pop(top["$ref"].removeprefix("#/$defs/"))
+    del schema["title"]
+    if types:
+        schema["$defs"] = types
+    shortened: dict[str, Any] = _shorten(schema)
+    return shortened
+
+
+# Defaults that only mean that the parameter is optional.
+_EMPTY_DEFAULTS: tuple[Any, ...] = (None, False, "", [], {})
+
+
+def _shorten(schema: Any) -> Any:
+    """Return a schema without the parts that cost tokens and do not help a model.
+
+    Titles repeat names. ``null`` as an alternative and empty defaults repeat that a parameter is
+    optional, which follows from ``required``. What a function accepts does not change: its struct
+    decides that.
+    """
+    if isinstance(schema, list):
+        return [_shorten(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    shortened: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "title" or (key == "default" and _is_empty(value)):
+            continue
+        if key in ("properties", "$defs"):
+            # Here the keys are names that the author chose, including "title".
+            shortened[key] = {name: _shorten(item) for name, item in value.items()}
+        elif key in ("default", "enum"):
+            shortened[key] = value
+        else:
+            shortened[key] = _shorten(value)
+    alternatives = shortened.get("anyOf", [])
+    others = [each for each in alternatives if each != {"type": "null"}]
+    if len(alternatives) == 2 and len(others) == 1:
+        del shortened["anyOf"]
+        shortened |= others[0]
+    return shortened
+
+
+def _is_empty(default: object) -> bool:
+    """Return whether a default is one of ``_EMPTY_DEFAULTS``. 0 equals False, and is not empty."""
+    return any(type(default) is type(empty) and default == empty for empty in _EMPTY_DEFAULTS)
+
+
+def _unquote(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse lists and objects that a model wrote as JSON inside a string."""
+    return {key: _parse_quoted(value) for key, value in raw.items()}
+
+
+def _parse_quoted(value: Any) -> Any:
+    if not isinstance(value, str) or value[:1] not in ("[", "{"):
+        return value
+    if nesting(value) > MAX_UNQUOTED_DEPTH:
+        return value
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(value)
+    return value
+
+
+def nesting(text: str) -> int:
+    """Return the nesting depth of the lists and objects in a JSON text.
+
+    The text is not decoded, because decoders recurse. Text that is not valid JSON is measured at
+    least up to where a decoder would stop.
+    """
+    opening = text.count("[") + text.count("{")
+    if opening <= MAX_UNQUOTED_DEPTH:
+        return opening  # this upper bound suffices, because it is below every limit
+    depth = 0
+    deepest = 0
+    for match in _STRING_OR_BRACKET.finditer(text):
+        token = match[0]
+        if token in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in "]}":
+            depth -= 1
+    return deepest
+
+
+def split_docstring(doc: str) -> tuple[str, dict[str, str]]:
+    """Split a Google-style docstring into the description and the texts of its parameters."""
+    sections = re.split(
+        r"^(Args|Arguments|Returns|Raises|Yields|Example|Examples|Note):\s*$",
+        doc,
+        flags=re.MULTILINE,
+    )
+    bodies = dict(zip(sections[1::2], sections[2::2], strict=True))
+    entries = textwrap.dedent(bodies.get("Args") or bodies.get("Arguments", ""))
+    found = re.findall(r"^(\w+)[^:\n]*:(.*(?:\n(?!\S).*)*)", entries, re.MULTILINE)
+    described = {name: " ".join(text.split()) for name, text in found}
+    return sections[0].strip(), described

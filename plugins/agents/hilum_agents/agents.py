@@ -1,0 +1,367 @@
+"""The session plugin that manages the defined agents and enforces each agent's definition file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
+from importlib import import_module
+from io import StringIO
+from types import ModuleType
+from typing import TYPE_CHECKING, TextIO
+
+import attrs
+import trio
+from hilum import (
+    Agent,
+    AssistantMessage,
+    HilumError,
+    Profile,
+    Session,
+    Tool,
+    ToolCall,
+    UsageError,
+    Verdict,
+    hookimpl,
+)
+from hilum.errors import unknown_name_error
+
+from hilum_agents.authoring import literal_prompts, write_with_model
+from hilum_agents.settings import AgentsSettings
+
+if TYPE_CHECKING:
+    from hilum_agents.definitions.catalog import Catalog
+    from hilum_agents.definitions.definition import Definition
+    from hilum_agents.history import History
+
+MAX_PROBLEMS_SHOWN = 8
+MAX_PROBLEMS_LOGGED = 200
+
+
+def _load(name: str) -> ModuleType:
+    """Return a module of this package, imported at first use.
+
+    Most sessions call no agent, so they must not load the modules that parse agent files: this
+    would add more than 50 ms to each start of hilum (``tests/end_to_end/test_start_up.py``).
+    """
+    return import_module(f"hilum_agents.{name}")
+
+
+class Agents:
+    """The agents that are defined for a session, and the definitions that its agents are bound to.
+
+    Args:
+        session: The session.
+        settings: The settings for its workspace.
+        nursery: Owns the tasks that run in the background.
+    """
+
+    def __init__(self, session: Session, settings: AgentsSettings, nursery: trio.Nursery) -> None:
+        self.session = session
+        self.settings = settings
+        self._nursery = nursery
+        self._bound: dict[str, Definition] = {}
+        self._reported: set[str] = set()
+        # Two concurrent calls must not load the files, or report their problems, twice.
+        self._lock = trio.Lock()
+        self._found: Catalog | None = None
+        self._history: History | None = None
+
+    # --- definitions ------------------------------------------------------------------------------
+
+    @property
+    def catalog(self) -> Catalog:
+        """All agents found by the most recent scan; empty before the first scan."""
+        if self._found is None:
+            empty: Catalog = _load("definitions.catalog").Catalog()
+            return empty
+        return self._found
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether this session has already scanned for agent files."""
+        return self._found is not None
+
+    async def refresh(self) -> Catalog:
+        """Scan for agents, report new problems to the user, and return all agents."""
+        catalog = _load("definitions.catalog")
+        root = self.session.workspace.root
+        async with self._lock:
+            known = self._found
+            if known is not None and not await trio.to_thread.run_sync(
+                catalog.has_changed,
+                known,
+                root,
+            ):
+                return known
+            search = partial(catalog.find_agents, root, folders=self.settings.folders)
+            found: Catalog = await trio.to_thread.run_sync(search)
+            self._found = found
+            self._report_problems(found)
+            self._report_untrusted(found)
+            return found
+
+    async def find(self, name: str) -> Definition:
+        """Return the definition of an agent from the current content of its file.
+
+        Args:
+            name: Name of the agent; case is ignored.
+
+        Raises:
+            UsageError: The agent does not exist or cannot be called.
+        """
+        entry = (await self.refresh()).get(name)
+        if entry is None:
+            raise unknown_name_error("agent", name, self.catalog.names)
+        if entry.state != "on":
+            raise UsageError(
+                f"The agent {entry.definition.name} cannot be called: {entry.reason.rstrip('.')}.",
+                hint=f"`hilum agents validate {entry.definition.name}` shows details.",
+            )
+        return entry.definition
+
+    async def prepare(self, name: str) -> tuple[Definition, Profile]:
+        """Return the definition and the profile of an agent that can run in this session.
+
+        Args:
+            name: Name of the agent.
+
+        Raises:
+            UsageError: The agent cannot be called, or its tool filter excludes every tool.
+        """
+        definition = self._with_known_model(await self.find(name))
+        profile = definition.profile()
+        wants_tools = profile.tools.allow is None or bool(profile.tools.allow)
+        if wants_tools and self.session.tools and not self.tools(definition):
+            raise UsageError(
+                f"The tool filter of the agent {definition.name} excludes every tool.",
+                hint=f"Change `tools` in {definition.path}; [] means no tools.",
+            )
+        return definition, profile
+
+    def _with_known_model(self, definition: Definition) -> Definition:
+        """Return the definition, without its model if the session does not provide that model."""
+        if not definition.model:
+            return definition
+        try:
+            self.session.kernel.router.model(definition.model)
+        except HilumError as error:
+            say = f"The agent {definition.name} uses the session's model. {error.message}"
+            self.session.note(
+                "agents.model",
+                say=say,
+                agent=definition.name,
+                model=definition.model,
+            )
+            return attrs.evolve(definition, model="")
+        return definition
+
+    def tools(self, definition: Definition) -> list[str]:
+        """Return the names of the session's tools that pass an agent's filter."""
+        return [name for name, risk in self.known_tools() if definition.tools.admits(name, risk)]
+
+    def known_tools(self) -> list[tuple[str, str]]:
+        """Return the name and the permission category of each of the session's tools."""
+        return [(tool.name, tool.risk) for tool in self.session.tools.values()]
+
+    # --- bindings ---------------------------------------------------------------------------------
+
+    def bind(self, agent: str, definition: Definition) -> None:
+        """Bind an agent of the session to the permissions and the answer form of a definition.
+
+        Args:
+            agent: Name of the agent in the session.
+            definition: The definition when the agent was called. Later changes of the file do not
+                affect the agent.
+        """
+        # Each call of an agent binds it again; an event is written only if the definition changed.
+        if self._bound.get(agent) != definition:
+            self._bound[agent] = definition
+            self.history.bind(agent, definition)
+
+    @property
+    def history(self) -> History:
+        """The history from the session's log: complete conversations and earlier bindings."""
+        if self._history is None:
+            found: History = _load("history").History(self.session)
+            self._history = found
+        return self._history
+
+    async def definition_of(self, agent: Agent) -> Definition | None:
+        """Return the definition that an agent is bound to, or ``None`` if it has none."""
+        name = agent.name
+        if name in self._bound or name == "main":
+            return self._bound.get(name)
+        if self._found is None:
+            await self.refresh()  # a resumed run was started by another process
+        # A resumed agent keeps its permissions even if its file has changed: the log comes first.
+        bound = self.history.binding(name)
+        if bound is not None:
+            return bound
+        entry = self.catalog.get(agent.profile.name)
+        if entry is None or entry.definition.error:
+            return None
+        return entry.definition
+
+    # --- hooks ------------------------------------------------------------------------------------
+
+    @hookimpl
+    async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Apply the permissions in the agent's file to a call."""
+        return await self.judge(agent, call, tool)
+
+    async def judge(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Return the verdict of an agent's file on a call by the agent or one of its sub-agents.
+
+        Args:
+            agent: The agent whose file decides.
+            call: The call.
+            tool: The called tool.
+        """
+        definition = await self.definition_of(agent)
+        if definition is None:
+            return None
+        permissions = _load("definitions.permissions")
+        verdict: Verdict | None = self._judge_confirmation(definition, agent, tool)
+        if verdict is None:
+            verdict = permissions.judge_reach(
+                definition.agents,
+                definition.skills,
+                call.name,
+                call.arguments,
+            )
+        if verdict is None and definition.permissions:
+            # Parsing a command line can take milliseconds.
+            verdict = await trio.to_thread.run_sync(
+                permissions.judge,
+                definition.permissions,
+                call.name,
+                call.arguments,
+                self.session.workspace,
+            )
+        return verdict
+
+    def _judge_confirmation(
+        self,
+        definition: Definition,
+        agent: Agent,
+        tool: Tool,
+    ) -> Verdict | None:
+        """Deny changes by an agent that makes proposals until the user has confirmed one."""
+        if not definition.answer or tool.risk == "read":
+            return None
+        verdict: Verdict | None = _load("answers").judge_call(
+            definition.answer,
+            self.history.messages(agent),
+            tool,
+            by_user=not agent.parent,
+        )
+        return verdict
+
+    @hookimpl(optionalhook=True)
+    async def limit_skills(self, agent: Agent) -> tuple[str, ...] | None:
+        """Return the skills that an agent's file lists, or ``None`` if it allows all."""
+        definition = await self.definition_of(agent)
+        return None if definition is None else definition.skills
+
+    @hookimpl
+    async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:
+        """Check an answer against the form that the agent's file names."""
+        definition = await self.definition_of(agent)
+        form = None if definition is None else definition.form or definition.answer
+        if not form:
+            return None
+        check = partial(
+            _load("answers").check,
+            form,
+            list(self.history.messages(agent)),
+            self.session.workspace,
+            by_user=not agent.parent,
+        )
+        return await trio.to_thread.run_sync(check) or None
+
+    # --- background -------------------------------------------------------------------------------
+
+    def as_text(self) -> AbstractContextManager[None]:
+        """Treat all prompts inside this context as plain text, never as agent calls."""
+        return literal_prompts()
+
+    def run_in_background(self, action: Callable[[TextIO], Awaitable[object]]) -> None:
+        """Run an action in the background; its output becomes a note.
+
+        Args:
+            action: The action, which writes to the stream that it receives.
+        """
+
+        async def work() -> None:
+            out = StringIO()
+            try:
+                await action(out)
+            except HilumError as error:
+                out.write(str(error))
+            self.session.note("agents.done", say=out.getvalue().strip())
+
+        self._nursery.start_soon(work)
+
+    async def author(self, instructions: str, request: str) -> str:
+        """Return a text that the session's model writes in a conversation without tools.
+
+        Args:
+            instructions: The system prompt.
+            request: What the user wants.
+
+        Raises:
+            UsageError: The session has no model, or the model wrote nothing.
+        """
+        return await write_with_model(self.session, instructions, request)
+
+    # --- reports to the user ----------------------------------------------------------------------
+
+    def _report_problems(self, catalog: Catalog) -> None:
+        """Report files that cannot be loaded, once per session."""
+        found = []
+        for entry in catalog.entries:
+            definition = entry.definition
+            if entry.state == "broken":
+                found.append(f"The agent {definition.path} is ignored: {entry.reason}")
+            elif entry.state == "hidden" and definition.scope != "builtin":
+                found.append(
+                    f"The agent {definition.name} from {entry.source} is hidden: {entry.reason}."
+                )
+        new = [each for each in (*found, *catalog.complaints) if each not in self._reported]
+        if not new:
+            return
+        self._reported.update(new)
+        lines = new[:MAX_PROBLEMS_SHOWN]
+        if len(new) > MAX_PROBLEMS_SHOWN:
+            lines.append(
+                f"… and {len(new) - MAX_PROBLEMS_SHOWN} more; `hilum agents list` shows them."
+            )
+        problems = new[:MAX_PROBLEMS_LOGGED]
+        self.session.note("agents.problems", say="\n".join(lines), problems=problems)
+
+    def _report_untrusted(self, catalog: Catalog) -> None:
+        """Report the agents of an untrusted project, once per session."""
+        untrusted = [entry for entry in catalog.entries if entry.state == "untrusted"]
+        names = sorted({entry.definition.name for entry in untrusted})
+        if not names:
+            return
+        say = f"Agents of this project are off: {_first_names(names)}. {catalog.distrust}"
+        if say not in self._reported:
+            self._reported.add(say)
+            self.session.note("agents.untrusted", say=say, agents=names)
+
+
+def _first_names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MAX_PROBLEMS_SHOWN])
+    if len(names) > MAX_PROBLEMS_SHOWN:
+        shown += f" and {len(names) - MAX_PROBLEMS_SHOWN} more"
+    return shown
+
+
+@asynccontextmanager
+async def open_agents(session: Session) -> AsyncIterator[Agents]:
+    """Yield the plugin instance of a session, and end its background tasks."""
+    async with trio.open_nursery() as nursery:
+        yield Agents(session, session.settings(AgentsSettings), nursery)
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,69 @@
+"""The dispatcher of ``hilum agents`` and ``/agents``: one implementation for both."""
+
+from __future__ import annotations
+
+import shlex
+
+from hilum import UsageError
+from hilum.errors import unknown_name_error
+
+from hilum_agents import file_actions
+from hilum_agents.command_context import CommandContext, HelpShown
+from hilum_agents.runs import actions as run_actions
+
+ABOUT = """\
+Agents are defined in Markdown files that describe their purpose, tools and limits. The files are in
+.hilum/agents of a project (once you trust it), in the folder agents beside your settings, and in
+the folders of Claude Code, Gemini CLI, opencode, Copilot, Cursor and Codex. Five agents are built in.
+
+"""
+ACTIONS = {**file_actions.ACTIONS, **run_actions.ACTIONS}
+
+
+async def run_line(line: str, context: CommandContext) -> int:
+    """Run an action typed by the user after ``/agents``.
+
+    Raises:
+        UsageError: The line cannot be parsed, or the action failed.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(
+            f"The command cannot be parsed: {error}.", hint="Close the quotes."
+        ) from None
+    return await run(words, context)
+
+
+async def run(argv: list[str], context: CommandContext) -> int:
+    """Run an action.
+
+    Args:
+        argv: Name and arguments of the action; if empty, the agents are listed.
+        context: The context of the action.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UsageError: There is no such action, or it failed.
+    """
+    if argv[:1] in (["-h"], ["--help"]):
+        rows = [f"  {context.prog} {name:9} {action.about}" for name, action in ACTIONS.items()]
+        context.say(ABOUT + "\n".join(rows))
+        return 0
+    if argv and not argv[0].startswith("-"):
+        name, *rest = argv
+    else:
+        name, rest = "list", argv
+    if name not in ACTIONS:
+        raise unknown_name_error(
+            "action",
+            name,
+            ACTIONS,
+            hint=f"`{context.prog} --help` lists the actions.",
+        )
+    try:
+        return await ACTIONS[name].run(rest, context)
+    except HelpShown:
+        return 0

@@ -1,0 +1,299 @@
+"""Formats agents as text for the terminal and as data for programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from hilum_agents.definitions.catalog import CatalogEntry
+from hilum_agents.definitions.definition import Definition
+from hilum_agents.definitions.loading import USED
+from hilum_agents.definitions.tools import RISKS
+
+MAX_DESCRIPTION = 150
+_STATES = {"on": "", "untrusted": "NOT TRUSTED", "hidden": "hidden", "broken": "BROKEN"}
+# Finding marks, worst first.
+_MARKS = "✗⚠✓"
+# Pairs of a tool's name and its permission category.
+Tools = Sequence[tuple[str, str]]
+
+
+@attrs.frozen
+class Finding:
+    """One result of checking an agent.
+
+    Attributes:
+        mark: ``✓`` for correct, ``⚠`` for a warning, ``✗`` for an error.
+        message: The finding.
+        line: Line number in the file, 0 for none.
+    """
+
+    mark: Literal["✓", "⚠", "✗"]
+    message: str
+    line: int = 0
+
+
+# --- lists ----------------------------------------------------------------------------------------
+
+
+def list_rows(entries: Iterable[CatalogEntry], complaints: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of an agent list, grouped by source."""
+    source = ""
+    for entry in entries:
+        if entry.source != source:
+            source = entry.source
+            yield f"{source}:"
+        yield _row(entry)
+    for complaint in complaints:
+        yield f"! {complaint}"
+
+
+def _row(entry: CatalogEntry) -> str:
+    definition = entry.definition
+    model = definition.model or "session's model"
+    head = f"  {definition.name}  {definition.title}  ({definition.scope}, {model})"
+    marks = _row_marks(entry)
+    if marks:
+        head += f"  [{'; '.join(marks)}]"
+    lines = [head, f"      {_shorten(definition.description)}"]
+    if entry.reason:
+        lines.append(f"      {entry.reason}")
+    return "\n".join(lines)
+
+
+def _row_marks(entry: CatalogEntry) -> list[str]:
+    marks = []
+    if entry.state != "on":
+        marks.append(_STATES[entry.state])
+    if entry.hides:
+        marks.append(f"replaces the agent of: {', '.join(entry.hides)}")
+    count = len(entry.definition.problems)
+    if count and not entry.definition.error:
+        marks.append("1 warning" if count == 1 else f"{count} warnings")
+    return marks
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1] + "…"
+
+
+def entry_summary(entry: CatalogEntry) -> dict[str, Any]:
+    """Return one entry of an agent list as data."""
+    definition = entry.definition
+    return {
+        "name": definition.name,
+        "title": definition.title,
+        "description": definition.description,
+        "model": definition.model,
+        "scope": definition.scope,
+        "source": entry.source,
+        "path": str(definition.path),
+        "state": entry.state,
+        "reason": entry.reason,
+        "hides": list(entry.hides),
+        "problems": len(definition.problems),
+    }
+
+
+# --- one agent ------------------------------------------------------------------------------------
+
+
+def available_tools(definition: Definition, tools: Tools) -> list[str]:
+    """Return the names of the tools that pass an agent's filter."""
+    return [name for name, risk in tools if definition.tools.admits(name, risk)]
+
+
+def entry_data(entry: CatalogEntry, tools: Tools) -> dict[str, Any]:
+    """Return all details of an agent as data."""
+    definition = entry.definition
+    return entry_summary(entry) | {
+        "kind": definition.kind,
+        "version": definition.version,
+        "written_model": definition.written_model,
+        "allow": _listed(definition.tools.allow),
+        "deny": list(definition.tools.deny),
+        "tools": available_tools(definition, tools),
+        "agents": _listed(definition.agents),
+        "servers": list(definition.servers),
+        "own_servers": definition.own_servers,
+        "skills": _listed(definition.skills),
+        "permissions": [permission.text for permission in definition.permissions],
+        "turns": definition.turns,
+        "timeout": definition.timeout,
+        "token_limit": definition.token_limit,
+        "answer": definition.form or definition.answer,
+        "prompt": definition.instructions,
+        "unused": unused_fields(definition),
+        "dates": _dates(definition.path),
+        "problems": [problem._asdict() for problem in definition.problems],
+    }
+
+
+def _listed(names: Sequence[str] | None) -> list[str] | None:
+    return None if names is None else list(names)
+
+
+def _dates(path: Path) -> dict[str, str]:
+    """Return a file's modification time, and its creation time if the system records it."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return {}
+    times = {"changed": status.st_mtime, "created": getattr(status, "st_birthtime", None)}
+    found = {}
+    for key, seconds in times.items():
+        if seconds:
+            found[key] = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return found
+
+
+def entry_page(entry: CatalogEntry, tools: Tools, *, prompt: bool = False) -> str:
+    """Return all details of an agent as text.
+
+    Args:
+        entry: The agent.
+        tools: The available tools.
+        prompt: Whether to include its prompt.
+    """
+    definition = entry.definition
+    found = available_tools(definition, tools)
+    parts = {
+        "title": definition.title,
+        "description": definition.description,
+        "state": _state(entry),
+        "replaces": ", ".join(entry.hides),
+        "model": _model(definition),
+        "scope": f"{definition.scope}, {entry.source}",
+        "version": definition.version,
+        "allow": _names(definition.tools.allow, everything="all"),
+        "deny": ", ".join(definition.tools.deny),
+        "tools": f"{len(found)}: {', '.join(found)}" if found else "none",
+        "agents": _names(definition.agents),
+        "servers": ", ".join(definition.servers),
+        "skills": _names(definition.skills),
+        "permissions": "; ".join(permission.text for permission in definition.permissions),
+        "limits": _limits(definition),
+        "answer": ", ".join(definition.form or ()) or definition.answer,
+        "not used": ", ".join(unused_fields(definition)),
+        "prompt": f"{len(definition.prompt):,} characters",
+        "file": str(definition.path),
+        **_dates(definition.path),
+    }
+    lines = [definition.name]
+    lines += [f"  {key + ':':20}{value}" for key, value in parts.items() if value]
+    lines += [f"  ⚠ line {problem.line}: {problem.message}" for problem in definition.problems]
+    if prompt:
+        lines += ["", definition.instructions]
+    return "\n".join(lines)
+
+
+def _state(entry: CatalogEntry) -> str:
+    return "" if entry.state == "on" else f"{_STATES[entry.state]}: {entry.reason}"
+
+
+def _model(definition: Definition) -> str:
+    model = definition.model or "the session's"
+    if definition.written_model in ("", definition.model):
+        return model
+    return f"{model} (written: {definition.written_model})"
+
+
+def _names(names: Sequence[str] | None, everything: str = "") -> str:
+    """Return a list of names as text; ``None`` means all."""
+    if names is None:
+        return everything
+    return ", ".join(names) or "none"
+
+
+def _limits(definition: Definition) -> str:
+    limits = [f"{definition.turns} turns"]
+    if definition.timeout:
+        limits.append(f"{definition.timeout:g} s")
+    if definition.token_limit:
+        limits.append(f"{definition.token_limit:,} tokens")
+    return ", ".join(limits)
+
+
+def unused_fields(definition: Definition) -> list[str]:
+    """Return the fields in an agent's file that have no effect."""
+    fields = definition.fields.items()
+    return [key for key, value in fields if key not in USED and value is not None]
+
+
+# --- checking -------------------------------------------------------------------------------------
+
+
+def check_entry(entry: CatalogEntry, tools: Tools) -> list[Finding]:
+    """Check an agent's file, its servers, and the tools that pass its filter.
+
+    Args:
+        entry: The agent.
+        tools: The available tools.
+    """
+    definition = entry.definition
+    found = []
+    for problem in definition.problems:
+        found.append(Finding("✗" if problem.fatal else "⚠", problem.message, problem.line))
+    if definition.error:
+        return found
+    found.append(Finding("✓", f"format: {definition.kind}, {len(definition.fields)} fields"))
+    found.append(Finding("✓", f"prompt: {len(definition.prompt):,} characters"))
+    found += _check_tools(definition, tools)
+    found += [_check_server(name, tools) for name in definition.servers]
+    if entry.state in ("untrusted", "hidden"):
+        found.append(Finding("⚠", f"The agent cannot be called: {entry.reason}."))
+    return found
+
+
+def _check_server(name: str, tools: Tools) -> Finding:
+    count = sum(fnmatchcase(tool, f"{name}__*") for tool, _ in tools)
+    if count:
+        return Finding("✓", f"server {name}: {count} tools")
+    return Finding(
+        "⚠", f"server {name}: there is no MCP server with this name, so its tools are missing."
+    )
+
+
+def _check_tools(definition: Definition, tools: Tools) -> Iterator[Finding]:
+    left = available_tools(definition, tools)
+    allow = definition.tools.allow
+    for entry in allow or ():
+        meant = _meant_tools(entry, tools)
+        if meant and not set(meant) & set(left):
+            yield Finding("⚠", f"tool {entry}: excluded by deny.")
+        elif not meant and "__" not in entry:  # MCP tools are unknown without a session
+            yield Finding("⚠", f"tool {entry}: there is no such tool here.")
+    if allow == () and not definition.tools.deny:
+        yield Finding("✓", "tools: none, as specified in the file")
+    elif not left:
+        yield Finding("⚠", "tools: the filter excludes all of them, so the agent cannot run.")
+    else:
+        yield Finding("✓", f"tools: {len(left)} of {len(tools)}: {', '.join(left)}")
+
+
+def _meant_tools(entry: str, tools: Tools) -> list[str]:
+    """Return the tools that match a filter entry, which is a category or a pattern."""
+    if entry in RISKS:
+        return [name for name, risk in tools if risk == entry]
+    return [name for name, _ in tools if fnmatchcase(name, entry)]
+
+
+def has_errors(found: Sequence[Finding]) -> bool:
+    """Return whether any finding is an error."""
+    return any(finding.mark == "✗" for finding in found)
+
+
+def finding_rows(entry: CatalogEntry, found: Sequence[Finding]) -> Iterator[str]:
+    """Yield the findings about an agent as lines for the terminal."""
+    marks = {finding.mark for finding in found}
+    worst = next((mark for mark in _MARKS if mark in marks), "✓")
+    yield f"{worst} {entry.definition.name}  {entry.definition.path}"
+    for finding in found:
+        line = f"line {finding.line}: " if finding.line else ""
+        yield f"    {finding.mark} {line}{finding.message}"

@@ -1,0 +1,119 @@
+"""Handles prompts that call an agent or contain the command ``/agents``."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import trio
+from hilum import Agent, HilumError, Interpretation, Session
+
+from hilum_agents.agents import Agents
+from hilum_agents.calls import AgentCall, may_call, read_call, read_unknown
+from hilum_agents.folders import has_agents
+from hilum_agents.runs.runs import Runs
+
+COMMAND = "/agents"
+
+
+async def interpret(agents: Agents, text: str) -> Interpretation | None:
+    """Return the interpretation of a prompt, or ``None`` if it is neither a call nor a command.
+
+    Args:
+        agents: The agents of the session.
+        text: The prompt.
+    """
+    words = text.strip()
+    if words == COMMAND or words.startswith((f"{COMMAND} ", f"{COMMAND}\t")):
+        reply = await _run_command(agents, words.removeprefix(COMMAND))
+        return Interpretation(text, reply=reply)
+    # Shell lines and other commands are handled elsewhere.
+    if not agents.settings.by_name or not words or words[0] in "!/":
+        return None
+    if not await _depends_on_agents(agents, words):
+        return None
+    names = (await agents.refresh()).names
+    call = read_call(words, names)
+    if call is None:
+        _report_unknown(agents.session, words, names)
+        return None
+    try:
+        found = await call_agent(agents, call)
+    except HilumError as error:
+        return Interpretation(text, reply=str(error))
+    if isinstance(found, str):
+        return Interpretation(text, reply=found)
+    return Interpretation(call.prompt, found.name)
+
+
+async def _depends_on_agents(agents: Agents, words: str) -> bool:
+    """Return whether the interpretation of a prompt depends on which agents are defined.
+
+    Most prompts call no agent, and most users have not defined any; the scan is then unnecessary.
+    """
+    if agents.is_searched or may_call(words):
+        return True
+    root = agents.session.workspace.root
+    return await trio.to_thread.run_sync(has_agents, root, agents.settings.folders)
+
+
+async def call_agent(agents: Agents, call: AgentCall) -> Agent | str:
+    """Return the session's agent that a call names; the first call creates it.
+
+    Returns:
+        The agent, or a message to the user if the agent had to be queued.
+
+    Raises:
+        UsageError: The agent cannot be called.
+    """
+    session = agents.session
+    definition, profile = await agents.prepare(call.name)
+    runs = session.plugin(Runs)
+    # A queued agent answers later, so the prompt gets a reply instead of starting a run.
+    if runs is not None and not runs.can_begin(definition.name):
+        identity = runs.begin(profile, call.prompt, keep=True, definition=definition)
+        step = runs.status(identity)["current_step"]
+        return f"{definition.name} was started as {identity}: {step}"
+    agent = session.agents.get(definition.name)
+    if agent is not None and agent.conversation.phase != "idle":
+        return agent  # a run keeps the definition that it started with
+    if runs is not None:
+        agent = runs.join(profile)
+    elif agent is None:
+        agent = session.add_agent(profile)
+    else:
+        agent.profile = profile  # the file may have changed since the last call
+    agents.bind(agent.name, definition)
+    return agent
+
+
+def _report_unknown(session: Session, words: str, names: list[str]) -> None:
+    """Report a prompt that seems to call a nonexistent agent."""
+    missing = read_unknown(words, names)
+    if not missing:
+        return
+    name, nearest = missing
+    say = f"There is no agent {name!r}."
+    if nearest:
+        say += f" Did you mean {nearest}?"
+    session.note("agents.unknown", say=say, agent=name, nearest=nearest)
+
+
+async def _run_command(agents: Agents, line: str) -> str:
+    """Return the output of a command typed after ``/agents``."""
+    # Imported here because it loads the parsers of all actions, which few sessions need.
+    from hilum_agents.command_context import CommandContext
+    from hilum_agents.dispatch import run_line
+
+    out = StringIO()
+    context = CommandContext(
+        Path(agents.session.workspace.root),
+        agents.settings,
+        out,
+        in_session=agents,
+    )
+    try:
+        await run_line(line, context)
+    except HilumError as error:
+        out.write(str(error))
+    return out.getvalue().strip()

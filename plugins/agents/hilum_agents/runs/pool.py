@@ -1,0 +1,272 @@
+"""The pool of session agents that execute jobs.
+
+The pool creates an agent when its job begins, with the messages of its earlier conversation, and
+saves the conversation when the job ends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import attrs
+import trio
+from hilum import Agent, Message, Profile, Session, UsageError, data_folder
+from hilum.messages import replace_surrogates
+
+from hilum_agents.agents import Agents
+from hilum_agents.runs import conversations
+from hilum_agents.runs.conversations import StoredConversation
+from hilum_agents.runs.jobs import Job
+
+if TYPE_CHECKING:
+    from hilum_agents.definitions.definition import Definition
+
+# Seconds after which an agent's unused lock is released.
+UNUSED_LOCK_TIMEOUT = 10.0
+
+
+@attrs.frozen
+class _Lock:
+    """A conversation lock and the trio time at which it was acquired."""
+
+    file: IO[bytes]
+    since: float
+
+
+class AgentPool:
+    """The session's agents that execute jobs.
+
+    Args:
+        session: The session.
+
+    Attributes:
+        joined: Names of the agents that the user may prompt directly. Prompts to them become jobs.
+        definitions: The definition to which an agent is bound when its job begins, by job id.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._literal: Counter[str] = Counter()
+        self._all_queued = trio.Event()
+        self._locks: dict[str, _Lock] = {}
+        self._loaded: set[str] = set()
+        self.joined: set[str] = set()
+        self.definitions: dict[str, Definition] = {}
+
+    # --- prompts ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def literal(self, text: str) -> Iterator[None]:
+        """Treat a text that is prompted inside this context as plain text.
+
+        A task is neither a command nor a call of another agent, even if it looks like one.
+        """
+        # The session compares prompts in the form in which the log stores them.
+        text = replace_surrogates(text)
+        self._literal[text] += 1
+        try:
+            yield
+        finally:
+            self._literal -= Counter({text: 1})
+            if not self._literal:
+                self._all_queued.set()
+                self._all_queued = trio.Event()
+
+    async def wait_until_queued(self) -> None:
+        """Wait until all prompts of the pool are queued in the session."""
+        while self._literal:
+            await self._all_queued.wait()
+
+    def is_literal(self, text: str) -> bool:
+        """Return whether the pool is currently prompting an agent with a text."""
+        return text in self._literal
+
+    @property
+    def is_prompting(self) -> bool:
+        """Whether the pool is currently prompting any agent."""
+        return bool(self._literal)
+
+    @property
+    def closing(self) -> bool:
+        """Whether the session is closing. Queued jobs begin after it is resumed."""
+        return self._session.closing
+
+    # --- agents -----------------------------------------------------------------------------------
+
+    def enter(self, profile: Profile, owner: str, *, keeps: bool) -> Agent:
+        """Return an agent of the session with the current profile and its earlier messages.
+
+        Args:
+            profile: The profile; its name is the agent's name in the session.
+            owner: Name of the agent that started it, empty for the user.
+            keeps: Whether its conversation outlives the session.
+        """
+        agents = self._session.agents
+        agent = agents.get(profile.name)
+        if agent is not None and self.is_running(profile.name):
+            return agent  # a run keeps the profile that it started with
+        messages = tuple(agent.conversation.messages) if agent else ()
+        outdated = agent is None or (agent.profile, agent.parent) != (profile, owner)
+        if keeps:
+            self._loaded.add(profile.name)
+            stored = conversations.load(self._session.workspace.root, profile.name)
+            # The messages on disk are newer if another session has written or deleted them since.
+            if stored is not None and (agent is None or stored.session != self._session.id):
+                messages = tuple(stored.messages)
+                outdated = True
+        if agent is None or outdated:
+            agents.pop(profile.name, None)
+            agent = self._session.add_agent(profile, owner, messages)
+        return agent
+
+    def bind(self, job: Job) -> None:
+        """Bind the agent of a job that is beginning to the definition that it was started with."""
+        definition = self.definitions.pop(job.id, None)
+        if definition is not None:
+            self.bind_to(job.actor, definition)
+
+    def bind_to(self, actor: str, definition: Definition) -> None:
+        """Bind an agent of the session to a definition."""
+        agents = self._session.plugin(Agents)
+        if agents is not None:
+            agents.bind(actor, definition)
+
+    def is_running(self, name: str) -> bool:
+        """Return whether an agent is running, regardless of who prompted it."""
+        agent = self._session.agents.get(name)
+        return agent is not None and bool(agent.conversation.pending) and agent.scope is not None
+
+    def leave(self, job: Job) -> None:
+        """Remove a job's agent from the session if it is no longer needed.
+
+        Otherwise, thousands of sub-agents would accumulate in memory. A failed agent stays, because
+        it can be retried; so does an agent for which the user granted approvals for the session.
+        """
+        agent = self._session.agents.get(job.actor)
+        if agent is None or job.keeps or job.status != "completed":
+            return
+        if not agent.conversation.grants and not agent.conversation.pending:
+            del self._session.agents[job.actor]
+
+    # --- lasting conversations --------------------------------------------------------------------
+
+    def claim(self, name: str) -> bool:
+        """Lock the conversation of a named agent for this session.
+
+        Returns:
+            Whether this session now holds the lock.
+        """
+        if name not in self._locks:
+            file = conversations.lock(self._session.workspace.root, name)
+            if file is None:
+                return False
+            self._locks[name] = _Lock(file, trio.current_time())
+        return True
+
+    def release(self, name: str) -> None:
+        """Release the lock of a named agent."""
+        lock = self._locks.pop(name, None)
+        if lock is not None:
+            lock.file.close()
+
+    def release_all(self) -> None:
+        """Release all locks."""
+        for name in list(self._locks):
+            self.release(name)
+
+    def release_unused(self, is_busy: Callable[[str], bool]) -> None:
+        """Release the locks of agents that have not been prompted since the lock was acquired.
+
+        Args:
+            is_busy: A function that returns whether an agent is running a job.
+        """
+        oldest = trio.current_time() - UNUSED_LOCK_TIMEOUT
+        for name, lock in list(self._locks.items()):
+            if lock.since < oldest and not is_busy(name) and not self.is_running(name):
+                self.release(name)
+
+    @property
+    def holds_locks(self) -> bool:
+        """Whether this session holds the lock of any named agent."""
+        return bool(self._locks)
+
+    def keep(self, job: Job) -> str:
+        """Save a job's conversation if it is persistent, and release its lock.
+
+        Returns:
+            The reason why the conversation could not be saved; empty on success.
+        """
+        agent = self._session.agents.get(job.actor)
+        if not job.keeps or agent is None or not job.run:
+            self.release(job.actor)
+            return ""
+        messages = list(agent.conversation.messages)
+        # After a crash, another session may have continued the conversation; its messages take
+        # precedence.
+        if not self.claim(job.actor) or self._is_superseded(job.actor, messages):
+            return (
+                f"Another session has continued the conversation of {job.agent}. The messages of"
+                " this run are in this session only."
+            )
+        conversation = StoredConversation(
+            agent=job.actor,
+            workspace=str(self._session.workspace.root),
+            session=self._session.id,
+            messages=messages,
+        )
+        try:
+            conversations.save(conversation)
+        except OSError as error:
+            return f"The conversation of {job.agent} could not be saved: {error}."
+        finally:
+            self.release(job.actor)
+        return ""
+
+    def _is_superseded(self, name: str, messages: list[Message]) -> bool:
+        """Return whether another session continued a conversation after it was interrupted here."""
+        if name in self._loaded:
+            return False
+        stored = conversations.load(self._session.workspace.root, name)
+        if stored is None or stored.session == self._session.id:
+            return False
+        return messages[: len(stored.messages)] != stored.messages
+
+    def clear(self, name: str) -> bool:
+        """Delete a named agent's conversation, in the session and on disk.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            UsageError: The agent is running, here or in another session.
+        """
+        agent = self._session.agents.get(name)
+        if agent is not None and agent.conversation.pending:
+            raise UsageError(f"The agent {name} is running.", code="E_BUSY", hint="Stop it first.")
+        # Deleting the conversation acquires the lock itself.
+        self.release(name)
+        existed = conversations.clear(self._session.workspace.root, name)
+        if agent is not None and agent.conversation.messages and name != "main":
+            del self._session.agents[name]
+            self._session.add_agent(agent.profile, agent.parent)
+            existed = True
+        return existed
+
+    # --- stops from other processes ---------------------------------------------------------------
+
+    def take_stop_request(self, job: Job) -> bool:
+        """Return whether another process has requested a stop, and delete that request."""
+        path = stop_file(job.id)
+        if not path.exists():
+            return False
+        path.unlink(missing_ok=True)
+        return True
+
+
+def stop_file(identity: str) -> Path:
+    """Return the path of the file that requests that another process stop a job."""
+    return data_folder() / "agents" / "stop" / identity

@@ -1,0 +1,117 @@
+"""Loads pages, waits for their resources, and explains why a page does not load."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from playwright.async_api import Error, Response, TimeoutError
+
+from .errors import ActionError, explain_network_error, format_site
+from .protocol import Answer
+
+if TYPE_CHECKING:
+    from .tabs import Tab
+
+# Seconds to wait for all resources of a page after the server has answered.
+LOAD_TIMEOUT = 10.0
+Move = Callable[[float], Awaitable[Response | None]]
+
+
+class Navigation:
+    """Loads pages.
+
+    Args:
+        seconds: Seconds until the server must answer.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    async def goto(self, tab: Tab, url: str) -> Answer:
+        """Load a page.
+
+        Raises:
+            ActionError: The page does not load.
+        """
+        page = tab.page
+        return await self._load(
+            tab, lambda limit: page.goto(url, wait_until="commit", timeout=limit), url
+        )
+
+    async def back(self, tab: Tab) -> Answer:
+        """Load the previous page in the history. Raises the same errors as ``goto``."""
+        page = tab.page
+        return await self._load(
+            tab, lambda limit: page.go_back(wait_until="commit", timeout=limit), direction="back"
+        )
+
+    async def forward(self, tab: Tab) -> Answer:
+        """Load the next page in the history. Raises the same errors as ``goto``."""
+        page = tab.page
+        return await self._load(
+            tab,
+            lambda limit: page.go_forward(wait_until="commit", timeout=limit),
+            direction="forward",
+        )
+
+    async def reload(self, tab: Tab) -> Answer:
+        """Load the page again. Raises the same errors as ``goto``."""
+        page = tab.page
+        return await self._load(tab, lambda limit: page.reload(wait_until="commit", timeout=limit))
+
+    async def _load(self, tab: Tab, move: Move, url: str = "", direction: str = "") -> Answer:
+        # The error page of an earlier failure would interrupt this navigation.
+        await tab.wait_for_error_page()
+        tab.failed = None
+        before = tab.page.url
+        try:
+            response = await self._commit(tab, move)
+        except TimeoutError:
+            raise await self._explain_timeout(tab, url or before) from None
+        except Error as error:
+            if "Download is starting" in str(error):
+                return {"text": "The address is a file, not a page."}
+            await tab.wait_for_error_page()
+            raise
+        # A page in the history may also come from the cache, without a request.
+        if response is None and direction and tab.page.url == before:
+            return {"text": f"There is no page to go {direction} to."}
+        # A page that never stops loading is not an error, because its content is available.
+        note = ""
+        try:
+            await tab.page.wait_for_load_state("load", timeout=1000 * LOAD_TIMEOUT)
+        except TimeoutError:
+            note = f" It is still loading after {LOAD_TIMEOUT:g} s."
+        if response is None:
+            return {"text": f"Loaded, no request was needed.{note}", "status": 0}
+        return {"text": f"Loaded, HTTP {response.status}.{note}", "status": response.status}
+
+    async def _commit(self, tab: Tab, move: Move) -> Response | None:
+        """Wait for the server to answer."""
+        limit = 1000 * self._seconds
+        try:
+            return await move(limit)
+        except Error as error:
+            # The error page may come although wait_for_error_page() has given up.
+            if 'interrupted by another navigation to "chrome-error:' not in str(error):
+                raise
+            await tab.page.wait_for_url(_is_no_error_page, wait_until="commit", timeout=limit)
+            return tab.answer
+
+    async def _explain_timeout(self, tab: Tab, url: str) -> Exception:
+        if tab.failed is not None:
+            return explain_network_error(*tab.failed)
+        if tab.open_dialog is not None:
+            return builtins.TimeoutError()
+        await tab.stop()
+        return ActionError(
+            "E_TIMEOUT",
+            f"{format_site(url)} did not answer within {self._seconds:g} s.",
+            "Try again, or check the log of its server.",
+        )
+
+
+def _is_no_error_page(url: str) -> bool:
+    return not url.startswith("chrome-error:")

@@ -1,0 +1,43 @@
+"""The definitions that hilum and the driver share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Arguments = dict[
+    str, Any
+]  # arguments of the tool; uploads add the content and the name of the file
+Command = dict[str, Any]  # a message from hilum with "id", "agent", "action" and "arguments"
+Answer = dict[str, Any]  # of an action; or of an error, with "code"
+
+# Actions that run beside those of other agents, and leave the foreground to them.
+WAITING_ACTIONS = ("wait", "wait_idle")
+
+
+class Config(msgspec.Struct):
+    """The configuration of a browser.
+
+    Args:
+        executable: Path of Chromium.
+        width: Width of a page in pixels.
+        height: Height of a page in pixels.
+        sandbox: Whether to use Chromium's own sandbox: always (``on``), if it works (``auto``), or
+            never (``off``).
+        any_certificate: Whether invalid TLS certificates are accepted.
+        timeout: Seconds to wait for an element.
+        page_timeout: Maximum number of seconds until a page begins to load.
+        max_text: Maximum number of characters of a page's text.
+        max_download: Maximum size of a download in bytes.
+    """
+
+    executable: str
+    width: int
+    height: int
+    sandbox: str
+    any_certificate: bool
+    timeout: float
+    page_timeout: float
+    max_text: int
+    max_download: int

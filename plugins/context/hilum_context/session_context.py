@@ -1,0 +1,110 @@
+"""The hooks of a session; the modules that gather context are imported with the first prompt."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import trio
+from hilum import (
+    Agent,
+    Block,
+    ContentPolicy,
+    ContextRequest,
+    FileChanges,
+    HilumError,
+    PluginError,
+    Tool,
+    UsageError,
+    errors,
+    find_content_policy,
+    hookimpl,
+)
+from hilum.events import ErrorRaised, PluginEvent
+from hilum_lint import Lint
+
+from hilum_context.settings import ContextSettings
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+GATHERED_EVENT = "context.gathered"
+# Minimum number of available tokens for which gathering is worthwhile.
+MIN_BUDGET = 100
+
+
+class SessionContext:
+    """The session plugin, which provides the context.
+
+    Args:
+        session: The session.
+        settings: The settings.
+    """
+
+    def __init__(self, session: Session, settings: ContextSettings) -> None:
+        self.session = session
+        self.settings = settings
+        self._reported_policy = False
+
+    @hookimpl
+    def provide_tools(self) -> Sequence[Tool]:
+        """Return no tool, but take over reporting linter errors.
+
+        When this hook runs, all session plugins are open, so the linter's is accessible.
+        """
+        lint = self.session.plugin(Lint)
+        if lint:
+            lint.reported_by = "context"
+        return ()
+
+    @hookimpl
+    async def gather_context(self, agent: Agent, request: ContextRequest) -> Sequence[Block]:
+        """Return the context of the user's work, and record it as an event."""
+        if request.budget < MIN_BUDGET:
+            return ()
+        policy = self._find_policy(agent)
+        if policy is None:
+            return ()
+        # The import of all sources would block the event loop at the first prompt.
+        if "hilum_context.gathering" not in sys.modules:
+            await trio.to_thread.run_sync(import_module, "hilum_context.gathering")
+        from hilum_context.gathering import gather
+        from hilum_context.state import WorkspaceState, to_state
+
+        state = WorkspaceState()
+        try:
+            state = await trio.to_thread.run_sync(to_state, request.state)  # texts may be long
+        except UsageError as error:  # a mistake of the face must not fail the run
+            self._report_error(agent, error)
+        gathered = await gather(agent, request, state, self.settings, policy)
+        changes = self.session.plugin(FileChanges)
+        if gathered.whole and changes is not None:
+            changes.mark_as_read(agent, gathered.whole)
+        data = gathered.data
+        if data["blocks"] or "say" in data or data["left_out"]:
+            event = PluginEvent(name=GATHERED_EVENT, data=data)
+            self.session.emit(event, agent, agent.starting)
+        return gathered.blocks
+
+    def _find_policy(self, agent: Agent) -> ContentPolicy | None:
+        """Return the content policy, or ``None`` if no installed plugin provides one.
+
+        Text that has not been searched for secrets must not leave this machine. Without a policy
+        nothing is sent, and the user is told why once per session.
+        """
+        policy = find_content_policy(self.session)
+        if policy is None and not self._reported_policy:
+            self._reported_policy = True
+            error = PluginError(
+                "No context is sent: no installed plugin can remove secrets from texts.",
+                code=errors.E_NOT_INSTALLED,
+                hint="pip install hilum-guard",
+            )
+            self._report_error(agent, error)
+        return policy
+
+    def _report_error(self, agent: Agent, error: HilumError) -> None:
+        event = ErrorRaised(code=error.code, message=error.message, hint=error.hint)
+        self.session.emit(event, agent, agent.starting)

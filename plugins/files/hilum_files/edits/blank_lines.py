@@ -1,0 +1,263 @@
+"""Adjusts the blank lines in both texts of an edit to those of the file.
+
+Blank lines that the edit itself adds or removes are left as they are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hilum_files.edits.align import Opcode, align
+from hilum_files.edits.characters import is_blank
+from hilum_files.edits.exact import is_one_to_one
+from hilum_files.edits.fuzzy import FuzzyMatch, TextLines, gaps_between
+from hilum_files.edits.likeness import ALIKE, likeness
+from hilum_files.edits.source import Source
+from hilum_files.edits.typography import UncertainEdit
+
+MIN_PART = 5
+"""Minimum length of a common prefix for one line to count as part of the other."""
+_UNCERTAIN = -1
+
+
+class AlignedTexts(NamedTuple):
+    """Both texts of an edit, with the file's blank lines.
+
+    Attributes:
+        first: Index of the first line of the file that is replaced.
+        old: The lines of the old text, which correspond one to one to the lines of the file.
+        new: The lines of the new text.
+    """
+
+    first: int
+    old: list[str]
+    new: list[str]
+
+
+class _Gaps(NamedTuple):
+    """The number of blank lines between each line that is not blank and the next."""
+
+    old: list[int]
+    new: list[int]
+    file: list[int]
+
+
+def align_blank_lines(
+    source: Source, match: FuzzyMatch, old: TextLines, new: TextLines
+) -> AlignedTexts:
+    """Return both texts with as many blank lines as the file has.
+
+    Raises:
+        UncertainEdit: The intention is not certain.
+        TooMuch: The texts are too long.
+    """
+    above, below = _count_around(source, match)
+    keeps_lines = bool(new.filled)
+    top, new_top = _blank_lines_at_end(old.blank_before, new.blank_before, above, keeps_lines)
+    bottom, new_bottom = _blank_lines_at_end(old.blank_after, new.blank_after, below, keeps_lines)
+    if new.lines:
+        _check_ends(old, new, above, below)
+    file_gaps = gaps_between(match.filled)
+    if new.filled:
+        new_gaps = _place_gaps(old, new, file_gaps)
+        # If both ways of aligning similar lines agree, the choice does not matter.
+        if new_gaps != _place_gaps(old, new, file_gaps, late=True):
+            raise UncertainEdit(
+                "Blank lines differ from the file, and it is unclear which of several similar"
+                " lines they are next to."
+            )
+    else:
+        new_gaps = []
+        new_top = len(new.lines)
+        new_bottom = 0
+    return AlignedTexts(
+        match.filled[0] - top,
+        _spread(old, file_gaps, top, bottom),
+        _spread(new, new_gaps, new_top, new_bottom),
+    )
+
+
+# --- at the ends ----------------------------------------------------------------------------------
+
+
+def _count_around(source: Source, match: FuzzyMatch) -> tuple[int, int]:
+    """Count the file's blank lines above and below the matched place."""
+    above = 0
+    for line in reversed(source.lines[: match.filled[0]]):
+        if not is_blank(line):
+            break
+        above += 1
+    below = 0
+    # The text after the last newline is not a line.
+    stop = len(source.lines) - (source.lines[-1] == "")
+    for line in source.lines[match.filled[-1] + 1 : stop]:
+        if not is_blank(line):
+            break
+        below += 1
+    return above, below
+
+
+def _blank_lines_at_end(old: int, new: int, file: int, keeps_lines: bool) -> tuple[int, int]:
+    """Return how many of the file's blank lines at one end are replaced, and by how many."""
+    if old <= file:
+        return old, new
+    if keeps_lines and new != old and (new or file):
+        raise UncertainEdit(
+            "The leading or trailing blank lines of old_string and new_string differ from the file."
+        )
+    return file, file
+
+
+def _check_ends(old: TextLines, new: TextLines, above: int, below: int) -> None:
+    """Check that the edit keeps the lines next to blank lines that the file lacks."""
+    keys = new.keys or [""]
+    # The first (or last) line is removed if the new text begins (or ends) with another old line.
+    is_first_removed = not new.filled or old.keys[0] != keys[0] in old.keys
+    is_last_removed = not new.filled or old.keys[-1] != keys[-1] in old.keys
+    lacks_above = old.blank_before > above and is_first_removed
+    lacks_below = old.blank_after > below and is_last_removed
+    if lacks_above or lacks_below:
+        raise UncertainEdit(
+            "old_string has leading or trailing blank lines that are not in the file, next to a"
+            " line that new_string removes."
+        )
+
+
+# --- between the lines ----------------------------------------------------------------------------
+
+
+def _spread(text: TextLines, gaps: list[int], top: int, bottom: int) -> list[str]:
+    """Return the lines of a text with the given numbers of blank lines.
+
+    Blank lines whose number does not change are kept as they are.
+    """
+    lines = [""] * top
+    stops = [*text.filled[1:], None]
+    for at, stop, count in zip(text.filled, stops, [*gaps, bottom], strict=False):
+        blank = text.lines[at + 1 : stop]
+        # Blank lines that contain whitespace are kept if their number is right.
+        if len(blank) != count:
+            blank = [""] * count
+        lines.append(text.lines[at])
+        lines += blank
+    return lines
+
+
+def _place_gaps(
+    old: TextLines, new: TextLines, file_gaps: list[int], *, late: bool = False
+) -> list[int]:
+    """Return the number of blank lines in each gap of the new text."""
+    gaps = _Gaps(old.gaps(), new.gaps(), file_gaps)
+    placed = list(gaps.new)
+    if gaps.old == gaps.file:
+        return placed
+    codes: dict[int, Opcode] = {}
+    for code in align(old.keys, new.keys, late=late):
+        codes.update(dict.fromkeys(range(code[1], code[2]), code))
+    for at, (ours, theirs) in enumerate(zip(gaps.old, gaps.file, strict=True)):
+        if ours == theirs:
+            continue
+        to = _find_new_gap(at, codes[at], codes[at + 1], gaps)
+        if to is None:
+            continue
+        # A line that became a very different one may just as well have been removed, and the new
+        # one added on the other side of the gap.
+        if (
+            to < 0
+            or not _is_kept(codes[at], old.keys[at], new.keys[to])
+            or not _is_kept(codes[at + 1], old.keys[at + 1], new.keys[to + 1])
+            or placed[to] not in (ours, theirs)
+        ):
+            raise UncertainEdit("Blank lines differ from the file where the edit changes lines.")
+        placed[to] = theirs
+    return placed
+
+
+def _is_kept(code: Opcode, old: str, new: str) -> bool:
+    """Return whether a line is kept or changed into a similar one."""
+    return code[0] != "replace" or _is_alike(old, new)
+
+
+def _is_alike(old: str, new: str) -> bool:
+    """Return whether one line was changed into another.
+
+    Either most of the line is the same, or one line is a prefix of the other, as when a statement
+    is split over several lines.
+    """
+    short = min(old, new, key=len).rstrip()
+    is_part = len(short) >= MIN_PART and old.startswith(short) and new.startswith(short)
+    return is_part or likeness(old, new) >= ALIKE
+
+
+def _find_new_gap(at: int, here: Opcode, after: Opcode, gaps: _Gaps) -> int | None:
+    """Find the gap of the new text that corresponds to a gap of the old text.
+
+    Args:
+        at: Index of the gap in the old text.
+        here: The opcode of the line before the gap.
+        after: The opcode of the line after the gap.
+        gaps: The gaps.
+
+    Returns:
+        The index in the new text, ``None`` if the gap is removed with the lines around it, or
+        ``_UNCERTAIN``.
+    """
+    if here == after:
+        return _find_gap_inside(at, here, gaps)
+    kinds = (here[0], after[0])
+    if _is_uneven(here) or _is_uneven(after):
+        # Next to a line that is kept, the gap is before or after the replaced lines. The caller
+        # checks whether they begin or end like the line that they replace.
+        return here[4] - 1 if "equal" in kinds and after[3] == here[4] else _UNCERTAIN
+    if "delete" in kinds:
+        return _find_gap_beside_removed(at, here, after, gaps)
+    if after[3] != here[4]:
+        return _find_gap_beside_added(at, here, after, gaps)
+    return here[4] - 1
+
+
+def _is_uneven(code: Opcode) -> bool:
+    return code[0] == "replace" and not is_one_to_one(code)
+
+
+def _find_gap_inside(at: int, code: Opcode, gaps: _Gaps) -> int | None:
+    """Find a gap between two lines of one opcode."""
+    kind, i1, i2, j1, _ = code
+    if kind == "equal" or is_one_to_one(code):
+        return j1 + at - i1
+    if kind != "delete":
+        return _UNCERTAIN
+    # Lines on both sides of the gap are removed. If it is the only gap there, it may be meant to
+    # separate the lines that are kept.
+    is_in_middle = i1 > 0 and i2 <= len(gaps.file)
+    if is_in_middle and gaps.file[i1 - 1] == gaps.file[i2 - 1] == 0:
+        return _UNCERTAIN
+    return None
+
+
+def _find_gap_beside_removed(at: int, here: Opcode, after: Opcode, gaps: _Gaps) -> int:
+    """Find a gap next to removed lines.
+
+    There must be no gap on the other side of these lines, so that the remaining gap is this one.
+    """
+    if here[0] == "delete":
+        other = here[1] - 1
+        to = here[3] - 1
+    else:
+        other = after[2] - 1
+        to = here[4] - 1
+    is_only_gap = 0 <= other < len(gaps.old) and gaps.old[other] == gaps.file[other] == 0
+    if is_only_gap and 0 <= to < len(gaps.new) and gaps.new[to] == gaps.old[at] > 0:
+        return to
+    return _UNCERTAIN
+
+
+def _find_gap_beside_added(at: int, here: Opcode, after: Opcode, gaps: _Gaps) -> int:
+    """Find a gap to which lines are added; one of the two gaps around them must be empty."""
+    to_above = here[4] - 1
+    to_below = after[3] - 1
+    above = gaps.new[to_above]
+    below = gaps.new[to_below]
+    if gaps.old[at] == 0 or sorted((above, below)) != [0, gaps.old[at]]:
+        return _UNCERTAIN
+    return to_above if above else to_below

@@ -1,0 +1,542 @@
+"""The session plugin that requires reading files before changes and makes all changes undoable.
+
+It takes a snapshot of the tree before the first of several concurrent commands, and after each of
+them. Changes that others make between two snapshots cannot be distinguished from those of the
+commands, which is reported.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+from hilum import Block, HilumError, UsageError, errors, events, hookimpl
+
+from hilum_files.journal.content_store import DAY_SECONDS, ContentStore, hash_content
+from hilum_files.journal.journal import Journal, contents_folder
+from hilum_files.journal.records import (
+    CHANGED,
+    CHANGING,
+    COMMAND,
+    SHOWN,
+    Change,
+    Record,
+    Scope,
+    spell_path,
+    unspell_path,
+)
+from hilum_files.journal.shared_changes import SharedChanges
+from hilum_files.journal.snapshots import SNAPSHOT_ERRORS, Snapshots
+from hilum_files.journal.tracked_workspace import TrackedWorkspace
+from hilum_files.journal.tree import SnapshotLimits, TreeTooLarge
+from hilum_files.settings import FilesSettings
+from hilum_files.text import show
+
+if TYPE_CHECKING:
+    from hilum import Agent, Call, Command, Session, Tool, ToolCall, ToolResult, Workspace
+
+    from hilum_files.journal.file_diffs import FileDiff
+    from hilum_files.journal.undo_plan import Plan
+
+MAX_SNAPSHOT_AGE = 0.25
+"""Maximum age, in seconds, of a snapshot for a command that had to wait."""
+CLOSE_TIMEOUT = 4.0
+MAX_UNDONE_SHOWN = 20
+MAX_DESCRIPTION = 200
+FILE_TOOLS = frozenset({"write_file", "edit_file", "multi_edit", "delete_file"})
+"""The tools of this plugin, which record their own changes."""
+
+
+class RunningCommand(msgspec.Struct):
+    """An unfinished command, or another unfinished call that may change files.
+
+    Attributes:
+        record: The data recorded about it.
+        started: Whether it was allowed to run.
+        began: When the last snapshot before it was taken, Unix time in seconds.
+        starts_no_process: Whether it begins as soon as it is allowed, because it starts no process
+            before which another snapshot could be taken.
+    """
+
+    record: Record
+    started: bool = False
+    starts_no_process: bool = False
+    began: float = 0.0
+
+
+class Changes:
+    """The file changes in a session, and the contents that agents have seen.
+
+    ``session.plugin(Changes)`` returns it.
+
+    Args:
+        session: The session.
+        store: The store of contents.
+    """
+
+    def __init__(self, session: Session, store: ContentStore) -> None:
+        self._session = session
+        self._store = store
+        self._journal = Journal(session.workspace, store, self._emit_from_thread, session.id)
+        settings = session.settings(FilesSettings)
+        limits = SnapshotLimits(settings.snapshot_file_limit, settings.snapshot_limit)
+        self._snapshots = Snapshots(self._journal, session.id, limits)
+        self._running: dict[tuple[str, str], RunningCommand] = {}
+        self._snapshot_taken = 0.0
+        self._has_process = False
+        self._problem = ""  # why the changes of the commands that run now cannot be undone
+        self._lasting_problem = ""
+        if not settings.snapshots:
+            self._lasting_problem = "Snapshots are off (files.snapshots): it cannot be undone."
+        # Held while a snapshot is taken, and during an undo.
+        self._lock = trio.Lock()
+
+    # --- session operations -----------------------------------------------------------------------
+
+    def records(self, scope: Scope = "session", name: str = "") -> list[Record]:
+        """Return the changes of a call, turn, run or session that are in effect.
+
+        Args:
+            scope: The kind of unit: ``call``, ``turn``, ``run``, ``session``, or ``undo``.
+            name: Its id; without it, the last one that changed something.
+
+        Returns:
+            Records, oldest first.
+
+        Raises:
+            UsageError: There is no such unit.
+        """
+        return self._update().ledger.select(scope, name)
+
+    def recent(self, limit: int) -> list[tuple[str, float]]:
+        """Return the most recently changed paths in this session, newest first.
+
+        Args:
+            limit: Maximum number of paths.
+
+        Returns:
+            Paths relative to the workspace, each with the Unix time of the change in seconds. Paths
+            whose change was deleted or undone since are left out.
+        """
+        ledger = self._update().ledger
+        last: dict[str, float] = {}  # by path; 0 if it is deleted
+        for record in reversed(ledger.records.values()):
+            if not record.is_undo:
+                for change in ledger.changes_in_effect(record):
+                    is_file = change.after is not None and change.after.kind == "file"
+                    last.setdefault(change.path, record.at if is_file else 0.0)
+            if len(last) >= 10 * limit:  # the log of a long session is not read completely
+                break
+        return [(unspell_path(path), at) for path, at in last.items() if at][:limit]
+
+    async def diff(self, scope: Scope = "run", name: str = "") -> list[FileDiff]:
+        """Return the changes of a call, turn, run or session as unified diffs, one for each path.
+
+        Takes the arguments of ``records``.
+        """
+        from hilum_files.journal.file_diffs import diff_records  # imported at the first diff
+
+        records = self.records(scope, name)
+        return await trio.to_thread.run_sync(diff_records, self._journal, records)
+
+    async def plan_undo(
+        self, scope: Scope = "run", name: str = "", *, shared: bool = False
+    ) -> Plan:
+        """Return what an undo would do, with the arguments and errors of ``undo``."""
+        journal = self._update()
+        return await trio.to_thread.run_sync(lambda: journal.plan(scope, name, shared=shared))
+
+    async def undo(
+        self,
+        scope: Scope = "run",
+        name: str = "",
+        *,
+        keep_going: bool = False,
+        shared: bool = False,
+    ) -> Plan:
+        """Undo a call, turn, run or undo, either completely or not at all.
+
+        An undo can be undone.
+
+        Args:
+            scope: The kind of unit: ``call``, ``turn``, ``run``, or ``undo`` to undo an undo.
+            name: Its id; without it, the last one that changed something.
+            keep_going: Whether to restore the rest if a file was changed since and cannot be
+                merged.
+            shared: Whether to also undo changes that another session may have made at the same
+                time.
+
+        Raises:
+            UsageError: Nothing matches, or commands are running (``E_BUSY``).
+            ToolError: ``E_STALE`` if a file was changed since and cannot be merged, or the undo
+                failed. In both cases, nothing is undone.
+        """
+        async with self._lock:  # no command can begin in the meantime
+            if self._running:
+                raise UsageError(
+                    "Commands that may change files are running.",
+                    code=errors.E_BUSY,
+                    hint="Stop the run, or wait for it to finish.",
+                )
+            journal = self._update()
+            return await trio.to_thread.run_sync(
+                lambda: journal.undo(scope, name, keep_going=keep_going, shared=shared)
+            )
+
+    # --- hooks ------------------------------------------------------------------------------------
+
+    @hookimpl
+    def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Awaitable[None] | None:
+        """Take a snapshot before a command, and before other plugins' tools that change files.
+
+        The hook runs again for a call that was approved. It is the same command, and another
+        snapshot is taken when it starts a process.
+        """
+        is_command = tool.risk in ("execute", "write") and tool.name not in FILE_TOOLS
+        if not tool.changes_files and not is_command:
+            return None  # without a task, because most calls only read
+        known = self._running.get((agent.name, call.id))
+        if known is None or known.started:
+            return self._begin_command(agent, call, tool)
+        if known.starts_no_process:
+            return self._refresh_snapshot(known)
+        return None
+
+    async def _refresh_snapshot(self, waiting: RunningCommand) -> None:
+        """Take another snapshot for a call that waited for approval.
+
+        Changes that the user made in the meantime must not be attributed to the call.
+        """
+        async with self._lock:
+            if not self._has_process and self._is_outdated(waiting):
+                await self._take_snapshot()
+
+    def _is_outdated(self, waiting: RunningCommand | None = None) -> bool:
+        """Return whether another snapshot should be taken for a command that had to wait.
+
+        If another call is already running, its changes must not appear to precede the snapshot.
+        """
+        for other in self._running.values():
+            if other.starts_no_process and other is not waiting:
+                return False
+        return time.monotonic() - self._snapshot_taken > MAX_SNAPSHOT_AGE
+
+    async def _begin_command(self, agent: Agent, call: ToolCall, tool: Tool) -> None:
+        async with self._lock:
+            if not self._running:
+                await self._take_snapshot()
+            # Logged before the call runs: after a crash, recovery knows which command was running.
+            turn, run = _turn_and_run(agent)
+            record = Record(
+                id=os.urandom(6).hex(),
+                tool=tool.name,
+                what=_describe_call(call),
+                call=call.id,
+                turn=turn,
+                unprotected=self._problem,
+                agent=agent.name,
+                run=run,
+            )
+            self._running[agent.name, call.id] = RunningCommand(
+                record, starts_no_process=tool.changes_files, began=time.time()
+            )
+            self._session.emit(record.to_event(COMMAND))
+
+    @hookimpl
+    async def wrap_process(self, command: Command) -> None:
+        """Take another snapshot if a command had to wait, for example for approval.
+
+        Changes made in the meantime must not be attributed to the command.
+        """
+        if self._running and not self._has_process:
+            async with self._lock:
+                if not self._has_process and self._is_outdated():
+                    await self._take_snapshot()
+                self._has_process = True
+
+    @hookimpl
+    def check_result(
+        self, agent: Agent, call: ToolCall, result: ToolResult
+    ) -> Awaitable[None] | None:
+        """Find the changes of a command."""
+        running = self._running.get((agent.name, call.id))
+        return self._end_command(agent, call, running) if running else None
+
+    async def _end_command(self, agent: Agent, call: ToolCall, running: RunningCommand) -> None:
+        run = agent.conversation.run
+        state = run.calls.get(call.id) if run else None
+        running.started = bool(state and state.started)
+        async with self._lock:
+            await self._record_changes(running)
+
+    @hookimpl
+    def gather_context(self) -> list[Block] | None:
+        """Inform the agent of the changes that the user undid since its last run."""
+        undone: set[str] = set()
+        for record in self._update().ledger.news:
+            undone.update(show(unspell_path(change.path)) for change in record.changes)
+        if not undone:
+            return None
+        shown = ", ".join(sorted(undone)[:MAX_UNDONE_SHOWN])
+        if len(undone) > MAX_UNDONE_SHOWN:
+            shown += f" and {len(undone) - MAX_UNDONE_SHOWN} more"
+        text = (
+            f"The user undid changes to: {shown}. Read them again before you rely on their content."
+        )
+        return [Block("undone", text, priority=10)]
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    async def _take_snapshot(self) -> None:
+        """Take a snapshot before commands. The caller holds the lock."""
+        self._problem = self._lasting_problem
+        self._has_process = False
+        if self._lasting_problem:
+            return
+        try:
+            await trio.to_thread.run_sync(
+                lambda: self._snapshots.take(trio.from_thread.check_cancelled, save=True)
+            )
+        except SNAPSHOT_ERRORS as error:
+            self._problem = f"Its changes cannot be undone: {error}."
+            if isinstance(error, TreeTooLarge):  # the next snapshot would take just as long
+                self._lasting_problem = self._problem
+        self._snapshot_taken = time.monotonic()
+
+    async def _record_changes(self, running: RunningCommand) -> None:
+        """Record the changes of a command once. The caller holds the lock."""
+        key = running.record.agent, running.record.call
+        # A cancelled command ends twice: with its event, and with the session.
+        if self._running.get(key) is not running:
+            return
+        changes: list[Change] = []
+        problem = running.record.unprotected
+        if running.started and not problem:
+            try:
+                changes = await trio.to_thread.run_sync(self._snapshots.find_changes, running.began)
+            except SNAPSHOT_ERRORS as error:
+                problem = f"Its changes are not known: {error}."
+        self._running.pop(key, None)
+        others = tuple(other.record.call for other in self._running.values())
+        record = msgspec.structs.replace(
+            running.record, changes=tuple(changes), others=others, unprotected=problem
+        )
+        self._session.emit(record.to_event(CHANGED))
+        await trio.to_thread.run_sync(self._journal.share, record, running.began)
+
+    async def follow_events(self) -> None:
+        """Record the changes of cancelled commands, whose results are never checked."""
+        async for event in self._session.events(self._session.journal.last):
+            if isinstance(event, events.CallStarted):
+                running = self._running.get((event.agent, event.call.id))
+                if running is not None:
+                    running.started = True
+            elif isinstance(event, events.CallDone):
+                running = self._running.get((event.agent, event.result.call_id))
+                if running is not None:
+                    async with self._lock:
+                        await self._record_changes(running)
+
+    async def close(self) -> None:
+        """Record the changes of commands that are still running."""
+        async with self._lock:
+            for running in list(self._running.values()):
+                await self._record_changes(running)
+
+    def recover(self) -> None:
+        """Record the result of changes and commands that were interrupted when hilum ended.
+
+        Blocks; called once, in a thread.
+        """
+        trio.from_thread.run_sync(self._update)
+        self._snapshots.recover()
+
+    # --- changes by tools -------------------------------------------------------------------------
+
+    def track_workspace(self, call: Call) -> Workspace:
+        """Return the workspace for a call of a tool that changes files."""
+        seen = self._update().ledger.seen_by(call.agent.name)
+        recorder = _CallRecorder(call, self._journal, self._note_own_changes)
+        return TrackedWorkspace.wrap(call.workspace, recorder, seen)
+
+    def _note_own_changes(self, changes: tuple[Change, ...]) -> None:
+        """Prevent a tool's changes from being attributed to a running command."""
+        if self._running:
+            self._snapshots.apply(changes)
+
+    @contextmanager
+    def sharing(self, agent: str, name: str) -> Iterator[None]:
+        """Let several agents share their record of seen contents while the body runs.
+
+        Args:
+            agent: One of the agents.
+            name: The name that they share.
+        """
+        names = self._journal.ledger.names
+        names[agent] = name
+        try:
+            yield
+        finally:
+            self._update()
+            del names[agent]
+
+    def content_hash(self, data: bytes) -> str:
+        """Return the hash by which the journal identifies the content of a file."""
+        return hash_content(data)
+
+    def mark_as_read(self, agent: Agent, files: Mapping[str, str]) -> None:
+        """Record the files contained in full in the agent's next prompt, which count as read.
+
+        Args:
+            agent: The agent.
+            files: ``content_hash`` of each file, by path relative to the workspace.
+        """
+        data = {"files": {spell_path(path): hashed for path, hashed in files.items()}}
+        self._session.emit(events.PluginEvent(name=SHOWN, data=data), agent, agent.starting)
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def _update(self) -> Journal:
+        """Apply the events that were logged since the previous call."""
+        while page := self._session.journal.since(self._journal.ledger.last):
+            self._journal.apply_events(page)
+        return self._journal
+
+    def _emit_from_thread(self, event: events.PluginEvent) -> None:
+        """Write an event from a thread."""
+
+        def emit() -> None:
+            self._session.emit(event)
+            self._update()
+
+        trio.from_thread.run_sync(emit)
+
+
+class _CallRecorder:
+    """Records the changes of one call. See ``ChangeRecorder``.
+
+    Args:
+        call: The call.
+        journal: The session's journal.
+        note_changes: Receives the changes that were made.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        journal: Journal,
+        note_changes: Callable[[tuple[Change, ...]], None],
+    ) -> None:
+        self._journal = journal
+        self._note_changes = note_changes
+        self.store = journal.store
+        self.tree_lock = journal.tree_lock
+        turn, run = _turn_and_run(call.agent)
+        self._record = Record(
+            id="", tool=call.name, call=call.id, turn=turn, agent=call.agent.name, run=run
+        )
+
+    def begin(self, changes: tuple[Change, ...]) -> str:
+        name = os.urandom(6).hex()
+        self._record = msgspec.structs.replace(self._record, id=name, changes=changes)
+        self._journal.emit(self._record.to_event(CHANGING))
+        return name
+
+    def end(self, name: str, changes: tuple[Change, ...]) -> None:
+        self._record = msgspec.structs.replace(self._record, id=name, changes=changes)
+        self._journal.emit(self._record.to_event(CHANGED))
+        self._journal.share(self._record)
+        self._note_changes(changes)
+
+    def describe_cause(self, path: str) -> str:
+        ledger = self._journal.ledger
+        record = ledger.records.get(ledger.causes.get(path, ""))
+        if record is None:
+            return ""
+        if record.is_undo:
+            return "by an undo of the user"
+        if record.what:
+            return f"by {record.what!r}"
+        return f"by {record.tool} of the agent {record.agent}"
+
+
+def track_workspace(call: Call) -> Workspace:
+    """Return the workspace for a call that changes files.
+
+    Files must be read before they are changed, and every change is recorded.
+    """
+    changes = call.session.plugin(Changes)
+    if changes is None:
+        raise UsageError(
+            "The plugin hilum-files is not open in this session.", code=errors.E_PLUGIN
+        )
+    return changes.track_workspace(call)
+
+
+def _turn_and_run(agent: Agent) -> tuple[int, str]:
+    run = agent.conversation.run
+    return (run.turn, run.id) if run else (0, "")
+
+
+def _describe_call(call: ToolCall) -> str:
+    """Return a call's command on one short line, or the tool's name if there is no command."""
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}")
+    except msgspec.DecodeError:
+        return call.name
+    command = arguments.get("command") if isinstance(arguments, dict) else None
+    if isinstance(command, str) and command.strip():
+        return " ".join(command.split())[:MAX_DESCRIPTION]
+    return call.name
+
+
+@asynccontextmanager
+async def open_changes(session: Session) -> AsyncIterator[Changes]:
+    """Open the session plugin, recover interrupted changes, and follow the session's events."""
+    store = ContentStore(contents_folder())
+    changes = Changes(session, store)
+    try:
+        await trio.to_thread.run_sync(changes.recover)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(changes.follow_events)
+            nursery.start_soon(_sweep_daily, session.settings(FilesSettings))
+            yield changes
+            nursery.cancel_scope.cancel()
+        # A cancelled session also records its last commands, but must not hang.
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_TIMEOUT):
+            await changes.close()
+    finally:
+        store.close()
+
+
+async def _sweep_daily(settings: FilesSettings) -> None:
+    """Delete expired contents and changes once a day."""
+    await trio.to_thread.run_sync(_sweep, settings, abandon_on_cancel=True)
+
+
+def _sweep(settings: FilesSettings) -> None:
+    folder = contents_folder()
+    mark = folder / "swept"
+    now = time.time()
+    with suppress(OSError, HilumError):
+        if not (folder / "objects.db").exists():
+            return
+        if mark.exists() and mark.stat().st_mtime > now - DAY_SECONDS:
+            return
+        # The time is recorded before the work, so that several processes do not sweep at the same
+        # time.
+        mark.touch(mode=0o600)
+        store = ContentStore(folder)
+        try:
+            store.sweep(settings.keep_days, settings.keep_limit)
+            SharedChanges(store, "", folder).sweep(settings.keep_days)
+        finally:
+            store.close()
+        for tree in folder.glob("trees/*/*"):
+            if tree.stat().st_mtime < now - settings.keep_days * DAY_SECONDS:
+                tree.unlink()

@@ -1,0 +1,226 @@
+"""Stores the file contents that an undo can restore, each once under its hash.
+
+The store is one SQLite file: thousands of small contents are written in one transaction, several
+processes may write, and a crash does not leave a partial content.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hilum import StoreError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+DAY_SECONDS = 86400.0
+MAX_PARAMETERS = 500
+"""Maximum number of parameters in one SQL statement; old versions of SQLite allow 999."""
+_PLAIN = b"\0"
+_COMPRESSED = b"\1"
+_MIN_COMPRESSED = 512
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS objects (
+    hash TEXT PRIMARY KEY, used REAL NOT NULL, size INTEGER NOT NULL, data BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS changes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, record TEXT NOT NULL,
+    path TEXT NOT NULL, began REAL NOT NULL, at REAL NOT NULL,
+    before BLOB NOT NULL, after BLOB NOT NULL, undone INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS changes_by_path ON changes (path, id)
+"""
+
+
+def hash_content(data: bytes) -> str:
+    """Return the hash of a content: 160 bits of BLAKE2b, in hexadecimal digits."""
+    return blake2b(data, digest_size=20).hexdigest()
+
+
+class ContentStore:
+    """A store of contents in a folder, which any number of threads can use.
+
+    Args:
+        folder: The folder, which is created at first use with access for the user only.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._open: sqlite3.Connection | None = None
+
+    def put(self, contents: Iterable[bytes]) -> list[str]:
+        """Store contents, either all or none, and return their hashes.
+
+        The contents are durable when this method returns.
+
+        Raises:
+            StoreError: The contents could not be written.
+        """
+        now = time.time()
+        rows: list[tuple[str, float, int, bytes]] = []
+        for data in contents:
+            stored = _encode(data)
+            rows.append((hash_content(data), now, len(stored), stored))
+        with self.connection() as database:
+            # A lookup comes first, because most contents are already stored and a write takes much
+            # longer.
+            new = [row for row in rows if not self._is_fresh(database, row[0], now)]
+            if new:
+                with database:
+                    database.executemany(
+                        "INSERT INTO objects VALUES (?, ?, ?, ?)"
+                        " ON CONFLICT (hash) DO UPDATE SET used = excluded.used",
+                        new,
+                    )
+        return [row[0] for row in rows]
+
+    @staticmethod
+    def _is_fresh(database: sqlite3.Connection, name: str, now: float) -> bool:
+        """Return whether a content is stored and was used within a day."""
+        row = database.execute("SELECT used FROM objects WHERE hash = ?", (name,)).fetchone()
+        return row is not None and row[0] > now - DAY_SECONDS
+
+    def get(self, name: str) -> bytes | None:
+        """Return a content, or ``None`` if it is damaged or no longer kept."""
+        with self.connection() as database:
+            row = database.execute("SELECT data FROM objects WHERE hash = ?", (name,)).fetchone()
+        if row is None:
+            return None
+        try:
+            data = _decode(row[0])
+        except zlib.error:
+            return None
+        # An undo must never write a damaged content.
+        return data if hash_content(data) == name else None
+
+    def touch(self, names: Iterable[str]) -> set[str]:
+        """Return the hashes of the contents that are kept, and mark these as used."""
+        wanted = list(set(names))
+        found = set[str]()
+        now = time.time()
+        with self.connection() as database, database:
+            for start in range(0, len(wanted), MAX_PARAMETERS):
+                batch = wanted[start : start + MAX_PARAMETERS]
+                rows = database.execute(
+                    f"SELECT hash, used FROM objects WHERE hash IN ({placeholders(batch)})", batch
+                ).fetchall()
+                found.update(name for name, _ in rows)
+                old = [name for name, used in rows if used < now - DAY_SECONDS]
+                if old:
+                    database.execute(
+                        f"UPDATE objects SET used = ? WHERE hash IN ({placeholders(old)})",
+                        [now, *old],
+                    )
+        return found
+
+    def sweep(self, days: float, max_bytes: int) -> int:
+        """Delete contents that have not been used for long, and the oldest ones above a size limit.
+
+        Args:
+            days: Days after which an unused content is deleted.
+            max_bytes: Maximum number of bytes to keep on disk.
+
+        Returns:
+            The number of deleted contents.
+        """
+        with self.connection() as database, database:
+            oldest = time.time() - days * DAY_SECONDS
+            deleted = database.execute("DELETE FROM objects WHERE used < ?", (oldest,)).rowcount
+            size = database.execute("SELECT coalesce(sum(size), 0) FROM objects").fetchone()[0]
+            if size > max_bytes:
+                deleted += _delete_oldest(database, size - max_bytes)
+        if deleted:
+            with self.connection() as database:
+                # Without fetching the rows, SQLite frees only one page.
+                database.execute("PRAGMA incremental_vacuum").fetchall()
+        return deleted
+
+    def close(self) -> None:
+        """Close the file, which the next use opens again."""
+        with self._lock:
+            if self._open is not None:
+                self._open.close()
+                self._open = None
+
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """Yield the database for exclusive use by one thread.
+
+        Raises:
+            StoreError: The database cannot be used.
+        """
+        import sqlite3  # 5 ms, at the first change
+
+        with self._lock:
+            try:
+                if self._open is None:
+                    self._open = self._connect()
+                yield self._open
+            except (sqlite3.Error, OSError) as error:
+                raise StoreError(
+                    f"The contents for undo cannot be kept in {self._folder}: {error}.",
+                    hint="Free some space there, or set HILUM_DATA to another folder.",
+                ) from error
+
+    def _connect(self) -> sqlite3.Connection:
+        import sqlite3
+
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = self._folder / "objects.db"
+        # SQLite creates its auxiliary files with the same mode.
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        # The lock above lets one thread use the connection at a time.
+        database = sqlite3.connect(file, timeout=20, check_same_thread=False)
+        try:
+            # This is only possible before the first table is created. It lets sweeping free disk
+            # space.
+            database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            # Other processes can read during a write.
+            database.execute("PRAGMA journal_mode = WAL")
+            # A power failure may lose the last transactions, but never damages the file.
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.executescript(_SCHEMA)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+
+def _delete_oldest(database: sqlite3.Connection, excess: int) -> int:
+    """Delete at least ``excess`` bytes of the least recently used contents."""
+    oldest: list[tuple[str]] = []
+    for name, size in database.execute("SELECT hash, size FROM objects ORDER BY used"):
+        oldest.append((name,))
+        excess -= size
+        if excess <= 0:
+            break
+    return database.executemany("DELETE FROM objects WHERE hash = ?", oldest).rowcount
+
+
+def placeholders(values: Sequence[object]) -> str:
+    """Return the placeholders for values in an SQL statement."""
+    return ",".join("?" * len(values))
+
+
+def _encode(data: bytes) -> bytes:
+    """Return a content in its stored form, which is compressed if that is smaller."""
+    if len(data) > _MIN_COMPRESSED:
+        compressed = zlib.compress(data, 1)
+        if len(compressed) < len(data):
+            return _COMPRESSED + compressed
+    return _PLAIN + data
+
+
+def _decode(stored: bytes) -> bytes:
+    if stored[:1] == _COMPRESSED:
+        return zlib.decompress(stored[1:])
+    return stored[1:]

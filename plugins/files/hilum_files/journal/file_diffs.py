@@ -1,0 +1,145 @@
+"""Unified diffs of the changes in records, one for each path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+from hilum import ToolError
+
+from hilum_files.journal.journal import Journal
+from hilum_files.journal.ledger import Ledger
+from hilum_files.journal.records import Change, Record, unspell_path
+from hilum_files.journal.tree import Node
+from hilum_files.text import decode, show, unified_diff, with_newlines
+
+MAX_DIFF_BYTES = 2_000_000
+LEFT_OUT = "left out of snapshots"
+
+
+class FileDiff(msgspec.Struct, frozen=True):
+    """The changes of one path.
+
+    Args:
+        path: The path, for messages.
+        what: The kind of change.
+        diff: A unified diff; empty if there is no text to compare.
+        note: Changes that the diff does not show: permissions, a binary file, the target of a link.
+        added: Number of added lines.
+        removed: Number of removed lines.
+        agents: Names of the agents that changed the path, in order; ``main`` is the user's agent.
+    """
+
+    path: str
+    what: Literal["created", "deleted", "changed"]
+    diff: str = ""
+    note: str = ""
+    added: int = 0
+    removed: int = 0
+    agents: tuple[str, ...] = ()
+
+
+def net_changes(ledger: Ledger, records: Sequence[Record]) -> list[Change]:
+    """Return, for each path, its state before the first record and after the last one.
+
+    Undone changes between the two are ignored.
+    """
+    found: list[Change] = []
+    for path, changes in sorted(ledger.compose(records).items()):
+        before = changes[0].before
+        after = changes[-1].after
+        has_change = any(change.before != change.after for change in changes)
+        if has_change and before != after:
+            found.append(Change(path, before, after))
+    return found
+
+
+def diff_records(journal: Journal, records: Sequence[Record]) -> list[FileDiff]:
+    """Return the changes of records, which are given oldest first. Blocks."""
+    # A dict keeps the order and drops duplicates.
+    agents: dict[str, dict[str, None]] = {}
+    for record in records:
+        for change in record.changes:
+            agents.setdefault(change.path, {})[record.agent] = None
+    diffs: list[FileDiff] = []
+    for change in net_changes(journal.ledger, records):
+        names = tuple(agents[change.path])
+        diffs.append(msgspec.structs.replace(diff_change(journal, change), agents=names))
+    return diffs
+
+
+def diff_change(journal: Journal, change: Change) -> FileDiff:
+    """Return one change as a diff."""
+    path = show(unspell_path(change.path))
+    node = change.after or change.before
+    if node is not None and node.kind in ("folder", "skipped"):
+        path += "/"
+    diff = ""
+    note = ""
+    if change.before is None or change.after is None or change.before.hash != change.after.hash:
+        diff, note = _diff_contents(journal, path, change.before, change.after)
+    if node is not None and node.kind == "skipped":
+        notes = [LEFT_OUT, note]
+    else:
+        notes = [_describe_nodes(change.before, change.after), note]
+    body = diff.splitlines()[2:]
+    return FileDiff(
+        path,
+        _describe_change(change),
+        diff,
+        "; ".join(filter(None, notes)),
+        added=sum(line.startswith("+") for line in body),
+        removed=sum(line.startswith("-") for line in body),
+    )
+
+
+def _describe_change(change: Change) -> Literal["created", "deleted", "changed"]:
+    if change.before is None:
+        return "created"
+    return "deleted" if change.after is None else "changed"
+
+
+def _describe_nodes(before: Node | None, after: Node | None) -> str:
+    """Describe how kind or permissions changed; return an empty text if they did not."""
+    if before is None or after is None:
+        return ""
+    if before.kind != after.kind:
+        return f"a {before.kind} became a {after.kind}"
+    if before.mode != after.mode:
+        return f"mode {before.mode:o} became {after.mode:o}"
+    return ""
+
+
+def _diff_contents(
+    journal: Journal, path: str, before: Node | None, after: Node | None
+) -> tuple[str, str]:
+    """Return the diff, or a note on why there is none."""
+    kinds = {node.kind for node in (before, after) if node is not None}
+    # Folders have no content.
+    if not kinds <= {"file", "link"}:
+        return "", ""
+    old = journal.content(before)
+    new = journal.content(after)
+    if "link" in kinds:
+        targets = [show(data.decode(errors="replace")) for data in (old, new) if data]
+        return "", f"link {' -> '.join(targets)}"
+    if old is None or new is None:
+        return "", "content not kept"
+    # difflib takes quadratic time.
+    if len(old) + len(new) > MAX_DIFF_BYTES:
+        return "", f"{len(old):,} bytes became {len(new):,}"
+    try:
+        diff = _diff_texts(path, decode(old, path), decode(new, path))
+    except ToolError:
+        return "", f"not text; {len(old):,} bytes became {len(new):,}"
+    if not diff:
+        return "", "line endings only" if old != new else "empty"
+    if after is None:
+        diff = diff.replace(f"\n+++ b/{path}\n", "\n+++ /dev/null\n", 1)
+    return diff, ""
+
+
+def _diff_texts(path: str, old: str, new: str) -> str:
+    """Return a diff of two texts that ignores the type of line endings."""
+    return unified_diff(path, with_newlines(old, "\n"), with_newlines(new, "\n"))

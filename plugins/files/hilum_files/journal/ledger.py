@@ -1,0 +1,380 @@
+"""Computes the state described by the log: contents seen by agents, changes and undos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from html import unescape
+
+import msgspec
+from hilum import Text, UsageError, UserMessage, errors, events
+
+from hilum_files.journal.composing import Entry, join_changes
+from hilum_files.journal.origins import Origin, OriginTracker, find_named
+from hilum_files.journal.records import (
+    CHANGED,
+    CHANGING,
+    COMMAND,
+    SHOWN,
+    Change,
+    Record,
+    Scope,
+    read_record,
+    unspell_path,
+)
+
+WHOLE_FILE_SOURCES = ("context:open_file", "context:recently_edited")
+"""Sources of prompt parts that contain a whole file."""
+
+
+class Ledger:
+    """The state of a session's files, updated event by event.
+
+    Args:
+        is_own: Returns whether a path, relative to the workspace, is in one of hilum's own folders.
+
+    Attributes:
+        last: Sequence number of the last event that was applied.
+        records: The changes, oldest first, including undos.
+        undone: The changes that are currently undone, as pairs of record and path.
+        undos: All undos, including those that wrote nothing.
+        open: Changes that began and have no recorded end.
+        commands: Commands that began and whose changes have not been looked for, by agent and call.
+        seen: The hash of each file's content as each agent last saw it, by agent and spelled path.
+        names: The name under which an agent's seen files are recorded, if it is not its own.
+        causes: The record that last changed each path.
+        unprotected: Commands whose changes are not known.
+        news: Undos that were made since the last run began.
+        shown: The hash of each file that a run's prompt will contain in full, by run and spelled
+            path.
+        origins: The origin of each run.
+    """
+
+    def __init__(self, is_own: Callable[[str], bool] = lambda path: False) -> None:
+        self._is_own = is_own
+        self.last = 0
+        self.records: dict[str, Record] = {}
+        self.undone: set[tuple[str, str]] = set()
+        self.undos: dict[str, Record] = {}
+        self.open: dict[str, Record] = {}
+        self.commands: dict[tuple[str, str], Record] = {}
+        self.seen: dict[str, dict[str, str]] = {}
+        self.names: dict[str, str] = {}
+        self.causes: dict[str, str] = {}
+        self.unprotected: list[Record] = []
+        self.news: list[Record] = []
+        self.shown: dict[str, dict[str, str]] = {}
+        self.origins = OriginTracker()
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def apply(self, event: events.AnyEvent) -> None:
+        """Update the state with an event."""
+        self.last = event.seq
+        self.origins.apply(event)
+        if isinstance(event, events.CallDone):
+            self._apply_read(event)
+        elif isinstance(event, events.RunStarted):
+            self._apply_run(event)
+        elif isinstance(event, events.PluginEvent):
+            self._apply_own(event)
+
+    def seen_by(self, agent: str) -> dict[str, str]:
+        """Return the hashes of the files that an agent saw, keyed by spelled path."""
+        return self.seen.setdefault(self.names.get(agent, agent), {})
+
+    def _apply_read(self, event: events.CallDone) -> None:
+        hashed = event.result.data.get("hash")
+        if event.result.name == "read_file" and isinstance(hashed, str):
+            self.seen_by(event.agent)[str(event.result.data.get("file"))] = hashed
+
+    def _apply_run(self, event: events.RunStarted) -> None:
+        self.news = []
+        shown = self.shown.pop(event.run, None)
+        if not shown:
+            return
+        # The kernel may have omitted a file for lack of space.
+        seen = self.seen.setdefault(event.agent, {})
+        for path in _whole_files(event.message):
+            if path in shown:
+                seen[path] = shown[path]
+
+    def _apply_own(self, event: events.PluginEvent) -> None:
+        """Update the state with an event of this plugin."""
+        if event.name == SHOWN:
+            with suppress(msgspec.ValidationError):  # written by a later version
+                self.shown[event.run] = msgspec.convert(event.data.get("files"), dict[str, str])
+        elif event.name in (CHANGING, CHANGED, COMMAND):
+            record = read_record(event)
+            if record is None:
+                return
+            if event.name == CHANGING:
+                self.open[record.id] = record
+            elif event.name == COMMAND:
+                self.commands[record.agent, record.call] = record
+            else:
+                self._apply_changed(record)
+
+    def _apply_changed(self, record: Record) -> None:
+        self.open.pop(record.id, None)
+        self.commands.pop((record.agent, record.call), None)
+        if record.unprotected:
+            self.unprotected.append(record)
+        record = self._without_own(record)
+        if record.changes:
+            self.records[record.id] = record
+            if record.is_undo:
+                self.news.append(record)
+        if record.undoes:
+            self.undos[record.id] = record
+        for name, paths in record.undoes.items():
+            self._mark_undone(self.undone, name, set(paths))
+        self._note_contents(record)
+
+    def _note_contents(self, record: Record) -> None:
+        """Record which record last changed a path, and which content its agent has seen."""
+        # An agent has seen the contents that it wrote with a tool, but not those written by its
+        # commands.
+        is_own_writing = not record.is_undo and record.tool and not record.what
+        for change in record.changes:
+            self.causes[change.path] = record.id
+            if is_own_writing and change.after and change.after.kind == "file":
+                self.seen_by(record.agent)[change.path] = change.after.hash
+
+    def _without_own(self, record: Record) -> Record:
+        """Return a record without the files that hilum itself wrote while a command ran.
+
+        Older versions of hilum recorded these files. Its databases change all the time, so such a
+        change conflicts with every undo. Changes that a file tool made there are kept, because the
+        user approved them, and so are their undos.
+        """
+        undone: set[str] = set()
+        if record.is_undo:
+            for name in record.undoes:
+                if name in self.records:
+                    undone.update(change.path for change in self.records[name].changes)
+        elif not record.what:
+            return record
+        kept: list[Change] = []
+        for change in record.changes:
+            if change.path in undone or not self._is_own(unspell_path(change.path)):
+                kept.append(change)
+        return msgspec.structs.replace(record, changes=tuple(kept))
+
+    # --- what is undone ---------------------------------------------------------------------------
+
+    def _mark_undone(self, undone: set[tuple[str, str]], name: str, paths: set[str]) -> None:
+        """Mark a record as undone at these paths.
+
+        If the record was itself an undo, the changes that it had undone are in effect again.
+        """
+        undone.update((name, path) for path in paths)
+        for target, target_paths in self._targets(name):
+            self._mark_in_effect(undone, target, target_paths & paths)
+
+    def _mark_in_effect(self, undone: set[tuple[str, str]], name: str, paths: set[str]) -> None:
+        """Mark a record as in effect again at these paths.
+
+        If the record was an undo, the changes that it had undone are undone again.
+        """
+        undone.difference_update((name, path) for path in paths)
+        for target, target_paths in self._targets(name):
+            self._mark_undone(undone, target, target_paths & paths)
+
+    def _targets(self, name: str) -> list[tuple[str, set[str]]]:
+        """Return the records that an undo reverted, each with its paths, or an empty table."""
+        record = self.undos.get(name)
+        if record is None:
+            return []
+        return [(target, set(paths)) for target, paths in record.undoes.items()]
+
+    def undone_with(self, path: str, names: Iterable[str]) -> set[str]:
+        """Return the records that are undone at a path after the given ones are undone there."""
+        # A copy is used, because the state itself must not change.
+        undone = {pair for pair in self.undone if pair[1] == path}
+        for name in names:
+            self._mark_undone(undone, name, {path})
+        return {name for name, _ in undone}
+
+    def changes_in_effect(self, record: Record) -> tuple[Change, ...]:
+        """Return the changes of a record that are not undone."""
+        return tuple(
+            change for change in record.changes if (record.id, change.path) not in self.undone
+        )
+
+    def is_last(self, path: str, records: Sequence[Record]) -> bool:
+        """Return whether no change in effect follows the selected ones at this path."""
+        selected = {record.id for record in records}
+        for record in reversed(self.records.values()):
+            if not record.changes_path(path):
+                continue
+            if record.id in selected:
+                return True
+            if not record.is_undo and (record.id, path) not in self.undone:
+                return False
+        return True
+
+    # --- joined changes ---------------------------------------------------------------------------
+
+    def entries(self, path: str) -> list[Entry]:
+        """Return all changes of a path, oldest first."""
+        return self._entries({path})[path]
+
+    def _entries(self, paths: Iterable[str]) -> dict[str, list[Entry]]:
+        """Return all changes of each path, oldest first."""
+        entries: dict[str, list[Entry]] = {path: [] for path in paths}
+        for record in self.records.values():
+            for change in record.changes:
+                if change.path in entries:
+                    entries[change.path].append(Entry(record.id, change))
+        return entries
+
+    def compose(self, records: Sequence[Record]) -> dict[str, list[Change]]:
+        """Join the selected changes of each path into as few as possible, oldest first.
+
+        A change that was undone between two others leaves a gap: the later change begins with a
+        content that is no longer in effect. A change and its undo together change nothing, and are
+        skipped if no other change is between them.
+
+        Args:
+            records: The selected records, oldest first.
+
+        Returns:
+            The joined changes by path.
+        """
+        selected: dict[str, set[str]] = {}
+        for record in records:
+            for change in record.changes:
+                selected.setdefault(change.path, set()).add(record.id)
+        composed: dict[str, list[Change]] = {}
+        for path, entries in self._entries(selected).items():
+            names = selected[path]
+            composed[path] = join_changes(entries, names, self._undos_in_effect(path, names))
+        return composed
+
+    def _undos_in_effect(self, path: str, selected: set[str]) -> dict[str, set[str]]:
+        """Return the unselected undos in effect at a path, each with the records that it undid."""
+        undos: dict[str, set[str]] = {}
+        for name, record in self.undos.items():
+            if name in selected or (name, path) in self.undone:
+                continue
+            targets = {target for target, paths in record.undoes.items() if path in paths}
+            if targets:
+                undos[name] = targets
+        return undos
+
+    # --- selection --------------------------------------------------------------------------------
+
+    def select(self, scope: Scope, name: str = "") -> list[Record]:
+        """Return the records of a call, turn or run, oldest first, with the changes in effect.
+
+        Changes of sub-agents belong to the call, turn and run that started these agents, and to the
+        enclosing ones.
+
+        Args:
+            scope: The kind of unit; ``undo`` is an undo itself, ``session`` the whole session.
+            name: The unit's id or a prefix of it; for a turn, ``RUN:NUMBER`` or the number in the
+                last run. By default, the last unit that changed something and is not undone; a
+                default run or turn is one that the user prompted.
+
+        Raises:
+            UsageError: There is no such unit, or the name matches several.
+        """
+        candidates = [
+            record for record in self.records.values() if self._is_candidate(record, scope)
+        ]
+        if scope == "session":
+            chosen = candidates
+        elif scope == "undo":
+            chosen = _select_undo(candidates, name)
+        else:
+            chosen = self._select_within(candidates, scope, name)
+        if not chosen and scope != "session":
+            problem = f"No {scope} {name}".rstrip() + " has changes to show or undo."
+            if scope == "undo":
+                problem = "There is no undo that could be undone."
+            raise UsageError(
+                problem, code=errors.E_NOT_FOUND, hint="hilum diff --list shows all changes."
+            )
+        return [
+            msgspec.structs.replace(record, changes=self.changes_in_effect(record))
+            for record in chosen
+        ]
+
+    def _is_candidate(self, record: Record, scope: Scope) -> bool:
+        if record.is_undo != (scope == "undo") or not self.changes_in_effect(record):
+            return False
+        # Changes that a redo restored are undone with the call, turn or run to which they belong.
+        return scope != "undo" or not self._is_redo(record)
+
+    def _is_redo(self, record: Record) -> bool:
+        """Return whether a record reverted an undo and not a change."""
+        undos = [self.undos[name] for name in record.undoes if name in self.undos]
+        return any(not self._is_redo(undo) for undo in undos)
+
+    def _select_within(self, candidates: Sequence[Record], scope: Scope, name: str) -> list[Record]:
+        """Return the records of a call, turn or run, and of the agents that it started."""
+        traces = [self.origins.trace(record) for record in candidates]
+        if not traces:
+            return []
+        if name:
+            wanted = _find_named_unit(traces, scope, name)
+        else:
+            # By default, the last call; the default run and turn are those that the user prompted.
+            last = traces[-1]
+            wanted = (last[0] if scope == "call" else last[-1]).key(scope)
+        chosen: list[Record] = []
+        for record, trace in zip(candidates, traces, strict=True):
+            if any(origin.key(scope) == wanted for origin in trace):
+                chosen.append(record)
+        return chosen
+
+
+def _find_named_unit(
+    traces: Sequence[list[Origin]], scope: Scope, name: str
+) -> tuple[object, ...] | None:
+    """Return the key of the call, turn or run that matches a name, or ``None``.
+
+    Raises:
+        UsageError: The name matches several.
+    """
+    named: list[Origin] = []
+    for trace in traces:
+        named += find_named(trace, scope, name)
+    if not named:
+        return None
+    if scope == "turn" and ":" not in name:  # of the last run that has it
+        named = [origin for origin in named if origin.run == named[-1].run]
+    exact = [origin for origin in named if name in (origin.run, origin.call)]
+    if exact:
+        return exact[-1].key(scope)
+    if len({origin.key(scope) for origin in named}) > 1:
+        raise _ambiguous_name_error(scope, name)
+    return named[-1].key(scope)
+
+
+def _select_undo(candidates: Sequence[Record], name: str) -> list[Record]:
+    """Return the undo of that name, or the last one."""
+    named = [record for record in candidates if record.id.startswith(name)]
+    exact = [record for record in named if record.id == name] or named
+    if name and len(exact) > 1:
+        raise _ambiguous_name_error("undo", name)
+    return exact[-1:]
+
+
+def _ambiguous_name_error(scope: Scope, name: str) -> UsageError:
+    return UsageError(
+        f"More than one {scope} begins with {name!r}.",
+        code=errors.E_BAD_ARGS,
+        hint="Use a longer prefix of its id.",
+    )
+
+
+def _whole_files(message: UserMessage) -> Iterator[str]:
+    """Yield the paths of the files that a prompt contained in full."""
+    for part in message.parts:
+        if isinstance(part, Text) and part.source in WHOLE_FILE_SOURCES:
+            first_line, _, _ = part.text.partition("\n")
+            _, _, rest = first_line.partition(' path="')
+            path, _, _ = rest.partition('"')
+            yield unescape(path)

@@ -1,0 +1,136 @@
+"""Tracks the agent, run, turn and call of each change, and what started that agent."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+from hilum import events
+from hilum.messages import replace_surrogates
+
+from hilum_files.journal.records import Record, Scope
+
+QUEUED = "agents.queued"
+"""The event of the plugin that runs agents when one agent starts another."""
+RESULT = "agents.result"
+"""The same plugin's event when that agent has finished, or was never started."""
+_KEY_FIELDS = {"call": 4, "turn": 3, "run": 2}
+
+
+class Origin(NamedTuple):
+    """The part of a session in which a change was made."""
+
+    agent: str
+    run: str
+    turn: int = 0
+    call: str = ""
+
+    def key(self, scope: Scope) -> tuple[object, ...]:
+        """Return the fields that identify the call, turn or run."""
+        return tuple(self)[: _KEY_FIELDS[scope]]
+
+
+class _Start(msgspec.Struct, frozen=True):
+    """The data of a ``QUEUED`` event that are used here."""
+
+    actor: str
+    prompt: str
+    agent_id: str = ""
+    owner: str = ""
+    owner_run: str = ""
+    key: str = ""
+
+    def origin(self) -> Origin:
+        """Return the call that started the agent, or only its run if the call is not known."""
+        fields = self.key.rsplit("/", 3)
+        if len(fields) == 4:
+            _, run, turn, call = fields
+            if run == self.owner_run and turn.isdecimal():
+                return Origin(self.owner, run, int(turn), call)
+        return Origin(self.owner, self.owner_run)
+
+
+class OriginTracker:
+    """Tracks which agents start which runs of other agents.
+
+    Attributes:
+        started: The origin of each sub-agent's run, keyed by that run.
+    """
+
+    def __init__(self) -> None:
+        self.started: dict[str, Origin] = {}
+        self._waiting: dict[str, list[_Start]] = {}
+        self._parents: dict[str, str] = {}
+        self._runs: dict[str, str] = {}
+
+    def apply(self, event: events.AnyEvent) -> None:
+        """Update the state with an event."""
+        if isinstance(event, events.AgentStarted):
+            self._parents[event.agent] = event.parent
+        elif isinstance(event, events.PromptQueued):
+            self._apply_prompt(event)
+        elif isinstance(event, events.RunStarted):
+            self._runs[event.agent] = event.run
+        elif isinstance(event, events.RunEnded):
+            self._runs.pop(event.agent, None)
+        elif isinstance(event, events.PluginEvent):
+            if event.name == QUEUED:
+                self._apply_start(event)
+            elif event.name == RESULT:
+                self._forget(event.data.get("agent_id"))
+
+    def _apply_start(self, event: events.PluginEvent) -> None:
+        """Remember the origin of an agent's next run."""
+        with suppress(msgspec.ValidationError):  # a later version wrote it
+            start = msgspec.convert(event.data, _Start)
+            self._waiting.setdefault(start.actor, []).append(start)
+
+    def _forget(self, agent_id: object) -> None:
+        for waiting in self._waiting.values():
+            waiting[:] = [start for start in waiting if start.agent_id != agent_id]
+
+    def _apply_prompt(self, event: events.PromptQueued) -> None:
+        """Find the origin of a run by its prompt."""
+        waiting = self._waiting.get(event.agent)
+        if waiting is None:
+            # A program added the agent, which works for its parent while the parent is running.
+            parent = self._parents.get(event.agent, "")
+            if parent in self._runs:
+                self.started[event.run] = Origin(parent, self._runs[parent])
+            return
+        # The event does not contain the id of the start, but the prompt is the same.
+        for start in waiting:
+            if replace_surrogates(start.prompt) == event.text:
+                waiting.remove(start)
+                if start.owner_run:
+                    self.started[event.run] = start.origin()
+                return
+
+    def trace(self, record: Record) -> list[Origin]:
+        """Return a record's origin and those of its agent's starts, up to the user's prompt."""
+        origin = Origin(record.agent, record.run, record.turn, record.call or record.id)
+        origins = [origin]
+        runs = {record.run}
+        parent = self.started.get(record.run)
+        while parent is not None and parent.run not in runs:
+            origins.append(parent)
+            runs.add(parent.run)
+            parent = self.started.get(parent.run)
+        return origins
+
+
+def find_named(origins: list[Origin], scope: Scope, name: str) -> list[Origin]:
+    """Return the origins that match a name, which is a prefix of an id or a turn's number.
+
+    A number without a run refers to the run that the user prompted.
+    """
+    if scope == "call":
+        return [origin for origin in origins if origin.call.startswith(name)]
+    if scope == "run":
+        return [origin for origin in origins if origin.run.startswith(name)]
+    run, _, number = name.rpartition(":")
+    candidates = origins if run else origins[-1:]
+    return [
+        origin for origin in candidates if origin.run.startswith(run) and str(origin.turn) == number
+    ]

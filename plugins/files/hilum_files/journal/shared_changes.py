@@ -1,0 +1,218 @@
+"""Shares the changes of all sessions on this machine.
+
+A session finds the changes of a command by comparing two snapshots of the tree. Another session may
+have changed files between the two, so each session records its changes here, in the order in which
+they happened.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from hilum_files.journal.content_store import (
+    DAY_SECONDS,
+    MAX_PARAMETERS,
+    ContentStore,
+    placeholders,
+)
+from hilum_files.journal.records import Change, spell_path, unspell_path
+from hilum_files.journal.tree import Node
+
+
+class SharedChange(NamedTuple):
+    """A change that another session recorded.
+
+    Attributes:
+        session: Id of the session.
+        began: When the call that made the change began, Unix time in seconds.
+        at: When the change was recorded, Unix time in seconds.
+        change: The change.
+    """
+
+    session: str
+    began: float
+    at: float
+    change: Change
+
+
+class OtherChanges(NamedTuple):
+    """The changes of other sessions at a path.
+
+    Attributes:
+        changes: The changes in effect, oldest first.
+        doubtful: The changes that may have been made by this session and recorded by another, or
+            vice versa.
+    """
+
+    changes: list[SharedChange]
+    doubtful: list[SharedChange]
+
+
+class SharedChanges:
+    """The shared changes of all sessions, as read and written by one of them.
+
+    All methods block and raise ``StoreError``.
+
+    Args:
+        store: The store of contents, whose database is used.
+        session: Id of the session.
+        root: The session's workspace, to which the paths of changes are relative.
+    """
+
+    def __init__(self, store: ContentStore, session: str, root: Path) -> None:
+        self._store = store
+        self._session = session
+        self._root = root
+
+    def add(
+        self, record: str, changes: Sequence[Change], began: float, *, undo: bool = False
+    ) -> None:
+        """Record changes of this session.
+
+        Args:
+            record: Id of their record.
+            changes: The changes.
+            began: When the call began, Unix time in seconds.
+            undo: Whether the record is an undo. It is recorded as undone from the beginning, so
+                that no other session treats it as a change to keep.
+        """
+        if not changes:
+            return
+        now = time.time()
+        rows: list[tuple[object, ...]] = []
+        for change in changes:
+            key = self._key(change.path)
+            nodes = (_encode(change.before), _encode(change.after))
+            rows.append((self._session, record, key, began, now, *nodes, undo))
+        with self._store.connection() as database, database:
+            database.executemany(
+                "INSERT INTO changes (session, record, path, began, at, before, after, undone)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+
+    def set_undone(self, pairs: Iterable[tuple[str, str, bool]]) -> None:
+        """Store whether records of this session, each with a path, are undone at that path."""
+        rows = [(undone, self._session, record, self._key(path)) for record, path, undone in pairs]
+        with self._store.connection() as database, database:
+            database.executemany(
+                "UPDATE changes SET undone = ? WHERE session = ? AND record = ? AND path = ?", rows
+            )
+
+    def last_number(self) -> int:
+        """Return the number of the last change of any session."""
+        with self._store.connection() as database:
+            row = database.execute("SELECT coalesce(max(id), 0) FROM changes").fetchone()
+        return int(row[0])
+
+    def since(self, number: int, path: str) -> list[SharedChange]:
+        """Return the changes of other sessions at a path after the given number, oldest first."""
+        statement = (
+            "SELECT session, began, at, before, after FROM changes"
+            " WHERE path = ? AND id > ? AND session != ? ORDER BY id"
+        )
+        return self._read(statement, path, number, self._session)
+
+    def during(self, path: str, records: Sequence[str]) -> OtherChanges:
+        """Return other sessions' changes in effect at a path, made during the records or later.
+
+        Args:
+            path: The path.
+            records: Ids of records of this session.
+        """
+        own = self._times(path, records)
+        if not own:  # made by an older version of hilum, which recorded nothing here
+            return OtherChanges([], [])
+        statement = (
+            "SELECT session, began, at, before, after FROM changes"
+            " WHERE path = ? AND at >= ? AND session != ? AND NOT undone ORDER BY id"
+        )
+        earliest = min(began for began, _ in own)
+        found = self._read(statement, path, earliest, self._session)
+        doubtful = [change for change in found if _is_doubtful(change, own)]
+        return OtherChanges(found, doubtful)
+
+    def _times(self, path: str, records: Sequence[str]) -> list[tuple[float, float]]:
+        """Return when the calls of this session's records began and were recorded, in Unix time."""
+        times: list[tuple[float, float]] = []
+        with self._store.connection() as database:
+            for start in range(0, len(records), MAX_PARAMETERS):
+                batch = records[start : start + MAX_PARAMETERS]
+                times += database.execute(
+                    "SELECT began, at FROM changes WHERE path = ? AND session = ?"
+                    f" AND record IN ({placeholders(batch)})",
+                    (self._key(path), self._session, *batch),
+                )
+        return times
+
+    def sweep(self, days: float) -> None:
+        """Delete changes older than the given number of days."""
+        with self._store.connection() as database, database:
+            oldest = time.time() - days * DAY_SECONDS
+            database.execute("DELETE FROM changes WHERE at < ?", (oldest,))
+
+    def _read(self, statement: str, path: str, *values: object) -> list[SharedChange]:
+        with self._store.connection() as database:
+            rows = database.execute(statement, (self._key(path), *values)).fetchall()
+        changes: list[SharedChange] = []
+        for session, began, at, before, after in rows:
+            change = Change(path, _decode(before), _decode(after))
+            changes.append(SharedChange(session, began, at, change))
+        return changes
+
+    def _key(self, path: str) -> str:
+        """Return the absolute path, because one session's folder may contain another's."""
+        return spell_path(os.path.join(self._root, unspell_path(path)))
+
+
+def subtract_others(found: Change, others: Sequence[SharedChange]) -> list[Change]:
+    """Return a difference between two snapshots without the changes of other sessions.
+
+    Args:
+        found: The difference at a path.
+        others: The changes of other sessions at the path, oldest first. The first ones may have
+            been made before the first snapshot.
+    """
+    for index, other in enumerate(others):
+        # The first snapshot includes everything up to this change.
+        if other.change.after == found.before:
+            others = others[index + 1 :]
+            break
+    parts: list[Change] = []
+    before = found.before
+    for other in others:
+        if other.change.before != before:
+            parts.append(Change(found.path, before, other.change.before))
+        before = other.change.after
+    if before != found.after:
+        parts.append(Change(found.path, before, found.after))
+    return parts
+
+
+def _is_doubtful(other: SharedChange, own: Iterable[tuple[float, float]]) -> bool:
+    """Return whether one of two calls may have made a change that the other recorded.
+
+    This is possible if each call ran for a while without the other. If one call ran entirely within
+    the other, it recorded its changes before the other call's snapshot, so the other did not claim
+    them.
+    """
+    for began, at in own:
+        is_later = began < other.began <= at < other.at
+        is_earlier = other.began < began <= other.at < at
+        if is_later or is_earlier:
+            return True
+    return False
+
+
+def _encode(node: Node | None) -> bytes:
+    return msgspec.json.encode(node)
+
+
+def _decode(data: bytes) -> Node | None:
+    return msgspec.json.decode(data, type=Node | None)

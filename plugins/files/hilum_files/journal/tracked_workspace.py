@@ -1,0 +1,341 @@
+"""A workspace in which an agent changes only files it has read, and every change is recorded.
+
+The steps of a change: take the lock, compare, store the old and the new content, record that the
+change begins, make it, record that it was made. Two hilum processes in one workspace wait for each
+other at the lock. A program that does not use the lock can still change a file in the instant
+between comparing and replacing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+import attrs
+from hilum import StoreError, ToolError, Workspace, errors
+
+from hilum_files.journal.content_store import hash_content
+from hilum_files.journal.records import Change, spell_path, unspell_path
+from hilum_files.journal.tree import Node, node_at
+from hilum_files.text import decode, quote, show, unified_diff
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from hilum_files.journal.content_store import ContentStore
+
+LOCK_TIMEOUT = 20.0
+MAX_LOCK_PAUSE = 0.01
+MAX_KEPT_BYTES = 400_000_000
+MAX_DIFF_LINES = 20
+MAX_DIFF_BYTES = 1_000_000
+_CHUNK_BYTES = 1 << 20
+
+
+class ChangeRecorder(Protocol):
+    """Records the changes of one call, in the thread that makes them.
+
+    Attributes:
+        store: The store of contents.
+        tree_lock: The lock held during each change and each walk over the whole tree.
+    """
+
+    store: ContentStore
+    tree_lock: threading.Lock
+
+    def begin(self, changes: tuple[Change, ...]) -> str:
+        """Record that changes begin, and return the id of the record."""
+
+    def end(self, name: str, changes: tuple[Change, ...]) -> None:
+        """Record the changes that were made, which may be none."""
+
+    def describe_cause(self, path: str) -> str:
+        """Return who last changed a path, or an empty text if that is not known."""
+
+
+@contextmanager
+def lock_workspace(root: Path) -> Iterator[None]:
+    """Hold the lock shared by all hilum processes in a workspace.
+
+    On systems and disks without such locks, it does nothing.
+
+    Raises:
+        ToolError: ``E_BUSY`` if another process holds it for twenty seconds.
+    """
+    if fcntl is None:
+        yield
+        return
+    try:
+        descriptor = os.open(root, os.O_RDONLY)
+    except OSError:
+        yield
+        return
+    try:
+        _wait_for_lock(root, descriptor)
+        yield
+    finally:
+        os.close(descriptor)  # which releases the lock
+
+
+def _wait_for_lock(root: Path, descriptor: int) -> None:
+    deadline = time.monotonic() + LOCK_TIMEOUT
+    pause = 0.0005
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            pass
+        except OSError:  # the disk has no locks
+            return
+        if time.monotonic() > deadline:
+            raise ToolError(
+                f"Another hilum has been changing files in {root} for {LOCK_TIMEOUT:g} seconds.",
+                code=errors.E_BUSY,
+                hint="Try again later.",
+            )
+        time.sleep(pause)
+        pause = min(pause * 2, MAX_LOCK_PAUSE)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class TrackedWorkspace(Workspace):
+    """The workspace for one tool call; see the module's docstring.
+
+    Args:
+        recorder: Records the changes.
+        seen: The hash of each file's content as the agent last saw it, by spelled path.
+    """
+
+    recorder: ChangeRecorder
+    seen: Mapping[str, str]
+    # The hash of each file that was read to be changed, which it must still have when it is
+    # replaced.
+    expected: dict[Path, str] = attrs.field(factory=dict, init=False)
+
+    @classmethod
+    def wrap(
+        cls, workspace: Workspace, recorder: ChangeRecorder, seen: Mapping[str, str]
+    ) -> TrackedWorkspace:
+        """Create a tracked workspace from another workspace."""
+        fields: dict[str, Any] = {}
+        for field in attrs.fields(Workspace):
+            if field.init:
+                fields[str(field.alias)] = getattr(workspace, field.name)
+        return cls(**fields, recorder=recorder, seen=seen)
+
+    def check(self, real: Path, data: bytes, hashed: str) -> None:
+        """Check that the agent has seen the content of a file that it changes.
+
+        Empty files and files that are not text need not be read first.
+
+        Args:
+            real: The resolved path.
+            data: The beginning of the content.
+            hashed: The hash of the whole content.
+
+        Raises:
+            ToolError: ``E_STALE`` if the agent has not read the file, or the file has changed
+                since.
+        """
+        self.expected[real] = hashed
+        name = spell_path(self.relative(real))
+        known = self.seen.get(name)
+        if known == hashed or not _is_readable(data):
+            return
+        shown = show(self.relative(real))
+        if known is None:
+            raise ToolError(
+                f"{shown} exists and you have not read it; nothing was changed.",
+                code=errors.E_STALE,
+                hint="Read it first.",
+            )
+        cause = self.recorder.describe_cause(name)
+        by = f" ({cause})" if cause else ""
+        raise ToolError(
+            f"{shown} changed since you last saw it{by}; nothing was changed.",
+            code=errors.E_STALE,
+            hint=f"Read it again.{self._describe_difference(shown, known, data)}",
+        )
+
+    def expect(self, real: Path, file: BinaryIO) -> None:
+        """Remember the content of a file that the user allowed to be replaced unread."""
+        self.expected[real] = hash_file(file)
+
+    def _describe_difference(self, shown: str, known: str, data: bytes) -> str:
+        """Return a short diff from the content that the agent saw, if that content is kept."""
+        old = self.recorder.store.get(known)
+        if old is None or len(old) + len(data) > MAX_DIFF_BYTES or not _is_readable(old):
+            return ""
+        lines = unified_diff(shown, old.decode(), data.decode()).splitlines()
+        text = "\n".join(["\nWhat changed:", *lines[:MAX_DIFF_LINES]])
+        if len(lines) > MAX_DIFF_LINES:
+            return f"{text}\n… and {len(lines) - MAX_DIFF_LINES} more lines"
+        return text
+
+    @contextmanager
+    def recording_change(self, real: Path, data: bytes | None) -> Iterator[None]:
+        """Lock the workspace while the body writes or deletes a file, and record the change.
+
+        Args:
+            real: The resolved path.
+            data: The new content; ``None`` to delete it.
+        """
+        with self.recorder.tree_lock, lock_workspace(self.root):
+            # This runs under the lock, so that no other hilum process can change the file between
+            # this comparison and the write.
+            before, contents = self._read_before(real)
+            if data is not None and before is not None and real not in self.expected:
+                raise _stale_error(real)
+            after = None
+            if data is not None:
+                after = Node("file", before.mode if before else 0o644, hash_content(data))
+                contents.append(data)
+            # The contents are stored before the change begins; otherwise it could not be undone
+            # after a crash.
+            self._keep(contents)
+            changes: list[Change] = []
+            for folder in _missing_folders(real) if after else ():
+                path = spell_path(self.relative(folder))
+                changes.append(Change(path, None, Node("folder", 0o755)))
+            changes.append(Change(spell_path(self.relative(real)), before, after))
+            name = self.recorder.begin(tuple(changes))
+            was_written = False
+            try:
+                yield
+                was_written = True
+            except ToolError as error:
+                # The file was replaced, but another program has changed it since.
+                was_written = error.code == errors.E_READBACK_FAIL
+                raise
+            finally:
+                # The disk shows what happened, because a write may fail before or after the file
+                # was replaced.
+                made = find_made_changes(self.root, changes, include_doubtful=was_written)
+                self.recorder.end(name, made)
+
+    def _read_before(self, real: Path) -> tuple[Node | None, list[bytes]]:
+        """Return the node at a path, and the contents to keep."""
+        contents: list[bytes] = []
+
+        def keep(data: bytes) -> str:
+            contents.append(data)
+            return hash_content(data)
+
+        with suppress(FileNotFoundError):
+            if os.lstat(real).st_size > MAX_KEPT_BYTES:
+                raise ToolError(
+                    f"{quote(real.name)} is larger than {MAX_KEPT_BYTES:,} bytes: it could not be"
+                    " restored.",
+                    hint="Use a command if it is necessary.",
+                )
+        before = node_at(real, keep)
+        expected = self.expected.get(real)
+        if expected is not None and (before is None or before.hash != expected):
+            raise _stale_error(real)
+        return before, contents
+
+    def _keep(self, contents: list[bytes]) -> None:
+        try:
+            self.recorder.store.put(contents)
+        except StoreError as error:
+            raise ToolError(
+                f"Nothing was changed. {error.message}", code=error.code, hint=error.hint
+            ) from None
+
+
+def read_for_change(workspace: Workspace, real: Path, file: BinaryIO, limit: int) -> bytes:
+    """Read a file that will be changed, at most ``limit`` bytes of it.
+
+    Raises:
+        ToolError: As for ``TrackedWorkspace.check``.
+    """
+    data = file.read(limit)
+    if isinstance(workspace, TrackedWorkspace):
+        # A file that was read completely need not be read again.
+        hashed = hash_content(data) if len(data) < limit else hash_file(file)
+        workspace.check(real, data, hashed)
+    return data
+
+
+def hash_file(file: BinaryIO) -> str:
+    """Return the hash of an open file of any size, and seek to its beginning."""
+    file.seek(0)
+    digest = blake2b(digest_size=20)
+    while chunk := file.read(_CHUNK_BYTES):
+        digest.update(chunk)
+    file.seek(0)
+    return digest.hexdigest()
+
+
+@contextmanager
+def recording_change(workspace: Workspace, real: Path, data: bytes | None) -> Iterator[None]:
+    """Record the change that the body makes, if the workspace is tracked."""
+    if not isinstance(workspace, TrackedWorkspace):
+        yield
+        return
+    with workspace.recording_change(real, data):
+        yield
+
+
+def find_made_changes(
+    root: Path, changes: Iterable[Change], *, include_doubtful: bool
+) -> tuple[Change, ...]:
+    """Return the changes that were made, as found on disk.
+
+    Args:
+        root: The workspace.
+        changes: The changes that were begun.
+        include_doubtful: Whether to include a change at a path that has neither the old nor the new
+            content, because somebody else changed it afterwards.
+    """
+    made: list[Change] = []
+    for change in changes:
+        try:
+            now = node_at(root / unspell_path(change.path), hash_content)
+        except OSError:
+            now = None
+        if _has_same_content(now, change.after):
+            made.append(Change(change.path, change.before, now))
+        elif include_doubtful and now != change.before:
+            made.append(change)
+    return tuple(made)
+
+
+def _has_same_content(a: Node | None, b: Node | None) -> bool:
+    """Return whether two nodes are equal apart from their permissions."""
+    if a is None or b is None:
+        return a is b
+    return (a.kind, a.hash) == (b.kind, b.hash)
+
+
+def _is_readable(data: bytes) -> bool:
+    """Return whether a content is non-empty text."""
+    try:
+        return bool(decode(data, ""))
+    except ToolError:
+        return False
+
+
+def _stale_error(real: Path) -> ToolError:
+    message = f"{quote(real.name)} changed in the meantime; it was not written."
+    return ToolError(message, code=errors.E_STALE, hint="Read it.")
+
+
+def _missing_folders(real: Path) -> list[Path]:
+    """Return the missing parent folders of a path, outermost first."""
+    missing: list[Path] = []
+    for folder in real.parents:
+        if os.path.lexists(folder):
+            break
+        missing.append(folder)
+    return missing[::-1]

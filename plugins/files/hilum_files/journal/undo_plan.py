@@ -1,0 +1,290 @@
+"""Plans an undo, in which later changes of others are merged or their paths left unchanged."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import attrs
+from hilum import ToolError, Workspace
+
+from hilum_files.journal.content_store import ContentStore
+from hilum_files.journal.ledger import Ledger
+from hilum_files.journal.merging import Conflict, revert
+from hilum_files.journal.records import Change, Record, unspell_path
+from hilum_files.journal.replay import NOT_KEPT, check_changes_kept, replay
+from hilum_files.journal.shared_changes import SharedChange, SharedChanges
+from hilum_files.journal.tracked_workspace import MAX_KEPT_BYTES
+from hilum_files.journal.tree import Node, node_at
+from hilum_files.paths import chmod_unless_link
+
+
+@attrs.frozen
+class Plan:
+    """The plan of an undo. Paths are in the form that ``spell_path`` returns.
+
+    Attributes:
+        steps: The paths that change, with their current and their new content.
+        merged: Paths where later changes by others are kept and merged with the undo.
+        conflicts: Paths that cannot be restored, each with the reason.
+        left: Paths of folders that are not recorded and left unchanged.
+        undoes: The paths of each record that is undone, keyed by the record's id.
+        shared: Paths that another session may have changed at the same time, each with the ids of
+            such sessions. They are also in ``conflicts`` unless these changes are undone, too.
+        sessions: Ids of the sessions whose later changes cause conflicts.
+    """
+
+    steps: tuple[Change, ...] = ()
+    merged: tuple[str, ...] = ()
+    conflicts: dict[str, str] = attrs.field(factory=dict)
+    left: tuple[str, ...] = ()
+    undoes: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+    shared: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+    sessions: tuple[str, ...] = ()
+
+
+def make_plan(
+    workspace: Workspace,
+    store: ContentStore,
+    ledger: Ledger,
+    records: Sequence[Record],
+    shared: SharedChanges,
+    *,
+    include_shared: bool = False,
+) -> Plan:
+    """Plan to undo records, and store the current contents so that the undo can be undone.
+
+    Args:
+        workspace: The workspace.
+        store: The store of contents.
+        ledger: The session's ledger.
+        records: The records, oldest first, with the changes to undo.
+        shared: The changes of other sessions.
+        include_shared: Whether to undo what another session may have changed at the same time.
+
+    Raises:
+        StoreError: The current contents cannot be stored.
+    """
+    planner = _Planner(workspace, store, ledger, records, shared, include_shared)
+    by_path: dict[str, list[Change]] = {}
+    for record in records:
+        for change in record.changes:
+            by_path.setdefault(change.path, []).append(change)
+    for path, changes in sorted(by_path.items()):
+        planner.plan_path(path, changes)
+    return planner.plan()
+
+
+class _Planner:
+    """Plans an undo path by path. See ``make_plan`` for the arguments."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        store: ContentStore,
+        ledger: Ledger,
+        records: Sequence[Record],
+        shared: SharedChanges,
+        include_shared: bool,
+    ) -> None:
+        self._workspace = workspace
+        self._store = store
+        self._ledger = ledger
+        self._records = records
+        self._shared = shared
+        self._include_shared = include_shared
+        self._composed = ledger.compose(records)
+        self._steps: list[Change] = []
+        self._merged: list[str] = []
+        self._conflicts: dict[str, str] = {}
+        self._left: list[str] = []
+        self._unchanged: set[str] = set()
+        self._claimed: dict[str, tuple[str, ...]] = {}
+        self._blocking: dict[str, None] = {}  # a dict keeps the order
+
+    def plan(self) -> Plan:
+        """Return the plan for all paths so far."""
+        undoes: dict[str, tuple[str, ...]] = {}
+        for record in self._records:
+            paths = tuple(change.path for change in record.changes if self._is_undone(change.path))
+            if paths:
+                undoes[record.id] = paths
+        return Plan(
+            tuple(self._steps),
+            tuple(self._merged),
+            self._conflicts,
+            tuple(self._left),
+            undoes,
+            self._claimed,
+            tuple(self._blocking),
+        )
+
+    def _is_undone(self, path: str) -> bool:
+        return path not in self._conflicts and path not in self._unchanged
+
+    def plan_path(self, path: str, changes: Sequence[Change]) -> None:
+        """Plan the undo at one path.
+
+        Args:
+            path: The path.
+            changes: The changes to undo at this path.
+        """
+        if any(node.kind == "skipped" for change in changes for node in change.nodes()):
+            self._left.append(path)
+            return
+        records = [record for record in self._records if record.changes_path(path)]
+        others = self._shared.during(path, [record.id for record in records])
+        if others.doubtful and not self._claim(path, others.doubtful):
+            return
+        try:
+            now = self._read(path)
+            target, was_merged = self._find_target(path, now, records)
+        except Conflict as conflict:
+            sessions = _sessions_of(others.changes)
+            self._blocking.update(dict.fromkeys(sessions))
+            by = f" by session {', '.join(sessions)}" if sessions else ""
+            self._conflicts[path] = f"{conflict}{by}"
+            return
+        if was_merged and not _is_folder(changes):
+            self._merged.append(path)
+        if target != now:
+            self._steps.append(Change(path, now, target))
+        elif not self._ledger.is_last(path, self._records):
+            # Later changes already reverted the change. It is kept in the chain of changes, so that
+            # the later ones can be undone.
+            self._unchanged.add(path)
+
+    def _claim(self, path: str, doubtful: Sequence[SharedChange]) -> bool:
+        """Record that other sessions may have changed a path; return whether to undo it anyway."""
+        sessions = _sessions_of(doubtful)
+        self._claimed[path] = sessions
+        if not self._include_shared:
+            names = ", ".join(sessions)
+            self._conflicts[path] = f"session {names} may have changed it at the same time"
+        return self._include_shared
+
+    # --- the current state ------------------------------------------------------------------------
+
+    def _read(self, path: str) -> Node | None:
+        """Return the node at a path, and store its content."""
+        real = self._workspace.root / unspell_path(path)
+        try:
+            if self._workspace.resolve(real, follow=False) != real:
+                raise Conflict("one of its parent folders is a link now")
+            status = os.lstat(real)
+            if stat.S_ISREG(status.st_mode) and status.st_size > MAX_KEPT_BYTES:
+                raise Conflict(
+                    f"it is larger than {MAX_KEPT_BYTES:,} bytes now, too large to be kept"
+                )
+            return _read_node(real, status, self._keep)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except ToolError:
+            raise Conflict("one of its parent folders is a link now") from None
+        except OSError as error:
+            raise Conflict(f"it cannot be read: {error.strerror}") from None
+
+    def _keep(self, data: bytes) -> str:
+        return self._store.put([data])[0]
+
+    # --- the target -------------------------------------------------------------------------------
+
+    def _find_target(
+        self, path: str, now: Node | None, records: Sequence[Record]
+    ) -> tuple[Node | None, bool]:
+        """Return the target of a path, and whether later changes were merged.
+
+        A redo restores the exact former state if nothing was changed after the undo. Otherwise, the
+        target is the state without the records. If that cannot be determined, the changes of the
+        records are reverted in the current content.
+
+        Raises:
+            Conflict: The path cannot be restored.
+        """
+        changes: list[Change] = []
+        for record in records:
+            changes += [change for change in record.changes if change.path == path]
+        is_redo = all(record.is_undo for record in records)
+        if is_redo and len(changes) == 1 and changes[0].after == now:
+            self._check_kept(changes[0].before)
+            return changes[0].before, False
+        try:
+            target, merged = replay(self._store, self._ledger, path, now, records)
+        except Conflict:
+            return self._revert(now, self._composed[path], changes)
+        self._check_kept(target)
+        return target, merged
+
+    def _check_kept(self, target: Node | None) -> None:
+        """Check that a content was kept and is still stored.
+
+        Raises:
+            Conflict: The content is not stored.
+        """
+        if target is None:
+            return
+        if not target.kept:
+            raise Conflict(NOT_KEPT)
+        if target.hash and self._store.get(target.hash) is None:
+            raise Conflict("its content is no longer kept")
+
+    def _revert(
+        self, now: Node | None, composed: Sequence[Change], changes: Sequence[Change]
+    ) -> tuple[Node | None, bool]:
+        """Revert changes in the current content, and return whether other changes were merged.
+
+        Args:
+            now: The current node.
+            composed: The changes, joined as far as possible.
+            changes: The same changes one by one, in case the joined ones cannot be reverted.
+
+        Raises:
+            Conflict: The path cannot be restored.
+        """
+        try:
+            return self._revert_each(now, composed)
+        except Conflict as conflict:
+            try:
+                return self._revert_each(now, changes)
+            except Conflict:
+                raise conflict from None
+
+    def _revert_each(self, now: Node | None, changes: Sequence[Change]) -> tuple[Node | None, bool]:
+        target = now
+        merged = False
+        for change in reversed(changes):
+            check_changes_kept([change])
+            if change.before == change.after:
+                continue
+            if target not in (change.after, change.before):
+                merged = True
+            target = revert(self._store, target, change)
+        self._check_kept(target)
+        return target, merged
+
+
+def _sessions_of(changes: Sequence[SharedChange]) -> tuple[str, ...]:
+    """Return the ids of the sessions that made the changes, in order."""
+    return tuple(dict.fromkeys(change.session for change in changes))
+
+
+def _is_folder(changes: Iterable[Change]) -> bool:
+    return all(node.kind == "folder" for change in changes for node in change.nodes())
+
+
+def _read_node(path: Path, status: os.stat_result, keep: Callable[[bytes], str]) -> Node | None:
+    try:
+        return node_at(path, keep)
+    except PermissionError:
+        # The user owns this unreadable file, so it is made readable for a moment.
+        mode = stat.S_IMODE(status.st_mode)
+        if not stat.S_ISREG(status.st_mode) or mode & 0o400:
+            raise
+        chmod_unless_link(path, mode | 0o400)
+        try:
+            node = node_at(path, keep)
+        finally:
+            chmod_unless_link(path, mode)
+        return node and Node("file", mode, node.hash)

@@ -1,0 +1,174 @@
+"""Carries out either all or none of the steps of an undo."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hilum import HilumError, ToolError, Workspace, errors
+
+from hilum_files.journal.content_store import ContentStore
+from hilum_files.journal.records import Change, unspell_path
+from hilum_files.journal.tree import Node
+from hilum_files.paths import chmod_unless_link, find_status, replace_file
+from hilum_files.text import show
+
+if TYPE_CHECKING:
+    from hilum import Place
+
+
+def carry_out(workspace: Workspace, store: ContentStore, steps: Sequence[Change]) -> None:
+    """Carry out either all steps or none.
+
+    Raises:
+        HilumError: A step failed. The steps before it were reverted; if that failed as well, the
+            message says so.
+    """
+    done: list[Change] = []
+    try:
+        _apply(workspace, store, steps, done)
+    except (OSError, HilumError) as error:
+        problem = _describe_failure(error)
+        # Only the completed steps are reverted: other paths may have changed in the meantime.
+        taken_back = [Change(step.path, step.after, step.before) for step in done]
+        try:
+            _apply(workspace, store, taken_back, [])
+        except (OSError, HilumError) as second:
+            raise ToolError(
+                f"{problem} Reverting its first steps failed, too: {second}.",
+                hint="Run hilum undo again to continue it.",
+            ) from error
+        raise ToolError(
+            f"{problem} Everything is as it was before the undo.",
+            hint="Remove the cause, then undo again.",
+        ) from error
+
+
+def _describe_failure(error: OSError | HilumError) -> str:
+    if isinstance(error, HilumError):
+        return f"The undo failed: {error.message}."
+    where = f" at {show(str(error.filename))}" if error.filename else ""
+    return f"The undo failed{where}: {error.strerror or error}."
+
+
+def _apply(
+    workspace: Workspace, store: ContentStore, steps: Sequence[Change], done: list[Change]
+) -> None:
+    """Carry out steps in an order that works, and add each to ``done``.
+
+    First, entries that are in the way are removed, deepest first. Then, the new content is created,
+    outermost first.
+    """
+    # A command may have made a folder read-only.
+    modes = _unlock_folders(workspace.root, steps)
+    ordered = sorted(steps, key=lambda step: unspell_path(step.path))
+    try:
+        for step in reversed(ordered):
+            if step.before and not _keeps_kind(step):
+                name = unspell_path(step.path)
+                _remove(workspace, name, step.before, is_final=step.after is None)
+                done.append(Change(step.path, step.before, None))
+        for step in ordered:
+            if step.after is None:
+                continue
+            name = unspell_path(step.path)
+            before = step.before if _keeps_kind(step) else None
+            _create(workspace, store, name, before, step.after)
+            done.append(Change(step.path, before, step.after))
+            if step.after.kind == "folder":
+                modes[workspace.root / name] = step.after.mode
+    finally:
+        for folder, mode in sorted(modes.items(), reverse=True):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                chmod_unless_link(folder, mode)
+
+
+def _keeps_kind(step: Change) -> bool:
+    """Return whether a step replaces an entry with one of the same kind."""
+    if step.before is None or step.after is None:
+        return False
+    return step.before.kind == step.after.kind
+
+
+def _unlock_folders(root: Path, steps: Sequence[Change]) -> dict[Path, int]:
+    """Make the folders of the steps writable for the user, and return their former modes."""
+    folders: set[Path] = set()
+    for step in steps:
+        for parent in (root / unspell_path(step.path)).parents:
+            if parent != root and parent.is_relative_to(root):
+                folders.add(parent)
+    modes: dict[Path, int] = {}
+    for folder in sorted(folders):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            status = os.lstat(folder)
+            mode = stat.S_IMODE(status.st_mode)
+            if stat.S_ISDIR(status.st_mode) and mode & 0o700 != 0o700:
+                chmod_unless_link(folder, mode | 0o700)
+                modes[folder] = mode
+    return modes
+
+
+@contextmanager
+def _open_exactly(workspace: Workspace, name: str, *, make: bool = False) -> Iterator[Place]:
+    """Keep the folder of a planned path open.
+
+    A program that the agent started may still be running and may have created a link there after
+    the plan was made. Therefore no link is followed, neither out of the workspace nor to another
+    place in it.
+    """
+    path = workspace.root / name
+    with workspace.at(path, make=make, follow=False) as place:
+        if place.path != path:
+            raise ToolError(f"A parent folder of {show(name)} is a link now.", code=errors.E_STALE)
+        yield place
+
+
+def _remove(workspace: Workspace, name: str, node: Node, *, is_final: bool) -> None:
+    with _open_exactly(workspace, name) as place:
+        if node.kind != "folder":
+            os.unlink(place.name, dir_fd=place.folder)
+            return
+        try:
+            os.rmdir(place.name, dir_fd=place.folder)
+        except OSError:
+            if not is_final:
+                raise  # otherwise the folder contains files of others and is kept
+
+
+def _create(
+    workspace: Workspace, store: ContentStore, name: str, before: Node | None, node: Node
+) -> None:
+    path = workspace.root / name
+    if node.kind == "folder":
+        with _open_exactly(workspace, name, make=True) as place:
+            if not stat.S_ISDIR(_mode_at(place)):
+                os.mkdir(place.name, dir_fd=place.folder)
+            # The folder gets its own mode when its content is complete.
+            chmod_unless_link(path, node.mode | 0o700)
+        return
+    if before is not None and before.hash == node.hash:
+        with _open_exactly(workspace, name):
+            chmod_unless_link(path, node.mode)
+        return
+    data = store.get(node.hash)
+    if data is None:
+        raise ToolError(f"The content of {show(name)} is no longer kept.", code=errors.E_NOT_FOUND)
+    with _open_exactly(workspace, name, make=True) as place:
+        if node.kind == "link":
+            with suppress(FileNotFoundError):
+                os.unlink(place.name, dir_fd=place.folder)
+            os.symlink(os.fsdecode(data), place.name, dir_fd=place.folder)
+            return
+        if stat.S_ISLNK(_mode_at(place)):
+            raise ToolError(f"{show(name)} is a link now.", code=errors.E_STALE)
+        replace_file(workspace, path, data, mode=node.mode)
+
+
+def _mode_at(place: Place) -> int:
+    """Return the kind and permissions of the entry at a place, or 0 if there is none."""
+    status = find_status(place)
+    return status.st_mode if status else 0

@@ -1,0 +1,123 @@
+"""Writes bytes to files in the workspace, for the tools here and those of other plugins."""
+
+from __future__ import annotations
+
+import os
+
+import trio
+from hilum import Call, ToolError, Workspace, errors
+
+from hilum_files.journal.changes import track_workspace
+from hilum_files.journal.tracked_workspace import (
+    TrackedWorkspace,
+    read_for_change,
+    recording_change,
+)
+from hilum_files.paths import find_status, open_file, replace_file
+from hilum_files.text import quote, show
+
+
+async def save_file(call: Call, path: str, data: bytes, *, overwrite: bool = False) -> str:
+    """Save a tool's result, such as an image, as a file in the workspace.
+
+    The change can be shown and undone. The tool must name its path parameter in ``writes``, so that
+    the guard checks the path.
+
+    Args:
+        call: The tool's call.
+        path: The path, relative to the workspace; missing folders are created.
+        data: The content.
+        overwrite: Whether an existing file may be replaced.
+
+    Returns:
+        The path, for messages.
+
+    Raises:
+        ToolError: ``E_BAD_ARGS`` if an existing file may not be replaced. Or the path is outside
+            the workspace, cannot be written, or has changed in the meantime.
+    """
+    return await trio.to_thread.run_sync(_save, track_workspace(call), path, data, overwrite)
+
+
+async def check_save(call: Call, path: str, *, overwrite: bool = False) -> None:
+    """Check that a file can be saved, before its content is produced at some cost.
+
+    Takes the arguments of ``save_file``.
+
+    Raises:
+        ToolError: See ``save_file``.
+    """
+    await trio.to_thread.run_sync(_check, track_workspace(call), path, overwrite)
+
+
+def _save(workspace: Workspace, path: str, data: bytes, overwrite: bool) -> str:
+    before = _check(workspace, path, overwrite)
+    return write_verified(workspace, path, data, before)
+
+
+def _check(workspace: Workspace, path: str, overwrite: bool) -> os.stat_result | None:
+    """Return the status of the file that would be replaced, if there is one."""
+    if find_file(workspace, path) is None:
+        return None
+    if not overwrite:
+        raise ToolError(
+            f"{quote(path)} already exists; nothing was written.",
+            code=errors.E_BAD_ARGS,
+            hint="Choose another name, or allow overwriting.",
+        )
+    with open_file(workspace, path) as file:
+        if isinstance(workspace, TrackedWorkspace):
+            workspace.expect(workspace.resolve(path), file)
+        return os.fstat(file.fileno())
+
+
+def find_file(workspace: Workspace, path: str) -> os.stat_result | None:
+    """Return the status of the entry at a path, or ``None`` if there is none."""
+    try:
+        with workspace.at(path) as place:
+            return find_status(place)
+    except ToolError as error:
+        if error.code == errors.E_FILE_NOT_FOUND:
+            return None
+        raise
+
+
+def read_file_for_change(
+    workspace: Workspace, path: str, limit: int
+) -> tuple[bytes, os.stat_result]:
+    """Return at most ``limit`` bytes of a file that will be changed, and its status."""
+    with open_file(workspace, path) as file:
+        data = read_for_change(workspace, workspace.resolve(path), file, limit)
+        return data, os.fstat(file.fileno())
+
+
+def write_verified(
+    workspace: Workspace, path: str, data: bytes, before: os.stat_result | None
+) -> str:
+    """Write a file, read it back, and compare the contents.
+
+    Args:
+        workspace: The workspace.
+        path: The path of the file.
+        data: Its new content.
+        before: The file's status when it was read; ``None`` for a new file.
+
+    Returns:
+        The path that was written, for messages.
+
+    Raises:
+        ToolError: As for ``replace_file``, or ``E_READBACK_FAIL`` if the content read back differs.
+    """
+    real = workspace.resolve(path)
+    name = show(workspace.relative(real))
+    with recording_change(workspace, real, data):
+        replace_file(workspace, real, data, expected=before)
+        with open_file(workspace, real) as file:
+            written = file.read(len(data) + 1)
+        if written != data:
+            raise ToolError(
+                f"{name} was changed by another program immediately after it was written.",
+                code=errors.E_READBACK_FAIL,
+                hint="Read it before you continue.",
+            )
+    return name

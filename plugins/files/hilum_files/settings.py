@@ -1,0 +1,58 @@
+"""The settings of hilum-files."""
+
+from __future__ import annotations
+
+from hilum import section, setting
+
+
+@section("files")
+class FilesSettings:
+    """Limits on what the tools show at once, and on the content kept for undo."""
+
+    read_limit: int = setting(
+        default=10_000,
+        minimum=100,
+        project="lower",
+        help="Maximum number of characters of a file that read_file shows at once.",
+    )
+    line_limit: int = setting(
+        default=2_000,
+        minimum=20,
+        project="lower",
+        help="Maximum number of characters of one line that read_file shows.",
+    )
+    list_limit: int = setting(
+        default=500,
+        minimum=1,
+        project="lower",
+        help="Maximum number of entries that list_directory shows.",
+    )
+    snapshots: bool = setting(
+        default=True,
+        project=False,
+        help="Take snapshots of the tree around commands, so that their changes can be undone.",
+    )
+    snapshot_file_limit: int = setting(
+        default=10_000_000,
+        minimum=0,
+        project="user",
+        help="File size, in bytes, above which a snapshot records a change, but not the content.",
+    )
+    snapshot_limit: int = setting(
+        default=1_000_000_000,
+        minimum=0,
+        project="user",
+        help="Maximum total size, in bytes, of a workspace's files whose content a snapshot keeps.",
+    )
+    keep_days: float = setting(
+        default=30.0,
+        minimum=1,
+        project=False,
+        help="Days after which unused content kept for undo is deleted.",
+    )
+    keep_limit: int = setting(
+        default=5_000_000_000,
+        minimum=0,
+        project=False,
+        help="Maximum size, in bytes, of the content kept for undo in all workspaces together.",
+    )

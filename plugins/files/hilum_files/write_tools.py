@@ -1,0 +1,289 @@
+"""The tools ``write_file``, ``edit_file``, ``multi_edit`` and ``delete_file``.
+
+Each tool runs in one thread, which always finishes, and reads the written file back to compare it.
+A file that changed between reading and writing is not written.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from errno import EEXIST, ENOTEMPTY
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import trio
+from hilum import Call, Output, ToolError, Workspace, errors, tool
+
+from hilum_files import text as texts
+from hilum_files.journal.changes import track_workspace
+from hilum_files.journal.tracked_workspace import read_for_change, recording_change
+from hilum_files.paths import open_place, read_status
+from hilum_files.save import find_file, read_file_for_change, write_verified
+from hilum_files.text import BOM, quote, show
+
+if TYPE_CHECKING:
+    from hilum import Place
+
+    from hilum_files.edits import Edit
+
+MAX_EDIT_BYTES = 20_000_000
+MAX_DIFF_CHARACTERS = 2_000_000
+_NOT_EMPTY = (ENOTEMPTY, EEXIST)
+
+
+@tool(risk="write", effect="idempotent", writes="path", timeout=60)
+async def write_file(call: Call, path: str, content: str) -> Output:
+    """Create a file, with its folders, or replace a file that you have read.
+
+    It keeps its mode and line endings.
+
+    Args:
+        path: Relative to the workspace.
+        content: The whole text.
+    """
+    return await trio.to_thread.run_sync(_write, track_workspace(call), path, content)
+
+
+@tool(risk="write", effect="once", writes="path", timeout=60)
+async def edit_file(
+    call: Call, path: str, old_string: str, new_string: str, create_if_missing: bool = False
+) -> Output:
+    """Replace one piece of text in a file that you have read.
+
+    Args:
+        path: Relative to the workspace.
+        old_string: The text to replace, copied exactly, without the line numbers of read_file. It
+            must occur once: include lines around the change.
+        new_string: The text to put in its place.
+        create_if_missing: Create the file if it does not exist; old_string is empty then.
+    """
+    is_same = texts.with_newlines(old_string, "\n") == texts.with_newlines(new_string, "\n")
+    if old_string and is_same:
+        return Output(
+            "Nothing was changed: old_string and new_string are the same.",
+            data={"path": show(path)},
+        )
+    edits = [(old_string, new_string)]
+    return await trio.to_thread.run_sync(
+        _edit, track_workspace(call), path, edits, create_if_missing
+    )
+
+
+class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One edit of a ``multi_edit`` call."""
+
+    old_string: str
+    new_string: str
+
+
+@tool(risk="write", effect="once", writes="path", timeout=60, deferred=True)
+async def multi_edit(
+    call: Call, path: str, edits: Annotated[list[Replacement], msgspec.Meta(min_length=1)]
+) -> Output:
+    """Make several edits in one file, as edit_file does: one after another, all or none.
+
+    Args:
+        path: Relative to the workspace.
+        edits: Each applies to the text that the ones before it left.
+    """
+    pairs = [(edit.old_string, edit.new_string) for edit in edits]
+    return await trio.to_thread.run_sync(_edit, track_workspace(call), path, pairs, False)
+
+
+@tool(risk="write", effect="once", writes="path", timeout=60)
+async def delete_file(call: Call, path: str) -> Output:
+    """Delete a file that you have read, a link, or an empty folder.
+
+    Args:
+        path: Relative to the workspace.
+    """
+    return await trio.to_thread.run_sync(_delete, track_workspace(call), path)
+
+
+# --- in the thread --------------------------------------------------------------------------------
+
+
+def _write_text(
+    workspace: Workspace, path: str, text: str, parameter: str, before: os.stat_result | None
+) -> str:
+    """Write a text to a file, and return the written path, for messages."""
+    return write_verified(workspace, path, texts.encode(text, parameter), before)
+
+
+def _make_diff(name: str, before: str | None, after: str) -> str:
+    """Return a unified diff for faces, or an empty text if computing it would take too long."""
+    if before is None or len(before) + len(after) > MAX_DIFF_CHARACTERS:
+        return ""
+    old = texts.with_newlines(before, "\n")
+    return texts.unified_diff(name, old, texts.with_newlines(after, "\n"))
+
+
+def _count_lines(text: str) -> str:
+    lines = text.count("\n")
+    if text and not text.endswith("\n"):
+        lines += 1
+    return "1 line" if lines == 1 else f"{lines:,} lines"
+
+
+def _decode_or_none(data: bytes, path: str) -> str | None:
+    """Return the text of a file, or ``None`` if it is too large or not text."""
+    if len(data) > MAX_EDIT_BYTES:
+        return None
+    try:
+        return texts.decode(data, path)
+    except ToolError:
+        return None
+
+
+def _write(workspace: Workspace, path: str, content: str) -> Output:
+    if path.endswith("/"):
+        raise ToolError(
+            f"{quote(path)} is a folder.", code=errors.E_BAD_ARGS, hint="Name a file in it."
+        )
+    if find_file(workspace, path) is None:
+        return _create(workspace, path, content, "content")
+    data, status = read_file_for_change(workspace, path, MAX_EDIT_BYTES + 1)
+    before = _decode_or_none(data, path)
+    after = content if before is None else _format_like(before, content)
+    # Nothing is recorded, because undoing this call would do nothing.
+    if before == after:
+        return Output(
+            f"{show(path)} already has exactly this content; nothing was written.",
+            data={"path": show(path)},
+        )
+    name = _write_text(workspace, path, after, "content", status)
+    size = f"{status.st_size:,} bytes" if before is None else _count_lines(before)
+    return Output(
+        f"Overwrote {name}: {_count_lines(content)} written; it had {size}.",
+        data={"path": name, "diff": _make_diff(name, before, after), "created": False},
+    )
+
+
+def _format_like(before: str, content: str) -> str:
+    """Return the new content with the line endings and byte order mark of the old one."""
+    if before.count("\r\n") == before.count("\n") > 0:
+        content = texts.with_newlines(content, "\r\n")
+    content = content.removeprefix(BOM)
+    return BOM + content if before.startswith(BOM) else content
+
+
+def _create(workspace: Workspace, path: str, content: str, parameter: str) -> Output:
+    name = _write_text(workspace, path, content, parameter, None)
+    return Output(
+        f"Created {name}: {_count_lines(content)} written.",
+        data={"path": name, "diff": _make_diff(name, "", content), "created": True},
+    )
+
+
+def _edit(
+    workspace: Workspace, path: str, pairs: Sequence[tuple[str, str]], create: bool
+) -> Output:
+    old, new = pairs[0]
+    if not old and find_file(workspace, path) is None:
+        if create:
+            return _create(workspace, path, new, "new_string")
+        raise ToolError(
+            f"There is no {quote(path)} in the workspace.",
+            code=errors.E_FILE_NOT_FOUND,
+            hint="Set create_if_missing to create it, or use write_file.",
+        )
+    from hilum_files.edits import EditError, apply_edits  # 15 ms, at the first edit
+
+    data, status = read_file_for_change(workspace, path, MAX_EDIT_BYTES + 1)
+    if len(data) > MAX_EDIT_BYTES:
+        raise ToolError(
+            f"{show(path)} is larger than {MAX_EDIT_BYTES:,} bytes and cannot be edited."
+        )
+    before = texts.decode(data, path)
+    try:
+        edits = apply_edits(before, pairs)
+    except EditError as error:
+        error.message = f"{show(path)}: {error.message}"
+        raise
+    after = edits[-1].content
+    if after == before:
+        return Output(
+            "Nothing was changed: the file already has these edits.", data={"path": show(path)}
+        )
+    name = _write_text(workspace, path, after, "new_string", status)
+    return _report_edits(name, edits, _make_diff(name, before, after))
+
+
+def _report_edits(name: str, edits: Sequence[Edit], diff: str) -> Output:
+    changes: list[list[int]] = []
+    for edit in edits:
+        changes.append([edit.removed.start, len(edit.removed), len(edit.added)])
+    data = {
+        "path": name,
+        "diff": diff,
+        "match": "; ".join(dict.fromkeys(edit.match for edit in edits)),
+        "created": False,
+        "changes": changes,
+    }
+    separator = " " if len(edits) == 1 else "\n"
+    described = "\n".join(map(_describe_edit, edits))
+    return Output(f"Edited {name}{separator}{described}", data=data)
+
+
+def _describe_edit(edit: Edit) -> str:
+    """Describe how the text of an edit was found, and what the edit changed.
+
+    The model must know if the match was not exact.
+    """
+    if edit.match == "identical":
+        return "(old_string and new_string are the same): nothing changed."
+    changed = f"{_describe_lines(edit.removed)} changed."
+    if edit.removed != edit.added:
+        changed = f"{_describe_lines(edit.removed)} became {_describe_lines(edit.added)}."
+    if edit.match == "exact":
+        return f"(exact match): {changed}"
+    return (
+        f"(not an exact match; old_string differed in: {edit.match}): {changed} Read it if in"
+        " doubt."
+    )
+
+
+def _describe_lines(lines: range) -> str:
+    if not lines:
+        return "nothing"
+    if len(lines) == 1:
+        return f"line {lines[0]}"
+    return f"lines {lines[0]}-{lines[-1]}"
+
+
+def _delete(workspace: Workspace, path: str) -> Output:
+    with open_place(workspace, path, follow=False) as place:
+        name = show(workspace.relative(place.path))
+        if place.path == workspace.root:
+            raise ToolError("The workspace itself cannot be deleted.", code=errors.E_BAD_ARGS)
+        mode = read_status(place).st_mode
+        if stat.S_ISREG(mode):
+            # A file must be read before it is deleted, too.
+            with place.open() as file:
+                read_for_change(workspace, place.path, file, MAX_EDIT_BYTES + 1)
+        with recording_change(workspace, place.path, None):
+            if stat.S_ISDIR(mode):
+                _remove_folder(place, name)
+            else:
+                os.unlink(place.name, dir_fd=place.folder)
+    return Output(
+        f"Deleted the {_describe_kind(mode)} {name}.", data={"path": name, "deleted": True}
+    )
+
+
+def _describe_kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(mode) else "file"
+
+
+def _remove_folder(place: Place, name: str) -> None:
+    try:
+        os.rmdir(place.name, dir_fd=place.folder)
+    except OSError as error:
+        hint = "Delete its content first." if error.errno in _NOT_EMPTY else ""
+        raise ToolError(
+            f"The folder {name} cannot be deleted: {error.strerror}.", hint=hint
+        ) from None

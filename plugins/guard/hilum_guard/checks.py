@@ -1,0 +1,78 @@
+"""The guard's checks for ``hilum doctor``: rules, secrets that are too short, and the sandbox."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from hilum import config_folder
+from hilum.checks import Check
+
+from hilum_guard import sandbox_probe
+from hilum_guard.backends import INSTALL_ADVICE
+from hilum_guard.permissions_command import find_tool_names
+from hilum_guard.redaction import Redactor
+from hilum_guard.rule_files import load
+
+
+def check_guard(folder: Path, online: bool) -> Iterator[Check]:
+    """Check permission rules, redaction and the sandbox. Blocks.
+
+    Args:
+        folder: The workspace whose rules are checked.
+        online: Not used; the guard contacts no server.
+    """
+    yield from _check_rules(folder)
+    for name in Redactor().too_short:
+        yield Check(
+            "warn",
+            "redaction",
+            f"{name} has fewer than 8 characters, so hilum does not redact it",
+            "Use a longer key, or rename the variable if it is not a secret.",
+        )
+    for subject, found, fix in report_sandbox():
+        is_enforced = found.startswith("enforced")
+        is_note = subject == "sandbox: note"
+        yield Check("ok" if is_enforced else "warn", subject, found, "" if is_note else fix)
+
+
+def _check_rules(folder: Path) -> Iterator[Check]:
+    rules = load(config_folder(), folder)
+    tools = find_tool_names(folder, [rule.tool for rule in rules.rules])
+    # A rule for a tool that does not exist is also a mistake.
+    rules = load(config_folder(), folder, tools)
+    for mistake in rules.mistakes:
+        yield Check(
+            "fail",
+            "permissions",
+            mistake,
+            "Correct the file. Until then, hilum denies every call that changes something.",
+        )
+    if not rules.mistakes:
+        yield Check("ok", "permissions", f"{len(rules.rules)} rules, no mistakes")
+
+
+def report_sandbox() -> list[tuple[str, str, str]]:
+    """Return rows for ``hilum doctor``: the component, its state and the suggested action.
+
+    May block for tens of milliseconds.
+    """
+    found = sandbox_probe.probe()
+    advice = ""
+    if not found.by and sys.platform != "linux":
+        advice = "Have hilum ask before it runs commands; on Windows, run hilum in WSL2."
+    elif found.by not in ("bubblewrap", "sandbox-exec") and sys.platform == "linux":
+        advice = INSTALL_ADVICE
+    enforced = f"enforced by {found.by}"
+    rows = []
+    parts = {"files": found.files, "protected paths": found.protected, "processes": found.processes}
+    for part, is_enforced in parts.items():
+        if is_enforced:
+            rows.append((f"sandbox: {part}", enforced, ""))
+        else:
+            rows.append((f"sandbox: {part}", "not enforced", advice))
+    states = {"filter": f"{enforced}, without loopback", "": "not enforced"}
+    network_advice = "" if found.network == "namespace" else advice
+    rows.insert(2, ("sandbox: network", states.get(found.network, enforced), network_advice))
+    return rows + [("sandbox: note", reason, "") for reason in found.reasons]

@@ -1,0 +1,57 @@
+"""The guard's content policy, for code without a session (see ``hilum.ContentPolicy``).
+
+The module provides the service through the entry point group ``hilum.content_policy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from hilum_guard.harmless_git import repository_doubt
+from hilum_guard.protected import hidden
+from hilum_guard.redaction import Redactor, is_settings, is_source
+
+
+def redact(text: str, path: str = "") -> str:
+    """Return a text with its secrets redacted.
+
+    Args:
+        text: The text.
+        path: The file that the text comes from; empty if it comes from no file.
+    """
+    # The process shares one redactor, because creating it reads the whole environment.
+    return _redactor()(text, guess=not is_source(path), settings=is_settings(path))
+
+
+def make_redactor(
+    environ: Mapping[str, str] | None = None, secrets: Mapping[str, str] | None = None
+) -> Redactor:
+    """Create a redactor.
+
+    Args:
+        environ: The environment whose secrets are replaced; this process's by default.
+        secrets: Additional secrets, by name.
+    """
+    return Redactor(environ, secrets)
+
+
+def explain_withheld_file(place: Path, path: str) -> str:
+    """Return why a file is not sent to a model without approval; empty if it may be sent.
+
+    Args:
+        place: The file, resolved.
+        path: The file relative to the workspace.
+    """
+    return hidden(place, path)
+
+
+def explain_unsafe_repository(folder: str) -> str:
+    """Return why ``git status`` in a folder could run a program; empty if it cannot. Blocks."""
+    return repository_doubt(folder)
+
+
+@cache
+def _redactor() -> Redactor:
+    return Redactor()

@@ -1,0 +1,49 @@
+"""Compares file names as the most permissive file system does, and makes them printable."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+
+QUARANTINED = ".quarantined"
+"""Suffix of the name of a file that was made inert. No program looks for such names."""
+_ENDING = re.compile(r"(\.\d+)?" + re.escape(QUARANTINED) + "$")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def folded(name: str) -> str:
+    """Return a name in the form in which the most permissive file system would compare it."""
+    if name.isascii():
+        return name.lower()
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def resolve_links(path: str | os.PathLike[str]) -> str:
+    """Return a path without symbolic links, up to the first link that cannot be read."""
+    try:
+        return os.path.realpath(path)
+    except OSError as error:
+        # Before Python 3.13, `realpath` raises for a link that this process may not read, such as
+        # `/proc/1/cwd`. A model may name one, or a program may leave a link to one.
+        return os.fsdecode(error.filename or path)
+
+
+def original(name: str) -> str:
+    """Return the name that a file had before it was made inert; other names are unchanged."""
+    return _ENDING.sub("", name)
+
+
+def printable(text: str) -> str:
+    """Return a text that contains paths in a form that can be stored and displayed.
+
+    A file name may be any sequence of bytes. Python represents bytes that are not UTF-8 as lone
+    surrogates, which events cannot contain. Lone surrogates and control characters become escape
+    sequences.
+    """
+    try:
+        data = os.fsencode(text)
+    except UnicodeEncodeError:  # surrogates that represent no byte
+        data = text.encode(errors="backslashreplace")
+    decoded = data.decode(errors="backslashreplace")
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", decoded)

@@ -1,0 +1,253 @@
+"""The text of an approval question about a call, for every user interface.
+
+A file change is shown as a diff. Everything else is shown in full, because the user must not
+approve anything that is not shown.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from hilum import Session, ToolError
+from hilum.command import escape_terminal
+from hilum.events import ApprovalAsked
+
+from hilum_guard.addresses import host_of
+from hilum_guard.rules import DOMAIN, EXACT, parse
+
+MAX_BYTES = 2_000_000
+"""Maximum size of a file, in bytes, for which a diff is shown."""
+MAX_DIFF_LINES = 4_000
+"""Maximum number of lines for comparing two files, which takes quadratic time."""
+
+_CHANGING = ("write_file", "edit_file", "multi_edit", "delete_file")
+# Arguments that are shown as part of the diff.
+_IN_DIFF = {"path", "content", "old_string", "new_string", "edits"}
+# URLs with a non-ASCII character in the host.
+_HOSTS = re.compile(
+    r"[a-z][a-z0-9+.-]{0,30}://(?:[^\s/?#@]*@)?[^\s/?#:\"'`]*[^\x00-\x7f][^\s/?#:\"'`]*", re.I
+)
+
+
+def describe_call(asked: ApprovalAsked, session: Session | None = None) -> str:
+    """Return a question as text: the call with all its arguments in full, and the reason.
+
+    May read files.
+
+    Args:
+        asked: The question.
+        session: The call's session; without it there are no diffs.
+    """
+    head = f"── {asked.call.name} ({asked.risk}) wants to run"
+    if asked.agent not in ("", "main"):
+        head += f" for the agent {_name(asked.agent)}"
+    if asked.reason:
+        head += f": {asked.reason}"
+    arguments = _arguments(asked.call.arguments)
+    body = None if session is None else _change(asked.call.name, arguments, session)
+    if body is None:
+        body = []
+        for name, value in arguments.items():
+            body += _argument(name, value)
+    text = "\n".join([head, *body, *_hosts(arguments)])
+    # Otherwise, a model could hide a part of the call from the user with control characters.
+    shown = visible(text)
+    if shown != text:
+        shown += (
+            "\n   (Characters that are invisible, or change how text looks, are written as escapes:"
+            " \\x1b, \\u202e.)"
+        )
+    return shown
+
+
+def visible(text: str) -> str:
+    """Return a text with control, colour, direction and zero-width characters as escapes."""
+    return escape_terminal(text)
+
+
+def _name(text: str) -> str:
+    """Return a name in one line, cut to 60 characters."""
+    return visible(" ".join(text.split()))[:60]
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """Return the arguments of a call by name, even if they are not a JSON object."""
+    try:
+        data = json.loads(text or "{}")
+        json.dumps(data)  # data that is nested too deeply can be parsed but not serialised
+    except (ValueError, RecursionError):
+        data = text
+    return data if isinstance(data, dict) else {"arguments": data}
+
+
+def _argument(name: str, value: object) -> Iterator[str]:
+    """Yield the lines of one argument."""
+    if isinstance(value, str):
+        text = value
+    else:
+        text = json.dumps(value, ensure_ascii=False, indent=2)
+    if "\n" in text:
+        yield f"   {name}:"
+        yield from (f"     {row}" for row in text.split("\n"))
+    else:
+        yield f"   {name}: {text}"
+
+
+# --- changes of files -----------------------------------------------------------------------------
+
+
+def _change(tool: str, arguments: Mapping[str, Any], session: Session) -> list[str] | None:
+    """Return a call's change to a file as a unified diff; None if there is none to show."""
+    path = arguments.get("path")
+    if tool not in _CHANGING or not isinstance(path, str):
+        return None
+    old = _read(session, path)
+    if old is None:
+        return None
+    if tool == "delete_file":
+        return [f"   deletes {path} ({_count(old)})"]
+    new = _changed(tool, arguments, old)
+    if new is None:
+        return None
+    if tool != "write_file":
+        rows = [f"   changes {path}"]
+    elif _exists(session, path):
+        rows = [f"   overwrites {_count(old)} of {path} with {_count(new)}"]
+    else:
+        rows = [f"   creates {path} ({_count(new)})"]
+    for name in sorted(set(arguments) - _IN_DIFF):
+        rows += _argument(name, arguments[name])
+    return [*rows, *_diff(old, new)]
+
+
+def _changed(tool: str, arguments: Mapping[str, Any], old: str) -> str | None:
+    """Return the new text of a file; None if an edit does not apply exactly once."""
+    if tool == "write_file":
+        content = arguments.get("content")
+        return content if isinstance(content, str) else None
+    edits = arguments.get("edits") if tool == "multi_edit" else [arguments]
+    if not isinstance(edits, list):
+        return None
+    text = old
+    for edit in edits:
+        changed = _apply_edit(edit, text)
+        if changed is None:
+            return None
+        text = changed
+    return text
+
+
+def _apply_edit(edit: object, text: str) -> str | None:
+    """Return a text after one edit; None if it does not apply exactly once."""
+    if not isinstance(edit, Mapping):
+        return None
+    before = edit.get("old_string")
+    after = edit.get("new_string")
+    if not isinstance(before, str) or not isinstance(after, str):
+        return None
+    # The tool would reject such an edit too, so there is no diff to show.
+    if not before or text.count(before) != 1:
+        return None
+    return text.replace(before, after)
+
+
+def _resolved(session: Session, path: str) -> Path | None:
+    try:
+        return session.workspace.resolve(path)
+    except ToolError:
+        return None
+
+
+def _exists(session: Session, path: str) -> bool:
+    place = _resolved(session, path)
+    return place is not None and place.exists()
+
+
+def _read(session: Session, path: str) -> str | None:
+    """Return the text of a file, empty if it does not exist, None if it cannot be shown."""
+    place = _resolved(session, path)
+    if place is None:
+        return None
+    try:
+        if not place.exists():
+            return ""
+        if not place.is_file() or place.stat().st_size > MAX_BYTES:
+            return None
+        return place.read_bytes().decode()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _count(text: str) -> str:
+    lines = len(text.splitlines())
+    return "1 line" if lines == 1 else f"{lines:,} lines"
+
+
+def _diff(old: str, new: str) -> Iterator[str]:
+    before = old.splitlines()
+    after = new.splitlines()
+    if len(before) > MAX_DIFF_LINES or len(after) > MAX_DIFF_LINES:
+        yield "   (too long to compare; the new text:)"
+        yield from (f"   +{row}" for row in after)
+        return
+    rows = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
+    yield from (f"   {row}" for row in rows)
+    if not rows:
+        yield "   (only the line endings differ)" if old != new else "   (nothing differs)"
+
+
+# --- hosts ----------------------------------------------------------------------------------------
+
+
+def _hosts(arguments: Mapping[str, object]) -> Iterator[str]:
+    """Yield a line for each host whose real name is spelled differently."""
+    texts = [value for value in arguments.values() if isinstance(value, str)]
+    for address in chain.from_iterable(map(_HOSTS.findall, texts)):
+        host = host_of(address) or "no valid host"
+        written = address.partition("://")[2].rpartition("@")[2]
+        scripts = sorted({_script(char) for char in address if not char.isascii()} - {""})
+        if scripts:
+            written += f", with {', '.join(scripts)} letters that can look like others"
+        yield f"   host: {host} (written {written})"
+
+
+def _script(char: str) -> str:
+    """Return the script of a letter, such as ``Cyrillic``; empty for other characters."""
+    name = unicodedata.name(char, "") if char.isalpha() else ""
+    return name.partition(" ")[0].title()
+
+
+# --- the scope of a lasting approval --------------------------------------------------------------
+
+
+def describe_scope(asked: ApprovalAsked) -> str:
+    """Return a description of the calls that a lasting approval covers."""
+    if not asked.scope:
+        return f"every call of {_name(asked.call.name)}"
+    try:
+        rule = parse(asked.scope, "allow")
+    except ValueError:
+        return visible(asked.scope)
+    pattern = rule.pattern
+    calls = f"every call of {visible(rule.tool)}"
+    if pattern is None:
+        return calls
+    if pattern.startswith(EXACT):
+        count = pattern.count("\n") + 1
+        return (
+            "exactly this command" if count == 1 else f"exactly these {count} lines, and no others"
+        )
+    if rule.about_hosts:
+        return f"{calls} to the host {visible(pattern.removeprefix(DOMAIN))}"
+    if pattern.startswith("url="):
+        return f"{calls} with exactly this address"
+    if pattern.endswith(" *"):
+        return f"every command `{visible(pattern[:-2])} …`"
+    return f"{calls} for {visible(pattern)}"

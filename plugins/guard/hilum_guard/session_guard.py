@@ -1,0 +1,482 @@
+"""The guard of one session: judges its calls, sandboxes its commands, and redacts its texts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import trio
+from hilum import (
+    Agent,
+    Command,
+    Layer,
+    Session,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    Verdict,
+    config_folder,
+    hookimpl,
+)
+
+from hilum_guard import content_policy, judgement, rule_files, sandbox
+from hilum_guard.judgement import SECRET_ADDRESS, JudgeRequest
+from hilum_guard.known_hosts import KnownHosts
+from hilum_guard.lasting_approvals import LastingApprovals
+from hilum_guard.redaction import Redactor
+from hilum_guard.result_redaction import ResultRedactor, explain_placeholder, read_path
+from hilum_guard.sandbox import ExtraAccess, ProtectedPaths
+from hilum_guard.secret_paths import SecretFiles
+from hilum_guard.settings import GuardSettings
+from hilum_guard.tool_names import STANDARD
+from hilum_guard.workspace_guard import WorkspaceGuard
+
+if TYPE_CHECKING:
+    from hilum_guard.denied_paths import DeniedPaths
+
+_OUTCOMES = {
+    "allow": "It would run.",
+    "ask": "It would need approval; without a user to ask, it would be refused.",
+}
+
+
+class CallExplanation(NamedTuple):
+    """The predicted outcome of a call, with its reason, for the user.
+
+    Attributes:
+        outcome: A sentence.
+        reason: Why.
+        source: The rule with its file, or the name of the check, that decides.
+        scope: The rule that a lasting approval would create.
+        commands: The simple commands that were found in the command.
+    """
+
+    outcome: str
+    reason: str
+    source: str
+    scope: str = ""
+    commands: tuple[str, ...] = ()
+
+
+class UsedSecrets(NamedTuple):
+    """The secret files that an approved command names, and may therefore read.
+
+    Attributes:
+        command: The text of the command.
+        folder: The folder that it runs in.
+        files: The files, resolved.
+    """
+
+    command: str
+    folder: str
+    files: frozenset[str]
+
+
+class Guard:
+    """The guard of one session.
+
+    Args:
+        session: The session.
+        box: The sandbox of its commands.
+
+    Attributes:
+        sandbox: The sandbox of the session's commands.
+        rules: The applicable rules, found by the most recent read.
+        workspace_guard: Undoes what commands leave in the workspace for other programs to execute.
+    """
+
+    def __init__(self, session: Session, box: sandbox.Sandbox) -> None:
+        self._session = session
+        self._config = config_folder()
+        self._settings = session.settings(GuardSettings)
+        self.sandbox = box
+        self.workspace_guard = WorkspaceGuard(session, box)
+        self.approvals = LastingApprovals(session, self._config)
+        self.rules = rule_files.Rules(stamp=("never read",))
+        self._redactor = ResultRedactor(session, self._config)
+        self._known_hosts = KnownHosts(session)
+        self._secret_files = SecretFiles()
+        # The names of the tools when the rules were read.
+        self._tools: frozenset[str] | None = None
+        # Reads of the rules: how many have begun, and which one was accepted last.
+        self._begun = 0
+        self._taken = 0
+        # Files whose execution the user has approved, by what executes them.
+        self._executed: dict[str, Callable[[], Iterable[str]]] = {}
+        # Secrets that calls in flight may read, by agent and call, and those that plugins reveal.
+        self._used_secrets: dict[tuple[str, str], UsedSecrets] = {}
+        self._revealed: dict[tuple[str, ...], frozenset[str]] = {}
+        # The sandbox requests these before each command, in a thread.
+        box.held["rules that deny"] = self._find_denied_paths_to_hold
+        box.held["secrets"] = self._find_secrets_to_hide
+        box.find_used_secrets = self._find_used_secrets
+
+    # --- rules ------------------------------------------------------------------------------------
+
+    async def reload(self) -> None:
+        """Reload the rules if their files or the tools changed, and report mistakes."""
+        number = self._begin_reading()
+        request = self._make_request(None, "")
+        rules = await trio.to_thread.run_sync(judgement.read_rules, request, abandon_on_cancel=True)
+        self._take_rules(rules, request, number)
+
+    def _begin_reading(self) -> int:
+        """Return a number for a read of the rules: a higher number means a later read."""
+        self._begun += 1
+        return self._begun
+
+    def _take_rules(self, rules: rule_files.Rules, request: JudgeRequest, number: int) -> None:
+        """Store the rules that a thread read, unless a later read has finished first."""
+        if number < self._taken:
+            return
+        self._taken = number
+        before = self.rules.mistakes
+        self.rules = rules
+        self._tools = request.names
+        if rules.mistakes and rules.mistakes != before:
+            say = (
+                "The rules have mistakes; until they are corrected, no call that makes changes"
+                " runs:"
+            )
+            listed = "".join(f"\n  {mistake}" for mistake in rules.mistakes)
+            self._session.note("guard.mistakes", say=say + listed, mistakes=list(rules.mistakes))
+
+    def _list_tools(self) -> dict[str, str]:
+        """Return the permission categories of all tools that rules can name."""
+        return {**STANDARD, **{tool.name: tool.risk for tool in self._session.tools.values()}}
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    async def judge(
+        self, tool: Tool, arguments: str, key: tuple[str, str] | None = None
+    ) -> tuple[Verdict | None, str]:
+        """Judge a call.
+
+        Args:
+            tool: The tool.
+            arguments: Its arguments, as JSON.
+            key: The agent and the id of the call, for the secret files that a command may read
+                until its call ends; None for a call that will not run.
+
+        Returns:
+            The verdict (None for no opinion), and the rule or check that produced it.
+        """
+        while True:
+            number = self._begin_reading()
+            request = self._make_request(tool, arguments)
+            # One thread does everything that reads the disk. It can be abandoned, because the
+            # kernel treats a gate that takes too long as broken.
+            judged = await trio.to_thread.run_sync(judgement.judge, request, abandon_on_cancel=True)
+            self._take_rules(judged.rules, request, number)
+            if judged.undecided:
+                await self.sandbox.enforced()
+            elif self._session.approve == request.approve:  # else the policy has changed
+                break
+        if key is not None and judged.secrets and judged.call is not None:
+            command = str(judged.call.facts.arguments["command"])
+            folder = str(judged.call.folder or self._session.workspace.root)
+            self._used_secrets[key] = UsedSecrets(command, folder, judged.secrets)
+        return judged.verdict, judged.source
+
+    def _make_request(self, tool: Tool | None, arguments: str) -> JudgeRequest:
+        is_network = tool is not None and tool.risk == "network"
+        names = frozenset(self._session.redaction.names)
+        return JudgeRequest(
+            tool=tool,
+            arguments=arguments,
+            workspace=self._session.workspace,
+            config=self._config,
+            rules=self.rules,
+            tools=self._tools,
+            # While the session is opening it has no tools, so the first call checks the names.
+            names=frozenset(self._session.tools) or None,
+            catalog=self._list_tools(),
+            approve=self._session.approve,
+            kind=self._session.kind,
+            enforced=self.sandbox.known,
+            offline=self._settings.network == "none",
+            run_unsandboxed=self._settings.unsandboxed == "run",
+            known_hosts=self._known_hosts.read() if is_network else frozenset(),
+            # The thread gets copies, because the event loop adds to the originals.
+            find_executed=partial(self._find_executed, dict(self._executed)),
+            explain_placeholder=partial(explain_placeholder, self._redactor.files, names),
+            carries_secret=self._redactor.carries_secret,
+        )
+
+    async def explain(self, tool: Tool, arguments: str) -> CallExplanation:
+        """Return what would happen to a call by the approval policy and the guard.
+
+        Args:
+            tool: The tool.
+            arguments: Its arguments, as JSON.
+        """
+        from hilum_guard.checked_calls import read_call  # with the first call
+
+        approve = self._session.approve
+        if approve == "readonly" and tool.risk != "read":
+            outcome = "It would be refused."
+            return CallExplanation(outcome, f"{tool.name} can {tool.risk}.", "approve = readonly")
+        verdict, source = await self.judge(tool, arguments)
+        if verdict is None:
+            verdict = Verdict("allow", "No rule or check objects to it.")
+        commands: tuple[str, ...] = ()
+        with suppress(ToolError):
+            call = await trio.to_thread.run_sync(
+                read_call, tool, arguments, self._session.workspace
+            )
+            if call.facts.command is not None:
+                commands = tuple(" ".join(each.words) for each in call.facts.command.commands)
+        outcome = _OUTCOMES.get(verdict.kind, f"It would be refused ({verdict.code}).")
+        source = f"{source}, approve = {approve}"
+        return CallExplanation(outcome, verdict.reason, source, verdict.scope, commands)
+
+    @hookimpl(tryfirst=True)
+    async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Judge a call."""
+        # This is the first gate (tryfirst), so that others do not ask about a call that is denied
+        # anyway.
+        verdict, source = await self.judge(tool, call.arguments, (agent.name, call.id))
+        await self._remember_placeholder(agent, call)
+        if verdict is None or verdict.kind != "ask":
+            return verdict
+        if source == "protected file":
+            # First undo what a killed session's command left: it must not be mistaken for something
+            # that the user approves now.
+            await self.workspace_guard.recover()
+            await self.workspace_guard.expect(agent, call, tool)
+        if not verdict.scope:
+            return verdict
+        # An allow rule does not replace an ask rule, and a rule file must not contain a secret.
+        can_be_kept = source != SECRET_ADDRESS and not source.startswith(("ask ", "deny "))
+        self.approvals.offer(call.id, verdict.scope, can_be_kept=can_be_kept)
+        if can_be_kept:
+            return msgspec.structs.replace(verdict, rule=verdict.scope)
+        return verdict
+
+    async def _remember_placeholder(self, agent: Agent, call: ToolCall) -> None:
+        """Remember a call's file if its arguments are shown to the model with a placeholder."""
+        run = agent.conversation.run
+        state = run.calls.get(call.id) if run else None
+        path = read_path(call)
+        if path and state is not None and state.withheld:
+            await trio.to_thread.run_sync(self._redactor.remember_file, path)
+
+    @hookimpl(trylast=True)
+    async def check_result(
+        self, agent: Agent, call: ToolCall, result: ToolResult
+    ) -> ToolResult | None:
+        """Undo what a command left for other programs, and replace secrets in the result."""
+        self._used_secrets.pop((agent.name, call.id), None)
+        checked = await self.workspace_guard.check_result(agent, call, result)
+        # This is the last plugin to run (trylast), so that no other adds a secret after the search.
+        cleaned = await self._redactor.redact_result(call, checked or result)
+        path = read_path(call)
+        if cleaned is not None and path:
+            await trio.to_thread.run_sync(self._redactor.remember_file, path)
+        return cleaned or checked
+
+    # --- secrets ----------------------------------------------------------------------------------
+
+    @hookimpl(trylast=True)
+    def redact_texts(self, texts: Sequence[str], origin: str) -> list[str] | None:
+        """Replace secrets in texts before they are logged. Threads may call it."""
+        if origin == "prompt" and not self._settings.redact_prompts:
+            return None
+        return self._redactor.redact_texts(texts, origin)
+
+    def redact(self, text: str, path: str = "") -> str:
+        """Return a text without secrets (see ``hilum.ContentPolicy``). Threads may call it."""
+        return self._redactor.redact(text, path)
+
+    def make_redactor(
+        self, environ: Mapping[str, str] | None = None, secrets: Mapping[str, str] | None = None
+    ) -> Redactor:
+        """Create a redactor (see ``hilum.ContentPolicy``)."""
+        return content_policy.make_redactor(environ, secrets)
+
+    def explain_withheld_file(self, place: Path, path: str) -> str:
+        """Return why a file is not sent to a model without approval; empty if it may be sent."""
+        return content_policy.explain_withheld_file(place, path)
+
+    def explain_unsafe_repository(self, folder: str) -> str:
+        """Return why ``git status`` in a folder could run a program; empty if it cannot. Blocks."""
+        return content_policy.explain_unsafe_repository(folder)
+
+    def withheld(self, base: str) -> Callable[[str], bool]:
+        """Return a function that checks whether a search leaves a file out.
+
+        The rules are those of the last judged call, which is the search itself.
+
+        Args:
+            base: The path that the search covers, relative to the workspace. The call was judged
+                with this path, so any approval that it needs has been given.
+        """
+        from hilum_guard.search_filter import make_filter  # with the first search
+
+        return make_filter(self.rules, base, self._session.workspace.root, self._list_tools())
+
+    def _find_used_secrets(self, argv: tuple[str, ...], folder: str) -> frozenset[str]:
+        """Return the hidden files that a command in a folder may read with the user's approval."""
+        if not argv:
+            return frozenset()
+        wanted = (argv[-1], os.path.realpath(folder))
+        found = set(self._revealed.get(argv, ()))
+        for used in self._used_secrets.values():
+            if (used.command, used.folder) == wanted:
+                found |= used.files
+        return frozenset(found)
+
+    @contextmanager
+    def reveal(self, argv: Sequence[str], paths: Iterable[str]) -> Iterator[None]:
+        """Allow one command to see hidden files while the block lasts.
+
+        Use it for files whose reading the user approved, or to list names.
+
+        Args:
+            argv: Program and arguments, as they are given to ``session.processes`` in the block.
+            paths: The files, resolved.
+        """
+        self._revealed[(*argv,)] = frozenset(paths)
+        try:
+            yield
+        finally:
+            self._revealed.pop((*argv,), None)
+
+    def _find_secrets_to_hide(self) -> ProtectedPaths:
+        """Return the workspace files that are hidden from commands. Blocks."""
+        from hilum_guard.patterns import exact_path  # with the first command
+
+        root = str(self._session.workspace.root)
+        expanded = map(os.path.expanduser, self._settings.readable)
+        shown = {os.path.realpath(os.path.join(root, path)) for path in expanded}
+        rules = self.rules.of("allow")
+        named = {rule.pattern for rule in rules if rule.tool in ("read_file", "read")}
+        hidden = []
+        for path in self._secret_files.of_workspace(root):
+            relative = path[len(root) + 1 :]
+            real = os.path.realpath(path)
+            if real not in shown and not named & {relative, exact_path(relative)}:
+                hidden.append(real)
+        return ProtectedPaths(hidden=tuple(hidden))
+
+    # --- processes --------------------------------------------------------------------------------
+
+    def denied_to_commands(self) -> tuple[str, ...]:
+        """Return the existing paths that the sandbox hides because rules prevent reading them.
+
+        Blocks.
+        """
+        return self._find_denied_paths().hidden
+
+    def _find_denied_paths_to_hold(self) -> ProtectedPaths:
+        denied = self._find_denied_paths()
+        return ProtectedPaths(denied.protected, denied.hidden)
+
+    def _find_denied_paths(self) -> DeniedPaths:
+        from hilum_guard.denied_paths import find_denied_paths  # with the first command
+
+        root = self._session.workspace.root
+        return find_denied_paths(self.rules.of("deny"), root, self._list_tools())
+
+    def protect(self, name: str, paths: Callable[[], ProtectedPaths] | None) -> None:
+        """Protect paths from all further commands of the session.
+
+        The sandbox enforces this, as far as this system supports it.
+
+        Args:
+            name: Name of the requester; a later call with the same name replaces an earlier one.
+            paths: Returns the paths. A thread calls it before each command, so it may read the
+                disk. ``None`` ends the protection.
+        """
+        if paths is None:
+            self.sandbox.held.pop(name, None)
+        else:
+            self.sandbox.held[name] = paths
+
+    def protect_executed(self, by: str, paths: Callable[[], Iterable[str]]) -> None:
+        """Protect files whose execution the user has approved.
+
+        Commands cannot write to them, and file tools need approval to do so.
+
+        Args:
+            by: What executes them; a later call with the same value replaces an earlier one.
+            paths: Returns the files, absolute and resolved. A thread calls it; it may block.
+        """
+        self._executed[by] = paths
+        self.sandbox.held[by] = lambda: ProtectedPaths(tuple(paths()))
+
+    def _find_executed(
+        self, executed: Mapping[str, Callable[[], Iterable[str]]]
+    ) -> tuple[tuple[str, str], ...]:
+        """Return the files that are executed although their names do not suggest it.
+
+        Blocks.
+
+        Args:
+            executed: Functions that return such files, by what executes them.
+
+        Returns:
+            Each file with what executes it.
+        """
+        named = self.sandbox.watch.named_files()
+        found = [(path, "Git, as its configuration says") for path in named]
+        for by, paths in executed.items():
+            found += [(path, by) for path in paths()]
+        return tuple(found)
+
+    @contextmanager
+    def widen(self, argv: Sequence[str], extra: ExtraAccess) -> Iterator[None]:
+        """Grant one command the extra permissions that the user approved while the block lasts.
+
+        Args:
+            argv: Program and arguments, as they are given to ``session.processes`` in the block.
+            extra: What it may do.
+        """
+        self.sandbox.extra_access[(*argv,)] = extra
+        try:
+            yield
+        finally:
+            self.sandbox.extra_access.pop((*argv,), None)
+
+    @hookimpl(trylast=True)
+    async def wrap_process(self, command: Command) -> Command:
+        """Give a command a clean environment and put it into the sandbox."""
+        return await self.sandbox.wrap_process(command)
+
+    @hookimpl
+    def build_prompt_layer(self, agent: Agent) -> Layer:
+        """Tell the model where its commands run."""
+        return self.sandbox.build_prompt_layer(agent)
+
+
+async def sweep_in_thread() -> None:
+    """Remove what killed sessions left behind.
+
+    It may take a long time, so a closing session abandons it; the next session removes
+    the rest.
+    """
+    with suppress(OSError):
+        await trio.to_thread.run_sync(sandbox.sweep, abandon_on_cancel=True)
+
+
+@asynccontextmanager
+async def open_guard(session: Session) -> AsyncIterator[Guard]:
+    """Open the guard of a session; on exit, stop everything that it started."""
+    async with asynccontextmanager(sandbox.open_session)(session) as box:
+        guard = Guard(session, box)
+        await guard.reload()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(guard.approvals.follow)
+            guard.workspace_guard.start(nursery)
+            await guard.workspace_guard.recover()
+            nursery.start_soon(sweep_in_thread)
+            yield guard
+            guard.workspace_guard.stop()
+            nursery.cancel_scope.cancel()
+        await guard.approvals.finish()

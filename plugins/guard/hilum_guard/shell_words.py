@@ -1,0 +1,392 @@
+"""Read the words of a command as Bash does: quotes, escapes, braces, tildes, field splitting.
+
+Quoting decides what the shell still expands. While a word is read, the code point of each protected
+character is increased by `MARK`, so that a quoted `*` or `{` cannot be mistaken for an active one.
+The functions here call such text *marked*. `unmark` removes the marks after all expansions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+BRACE = "\ue000"
+"""Replaces a `{` that belongs to a word while the grammar parses the text."""
+MARK = 0xF0000
+UNKNOWN = "\U000f1000"
+"""Replaces each part of a word whose value is known only at run time."""
+_EMPTY = "\U000f1001"
+# Braces multiply: `{a,b}{a,b}…` doubles with each pair, so the number of words is limited.
+MAX_FIELDS = 64
+# `x=$x$x` doubles a value; a longer one becomes unknown.
+MAX_VALUE = 4096
+
+_MARKED = {code: code + MARK for code in range(256)}
+_UNMARKED = {code + MARK: code for code in range(256)} | {ord(_EMPTY): None}
+# The shell still splits and globs the value of an unquoted expansion.
+_VALUE = _MARKED | {ord(char): char for char in " \t\n*?[]"}
+_BRACE_BYTES = BRACE.encode().decode("latin-1")
+# Characters that can begin a quote, an escape or an expansion end a run of ordinary ones. The lexer
+# reads a whole run at once, which is several times as fast as reading single characters.
+EXPANSION_STARTS = "$`<>("
+_ORDINARY = re.compile(rf"[^{re.escape(EXPANSION_STARTS)}\\'\"{_BRACE_BYTES[0]}]+")
+# ASCII only: Python treats a byte of a UTF-8 character as a letter, but in the shell it ends a
+# name.
+_NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?!$-]", re.ASCII)
+_SINGLE_QUOTED = re.compile(r"'([^']*)'")
+_ANSI_QUOTED = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_SIMPLE_ESCAPES = {
+    "n": "\n",
+    "t": "\t",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "?": "?",
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "r": "\r",
+    "v": "\v",
+}
+# `\cX` is a control character; any other character after a backslash stays as it is.
+_ESCAPE = re.compile(
+    r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
+)
+_GLOB = re.compile(r"[*?]|\[.*\]")
+_SEQUENCE = re.compile(
+    r"(-?\d{1,9}|[a-zA-Z])\.\.(-?\d{1,9}|[a-zA-Z])(?:\.\.(-?\d{1,9}))?", re.ASCII
+)
+_UNCLOSED = "A quote in the command is not closed."
+
+
+class Unreadable(Exception):
+    """A text that cannot be parsed with certainty; the message explains why to the user."""
+
+
+@attrs.frozen
+class Word:
+    """One word as a program receives it.
+
+    Attributes:
+        value: The text. `UNKNOWN` replaces each part that is known only at run time.
+        glob: Whether the shell matches the word against file names.
+        plain: Whether the source differs from this value only in its quotes.
+        placeholder: The text with ``{}`` for each file that a `find` finds; empty if the word does
+            not depend on a `find`.
+    """
+
+    value: str
+    glob: bool = False
+    plain: bool = True
+    placeholder: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether the whole value is known."""
+        return UNKNOWN not in self.value
+
+
+def mark(text: str) -> str:
+    """Return a text with all its characters marked as protected."""
+    return text.translate(_MARKED)
+
+
+def mark_value(text: str) -> str:
+    """Return the value of an unquoted expansion, with spaces and glob characters left active."""
+    return text.translate(_VALUE)
+
+
+def unmark(text: str) -> str:
+    """Return a marked text as a program receives it."""
+    text = text.translate(_UNMARKED)
+    if text.isascii():
+        return text
+    # The source has one character per byte; `UNKNOWN` is not one of them and cannot be encoded.
+    return "".join(_decode(part) for part in re.split(f"({UNKNOWN})", text))
+
+
+def _decode(text: str) -> str:
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeError:
+        return text
+
+
+def encode_source(text: str) -> str:
+    """Convert a text to the form of a parsed source: one character for each byte."""
+    if text.isascii() or UNKNOWN in text:
+        return text
+    return text.encode(errors="replace").decode("latin-1")
+
+
+def decode_source(text: str) -> str:
+    """Return a part of a parsed source as the user wrote it."""
+    return _decode(text.replace(_BRACE_BYTES, "{"))
+
+
+class WordLexer:
+    """A reader of the quotes and escapes of one word.
+
+    Args:
+        text: The parsed source.
+        start: Where the word begins. end: Where it ends.
+        nodes: The expansions in the word, by their position.
+        expand: Returns the marked value of an expansion; its second argument is whether the
+            expansion is in double quotes.
+        expand_name: Like ``expand``, for a variable that the grammar did not recognise.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        start: int,
+        end: int,
+        nodes: dict[int, Node],
+        expand: Callable[[Node, bool], str],
+        expand_name: Callable[[str, bool], str],
+    ) -> None:
+        self._text = text
+        self._at = start
+        self._end = end
+        self._nodes = nodes
+        self._expand = expand
+        self._expand_name = expand_name
+        self._out: list[str] = []
+        self._quoted = False
+        self._plain = True
+
+    def read(self) -> tuple[str, bool]:
+        """Return the marked word, and whether it is plain.
+
+        Raises:
+            Unreadable: A quote is not closed.
+        """
+        while self._at < self._end:
+            node = self._nodes.get(self._at)
+            if node is not None:
+                self._out.append(self._expand(node, self._quoted))
+                self._at = node.end_byte
+                self._plain = False
+                continue
+            run = _ORDINARY.match(self._text, self._at, self._end)
+            if run is not None:
+                self._add(run[0])
+                continue
+            handler = self._HANDLERS.get(self._text[self._at], WordLexer._read_ordinary)
+            handler(self)
+        if self._quoted or self._at > self._end:
+            raise Unreadable(_UNCLOSED)
+        return "".join(self._out), self._plain
+
+    def _add(self, text: str) -> None:
+        """Add source text at the current position."""
+        self._out.append(mark(text) if self._quoted else text)
+        self._at += len(text)
+
+    def _read_ordinary(self) -> None:
+        self._add(self._text[self._at])
+
+    def _read_dollar(self) -> None:
+        self._plain = False
+        following = self._text[self._at + 1 : self._at + 2]
+        missed = _NAME.match(self._text, self._at + 1, self._end)
+        if missed:
+            self._out.append(self._expand_name(missed[0], self._quoted))
+            self._at = missed.end()
+        elif following and following in "{([":
+            self._read_unknown()
+        elif self._quoted:
+            self._add("$")
+        elif following == "'":
+            self._read_quoted(_ANSI_QUOTED)
+        elif following == '"':
+            self._at += 1  # `$"…"` is a translated text: the quote itself follows
+        else:
+            self._add("$")
+
+    def _read_unknown(self) -> None:
+        """Read the start of an expansion that the grammar did not recognise."""
+        self._plain = False
+        self._out.append(UNKNOWN)
+        self._at += 1
+
+    def _read_brace(self) -> None:
+        if self._text.startswith(_BRACE_BYTES, self._at):
+            self._out.append(mark("{") if self._quoted else "{")
+            self._at += len(_BRACE_BYTES)
+        else:
+            self._read_ordinary()
+
+    def _read_double_quote(self) -> None:
+        self._quoted = not self._quoted
+        self._out.append(_EMPTY)  # so that `""` stays a word
+        self._at += 1
+
+    def _read_backslash(self) -> None:
+        following = self._text[self._at + 1 : self._at + 2]
+        if self._quoted and following not in '$`"\\':
+            self._read_ordinary()
+            return
+        self._out.append(mark(following))
+        self._at += 2
+
+    def _read_single_quote(self) -> None:
+        if self._quoted:
+            self._read_ordinary()
+        else:
+            self._read_quoted(_SINGLE_QUOTED)
+
+    def _read_quoted(self, pattern: re.Pattern[str]) -> None:
+        """Read `'…'` or `$'…'`."""
+        match = pattern.match(self._text, self._at, self._end)
+        if not match:
+            raise Unreadable(_UNCLOSED)
+        body = match[1].replace(_BRACE_BYTES, "{")
+        if pattern is _ANSI_QUOTED:
+            body = resolve_escapes(body)
+        self._out.append(_EMPTY + mark(body))
+        self._at = match.end()
+
+    _HANDLERS: ClassVar[dict[str, Callable[[WordLexer], None]]] = {
+        "$": _read_dollar,
+        "`": _read_unknown,
+        _BRACE_BYTES[0]: _read_brace,
+        '"': _read_double_quote,
+        "\\": _read_backslash,
+        "'": _read_single_quote,
+    }
+
+
+def resolve_escapes(text: str) -> str:
+    """Return a text with the escapes of `$'…'` and `echo -e` resolved."""
+    return _ESCAPE.sub(_resolve_escape, text)
+
+
+def _resolve_escape(match: re.Match[str]) -> str:
+    code = match[1]
+    if code in _SIMPLE_ESCAPES:
+        return _SIMPLE_ESCAPES[code]
+    kind = code[0]
+    if kind in "01234567":
+        return chr(int(code, 8) & 0xFF)
+    if len(code) == 1:
+        return match[0]
+    if kind == "c":
+        return chr(ord(code[1]) & 0x1F)
+    number = int(code[1:], 16)
+    if kind == "x":
+        return chr(number)
+    if number < 0x110000:
+        return chr(number).encode(errors="replace").decode("latin-1")
+    return UNKNOWN
+
+
+def split_fields(text: str, plain: bool, find_home: Callable[[str], str]) -> list[Word]:
+    """Return the words that result from a marked word: expand braces and tilde, then split it.
+
+    Args:
+        text: The marked word.
+        plain: Whether the word has been plain so far.
+        find_home: Returns the folder for what follows a tilde (nothing, a user, `+`, `-`).
+    """
+    words = []
+    variants = expand_braces(text)
+    plain = plain and len(variants) == 1 and not text.startswith("~")
+    for variant in variants:
+        for field in re.split(r"[ \t\n]+", expand_tilde(variant, find_home)):
+            if field:
+                has_glob = _GLOB.search(field) is not None
+                words.append(Word(unmark(field), glob=has_glob, plain=plain))
+    return words
+
+
+def expand_tilde(text: str, find_home: Callable[[str], str]) -> str:
+    """Return a marked word with its leading tilde replaced by a folder."""
+    if not text.startswith("~"):
+        return text
+    name, slash, rest = text[1:].partition("/")
+    # A quoted character in the name keeps the tilde literal, as in `~"root"`.
+    if any(ord(char) >= MARK for char in name):
+        return text
+    return mark(encode_source(find_home(name))) + slash + rest
+
+
+def expand_braces(text: str) -> list[str]:
+    """Return the brace expansion of a marked word; too many words become unknown."""
+    # Searching for closing braces takes quadratic time in the number of open ones.
+    if text.count("{") > MAX_FIELDS:
+        return [UNKNOWN]
+    expanded: list[str] = []
+    waiting = [(text, 0)]
+    while waiting:
+        word, begin = waiting.pop()
+        brace = _find_brace(word, begin)
+        if brace is None:
+            expanded.append(word)
+        else:
+            start, stop, parts = brace
+            for part in reversed(parts):
+                waiting.append((word[:start] + part + word[stop:], start))
+        if len(expanded) + len(waiting) > MAX_FIELDS:
+            return [UNKNOWN]
+    return expanded
+
+
+def _find_brace(text: str, begin: int) -> tuple[int, int, list[str]] | None:
+    """Return the first brace that expands: its start, its end, and its parts."""
+    start = text.find("{", begin)
+    while start >= 0:
+        cuts = _cut_brace(text, start)
+        parts = [text[before + 1 : after] for before, after in pairwise(cuts)]
+        # `{a}` is literal for the shell, and `{1..3}` is a sequence.
+        if len(parts) == 1:
+            parts = _expand_sequence(parts[0])
+        if parts:
+            return start, cuts[-1] + 1, parts
+        start = text.find("{", start + 1)
+    return None
+
+
+def _cut_brace(text: str, start: int) -> list[int]:
+    """Return the positions of a brace, its commas and its end; empty if it is not closed."""
+    depth = 0
+    cuts = [start]
+    for at in range(start, len(text)):
+        char = text[at]
+        if char == "{":
+            depth += 1
+        elif char == "}":
+            depth -= 1
+            if depth == 0:
+                return [*cuts, at]
+        elif char == "," and depth == 1:
+            cuts.append(at)
+    return []
+
+
+def _expand_sequence(text: str) -> list[str]:
+    """Return the words of `1..5` or `a..e`; empty if the text is not a sequence."""
+    match = _SEQUENCE.fullmatch(text)
+    if not match or match[1].isalpha() != match[2].isalpha():
+        return []
+    letters = match[1].isalpha()
+    convert: Callable[[str], int] = ord if letters else int
+    first = convert(match[1])
+    last = convert(match[2])
+    step = abs(int(match[3] or 1)) or 1
+    if abs(last - first) // step > MAX_FIELDS:
+        # Two words, so that the result does not count as a plain one.
+        return [UNKNOWN, UNKNOWN]
+    if first > last:
+        step = -step
+    numbers = range(first, last + (1 if step > 0 else -1), step)
+    return [chr(number) if letters else str(number) for number in numbers]

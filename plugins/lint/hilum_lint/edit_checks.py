@@ -1,0 +1,138 @@
+"""Runs quick checkers on edited files during the agent's next step.
+
+No step waits for a checker. The agent reads the findings at the end of its next round, with its
+next prompt, or when it gives its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+import attrs
+import trio
+
+from hilum_lint import report
+from hilum_lint.diagnostics import Diagnostic
+from hilum_lint.edits import Edit
+
+# Maximum number of seconds for checking one round's edits, and for delaying an answer.
+EDIT_CHECK_TIMEOUT = 3.5
+# Delay in seconds before the checkers start, so that the next step has the processor to itself.
+# Another edit within this time does not waste a process.
+START_DELAY = 0.05
+
+
+@attrs.frozen
+class Comparison:
+    """The diagnostics of a file, compared with those before an edit.
+
+    Args:
+        new: The new diagnostics.
+        old: The number of diagnostics that existed before.
+    """
+
+    new: list[Diagnostic]
+    old: int
+
+
+@attrs.define(eq=False)
+class _Check:
+    """A check of an agent's edits, kept until the agent has read the result."""
+
+    edits: dict[Path, Edit]
+    found: dict[Path, Comparison] = attrs.Factory(dict)
+    failure: Exception | None = None
+    wanted: trio.Event = attrs.Factory(trio.Event)
+    done: trio.Event = attrs.Factory(trio.Event)
+    scope: trio.CancelScope = attrs.Factory(trio.CancelScope)
+
+
+@attrs.define(eq=False)
+class EditChecks:
+    """The checks of edits in a session.
+
+    Args:
+        nursery: Owns the tasks.
+        compare: A function that runs quick checkers on an edited file.
+    """
+
+    nursery: trio.Nursery
+    compare: Callable[[Edit], Awaitable[Comparison]]
+    _checks: dict[str, _Check] = attrs.Factory(dict)
+
+    def start(self, agent: str, edits: Mapping[Path, Edit]) -> None:
+        """Start checking a round's edits, and earlier ones whose results were not read."""
+        merged = dict(edits)
+        earlier = self._checks.pop(agent, None)
+        if earlier is not None:
+            # Its checkers have read files that have since changed.
+            earlier.scope.cancel()
+            for path, edit in earlier.edits.items():
+                merged[path] = edit.followed_by(merged.get(path))
+        check = self._checks[agent] = _Check(merged)
+        self.nursery.start_soon(self._run, check, name="quick checkers")
+
+    async def _run(self, check: _Check) -> None:
+        try:
+            with check.scope:
+                with trio.move_on_after(START_DELAY):
+                    await check.wanted.wait()
+                with trio.move_on_after(EDIT_CHECK_TIMEOUT):
+                    for path, edit in check.edits.items():
+                        check.found[path] = await self.compare(edit)
+        except Exception as error:
+            # Raised here, the exception would end the session. The next hook raises it instead, and
+            # the kernel treats it like any plugin failure.
+            check.failure = error
+        finally:
+            check.done.set()
+
+    def take_note(self, agent: str, edited: Collection[Path] = ()) -> str | None:
+        """Return a note about new diagnostics for an agent, once.
+
+        Args:
+            agent: Name of the agent.
+            edited: Files that were edited again. Their results are outdated; ``start`` checks them
+                again.
+        """
+        check = self._checks.get(agent)
+        if check is None or not check.done.is_set():
+            return None
+        if check.failure is not None:
+            del self._checks[agent]
+            raise check.failure
+        new: list[Diagnostic] = []
+        old = 0
+        # Keep files that were edited again, so that ``start`` merges their edits.
+        for path in check.edits.keys() - set(edited):
+            del check.edits[path]
+            comparison = check.found.pop(path, None)
+            if comparison is not None:
+                new += comparison.new
+                old += comparison.old
+        if not check.edits:
+            del self._checks[agent]
+        return report.format_news(new, old) if new else None
+
+    async def wait_for_note(self, agent: str) -> str | None:
+        """Wait for the running check to end, then return the result of ``take_note``.
+
+        A failed check returns no note here, because it must not prevent an agent from answering.
+        """
+        check = self._checks.get(agent)
+        if check is None:
+            return None
+        check.wanted.set()
+        await check.done.wait()
+        return self.take_note(agent) if check.failure is None else None
+
+    def mark_reported(self, agent: str, diagnostics: Iterable[Diagnostic]) -> None:
+        """Remove diagnostics that an agent has already read from its next note."""
+        check = self._checks.get(agent)
+        if check is None:
+            return
+        read = set(diagnostics)
+        for path, comparison in check.found.items():
+            unread = [each for each in comparison.new if each not in read]
+            check.found[path] = Comparison(unread, comparison.old)

@@ -1,0 +1,243 @@
+"""Runs the checkers of a session: for the tool, after edits and for prompts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import chain
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+from hilum import Agent, Block, Call, HilumError, Output, ToolResult
+
+from hilum_lint import report
+from hilum_lint.background import BackgroundCheckers
+from hilum_lint.checkers import Checker, list_checkers
+from hilum_lint.diagnostics import Diagnostic, Key, count_by_key, find_new, format_diagnostics
+from hilum_lint.edit_checks import EDIT_CHECK_TIMEOUT, Comparison, EditChecks
+from hilum_lint.edits import MAX_FILE_BYTES, Edit, find_edits
+from hilum_lint.project import CheckerUse, LintProject
+from hilum_lint.running import CheckOutcome, run_checker
+from hilum_lint.settings import LintSettings
+from hilum_lint.trust import may_run_code
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+# Maximum number of concurrent checkers. The agent's commands run at the same time and need
+# processor time.
+MAX_PARALLEL = 2
+# Time limit, in seconds, for a checker on an edited file, and again on its earlier content.
+QUICK_TIMEOUT = EDIT_CHECK_TIMEOUT / 2
+# Time limit, in seconds, for the checks of a prompt.
+PROMPT_TIMEOUT = 2.0
+# Maximum number of files named in a prompt to check.
+MAX_NAMED = 5
+# Seconds before the call's deadline at which all checkers are ended.
+DEADLINE_MARGIN = 7.5
+
+
+@attrs.define(eq=False)
+class LintRunner:
+    """Runs the checkers of one session.
+
+    Args:
+        session: The session.
+        nursery: Owns the background tasks, and ends with the session.
+        settings: The settings.
+    """
+
+    session: Session
+    nursery: trio.Nursery
+    settings: LintSettings
+    _slots: trio.CapacityLimiter = attrs.Factory(lambda: trio.CapacityLimiter(MAX_PARALLEL))
+    _slow: set[str] = attrs.Factory(set)  # quick checkers that took too long once
+    edit_checks: EditChecks = attrs.field(init=False)
+    background: BackgroundCheckers = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.edit_checks = EditChecks(self.nursery, self._compare)
+        self.background = BackgroundCheckers(
+            self.session,
+            self.nursery,
+            self.settings,
+            lambda files: self._plan(files, quick=False),
+        )
+
+    # --- the tool ---------------------------------------------------------------------------------
+
+    async def read(self, call: Call, paths: list[str]) -> Output:
+        """Run all checkers for files and folders. See ``Lint.read_lints``."""
+        place = call.workspace
+        targets = list(dict.fromkeys(place.resolve(path, must_exist=True) for path in paths))
+        plan = await self._plan(targets)
+        outcomes = await self._run_all(plan, self.settings.timeout, call.deadline - DEADLINE_MARGIN)
+        self.background.mark_reported([(outcome, plan[outcome.use]) for outcome in outcomes])
+        found = [each for outcome in outcomes for each in outcome.found]
+        self.edit_checks.mark_reported(call.agent.name, found)
+        checked = set(chain.from_iterable(plan.values()))
+        unchecked = []
+        for target in targets:
+            if not any(part.is_relative_to(target) for part in checked):
+                unchecked.append(place.relative(target))
+        return await trio.to_thread.run_sync(
+            report.make_output,
+            outcomes,
+            unchecked,
+            self.settings.limit,
+        )
+
+    async def _plan(
+        self,
+        targets: Iterable[Path],
+        *,
+        quick: bool | None = None,
+    ) -> dict[CheckerUse, list[Path]]:
+        """Return the checkers for files, reading the project, settings and trust again."""
+        checkers = list(map(self._with_speed, list_checkers(self.settings)))
+
+        def plan() -> dict[CheckerUse, list[Path]]:
+            project = LintProject(self.session.workspace, checkers, may_run_code(self.session))
+            return project.plan(targets, quick=quick)
+
+        return await trio.to_thread.run_sync(plan, abandon_on_cancel=True)
+
+    def _with_speed(self, checker: Checker) -> Checker:
+        """Return a checker, marked as slow if it has ever taken too long."""
+        return attrs.evolve(checker, quick=False) if checker.name in self._slow else checker
+
+    async def _run_all(
+        self,
+        plan: dict[CheckerUse, list[Path]],
+        seconds: float,
+        until: float = inf,
+    ) -> list[CheckOutcome]:
+        """Run all checkers of a plan, some in parallel, and return the outcomes in its order.
+
+        Args:
+            plan: The checkers and their files.
+            seconds: Time limit of each checker.
+            until: Time at which all checkers are terminated.
+        """
+        outcomes: dict[CheckerUse, CheckOutcome] = {}
+
+        async def one(use: CheckerUse, targets: list[Path]) -> None:
+            async with self._slots:
+                left = max(until - trio.current_time(), 0)
+                outcomes[use] = await run_checker(self.session, use, targets, min(seconds, left))
+
+        async with trio.open_nursery() as nursery:
+            for use, targets in plan.items():
+                nursery.start_soon(one, use, targets)
+        return [outcomes[use] for use in plan]
+
+    # --- after an edit ----------------------------------------------------------------------------
+
+    async def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
+        """Start checking the round's edits, and return a note about edits of earlier rounds."""
+        edits = find_edits(self.session, results)
+        note = self.edit_checks.take_note(agent.name, edits)
+        if not edits:
+            late = await self.background.take_news(agent.name)
+            return _join(note, late)
+        self.edit_checks.start(agent.name, edits)
+        self.background.note_edits(agent.name, edits.values())
+        return note
+
+    async def _compare(self, edit: Edit) -> Comparison:
+        """Run quick checkers on an edited file, and compare with its earlier content."""
+        plan = await self._plan([edit.path], quick=True)
+        outcomes = await self._run_all(plan, QUICK_TIMEOUT)
+        # Its result would always come too late; in the background it does no harm.
+        self._slow |= {each.use.checker.name for each in outcomes if each.late}
+        new: list[Diagnostic] = []
+        old = 0
+        for outcome in outcomes:
+            if outcome.found:
+                fresh = await self._find_new(edit, outcome)
+                new += fresh
+                old += len(outcome.found) - len(fresh)
+        return Comparison(new, old)
+
+    async def _find_new(self, edit: Edit, outcome: CheckOutcome) -> list[Diagnostic]:
+        """Return the diagnostics that an edit caused.
+
+        If the earlier content is not known, these are the diagnostics in the edited lines.
+        """
+        before = await self._count_before(edit, outcome)
+        if before is not None:
+            return find_new(outcome.found, before)
+        return [each for each in outcome.found if each.line in edit.lines]
+
+    async def _count_before(self, edit: Edit, outcome: CheckOutcome) -> Counter[Key] | None:
+        """Count the diagnostics of a checker in a file as it was before the round.
+
+        The result is ``None`` if the earlier content is not known.
+        """
+        if edit.created:
+            return Counter()
+        with_text = outcome.use.checker.text
+        try:
+            data = await self.session.workspace.read_bytes(edit.path, MAX_FILE_BYTES)
+            text = edit.before(data.decode()) if with_text else None
+        except (HilumError, UnicodeDecodeError):
+            return None
+        if text is None:
+            return None
+        if not text:
+            return Counter()
+        was = await run_checker(
+            self.session,
+            outcome.use,
+            [edit.path],
+            QUICK_TIMEOUT,
+            text=text.encode(),
+        )
+        return None if was.problem else count_by_key(was.found)
+
+    # --- with a prompt ----------------------------------------------------------------------------
+
+    async def context(self, agent: Agent, names: Sequence[str]) -> list[Block]:
+        """Return new findings since the last run, and errors in the files that the prompt names."""
+        blocks = []
+        note = self.edit_checks.take_note(agent.name)
+        late = await self.background.take_news(agent.name)
+        news = _join(note, late)
+        if news:
+            blocks.append(Block("lint", news, priority=1))
+        errors = await self.errors(names, PROMPT_TIMEOUT) if names else []
+        if errors:
+            blocks.append(Block("lint", format_diagnostics(errors, report.MAX_SHOWN)))
+        return blocks
+
+    async def errors(self, paths: Sequence[str | Path], seconds: float) -> list[Diagnostic]:
+        """Return the errors that quick checkers find in files. See ``Lint.errors``."""
+        with trio.move_on_after(seconds):
+            find = partial(self._find_existing, paths)
+            files = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
+            if not files:
+                return []
+            plan = await self._plan(files, quick=True)
+            outcomes = await self._run_all(plan, seconds)
+            found = chain.from_iterable(outcome.found for outcome in outcomes)
+            return [each for each in found if each.severity == "error"]
+        return []
+
+    def _find_existing(self, names: Iterable[str | Path]) -> list[Path]:
+        found: dict[Path, None] = {}
+        for name in names:
+            try:
+                path = self.session.workspace.resolve(str(name).rstrip("."), must_exist=True)
+            except HilumError:
+                continue
+            if path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
+                found[path] = None
+        return list(found)[:MAX_NAMED]
+
+
+def _join(*notes: str | None) -> str | None:
+    return "\n".join(note for note in notes if note) or None

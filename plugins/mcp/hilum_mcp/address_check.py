@@ -1,0 +1,82 @@
+"""Checks the address of a server before a connection is opened, as for web pages.
+
+The user may configure servers on this machine and in the local network. A project may configure
+public ones, and those in `web.hosts`. Metadata services of clouds and link-local addresses are
+never contacted.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import msgspec
+from hilum import UsageError, config_folder, errors
+from hilum_web import AddressRefused, Reach, UnknownHost, resolve_url
+
+if TYPE_CHECKING:
+    from hilum_mcp.server_config import ServerConfig
+
+
+async def check_address(server: ServerConfig, hosts: frozenset[str]) -> None:
+    """Check the address of a server.
+
+    Args:
+        server: The server, with expanded variables.
+        hosts: Hosts on the user's network from which pages may be fetched.
+
+    Raises:
+        UsageError: The address may not be contacted.
+    """
+    try:
+        parts = urlsplit(server.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("it is not an http or https address")
+        # A proxy resolves names itself, so only literal addresses can be checked here.
+        if _is_address(parts.hostname) or not uses_proxy(server.url):
+            await _check_host(server, parts, hosts)
+    except UnknownHost:
+        return  # connecting reports the error
+    except (AddressRefused, ValueError) as error:
+        reason = str(error).rstrip(".")
+        raise UsageError(
+            f"The MCP server {server.name} is not contacted: {reason}.",
+            code=errors.E_ADDRESS,
+            hint=(
+                "Configure servers on this machine or in your network in your own mcp.json;"
+                " metadata services are never contacted."
+            ),
+        ) from None
+
+
+async def _check_host(server: ServerConfig, parts: SplitResult, hosts: frozenset[str]) -> None:
+    host = parts.hostname or ""
+    written = f"[{host}]" if ":" in host else host
+    reach = Reach(hosts=hosts)
+    if server.file.is_relative_to(config_folder()):
+        reach = msgspec.structs.replace(reach, loopback=True, hosts=hosts | {written})
+    port = f":{parts.port}" if parts.port else ""
+    # Without user name and password, which a page's URL must not contain.
+    _, addresses = await resolve_url(f"{parts.scheme}://{written}{port}/", reach)
+    for address in addresses:
+        if ip_address(address).is_link_local:
+            raise ValueError(f"{host} resolves to {address}, a link-local address")
+
+
+def uses_proxy(url: str) -> bool:
+    """Return whether the environment configures a proxy for an address.
+
+    If so, the proxy resolves the host and decides what is contacted.
+    """
+    parts = urlsplit(url)
+    return parts.scheme in getproxies() and not proxy_bypass(parts.hostname or "")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

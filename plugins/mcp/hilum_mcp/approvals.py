@@ -1,0 +1,290 @@
+"""The user's decisions about servers: approved configurations, and servers enabled or disabled.
+
+They are stored in ``mcp.toml`` beside the user's settings, by the real path of the project. A
+project cannot store decisions. An approval is bound to one configuration: another command, address,
+variable or list of tools needs a new one. It is also bound to the content of the project's files
+that the server executes (see ``executed_files``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import hilum_guard
+import msgspec
+import trio
+from hilum import UsageError, UserQuestions, config_folder, data_folder
+from hilum.settings import ChangeError, change
+from hilum.trust import is_trusted
+
+from hilum_mcp.executed_files import approval_digest, describe_changes, executed_files
+from hilum_mcp.offer import write_cache
+from hilum_mcp.paths import DECISIONS_FILE
+from hilum_mcp.server_config import ServerConfig
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+    from hilum_mcp.catalog import CatalogEntry
+
+APPROVED = "approved"
+SWITCHED = "switched"
+USER = "user"
+MAX_LISTED = 8
+LATER = "Not now"
+YES = "Yes, start it"
+NEVER = "No, switch it off"
+
+
+@attrs.frozen
+class Decisions:
+    """The user's decisions at the time when they were read.
+
+    Args:
+        approved: Digests, by project and name.
+        switches: Whether a server is enabled, by project (``user`` for the user's own) and name.
+    """
+
+    approved: dict[str, dict[str, str]] = attrs.field(factory=dict)
+    switches: dict[str, dict[str, bool]] = attrs.field(factory=dict)
+
+    @classmethod
+    def load(cls) -> Decisions:
+        """Read the decisions.
+
+        Raises:
+            UsageError: The file cannot be read.
+        """
+        path = decisions_file()
+        if not os.path.lexists(path):
+            return cls()
+        import tomllib
+
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+            return cls(_read_table(data, APPROVED, str), _read_table(data, SWITCHED, bool))
+        except (OSError, ValueError, RecursionError) as error:
+            raise UsageError(
+                f"{path} cannot be read: {error}.", hint="Fix or remove the file."
+            ) from None
+
+    def switched(self, root: str, name: str) -> bool | None:
+        """Return whether the user enabled or disabled a server, or ``None`` for neither.
+
+        Args:
+            root: The project that configures it; empty for the user's own.
+            name: The name of the server.
+        """
+        return self.switches.get(root or USER, {}).get(name)
+
+    def why_not_approved(self, root: str, server: ServerConfig) -> str:
+        """Return why a project's server is not approved, or an empty string if it is. Blocks."""
+        known = self.approved.get(root, {}).get(server.name)
+        hint = f"hilum mcp approve {server.name} shows it and asks."
+        if not known:
+            return f"Its definition is not approved. {hint}"
+        try:
+            files = executed_files(server, root)
+        except UsageError as error:
+            return str(error)
+        if known == approval_digest(server, files):
+            return ""
+        listed = describe_changes(_read_approved_files(root, server), files)
+        if not listed:
+            return f"Its definition changed since you approved it. {hint}"
+        return f"What it executes changed since you approved it: {_shorten(listed)}. {hint}"
+
+
+def _shorten(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(names[:MAX_LISTED]) + more
+
+
+def _read_table(data: dict[str, Any], name: str, kind: type) -> dict[str, dict[str, Any]]:
+    table = data.get(name, {})
+    projects = table.values() if isinstance(table, dict) else [None]
+    for project in projects:
+        if not isinstance(project, dict) or not all(isinstance(v, kind) for v in project.values()):
+            raise ValueError(f"[{name}] must have a table for each folder")
+    return dict(table)
+
+
+def decisions_file() -> Path:
+    """Return the path of the file with the decisions."""
+    return config_folder() / DECISIONS_FILE
+
+
+def approve(root: str, server: ServerConfig) -> None:
+    """Approve a project's server with the current content of the files that it executes. Blocks.
+
+    Raises:
+        UsageError: The decision cannot be stored, or the server executes too many files.
+    """
+    files = executed_files(server, root)
+    _store([APPROVED, root, server.name], approval_digest(server, files))
+    write_cache(_approved_files_path(root, server), msgspec.json.encode(files))
+
+
+def _approved_files_path(root: str, server: ServerConfig) -> Path:
+    """Return the path of the file that lists the approved files.
+
+    It only serves to report what changed. The digest in ``mcp.toml`` is decisive.
+    """
+    name = hashlib.sha256(os.fsencode(f"{root}\0{server.name}")).hexdigest()[:32]
+    return data_folder() / "mcp" / "approved" / f"{name}.json"
+
+
+def _read_approved_files(root: str, server: ServerConfig) -> dict[str, str]:
+    try:
+        data = _approved_files_path(root, server).read_bytes()
+        return msgspec.json.decode(data, type=dict[str, str])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def revoke(root: str, name: str) -> bool:
+    """Revoke an approval and return whether there was one. Blocks."""
+    is_approved = name in Decisions.load().approved.get(root, {})
+    if is_approved:
+        _store([APPROVED, root, name], None)
+    return is_approved
+
+
+def switch(root: str, name: str, enabled: bool | None) -> None:
+    """Enable or disable a server, or let its file decide again. Blocks.
+
+    Args:
+        root: The project that configures it; empty for the user's own.
+        name: The name of the server.
+        enabled: Whether the server is enabled; ``None`` lets its file decide.
+    """
+    if enabled is not None or Decisions.load().switched(root, name) is not None:
+        _store([SWITCHED, root or USER, name], enabled)
+
+
+def _store(keys: list[str], value: object) -> None:
+    try:
+        change(decisions_file(), keys, value)
+    except ChangeError as error:
+        raise UsageError(str(error), hint="Fix or remove the file.") from None
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+async def ask_approvals(session: Session, entries: Iterable[CatalogEntry]) -> list[CatalogEntry]:
+    """Ask the user to approve the servers of a trusted project, one after another.
+
+    Args:
+        session: The session. If no user attends it, nothing is asked.
+        entries: Its servers.
+
+    Returns:
+        The names of the servers that are now on.
+    """
+    waiting = [entry for entry in entries if entry.state == "unapproved"]
+    plan = session.plugin(UserQuestions)
+    if not waiting or plan is None or not session.attended:
+        return []
+    in_thread = trio.to_thread.run_sync
+    root = await in_thread(os.path.realpath, session.workspace.root)
+    if not await in_thread(is_trusted, root):
+        return []
+    approved = []
+    for entry in waiting:
+        if await _ask_approval(session, plan, entry.server, root):
+            approved.append(attrs.evolve(entry, state="on", reason=""))
+    return approved
+
+
+async def _ask_approval(
+    session: Session, plan: UserQuestions, server: ServerConfig, root: str
+) -> bool:
+    """Ask about one server, record the answer, and return whether the server is approved."""
+    in_thread = trio.to_thread.run_sync
+    question = await in_thread(describe_request, server, root)
+    asked = await plan.ask(session.agents["main"], "", question, (LATER, YES, NEVER))
+    if asked.answers == (NEVER,):
+        await in_thread(switch, root, server.name, False)
+    if asked.answers != (YES,):
+        return False
+    # Only the content that was shown is approved, because a command may have changed the files in
+    # the meantime.
+    if question != await in_thread(describe_request, server, root):
+        return False
+    await in_thread(approve, root, server)
+    return True
+
+
+def describe_request(server: ServerConfig, root: str = "") -> str:
+    """Return everything that an approval would start or contact, as a question to the user."""
+    what = "start a program" if server.kind == "stdio" else "reach an address"
+    rows = [f"{server.file} wants to {what} as the MCP server {server.name!r}:"]
+    rows += describe_config(server)
+    if root:
+        rows += _describe_files(server, root)
+    return "\n".join([*rows, "Start it?"])
+
+
+def _describe_files(server: ServerConfig, root: str) -> list[str]:
+    """Return rows about the files that a server executes, and about changes to them."""
+    try:
+        files = executed_files(server, root)
+    except UsageError as error:
+        return [f"  executes  {error}"]
+    if not files:
+        return []
+    digest = approval_digest(server, files).partition(":")[2][:12]
+    rows = [f"  executes  {_shorten([*files])} of this project (content {digest})"]
+    before = _read_approved_files(root, server)
+    if before:
+        changes = describe_changes(before, files)[:MAX_LISTED]
+        rows += [f"  since you approved it: {change}" for change in changes]
+    return rows
+
+
+def describe_config(server: ServerConfig) -> list[str]:
+    """Return a configuration, one row per part, without values whose names suggest secrets."""
+    rows = _describe_program(server) if server.kind == "stdio" else _describe_address(server)
+    if server.allowed_tools is not None:
+        rows.append(f"  tools     only {', '.join(server.allowed_tools) or 'none'}")
+    if server.excluded_tools:
+        rows.append(f"  tools     without {', '.join(server.excluded_tools)}")
+    return rows
+
+
+def _describe_program(server: ServerConfig) -> list[str]:
+    rows = [f"  runs      {shlex.join((server.command, *server.args))}"]
+    if server.cwd:
+        rows.append(f"  in        {server.cwd}")
+    rows += _describe_values("  variable  {}={}", server.env)
+    rows += [f"  given     {name} (from your environment)" for name in server.inherited_env]
+    if server.env_file:
+        rows.append(f"  variables of the file {server.env_file}")
+    return rows
+
+
+def _describe_address(server: ServerConfig) -> list[str]:
+    transport = "SSE" if server.kind == "sse" else "streamable HTTP"
+    rows = [f"  reaches   {server.url} ({transport})"]
+    rows += _describe_values("  header    {}: {}", server.headers)
+    for name, variable in server.headers_from_env.items():
+        rows.append(f"  header    {name}: from your variable {variable}")
+    return rows + _describe_values("  oauth     {} = {}", server.oauth or {})
+
+
+def _describe_values(row: str, values: Mapping[str, str]) -> list[str]:
+    return [row.format(name, _show_value(name, text)) for name, text in values.items()]
+
+
+def _show_value(name: str, text: str) -> str:
+    is_secret = hilum_guard.looks_secret(name, text) or name.lower() == "authorization"
+    if is_secret and "${" not in text:
+        return f"({len(text)} characters not shown)"
+    return text

@@ -1,0 +1,171 @@
+"""Sends log-in requests to addresses that a server names, if they pass the address check.
+
+The requests use separate connections, and each address is checked when its socket is opened. A name
+that resolves to another address after the check (DNS rebinding) therefore has no effect. The module
+imports the SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import cast
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+import httpx2
+from hilum_web import AddressRefused, Reach, open_client, resolve_url
+from mcp.client.auth import OAuthFlowError
+
+from hilum_mcp.address_check import uses_proxy
+from hilum_mcp.errors import describe_error
+
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+MAX_BODY = 1 << 20
+MAX_REDIRECTS = 5
+REQUEST_TIMEOUT = 30.0
+_PORTS = {"https": 443, "http": 80}
+
+
+def origin_of(url: str) -> tuple[str, str, int]:
+    """Return the scheme, host and port of an address.
+
+    Raises:
+        ValueError: Its port is not a number.
+    """
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+
+
+def allowed_reach(server: str, hosts: frozenset[str] = frozenset()) -> Reach:
+    """Return the addresses that a server may name: public ones, and hosts in the user's settings.
+
+    A server on this machine may name others on this machine; such servers are the user's own.
+
+    Args:
+        server: The server's address.
+        hosts: Hosts on the user's network.
+    """
+    return Reach(loopback=urlsplit(server).hostname in LOCAL_HOSTS, hosts=hosts)
+
+
+async def check_auth_address(url: str, server: str, reach: Reach) -> None:
+    """Check an address that a server names; its own origin is always allowed.
+
+    Raises:
+        OAuthFlowError: The address may not be contacted, or is not HTTPS.
+    """
+    try:
+        if origin_of(url) == origin_of(server):
+            return
+        target, _ = await resolve_url(url, reach)
+    except (AddressRefused, ValueError) as error:
+        raise OAuthFlowError(_refusal(error)) from None
+    if target.scheme != "https" and target.host not in LOCAL_HOSTS:
+        raise OAuthFlowError(
+            f"The server names {target.host} for logging in without https; it is not contacted."
+        )
+
+
+def _refusal(error: Exception) -> str:
+    return f"The server names an address for logging in that is not contacted. {error}"
+
+
+async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response:
+    """Send a request; redirects are followed on its own origin only.
+
+    Raises:
+        OAuthFlowError: There is no answer, or the answer cannot be read.
+    """
+    url = str(request.url)
+    content = await request.aread()
+    headers = {name: value for name, value in request.headers.items() if name.lower() != "host"}
+    headers["accept-encoding"] = "identity"
+    try:
+        async with open_client(reach, timeout=REQUEST_TIMEOUT) as client:
+            for _ in range(MAX_REDIRECTS):
+                async with client.stream(
+                    request.method,
+                    url,
+                    headers=headers,
+                    content=content,
+                ) as response:
+                    body = await _read_body(response)
+                target = urljoin(url, response.headers.get("location", ""))
+                if not _may_follow(response, url, target):
+                    break
+                url = target
+    except AddressRefused as error:
+        raise OAuthFlowError(_refusal(error)) from None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        host = urlsplit(url).netloc
+        raise OAuthFlowError(
+            f"{host}, which the server names for logging in, did not answer. "
+            f"{describe_error(error)}"
+        ) from None
+    kept = {"content-type": response.headers.get("content-type", "")}
+    return httpx2.Response(response.status_code, headers=kept, content=body, request=request)
+
+
+def _may_follow(response: httpx.Response, url: str, target: str) -> bool:
+    keeps_method = response.status_code in (307, 308) or response.request.method == "GET"
+    if not response.has_redirect_location or not keeps_method:
+        return False
+    return origin_of(target) == origin_of(url)
+
+
+async def _read_body(response: httpx.Response) -> bytes:
+    """Read a body up to a limit. It is not decompressed, because no compression was requested."""
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise ValueError("It is compressed, which was not requested.")
+    data = bytearray()
+    async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_raw())) as chunks:
+        async for chunk in chunks:
+            data += chunk
+            if len(data) > MAX_BODY:
+                await response.aclose()
+                with suppress(Exception):
+                    # The inner generators end when they find that the connection is closed.
+                    await anext(chunks)
+                raise ValueError(f"It is larger than {MAX_BODY >> 20} MB.")
+    return bytes(data)
+
+
+class CheckedAuthFlow:
+    """The part that all log-in methods share.
+
+    The request to the server itself is sent as usual. Every other request is only sent to checked
+    addresses.
+
+    Attributes:
+        server_url: The server's address.
+        reach: The addresses that may be contacted besides the server's own origin.
+    """
+
+    server_url = ""
+    reach = Reach()
+
+    async def _auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        flow = self._run_flow(request)
+        try:
+            step = await flow.__anext__()
+            while True:
+                url = str(step.url)
+                is_own = step is request or origin_of(url) == origin_of(self.server_url)
+                if not is_own:
+                    await check_auth_address(url, self.server_url, self.reach)
+                if is_own or uses_proxy(url):
+                    response = yield step
+                else:
+                    response = await send_checked(step, self.reach)
+                step = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+    def _run_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Yield a request, and all requests that it depends on."""
+        return super()._auth_flow(request)  # type: ignore[misc, no-any-return]

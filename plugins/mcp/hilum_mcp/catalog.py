@@ -1,0 +1,266 @@
+"""All servers of a workspace, who configures them, and whether each may be started.
+
+The user's own file comes first, then the project's files of every client. A project's server is off
+until the user trusts the project and has approved this exact configuration. The user's files of
+other clients are not read; ``hilum mcp add --from`` imports from them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+from hilum import config_folder
+from hilum.trust import explain_distrust, is_trusted
+
+from hilum_mcp import lazy
+from hilum_mcp.offer import load_offer
+from hilum_mcp.paths import CLAUDE_SETTINGS, FILE, PROJECT_FILE, PROJECT_FILES, SHARED_FILES
+from hilum_mcp.server_config import ConfigInput, ServerConfig
+from hilum_mcp.session_cache import ServerSummary
+from hilum_mcp.tool_names import make_prefixes, name_tools
+
+if TYPE_CHECKING:
+    from hilum_mcp.approvals import Decisions
+    from hilum_mcp.server_config import ConfigFile
+
+MAX_SERVERS = 100
+
+State = Literal["on", "off", "unapproved", "broken"]
+Scope = Literal["user", "project"]
+
+
+@attrs.frozen
+class CatalogEntry:
+    """A server and whether it may be started.
+
+    Args:
+        server: Its configuration; variables are not expanded.
+        state: ``on``; ``off``, disabled by its file or the user; ``unapproved`` for a project's
+            server without an approval; ``broken``.
+        reason: Why the server is not on, and what to do about it, in one or two sentences.
+        scope: Who configures the server.
+    """
+
+    server: ServerConfig
+    state: State = "on"
+    reason: str = ""
+    scope: Scope = "user"
+
+
+@attrs.frozen
+class ServerCatalog:
+    """All servers of a workspace.
+
+    Args:
+        entries: One entry per name, the user's own entries first.
+        complaints: Everything that could not be read or was left out, each with its file.
+        inputs: The inputs that servers use, by file and id.
+        trusted: Whether the user trusts the project; ``None`` if it configures no servers.
+    """
+
+    entries: tuple[CatalogEntry, ...] = ()
+    complaints: tuple[str, ...] = ()
+    inputs: dict[str, dict[str, ConfigInput]] = attrs.field(factory=dict)
+    trusted: bool | None = None
+
+    def get(self, name: str) -> CatalogEntry | None:
+        """Return the entry with a name."""
+        return next((entry for entry in self.entries if entry.server.name == name), None)
+
+
+def summarize_all(entries: Iterable[CatalogEntry]) -> list[ServerSummary]:
+    """Return the data that a session needs about its servers.
+
+    Blocks while reading small files.
+    """
+    entries = list(entries)
+    prefixes = make_prefixes(entry.server for entry in entries if entry.state == "on")
+    return [summarize(entry, prefixes.get(entry.server.name, "")) for entry in entries]
+
+
+def summarize(entry: CatalogEntry, prefix: str) -> ServerSummary:
+    """Return the data that a session needs about a server.
+
+    Blocks while reading a small file.
+
+    Args:
+        entry: The server.
+        prefix: Prefix of the names of its tools.
+    """
+    server = entry.server
+    offer = load_offer(server.digest) if entry.state == "on" else None
+    return ServerSummary(
+        name=server.name,
+        digest=server.digest,
+        prefix=prefix,
+        state=entry.state,
+        reason=entry.reason,
+        start_seconds=server.start_seconds,
+        call_seconds=server.call_seconds,
+        offer=offer,
+        names=name_tools(server, prefix, offer) if offer else {},
+        is_local=server.is_local,
+        from_project=entry.scope == "project",
+    )
+
+
+def user_file() -> Path:
+    """Return the user's own configuration file of servers."""
+    return config_folder() / FILE
+
+
+def load_catalog(workspace: Path | None) -> ServerCatalog:
+    """Find all servers. Blocks.
+
+    Args:
+        workspace: The project; ``None`` for none.
+    """
+    own = user_file()
+    files = [own] if os.path.lexists(own) else []
+    files += find_project_files(workspace)
+    if not files:
+        return ServerCatalog()
+    loader = _CatalogLoader(os.path.realpath(workspace) if workspace else "")
+    for file in files:
+        loader.add_file(file, is_own=file == own)
+    return ServerCatalog(
+        tuple(loader.found.values()),
+        tuple(loader.complaints),
+        loader.inputs,
+        loader.trusted,
+    )
+
+
+class _CatalogLoader:
+    """Reads the configuration files of servers, one after another.
+
+    Args:
+        root: The real path of the project; empty for none.
+
+    Attributes:
+        found: The servers by name.
+        complaints: As in ``ServerCatalog``.
+        inputs: As in ``ServerCatalog``.
+        trusted: As in ``ServerCatalog``.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.found: dict[str, CatalogEntry] = {}
+        self.complaints: list[str] = []
+        self.inputs: dict[str, dict[str, ConfigInput]] = {}
+        self.trusted: bool | None = None
+        self._root = root
+        self._decisions: Decisions = lazy.approvals.Decisions.load()
+        self._disabled_by_claude = _disabled_by_claude(Path(root)) if root else {}
+
+    def add_file(self, file: Path, *, is_own: bool) -> None:
+        """Read a file and add its servers."""
+        if not is_own and not _is_inside(file, self._root):
+            self.complaints.append(
+                f"{file}: It is a link to a target outside the project, and was left out."
+            )
+            return
+        config = lazy.config_reader.read_config(file)
+        if not is_own and config.servers and self.trusted is None:
+            self.trusted = is_trusted(self._root)
+        is_shared = not is_own and os.path.relpath(file.absolute(), self._root) in SHARED_FILES
+        self.complaints += _complaints(config, is_shared=is_shared)
+        self.inputs[str(file)] = config.inputs
+        for server in config.servers.values():
+            self._add_server(self._judge(server, "" if is_own else self._root))
+
+    def _add_server(self, entry: CatalogEntry) -> None:
+        server = entry.server
+        first = self.found.get(server.name)
+        place = f"{server.file}: {server.name}: It was left out"
+        if first is None and len(self.found) >= MAX_SERVERS:
+            self.complaints.append(f"{place}: there are more than {MAX_SERVERS} servers.")
+        elif first is None:
+            self.found[server.name] = entry
+        elif first.server.digest != server.digest:
+            self.complaints.append(f"{place}: {first.server.file} has a server of that name.")
+
+    def _judge(self, server: ServerConfig, root: str) -> CatalogEntry:
+        """Return the entry of a server.
+
+        Args:
+            server: The server.
+            root: The project that configures it; empty for the user's own.
+        """
+        scope: Scope = "project" if root else "user"
+        why_off = self._why_off(server, root)
+        if why_off:
+            return CatalogEntry(server, "off", why_off, scope)
+        if root and not self.trusted:
+            return CatalogEntry(server, "unapproved", explain_distrust(root), scope)
+        if root:
+            why = self._decisions.why_not_approved(root, server)
+            if why:
+                return CatalogEntry(server, "unapproved", why, scope)
+        return CatalogEntry(server, scope=scope)
+
+    def _why_off(self, server: ServerConfig, root: str) -> str:
+        """Return why a server is off, or an empty string. The user's switch overrides files."""
+        switch = self._decisions.switched(root, server.name)
+        hint = f"hilum mcp enable {server.name} switches it on."
+        if switch is False:
+            return f"You have it off. {hint}"
+        if switch:
+            return ""
+        settings = self._disabled_by_claude.get(server.name)
+        if root and settings and server.file.name == ".mcp.json":
+            return f"{settings} has it off."
+        if not server.enabled:
+            return f"{server.file} has it off. {hint}"
+        return ""
+
+
+def find_project_files(workspace: Path | None) -> list[Path]:
+    """Return the existing files in which a project may configure servers.
+
+    In the user's home folder, the files of other clients belong to the user rather than to a
+    project.
+    """
+    if workspace is None:
+        return []
+    names: tuple[str, ...] = (*PROJECT_FILES, *SHARED_FILES)
+    if os.path.realpath(workspace) == os.path.realpath(os.path.expanduser("~")):
+        names = (PROJECT_FILE, ".mcp.json")
+    return [workspace / name for name in names if os.path.lexists(f"{workspace}/{name}")]
+
+
+def _is_inside(file: Path, root: str) -> bool:
+    return Path(os.path.realpath(file)).is_relative_to(root)
+
+
+def _complaints(config: ConfigFile, *, is_shared: bool) -> list[str]:
+    """Return the mistakes in a file. A file of general settings need not configure servers."""
+    no_table = lazy.config_reader.NO_TABLE
+    return [
+        str(mistake)
+        for mistake in config.mistakes
+        if not (is_shared and mistake.reason.startswith(no_table))
+    ]
+
+
+def _disabled_by_claude(root: Path) -> dict[str, str]:
+    """Return the servers of ``.mcp.json`` that Claude Code's project settings disable, by file.
+
+    These settings cannot enable a server.
+    """
+    disabled: dict[str, str] = {}
+    for name in CLAUDE_SETTINGS:
+        path = root / name
+        if not path.is_file() or not _is_inside(path, str(root)):
+            continue
+        try:
+            names = lazy.file_formats.load_file(path).data.get("disabledMcpjsonServers")
+        except lazy.file_formats.UnreadableFile:
+            continue  # the guard reports an unreadable file
+        if isinstance(names, list):
+            disabled |= {str(name): str(path) for name in names}
+    return disabled

@@ -1,0 +1,148 @@
+"""The context of an action: its workspace, its output and its way to ask the user."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import attrs
+import trio
+from hilum import UsageError
+from hilum.command import Parser, say, say_json
+from hilum.errors import unknown_name_error
+
+from hilum_mcp.catalog import CatalogEntry, ServerCatalog, load_catalog
+from hilum_mcp.inputs import ask_inputs
+from hilum_mcp.server_config import ConfigInput, ServerConfig
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+    from hilum_mcp.session_servers import ServerStatus
+
+Ask = Callable[[str, bool], str]
+
+
+class HelpShown(Exception):
+    """The help of an action was shown, so nothing else needs to be done."""
+
+
+@attrs.frozen
+class CommandContext:
+    """The context in which an action runs.
+
+    Attributes:
+        workspace: The project.
+        out: Receives the output.
+        ask: Asks the user a question (text, secret); ``None`` if nobody can be asked.
+        read_line: Waits for a line that the user types in the meantime, and returns an empty string
+            at the end of input. ``None`` if nobody can type.
+        session: The session in which the action runs; ``None`` at the command line.
+        statuses: The servers that run in the session, by name.
+    """
+
+    workspace: Path
+    out: TextIO
+    ask: Ask | None = None
+    read_line: Callable[[], Awaitable[str]] | None = None
+    session: Session | None = None
+    statuses: Mapping[str, ServerStatus] = attrs.field(factory=dict)
+
+    @property
+    def prog(self) -> str:
+        """The command that precedes the action's name."""
+        return "hilum mcp" if self.session is None else "/mcp"
+
+    @property
+    def root(self) -> str:
+        """The real path of the project."""
+        return os.path.realpath(self.workspace)
+
+    def say(self, text: str) -> None:
+        """Write a line; control characters are escaped."""
+        say(text, to=self.out)
+        self.out.flush()
+
+    def say_json(self, data: object) -> None:
+        """Write data as JSON."""
+        with redirect_stdout(self.out):
+            say_json(data)
+
+    async def load_catalog(self) -> ServerCatalog:
+        """Return the current servers."""
+        return await trio.to_thread.run_sync(load_catalog, self.workspace)
+
+    async def find_entry(self, name: str) -> CatalogEntry:
+        """Return the server with the given name.
+
+        Raises:
+            UsageError: There is no such server, or its configuration is unusable.
+        """
+        catalog = await self.load_catalog()
+        entry = catalog.get(name)
+        if entry is not None:
+            return entry
+        for complaint in catalog.complaints:
+            if f".{name}: " in complaint:
+                raise UsageError(
+                    f"The MCP server {name} cannot be used. {complaint}",
+                    hint="Fix its configuration.",
+                )
+        names = [entry.server.name for entry in catalog.entries]
+        raise unknown_name_error(
+            "MCP server",
+            name,
+            names,
+            hint=f"{self.prog} list shows them all.",
+        )
+
+    async def ask_inputs(self, server: ServerConfig) -> None:
+        """Ask for the values that a server's configuration requires, and store them.
+
+        Raises:
+            UsageError: Nobody can be asked, or the answer is not allowed.
+        """
+        inputs = (await self.load_catalog()).inputs.get(str(server.file), {})
+        ask = self._ask_input if self.ask else None
+        await trio.to_thread.run_sync(ask_inputs, server, inputs, ask)
+
+    def _ask_input(self, wanted: ConfigInput) -> str:
+        assert self.ask is not None
+        options = f" ({', '.join(wanted.options)})" if wanted.options else ""
+        default = f" [{wanted.default}]" if wanted.default else ""
+        question = f"{wanted.description or wanted.id}{options}{default}:"
+        return self.ask(question, wanted.secret)
+
+    def confirm(self, question: str) -> bool:
+        """Ask a yes-or-no question; return False if nobody can be asked."""
+        if self.ask is None:
+            return False
+        return self.ask(f"{question} [y/N]", False).lower() in ("y", "yes")
+
+    def make_parser(self, action: str, about: str) -> Parser:
+        """Create the parser of an action.
+
+        Args:
+            action: Its name.
+            about: A one-line description in lower case.
+        """
+        return Parser(f"{self.prog} {action}", f"{about[:1].upper()}{about[1:]}.")
+
+    def parse(self, parser: Parser, argv: list[str]) -> argparse.Namespace:
+        """Parse the arguments of an action.
+
+        Raises:
+            HelpShown: The arguments contain ``--help``.
+        """
+        try:
+            with redirect_stdout(self.out):
+                return parser.parse_intermixed_args(argv)
+        except SystemExit:
+            raise HelpShown from None
+
+
+Action = Callable[[Parser, list[str], CommandContext], Awaitable[int]]

@@ -1,0 +1,159 @@
+"""The actions ``login`` and ``logout``."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+from hilum import UsageError, errors
+from hilum.command import Parser
+
+from hilum_mcp import lazy, login, token_store
+from hilum_mcp.commands.context import CommandContext
+from hilum_mcp.commands.probe import check_startable, connect_once, read_settings
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from hilum_mcp.catalog import CatalogEntry
+    from hilum_mcp.server_config import ServerConfig
+
+# Time limit in seconds for the whole log-in. Waiting for the browser has its own, shorter limit.
+LOGIN_TIMEOUT = 3_600
+
+
+async def log_in(parser: Parser, argv: list[str], context: CommandContext) -> int:
+    """Run ``login``."""
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument(
+        "--no-browser",
+        action="store_true",
+        help="print the address instead of opening a browser",
+    )
+    options = context.parse(parser, argv)
+    entry = await context.find_entry(options.name)
+    check_startable(entry)
+    if context.session is not None:
+        raise UsageError(
+            "Logging in requires a separate terminal.", hint=f"hilum mcp login {options.name}"
+        )
+    reason = _why_no_login(entry.server)
+    if reason:
+        raise UsageError(
+            f"{options.name} {reason}, so there is nothing to log in to.", code=errors.E_FAILED
+        )
+    await context.ask_inputs(entry.server)
+    server = await _expand(entry.server, context)
+    mine, web = await trio.to_thread.run_sync(read_settings, context)
+    store = token_store.TokenStore(token_store.token_file(server))
+    before = await trio.to_thread.run_sync(store.read)
+    dialog = _LoginDialog(context, entry, opens_browser=not options.no_browser)
+    await login.log_in(
+        server,
+        dialog.connect,
+        dialog.show,
+        dialog.read_input,
+        mine.client_metadata_url,
+        frozenset(web.hosts),
+    )
+    after = await trio.to_thread.run_sync(store.read)
+    if not after.get("tokens"):
+        context.say("The server did not request a log-in.")
+    elif after == before:
+        context.say("You were already logged in.")
+    return 0
+
+
+async def _expand(server: ServerConfig, context: CommandContext) -> ServerConfig:
+    """Return the server with expanded variables. The import takes half a second."""
+    return await trio.to_thread.run_sync(
+        lambda: lazy.connector.expand_server(server, context.workspace)
+    )
+
+
+class _LoginDialog:
+    """The dialog with the user during a log-in.
+
+    Args:
+        context: The context of the action.
+        entry: The server.
+        opens_browser: Whether to open a browser.
+    """
+
+    def __init__(
+        self,
+        context: CommandContext,
+        entry: CatalogEntry,
+        *,
+        opens_browser: bool,
+    ) -> None:
+        self._context = context
+        self._entry = entry
+        self._opens_browser = opens_browser
+
+    async def show(self, url: str) -> None:
+        """Show the address of the log-in, and open it."""
+        say = self._context.say
+        say(f"Open this address and log in:\n  {url}")
+        if self._opens_browser and self._context.ask is not None:
+            # The browser belongs to the user and outlives hilum, so it is not started through the
+            # warden. No shell is involved.
+            is_open = await trio.to_thread.run_sync(webbrowser.open, url)
+            if not is_open:
+                say("No browser could be started.")
+        if self._context.read_line is not None:
+            say(
+                "If the browser ends up at a page that it cannot show, paste the address of that "
+                "page here."
+            )
+        say("Waiting for you …")
+
+    async def connect(self, auth: httpx2.Auth) -> None:
+        """Connect to the server, which starts the log-in."""
+        offer = await connect_once(
+            self._context,
+            self._entry,
+            lazy.discovery.fetch_offer,
+            auth,
+            time_limit=LOGIN_TIMEOUT,
+        )
+        self._context.say(
+            f"{self._entry.server.name} accepts the log-in: {len(offer.tools)} tools."
+        )
+
+    async def read_input(self, accept: Callable[[str], bool]) -> None:
+        """Read pasted addresses until the end of input."""
+        read_line = self._context.read_line
+        while read_line is not None and (text := await read_line()):
+            if accept(text):
+                self._context.say("Thank you.")
+            else:
+                self._context.say("This address does not belong to this log-in. Waiting …")
+
+
+def _why_no_login(server: ServerConfig) -> str:
+    """Return why a user cannot log in to a server, or an empty string if they can."""
+    if server.kind == "stdio":
+        return "is a program"
+    if not server.login_allowed:
+        return "disables log-ins in its configuration"
+    if not login.accepts_login(server):
+        return "uses a key from its configuration"
+    if login.is_machine_login(server):
+        return "logs in automatically with the credentials in its configuration"
+    return ""
+
+
+async def log_out(parser: Parser, argv: list[str], context: CommandContext) -> int:
+    """Run ``logout``."""
+    parser.add_argument("name", metavar="NAME")
+    name = context.parse(parser, argv).name
+    entry = await context.find_entry(name)
+    server = await _expand(entry.server, context)
+    if await trio.to_thread.run_sync(token_store.forget_login, server):
+        context.say(f"{name}: your log-in is removed.")
+    else:
+        context.say(f"You are not logged in to {name}.")
+    return 0

@@ -1,0 +1,114 @@
+"""The actions ``list``, ``enable``, ``disable`` and ``approve``."""
+
+from __future__ import annotations
+
+import trio
+from hilum import UsageError, errors
+from hilum.command import Parser
+from hilum.trust import explain_distrust
+
+from hilum_mcp import approvals, formatting
+from hilum_mcp.catalog import CatalogEntry
+from hilum_mcp.commands.context import CommandContext
+
+
+async def list_servers(parser: Parser, argv: list[str], context: CommandContext) -> int:
+    """Run ``list``."""
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    options = context.parse(parser, argv)
+    catalog = await context.load_catalog()
+    if not options.json:
+        for line in formatting.format_catalog(catalog, context.statuses, context.prog):
+            context.say(line)
+        return 0
+    servers = [
+        formatting.encode_entry(entry, context.statuses.get(entry.server.name))
+        for entry in catalog.entries
+    ]
+    context.say_json({"servers": servers, "complaints": list(catalog.complaints)})
+    return 0
+
+
+async def enable(parser: Parser, argv: list[str], context: CommandContext) -> int:
+    """Run ``enable``."""
+    return await _switch(parser, argv, context, True)
+
+
+async def disable(parser: Parser, argv: list[str], context: CommandContext) -> int:
+    """Run ``disable``."""
+    return await _switch(parser, argv, context, False)
+
+
+async def _switch(parser: Parser, argv: list[str], context: CommandContext, enabled: bool) -> int:
+    parser.add_argument("names", nargs="+", metavar="NAME")
+    options = context.parse(parser, argv)
+    when = "" if context.session is None else " from the next session on"
+    for name in options.names:
+        entry = await context.find_entry(name)
+        root = context.root if entry.scope == "project" else ""
+        await trio.to_thread.run_sync(approvals.switch, root, name, enabled)
+        now = await context.find_entry(name)
+        if enabled and now.state != "on":
+            context.say(f"{name} is no longer switched off, but is still {now.state}: {now.reason}")
+        else:
+            context.say(f"{name} is {'on' if enabled else 'off'}{when}.")
+    return 0
+
+
+async def approve(parser: Parser, argv: list[str], context: CommandContext) -> int:
+    """Run ``approve``."""
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=("default: all that wait for approval")
+    )
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    parser.add_argument("--revoke", action="store_true", help="revoke approvals")
+    options = context.parse(parser, argv)
+    entries = [await context.find_entry(name) for name in options.names]
+    if options.revoke:
+        return await _revoke(entries, context)
+    if not entries:
+        catalog = await context.load_catalog()
+        entries = [entry for entry in catalog.entries if entry.state == "unapproved"]
+    if not entries:
+        context.say("No server waits for an approval.")
+    results = [await _approve_one(entry, context, options.yes) for entry in entries]
+    return 0 if all(results) else 1
+
+
+async def _revoke(entries: list[CatalogEntry], context: CommandContext) -> int:
+    if not entries:
+        raise UsageError("Name the servers whose approval is revoked.", code=errors.E_BAD_ARGS)
+    for entry in entries:
+        name = entry.server.name
+        was_approved = await trio.to_thread.run_sync(approvals.revoke, context.root, name)
+        context.say(f"{name} is {'no longer' if was_approved else 'not'} approved.")
+    return 0
+
+
+async def _approve_one(entry: CatalogEntry, context: CommandContext, yes: bool) -> bool:
+    """Show a server and approve it if the user agrees; return whether it may be used."""
+    server = entry.server
+    if entry.scope == "user":
+        context.say(f"{server.name} is your own, and needs no approval.")
+        return True
+    reason = await trio.to_thread.run_sync(explain_distrust, context.root)
+    if reason:
+        raise UsageError(f"{server.name} cannot be approved. {reason}", code=errors.E_DENIED)
+    if entry.state == "on":
+        context.say(f"{server.name} is approved already.")
+        return True
+    request = approvals.describe_request(server, context.root)
+    for row in request.split("\n")[:-1]:
+        context.say(row)
+    if not yes and not context.confirm(f"Approve {server.name}?"):
+        hint = ""
+        if context.ask is None:
+            command = f"{context.prog} approve {server.name} --yes"
+            hint = f" Nobody can be asked here: {command} approves it."
+        context.say(f"{server.name} is not approved.{hint}")
+        return False
+    await trio.to_thread.run_sync(approvals.approve, context.root, server)
+    now = await context.find_entry(server.name)
+    rest = "" if now.state == "on" else f" It is {now.state}: {now.reason}"
+    context.say(f"{server.name} is approved.{rest}")
+    return True

@@ -1,0 +1,678 @@
+"""Reads a server in a configuration file of any client's dialect as a ``ServerConfig``.
+
+The clients agree on little but ``command`` and ``args``. An entry is read in three steps: keys that
+mean the same get one name, the values are structured strictly (``ServerEntry``), and their meaning
+for the client is determined (which transport, which unit of time).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NewType
+
+import attrs
+from cattrs import BaseValidationError, ClassValidationError, Converter, ForbiddenExtraKeysError
+
+from hilum_mcp.file_formats import kind_of
+from hilum_mcp.server_config import Kind, ServerConfig
+
+STDIO_TYPES = {"stdio", "local"}
+HTTP_TYPES = {"http", "streamable-http", "streamablehttp", "streamable_http", "remote"}
+SSE_TYPES = {"sse"}
+WEBSOCKET_TYPES = {"ws", "websocket"}
+ADDRESSES = ("httpUrl", "serverUrl", "url", "uri", "endpoint")
+
+# Keys with the same meaning: the name that `ServerEntry` uses, and all names, the preferred one
+# first.
+SAME_KEYS: dict[str, tuple[str, ...]] = {
+    "type": ("type", "transport", "transportType"),
+    "command": ("command", "cmd"),
+    "url": ADDRESSES,
+    "env": ("env", "environment", "envs"),
+    "env_vars": ("env_vars", "env_keys"),
+    "envFile": ("envFile", "env_file"),
+    "cwd": ("cwd", "workingDirectory", "working_directory"),
+    "headers": ("headers", "http_headers"),
+    "oauth": ("oauth", "auth", "authorization"),
+    "enabled_tools": ("enabled_tools", "enabledTools"),
+    "disabled_tools": ("disabled_tools", "disabledTools"),
+}
+PROGRAM_KEYS = frozenset(
+    "args env environment envs env_vars env_keys envFile env_file cwd workingDirectory"
+    " working_directory".split()
+)
+ADDRESS_KEYS = frozenset(
+    "headers http_headers env_http_headers bearer_token_env_var requestInit oauth auth"
+    " authorization scopes".split()
+)
+# Keys that describe a server, or that only concern another client's window, log or gallery.
+DESCRIPTIVE_KEYS = frozenset(
+    "description name title display_name displayName icon icons category tags version bundled note"
+    " notes comment _comment disabledReason gallery dev source metadata $schema id author homepage"
+    " repository".split()
+)
+# Keys that approve tools or servers in other clients. In hilum, only the user approves.
+_APPROVAL_KEYS = (
+    "trust",
+    "autoApprove",
+    "auto_approve",
+    "alwaysAllow",
+    "always_allow",
+    "approval_mode",
+    "default_tools_approval_mode",
+)
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+# Cline, Roo, Zed and goose use seconds.
+_FILES_IN_SECONDS = ("cline_mcp_settings.json", "mcp_settings.json")
+_TABLES_IN_SECONDS = ("extensions", "context_servers")
+_OAUTH_NAMES = {
+    "clientid": "client_id",
+    "clientsecret": "client_secret",
+    "scopes": "scope",
+    "clientmetadataurl": "client_metadata_url",
+    "assumepkce": "assume_pkce",
+}
+
+
+class InvalidServerError(Exception):
+    """A server cannot be used.
+
+    Args:
+        reasons: All reasons, one sentence each.
+    """
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__(" ".join(reasons))
+        self.reasons = reasons
+
+
+class MismatchError(ValueError):
+    """A value is not of the expected type.
+
+    Args:
+        expected: What is expected, with an article.
+        found: The actual value.
+        where: Path under the key, such as ``.NAME``.
+        fallback: Replaces the value if the server can be used without it.
+        result: What happens to the invalid value.
+    """
+
+    def __init__(
+        self,
+        expected: str,
+        found: object,
+        where: str = "",
+        fallback: Any = attrs.NOTHING,
+        result: str = "it was left out",
+    ) -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.found = found
+        self.where = where
+        self.fallback = fallback
+        self.result = result
+
+    def describe(self, key: str) -> str:
+        """Return one sentence about the value of a key."""
+        if isinstance(self.found, str):
+            sentence = f"{key}{self.where} must be {self.expected}"
+        else:
+            sentence = f"{key}{self.where} must be {self.expected}, not {kind_of(self.found)}"
+        if self.fallback is attrs.NOTHING:
+            return f"{sentence}."
+        return f"{sentence}; {self.result}."
+
+
+# --- step 2: values with strict types -------------------------------------------------------------
+
+Text = NewType("Text", str)
+Words = NewType("Words", list[str])
+Arguments = NewType("Arguments", object)
+Variables = NewType("Variables", dict[str, str])
+Headers = NewType("Headers", dict[str, str])
+Names = NewType("Names", list[str])
+Switch = NewType("Switch", bool)
+Seconds = NewType("Seconds", float)
+OAuth = NewType("OAuth", object)
+RequestInit = NewType("RequestInit", dict[str, str])
+
+
+# Without comparison and representation, because generating them takes half of the import time.
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ServerEntry:
+    """The keys of a server that hilum supports, each under one name."""
+
+    command: Words | None = None
+    args: Arguments | None = None
+    env: Variables = attrs.field(factory=lambda: Variables({}))
+    env_vars: Names | None = None
+    env_file: Text | None = attrs.field(default=None, alias="envFile")
+    cwd: Text | None = None
+    url: Text | None = None
+    headers: Headers = attrs.field(factory=lambda: Headers({}))
+    env_http_headers: Headers = attrs.field(factory=lambda: Headers({}))
+    bearer_token_env_var: Text | None = None
+    request_init: RequestInit = attrs.field(factory=lambda: RequestInit({}), alias="requestInit")
+    oauth: OAuth | None = None
+    scopes: Names | None = None
+    enabled: Switch = Switch(True)
+    disabled: Switch = Switch(False)
+    include_tools: Names | None = attrs.field(default=None, alias="includeTools")
+    enabled_tools: Names | None = None
+    tools: Names | None = None
+    available_tools: Names | None = None
+    exclude_tools: Names | None = attrs.field(default=None, alias="excludeTools")
+    disabled_tools: Names | None = None
+    startup_timeout_sec: Seconds | None = None
+    startup_timeout_ms: Seconds | None = None
+    tool_timeout_sec: Seconds | None = None
+    timeout: Seconds | None = None
+
+
+def _structure_text(value: Any, _: Any) -> str:
+    if not isinstance(value, str):
+        raise MismatchError("a text", value)
+    if "\0" in value:
+        raise MismatchError("a text without NUL characters", value)
+    return value
+
+
+def _structure_words(value: Any, _: Any) -> list[str]:
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list):
+        raise MismatchError("a text or a list of texts", value)
+    for word in words:
+        if not _is_scalar(word):
+            raise MismatchError("texts", word)
+        if "\0" in str(word):
+            raise MismatchError("texts without NUL characters", word)
+    return [str(word) for word in words]
+
+
+def _structure_arguments(value: Any, _: Any) -> str | list[str]:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        raise MismatchError("a list of texts", value)
+    return _structure_words(value, _)
+
+
+def _structure_headers(value: Any, _: Any) -> dict[str, str]:
+    return _structure_mapping(value, "\0")
+
+
+def _structure_variables(value: Any, _: Any) -> dict[str, str]:
+    return _structure_mapping(value, "\0=")
+
+
+def _structure_mapping(value: Any, forbidden: str) -> dict[str, str]:
+    """Return a mapping of texts whose names contain none of the given characters."""
+    if value == []:
+        return {}
+    if not isinstance(value, Mapping):
+        raise MismatchError("a mapping of names to texts", value)
+    texts: dict[str, str] = {}
+    mismatches: list[MismatchError] = []
+    for key, item in value.items():
+        name = str(key)
+        text = str(item).lower() if isinstance(item, bool) else str(item)
+        if not isinstance(item, str | int | float):
+            mismatches.append(MismatchError("a text", item, f".{key}"))
+        elif not name or "\0" in text or not set(forbidden).isdisjoint(name):
+            expected = "a text without NUL characters, and its name a plain one without ="
+            mismatches.append(MismatchError(expected, "", f".{key}"))
+        texts[name] = text
+    if mismatches:
+        raise ExceptionGroup("values", mismatches)
+    return texts
+
+
+def _structure_names(value: Any, _: Any) -> list[str]:
+    if isinstance(value, str):
+        return [word.strip() for word in value.split(",") if word.strip()]
+    if not isinstance(value, list):
+        raise MismatchError("a list", value, fallback=None)
+    names = [item.get("name") if isinstance(item, Mapping) else item for item in value]
+    texts = [str(name) for name in names if _is_scalar(name)]
+    if len(texts) < len(names):
+        result = f"{len(names) - len(texts)} of its entries were left out"
+        raise MismatchError("a list of texts", "", fallback=texts, result=result)
+    return texts
+
+
+def _structure_switch(value: Any, _: Any) -> bool:
+    word = str(value).strip().lower()
+    if word in ("true", "yes", "on", "1"):
+        return True
+    if word in ("false", "no", "off", "0"):
+        return False
+    result = "the server is off until it is"
+    raise MismatchError("true or false", value, fallback=OFF, result=result)
+
+
+# Fallback of a switch: the value that turns the server off.
+OFF = object()
+
+
+def _structure_seconds(value: Any, _: Any) -> float:
+    try:
+        seconds = 0.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        seconds = 0.0
+    if not 0 < seconds < 1e11:
+        raise MismatchError("a number above 0", "", fallback=None)
+    return seconds
+
+
+def _structure_oauth(value: Any, _: Any) -> dict[str, str] | bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, Mapping):
+        return _oauth_options(value)
+    word = str(value).lower()
+    if word not in ("none", "oauth"):
+        raise MismatchError("true, false or a mapping", value, fallback=None)
+    return word == "oauth"
+
+
+def _structure_request_init(value: Any, _: Any) -> dict[str, str]:
+    headers = value.get("headers") if isinstance(value, Mapping) else None
+    if not isinstance(headers, Mapping):
+        raise MismatchError("a mapping with headers", "", fallback=None)
+    return {str(key): str(text) for key, text in headers.items()}
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _oauth_options(value: Mapping[Any, Any]) -> dict[str, str]:
+    """Return OAuth options, each under one name. Clients spell them in different styles."""
+    options = {}
+    for key, item in value.items():
+        if item is None:
+            continue
+        lower = str(key).lower().replace("-", "_")
+        text = " ".join(map(str, item)) if isinstance(item, list) else str(item)
+        options[_OAUTH_NAMES.get(lower.replace("_", ""), lower)] = text
+    return options
+
+
+def _make_converter() -> Converter:
+    converter = Converter(forbid_extra_keys=True, use_alias=True)
+    hooks = {
+        Text: _structure_text,
+        Words: _structure_words,
+        Arguments: _structure_arguments,
+        Variables: _structure_variables,
+        Headers: _structure_headers,
+        Names: _structure_names,
+        Switch: _structure_switch,
+        Seconds: _structure_seconds,
+        OAuth: _structure_oauth,
+        RequestInit: _structure_request_init,
+    }
+    for kind, hook in hooks.items():
+        converter.register_structure_hook(kind, hook)
+    return converter
+
+
+_CONVERTER = _make_converter()
+_KEYS = {field.name: field.alias or field.name for field in attrs.fields(ServerEntry)}
+
+
+# --- steps 1 and 3: the dialects ------------------------------------------------------------------
+
+
+class EntryReader:
+    """Reads one server.
+
+    Args:
+        file: The file of the entry. Some clients differ only by the file.
+        name: The key of the entry.
+        entry: The value of that key.
+        table: The path of keys to the table that contains the entry.
+
+    Raises:
+        InvalidServerError: The entry is not a mapping, or has no name.
+    """
+
+    def __init__(self, file: Path, name: str, entry: Any, table: str = "") -> None:
+        if not isinstance(entry, Mapping):
+            raise InvalidServerError("A server must be a mapping.")
+        if not name.strip():
+            raise InvalidServerError("A server needs a name.")
+        self.file = file
+        self.name = name
+        self.table = table
+        self.is_gemini = file.name == "gemini-extension.json" or file.parent.name == ".gemini"
+        self.notes: list[str] = []
+        self._written: dict[str, str] = {}
+        self._values = self._rename(_flatten(entry))
+
+    def read(self) -> ServerConfig:
+        """Read the server.
+
+        Raises:
+            InvalidServerError: The server cannot be used. The error contains all reasons.
+        """
+        kind = self._choose_kind()
+        self._drop_keys_of_other_kind(kind)
+        self._drop_approvals()
+        self._drop_empty_variables()
+        entry = self._structure()
+        allowed, excluded = self._select_tools(entry)
+        options = self._read_program(entry) if kind == "stdio" else self._read_address(entry)
+        return ServerConfig(
+            name=self.name,
+            kind=kind,
+            **options,
+            enabled=entry.enabled and not entry.disabled,
+            allowed_tools=allowed,
+            excluded_tools=excluded,
+            start_seconds=self._read_start_limit(entry),
+            call_seconds=self._read_call_limit(entry),
+            file=self.file,
+            notes=tuple(self.notes),
+        )
+
+    def _rename(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the entry with one name for keys that have the same meaning."""
+        values = dict(entry)
+        for name, keys in SAME_KEYS.items():
+            given = [key for key in keys if values.get(key) not in (None, "")]
+            found = {key: values.pop(key) for key in keys if key in values}
+            if not given:
+                continue
+            first = given[0]
+            self._written[name] = first
+            values[name] = found[first]
+            for other in given[1:]:
+                if found[other] != found[first]:
+                    self.notes.append(f"It has {first} and {other}; {first} is used.")
+        return values
+
+    # --- the transport ----------------------------------------------------------------------------
+
+    def _choose_kind(self) -> Kind:
+        given = self._values.pop("type", None)
+        word = given.strip() if isinstance(given, str) else ""
+        if given is not None and not isinstance(given, str):
+            self.notes.append("type must be a text; the transport follows from the other keys.")
+        self._stated = word.lower()
+        self._has_command = self._values.get("command") not in (None, "")
+        self._has_url = bool(str(self._values.get("url", "")).strip())
+        if self._stated in WEBSOCKET_TYPES:
+            raise InvalidServerError("WebSockets are not an MCP transport; use streamable HTTP.")
+        if self._stated and self._stated not in STDIO_TYPES | HTTP_TYPES | SSE_TYPES:
+            self._ignore_unknown_type(word)
+        if self._stated in STDIO_TYPES or (not self._stated and self._has_command):
+            return self._choose_program()
+        return self._choose_address(word)
+
+    def _ignore_unknown_type(self, word: str) -> None:
+        shown = word[:40]
+        if not self._has_command and not self._has_url:
+            raise InvalidServerError(
+                f"Its type {shown!r} is not an MCP transport, and it has neither a command nor a "
+                "url."
+            )
+        self.notes.append(
+            f"The type {shown!r} is not known; the transport follows from the other keys."
+        )
+        self._stated = ""
+
+    def _choose_program(self) -> Kind:
+        if not self._has_command:
+            raise InvalidServerError("It is a program (type stdio or local) and has no command.")
+        if self._has_url:
+            self.notes.append(f"It has a command and {self._key('url')}; the command is used.")
+        self._values.pop("url", None)
+        return "stdio"
+
+    def _choose_address(self, word: str) -> Kind:
+        if not self._has_url:
+            if self._has_command:
+                raise InvalidServerError(f"It is of type {word} and has a command and no url.")
+            raise InvalidServerError("It has neither a command nor a url.")
+        if self._has_command:
+            note = f"It has a command and {self._key('url')}; by its type {word} the address"
+            self.notes.append(f"{note} is used.")
+        self._values.pop("command", None)
+        # In a Gemini file `url` is an SSE address, and `httpUrl` is streamable HTTP.
+        is_gemini_sse = self.is_gemini and self._key("url") == "url"
+        if self._stated in SSE_TYPES or (not self._stated and is_gemini_sse):
+            return "sse"
+        return "http"
+
+    # --- keys without an effect -------------------------------------------------------------------
+
+    def _key(self, name: str) -> str:
+        """Return the key as it is written in the file."""
+        return self._written.get(name, name)
+
+    def _drop_keys_of_other_kind(self, kind: Kind) -> None:
+        other, what = PROGRAM_KEYS, "an address"
+        if kind == "stdio":
+            other, what = ADDRESS_KEYS, "a program"
+        for name in [name for name in self._values if name in other]:
+            if self._values.pop(name) not in _EMPTY:
+                self.notes.append(
+                    f"The key {self._key(name)!r} has no effect for {what} and was left out."
+                )
+
+    def _drop_approvals(self) -> None:
+        keys = [key for key in _APPROVAL_KEYS if key in self._values]
+        if isinstance(self._values.get("tools"), Mapping):  # Codex: approval modes by tool
+            keys.append("tools")
+        for key in keys:
+            if self._values.pop(key):
+                self.notes.append(f"{key} gives no approval here.")
+
+    def _drop_empty_variables(self) -> None:
+        for name in ("env", "headers", "env_http_headers"):
+            value = self._values.get(name)
+            if not isinstance(value, Mapping):
+                continue
+            for variable in [key for key, item in value.items() if item is None]:
+                self.notes.append(f"{self._key(name)}.{variable} has no value and was left out.")
+            self._values[name] = {key: item for key, item in value.items() if item is not None}
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def _structure(self) -> ServerEntry:
+        """Return the entry with checked types.
+
+        An invalid value that the server does not need is left out and noted. The rest is then
+        structured again.
+
+        Raises:
+            InvalidServerError: The server cannot be used. The error contains all reasons.
+        """
+        for key in [key for key in self._values if key in DESCRIPTIVE_KEYS]:
+            del self._values[key]
+        known = _KEYS.values()
+        values = {
+            key: value
+            for key, value in self._values.items()
+            if value is not None and (key in known or value not in _EMPTY)
+        }
+        try:
+            return _CONVERTER.structure(values, ServerEntry)
+        except ClassValidationError as group:
+            reasons = list(self._repair(group, values))
+        if reasons:
+            raise InvalidServerError(*reasons)
+        return _CONVERTER.structure(values, ServerEntry)
+
+    def _repair(self, group: ClassValidationError, values: dict[str, Any]) -> Iterator[str]:
+        """Remove invalid values that the server does not need, and yield the other mistakes."""
+        located, others = group.group_exceptions()
+        for error in others:
+            if isinstance(error, ForbiddenExtraKeysError):
+                for key in sorted(error.extra_fields, key=list(values).index):
+                    del values[key]
+                    shown = str(key)[:80]
+                    self.notes.append(f"The key {shown!r} is not known and was left out.")
+        for error, note in located:
+            key = _KEYS[note.name]
+            for mismatch in _mismatches(error):
+                sentence = mismatch.describe(self._key(key))
+                if mismatch.fallback is attrs.NOTHING:
+                    yield sentence
+                    continue
+                self.notes.append(sentence)
+                values[key] = mismatch.fallback
+                if mismatch.fallback is OFF:
+                    values[key] = key == "disabled"
+                elif mismatch.fallback is None:
+                    del values[key]
+
+    def _read_program(self, entry: ServerEntry) -> dict[str, Any]:
+        command = list(entry.command or ())
+        args = self._split_arguments(entry.args)
+        if len(command) == 1 and not args and self._is_command_line(command[0]):
+            key = self._key("command")
+            command = self._split(
+                command[0],
+                f"{key} has spaces and there are no args: the first word is taken as the program.",
+            )
+        words = [*command, *args]
+        if not words or not words[0].strip():
+            raise InvalidServerError(f"{self._key('command')} names no program.")
+        return {
+            "command": words[0],
+            "args": tuple(words[1:]),
+            "env": entry.env,
+            "inherited_env": tuple(entry.env_vars or ()),
+            "env_file": entry.env_file or "",
+            "cwd": entry.cwd or "",
+        }
+
+    def _is_command_line(self, text: str) -> bool:
+        """Return whether a command looks like a whole command line rather than a path."""
+        if not isinstance(self._values.get("command"), str):
+            return False
+        return " " in text.strip() and "/" not in text and "\\" not in text
+
+    def _split_arguments(self, args: object) -> list[str]:
+        if isinstance(args, str):
+            return self._split(args, "args is one text; it was split into words as a shell would.")
+        return list(args) if isinstance(args, list) else []
+
+    def _split(self, text: str, note: str) -> list[str]:
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            shown = text[:80]
+            raise InvalidServerError(f"{shown!r} cannot be split into words: {error}.") from None
+        if any("\0" in word for word in words):
+            raise InvalidServerError("command and args may contain no NUL characters.")
+        self.notes.append(note)
+        return words
+
+    def _read_address(self, entry: ServerEntry) -> dict[str, Any]:
+        url = (entry.url or "").strip()
+        scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", url)
+        if scheme and scheme[1].lower() not in ("http", "https", "ws", "wss"):
+            raise InvalidServerError(
+                f"Its address begins with {scheme[1][:20]}:; only http and https are supported."
+            )
+        headers = {**entry.request_init, **entry.headers}
+        if entry.bearer_token_env_var:
+            headers["Authorization"] = f"Bearer ${{{entry.bearer_token_env_var}}}"
+        oauth: object = entry.oauth
+        options = dict(oauth) if isinstance(oauth, dict) else None
+        if entry.scopes is not None:
+            options = {"scope": " ".join(entry.scopes), **(options or {})}
+        is_stated = self._stated in SSE_TYPES | HTTP_TYPES - {"remote"}
+        return {
+            "url": url,
+            "headers": headers,
+            "headers_from_env": entry.env_http_headers,
+            "oauth": options,
+            "login_allowed": oauth is not False,
+            "kind_guessed": not (is_stated or self.is_gemini or self._key("url") == "httpUrl"),
+        }
+
+    def _select_tools(self, entry: ServerEntry) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+        """Return the allowed tools (``None`` if all are allowed) and the excluded ones.
+
+        If a client has several lists, a tool must be in each of them.
+        """
+        # goose: an empty list of available tools means all.
+        available = entry.available_tools or None
+        given = (entry.include_tools, entry.enabled_tools, entry.tools, available)
+        lists = [names for names in given if names is not None and "*" not in names]
+        excluded = [*(entry.exclude_tools or ()), *(entry.disabled_tools or ())]
+        if not lists:
+            return None, _unique(excluded)
+        first, *others = lists
+        common = set(first).intersection(*others)
+        allowed = _unique(name for name in first if name in common)
+        return allowed, _unique(excluded)
+
+    def _read_start_limit(self, entry: ServerEntry) -> float | None:
+        if entry.startup_timeout_sec is not None:
+            return entry.startup_timeout_sec
+        if entry.startup_timeout_ms is not None:
+            return entry.startup_timeout_ms / 1_000
+        return None
+
+    def _read_call_limit(self, entry: ServerEntry) -> float | None:
+        timeout = None if entry.timeout is None else self._in_seconds(entry.timeout)
+        if entry.tool_timeout_sec is None:
+            return timeout
+        if timeout is not None:
+            self.notes.append("It has timeout and tool_timeout_sec; tool_timeout_sec is used.")
+        return entry.tool_timeout_sec
+
+    def _in_seconds(self, timeout: float) -> float:
+        """Return a ``timeout`` in seconds.
+
+        Gemini and opencode use milliseconds. For unknown clients, values of 1,000 or more are
+        assumed to be milliseconds.
+        """
+        counts_seconds = (
+            self.file.name in _FILES_IN_SECONDS
+            or self.file.parent.name == ".roo"
+            or self.table in _TABLES_IN_SECONDS
+        )
+        counts_milliseconds = self.is_gemini or self.table == "mcp" or timeout >= 1_000
+        if counts_seconds or not counts_milliseconds:
+            return timeout
+        seconds = timeout / 1_000
+        if seconds < 1:
+            self.notes.append(f"timeout is {seconds:g} s: this file uses milliseconds.")
+        return seconds
+
+
+def _flatten(entry: Mapping[Any, Any]) -> dict[str, Any]:
+    """Flatten an entry with Zed's old nested ``command`` or a mapping as ``transport``."""
+    values = {str(key): value for key, value in entry.items()}
+    command = values.get("command")
+    if isinstance(command, Mapping):  # format of Zed before 2025
+        inner = {key: value for key, value in command.items() if key != "path"}
+        values = {**values, "command": command.get("path"), **inner}
+    transport = values.get("transport")
+    if isinstance(transport, Mapping):
+        del values["transport"]
+        values = {**transport, **values}
+    return values
+
+
+def _mismatches(error: BaseException) -> Iterator[MismatchError]:
+    if isinstance(error, BaseExceptionGroup | BaseValidationError):
+        for inner in error.exceptions:
+            yield from _mismatches(inner)
+    elif isinstance(error, MismatchError):
+        yield error
+    else:
+        raise error
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,300 @@
+"""Reads the data and the key line numbers of configuration files in JSON, TOML and YAML."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from hilum_mcp.server_config import ConfigMistake
+
+MAX_BYTES = 4 << 20
+MAX_SHOWN_KEY = 80
+MAX_DUPLICATES = 20
+Report = Callable[..., None]
+FindLine = Callable[[Sequence[str]], int]
+
+_STRING = r'"(?:\\.|[^"\\\n])*"?'  # an unclosed string ends at the end of its line
+_COMMENT = rf"(?s)({_STRING})|//[^\n]*|/\*.*?(?:\*/|\Z)"
+_TRAILING_COMMA = rf"({_STRING})|,(?=\s*[}}\]])"
+_TOKEN = rf"{_STRING}|[{{}}\[\]:,]|\n"
+_KINDS = {
+    dict: "a mapping",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "nothing",
+}
+
+
+class UnreadableFile(Exception):
+    """A file cannot be read. The message contains the reason.
+
+    Args:
+        reason: One sentence.
+        line: The line number; 0 if unknown.
+    """
+
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+@attrs.define
+class LoadedFile:
+    """The content of a configuration file.
+
+    Args:
+        data: The mapping in the file.
+        mistakes: Mistakes that do not prevent the rest from being read.
+        find_line: Returns the line of a path of keys, or 0 if it is unknown.
+    """
+
+    data: dict[str, Any]
+    mistakes: list[ConfigMistake]
+    find_line: FindLine
+
+
+def load_file(path: Path) -> LoadedFile:
+    """Read a configuration file.
+
+    The suffix determines the format: ``.toml``, ``.yaml`` or ``.yml``. All other files are read as
+    JSON, which may contain comments, trailing commas and a byte order mark.
+
+    Raises:
+        UnreadableFile: The file is missing, too large, malformed, or not a mapping.
+    """
+    text = _read_text(path)
+    mistakes: list[ConfigMistake] = []
+
+    def report(reason: str, line: int = 0) -> None:
+        mistakes.append(ConfigMistake(path, "", reason, line))
+
+    parse, find_line = _FORMATS.get(path.suffix.lower(), (_parse_json, _find_json_line))
+    try:
+        data = replace_surrogates(parse(text, report))
+    except RecursionError:
+        raise UnreadableFile("It is nested too deeply.") from None
+    if not isinstance(data, dict):
+        raise UnreadableFile(f"It contains {kind_of(data)}; a mapping of servers is expected.")
+    return LoadedFile(data, mistakes, lambda keys: find_line(text, list(keys)))
+
+
+def _read_text(path: Path) -> str:
+    # Without O_NONBLOCK, opening a named pipe would wait for a writer.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        descriptor = os.open(path, flags)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise UnreadableFile("It is not a regular file.")
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UnreadableFile(f"It cannot be read: {error.strerror or error}.") from None
+    if len(data) > MAX_BYTES:
+        raise UnreadableFile(f"It is larger than {MAX_BYTES >> 20} MB.")
+    is_utf_16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    try:
+        text = data.decode("utf-16" if is_utf_16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        name = "UTF-16" if is_utf_16 else "UTF-8"
+        line = 1 + data.count(b"\n", 0, error.start)
+        raise UnreadableFile(f"It is not text in {name}.", line) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def replace_surrogates(value: Any) -> Any:
+    """Replace lone surrogates, which JSON can contain but which cannot be printed or sent."""
+    if isinstance(value, dict):
+        return {replace_surrogates(key): replace_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [replace_surrogates(item) for item in value]
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
+
+
+def kind_of(value: object) -> str:
+    """Return a user-facing name of a value's type, with an article."""
+    return _KINDS.get(type(value), "another value")
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def _parse_json(text: str, report: Report) -> Any:
+    if not text.strip():
+        return {}
+    reported = set[str]()
+
+    def build(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        mapping = dict(items)
+        if len(mapping) < len(items):
+            _report_duplicates(items, reported, report)
+        return mapping
+
+    try:
+        return json.loads(text, object_pairs_hook=build)
+    except json.JSONDecodeError:
+        plain = _without_comments(text)
+    except ValueError as error:  # a number with thousands of digits
+        raise UnreadableFile(f"It is not JSON: {error}.") from None
+    if not plain.strip():
+        return {}
+    try:
+        return json.loads(plain, object_pairs_hook=build)
+    except json.JSONDecodeError as error:
+        if plain.lstrip().startswith('"'):
+            raise UnreadableFile(
+                "It is only a part of a JSON file. Put { and } around it."
+            ) from None
+        reason = "It is not JSON, not even with comments and trailing commas"
+        raise UnreadableFile(f"{reason}: {error.msg}.", error.lineno) from None
+    except ValueError as error:
+        raise UnreadableFile(f"It is not JSON: {error}.") from None
+
+
+def _report_duplicates(items: list[tuple[str, Any]], reported: set[str], report: Report) -> None:
+    counts = Counter(key for key, _ in items)
+    for key, count in counts.items():
+        if count > 1 and key not in reported and len(reported) < MAX_DUPLICATES:
+            reported.add(key)
+            shown = key[:MAX_SHOWN_KEY]
+            report(f"The key {shown!r} occurs twice in one mapping; the last one is used.")
+
+
+def _without_comments(text: str) -> str:
+    text = re.sub(_COMMENT, _blank_comment, text)
+    return re.sub(_TRAILING_COMMA, lambda found: found[1] or " ", text)
+
+
+def _blank_comment(found: re.Match[str]) -> str:
+    """Return a string unchanged, and a comment as its line breaks, to preserve line numbers."""
+    return found[1] or " " + "\n" * found[0].count("\n")
+
+
+def _find_json_line(text: str, wanted: list[str]) -> int:
+    """Return the line of a key. For duplicate keys, it is the last one, as in the parser."""
+    open_keys: list[str | None] = []  # the current key at each depth; None in a list
+    line = 1
+    key_line = 0
+    found = 0
+    key = ""
+    for match in re.finditer(_TOKEN, re.sub(_COMMENT, _blank_comment, text)):
+        token = match[0]
+        if token == "\n":
+            line += 1
+        elif token in "{[":
+            open_keys.append("" if token == "{" else None)
+        elif token in "}]":
+            del open_keys[-1:]
+        elif token == ":" and open_keys and open_keys[-1] is not None:
+            open_keys[-1] = key
+            if open_keys == wanted:
+                found = key_line
+        elif token not in ":,":
+            key_line = line
+            key = _decode_string(token)
+    return found
+
+
+def _decode_string(token: str) -> str:
+    try:
+        return str(json.loads(token))
+    except ValueError:
+        return token
+
+
+# --- TOML -----------------------------------------------------------------------------------------
+
+
+def _parse_toml(text: str, report: Report) -> Any:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        place = re.search(r"\(at line (\d+)", str(error))
+        reason = re.sub(r" \(at .*\)$", "", str(error))
+        line = int(place[1]) if place else 0
+        raise UnreadableFile(f"It is not TOML: {reason}.", line) from None
+
+
+def _find_toml_line(text: str, wanted: list[str]) -> int:
+    """Return the line of a key, or else the line of its table's header."""
+    table: list[str] = []
+    header_line = 0
+    for number, row in enumerate(text.split("\n"), 1):
+        header = re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", row)
+        if header:
+            table = _split_toml_key(header[1])
+            starts_with = table[: len(wanted)] == wanted
+            if table == wanted or (starts_with and not header_line):
+                header_line = number
+            continue
+        key = re.match(r"\s*([\w.\"' -]+?)\s*=", row)
+        if key and [*table, *_split_toml_key(key[1])] == wanted:
+            return number
+    return header_line
+
+
+def _split_toml_key(text: str) -> list[str]:
+    found = re.findall(r"\"([^\"]*)\"|'([^']*)'|([\w-]+)", text)
+    return [double or single or plain for double, single, plain in found]
+
+
+# --- YAML -----------------------------------------------------------------------------------------
+
+
+def _parse_yaml(text: str, report: Report) -> Any:
+    from hilum.frontmatter import read as read_front_matter
+
+    # The front matter reader allows neither tags nor aliases that expand without limit, and it
+    # reads `no` and `1.10` as strings.
+    inner = text.strip("\ufeff")
+    first_line = 1
+    opening = re.match(r"(?:\s*(?:#[^\n]*)?\n)*---[ \t]*\n", inner)
+    if opening:
+        first_line -= inner.count("\n", 0, opening.end())
+        inner = inner[opening.end() :]
+    if not inner.strip():
+        return {}
+    document = read_front_matter(f"---\n{inner}\n---\n")
+    for problem in document.problems:
+        report(problem.message, max(problem.line - first_line, 1))
+    if document.body.strip():
+        line = document.line - first_line
+        report("The text after a line `---` is another document and was left out.", line)
+    return document.fields
+
+
+def _find_yaml_line(text: str, wanted: list[str]) -> int:
+    """Return the line of a key by its indentation; flow style is not searched."""
+    open_keys: list[tuple[int, str]] = []
+    for number, row in enumerate(text.split("\n"), 1):
+        match = re.match(r"( *)([\"']?)([^\s\"'#:-][^\"':]*?)\2\s*:(?:\s|$)", row)
+        if not match:
+            continue
+        depth = len(match[1])
+        while open_keys and open_keys[-1][0] >= depth:
+            open_keys.pop()
+        open_keys.append((depth, match[3]))
+        if [key for _, key in open_keys] == wanted:
+            return number
+    return 0
+
+
+_FORMATS = {
+    ".toml": (_parse_toml, _find_toml_line),
+    ".yaml": (_parse_yaml, _find_yaml_line),
+    ".yml": (_parse_yaml, _find_yaml_line),
+}

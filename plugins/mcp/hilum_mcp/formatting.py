@@ -1,0 +1,126 @@
+"""Formats servers as text for the terminal and as data."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from hilum import make_redactor
+
+from hilum_mcp.catalog import CatalogEntry, ServerCatalog
+from hilum_mcp.server_config import ServerConfig
+from hilum_mcp.session_servers import ServerStatus
+
+MAX_TARGET = 90
+_STATES = {"unapproved": "NOT APPROVED", "broken": "BROKEN"}
+
+
+def redact(server: ServerConfig, text: str) -> str:
+    """Return a text about a server without the secrets of its configuration.
+
+    Must not be used for text that the user approves, because a redacted part could hide something
+    else.
+    """
+    values = {**server.env, **server.headers, **(server.oauth or {})}
+    for option, word in pairwise(server.args):
+        if option.startswith("-"):
+            values[option.lstrip("-")] = word
+    # Only the server can determine which values of its query are keys.
+    query = _query_of(server.url)
+    if query:
+        text = text.replace(query, re.sub(r"=(?![^&]*\$\{)[^&]+", "=…", query))
+    secrets = _without_variables(values)
+    authorization = _without_variables(
+        {name: value for name, value in server.headers.items() if name.lower() == "authorization"}
+    )
+    return make_redactor(secrets, authorization)(text)
+
+
+def _query_of(url: str) -> str:
+    try:
+        return urlsplit(url).query
+    except ValueError:
+        return url.partition("?")[2]
+
+
+def _without_variables(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if "${" not in value}
+
+
+def format_catalog(
+    catalog: ServerCatalog,
+    statuses: Mapping[str, ServerStatus],
+    command: str,
+) -> Iterator[str]:
+    """Yield one or two rows for each server, followed by the complaints.
+
+    Args:
+        catalog: The servers.
+        statuses: The servers that run in the session, by name.
+        command: The command to use in hints, such as ``hilum mcp``.
+    """
+    if not catalog.entries:
+        yield (
+            f"There are no MCP servers. Add one with {command} add NAME -- COMMAND …, or import"
+            f" some with {command} add --from FILE."
+        )
+    width = max((len(entry.server.name) for entry in catalog.entries), default=0)
+    for entry in catalog.entries:
+        yield from _format_entry(entry, statuses.get(entry.server.name), width)
+    for complaint in catalog.complaints:
+        yield f"⚠ {complaint}"
+
+
+def _format_entry(entry: CatalogEntry, status: ServerStatus | None, width: int) -> Iterator[str]:
+    server = entry.server
+    state = _STATES.get(entry.state, entry.state)
+    if status and entry.state == "on":
+        state = status.state
+    target = redact(server, server.target)
+    if len(target) > MAX_TARGET:
+        target = f"{target[: MAX_TARGET - 1]}…"
+    tools = f", {len(status.tools)} tools" if status and status.tools else ""
+    place = f"({shorten_home(server.file)}{tools})"
+    yield f"{server.name:{width}}  {state:12}  {server.kind:5}  {target}  {place}"
+    reason = entry.reason or (status.error if status else "")
+    if reason:
+        yield f"{'':{width}}  {reason}"
+
+
+def encode_entry(entry: CatalogEntry, status: ServerStatus | None = None) -> dict[str, Any]:
+    """Return a server as data without the values of variables and headers, which may be secret."""
+    server = entry.server
+    data: dict[str, Any] = {
+        "name": server.name,
+        "state": status.state if status and entry.state == "on" else entry.state,
+        "reason": entry.reason or (status.error if status else ""),
+        "scope": entry.scope,
+        "kind": server.kind,
+        "file": str(server.file),
+        "digest": server.digest,
+        "notes": list(server.notes),
+    }
+    if server.kind == "stdio":
+        data["command"] = server.command
+        data["args"] = [redact(server, word) for word in server.args]
+        data["env"] = sorted({*server.env, *server.inherited_env})
+    else:
+        data["url"] = redact(server, server.url)
+        data["headers"] = sorted({*server.headers, *server.headers_from_env})
+    if status:
+        data["tools"] = list(status.tools)
+    return data
+
+
+def shorten_home(path: Path) -> str:
+    """Return a path with ``~`` in place of the home folder."""
+    text = str(path)
+    home = str(Path.home())
+    if text.startswith(home + os.sep):
+        return "~" + text[len(home) :]
+    return text

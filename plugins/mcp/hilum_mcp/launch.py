@@ -1,0 +1,52 @@
+"""Determines how a server is launched: its time limit, sandbox and cache folder."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from hilum import cache_folder as user_cache
+from hilum import config_folder
+
+if TYPE_CHECKING:
+    from hilum_mcp.server_config import ServerConfig
+    from hilum_mcp.settings import McpSettings, Sandbox
+
+# Programs that download a server before they start it.
+DOWNLOADERS = frozenset(("bunx", "docker", "npx", "pipx", "pnpm", "podman", "uv", "uvx", "yarn"))
+
+# Time limit in seconds for downloading and starting a server.
+DOWNLOAD_TIMEOUT = 120.0
+
+
+def start_timeout(server: ServerConfig, settings: McpSettings) -> float:
+    """Return the seconds that a server may take to start."""
+    if server.start_seconds:
+        return server.start_seconds
+    if _is_downloaded(server):
+        return max(settings.start_seconds, DOWNLOAD_TIMEOUT)
+    return settings.start_seconds
+
+
+def choose_sandbox(server: ServerConfig, settings: McpSettings) -> Sandbox:
+    """Return the sandbox of a server, from the user's setting or else from its configuration.
+
+    A project's own program gets no network. A program that is downloaded first needs it.
+    """
+    if server.name in settings.sandbox:
+        return settings.sandbox[server.name]
+    if _is_downloaded(server) or server.file.is_relative_to(config_folder()):
+        return "network"
+    return "closed"
+
+
+def _is_downloaded(server: ServerConfig) -> bool:
+    return PurePath(server.command).name in DOWNLOADERS
+
+
+def cache_folder(server: ServerConfig) -> Path:
+    """Return the cache folder of a server.
+
+    Each server has its own, so that no server can change what another one executes.
+    """
+    return user_cache() / "mcp" / server.prefix

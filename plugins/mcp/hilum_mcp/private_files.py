@@ -1,0 +1,50 @@
+"""Writes whole files: private files that only the user may read, and caches."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from hilum import StoreError
+
+
+def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:
+    """Replace a file with a new one that only the user can read. Blocks.
+
+    Args:
+        file: The file; its folder is created.
+        text: The content.
+        keep_mode: Whether an existing file keeps its mode, and a link its target.
+
+    Raises:
+        StoreError: The file cannot be written. The old file is unchanged.
+    """
+    path = Path(os.path.realpath(file)) if keep_mode else file
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = 0o600
+        if path.exists():
+            # os.replace ignores the mode of the old file. Opening it for writing first protects a
+            # read-only file.
+            os.close(os.open(path, os.O_RDWR))
+            if keep_mode:
+                mode = stat.S_IMODE(path.stat().st_mode)
+        _replace(path, text, mode)
+    except OSError as error:
+        raise StoreError(f"{file} cannot be written: {error.strerror or error}.") from None
+
+
+def _replace(path: Path, text: str, mode: int) -> None:
+    handle, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "w", encoding="utf-8", errors="replace", newline="\n") as stream:
+            os.fchmod(stream.fileno(), mode)
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise

@@ -1,0 +1,111 @@
+"""Offers the prompts of servers as commands: ``/server:prompt first second name=third``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from hilum_mcp.client import ServerClient
+    from hilum_mcp.offer import OfferedPrompt
+
+    Prompts = Iterable[tuple[ServerClient, OfferedPrompt]]
+
+
+class PromptCommand(NamedTuple):
+    """A command that names a prompt.
+
+    Attributes:
+        client: The server of the prompt.
+        prompt: The prompt's name.
+        arguments: The given arguments.
+        problem: Why the command cannot be used; empty if it can be used.
+        missing: Required arguments that are missing.
+    """
+
+    client: ServerClient
+    prompt: str
+    arguments: dict[str, str]
+    problem: str = ""
+    missing: tuple[str, ...] = ()
+
+
+def parse_command(text: str, prompts: Prompts) -> PromptCommand | None:
+    """Parse a command, or return ``None`` if it names no prompt.
+
+    Args:
+        text: The user's text.
+        prompts: The known prompts, each with its server.
+    """
+    named = {}
+    for client, prompt in prompts:
+        for server in (client.prefix, client.name):
+            named[f"{server}:{prompt.name}"] = (client, prompt)
+    # The longest name comes first, because a name may contain spaces and may be the beginning of
+    # another name.
+    for name in sorted(named, key=len, reverse=True):
+        if text[1:] == name or text[1:].startswith((f"{name} ", f"{name}\n")):
+            client, prompt = named[name]
+            return _parse_arguments(client, prompt, text[1 + len(name) :].strip())
+    return None
+
+
+def _split_named(words: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the arguments of the form ``name=value``, and the other words."""
+    named: dict[str, str] = {}
+    positional: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name in names:
+            named[name] = value
+        else:
+            positional.append(word)
+    return named, positional
+
+
+def _parse_arguments(client: ServerClient, prompt: OfferedPrompt, text: str) -> PromptCommand:
+    names = [argument.name for argument in prompt.arguments]
+    usage = describe_usage(client, prompt)
+    try:
+        words = _split_words(text, len(names))
+    except ValueError as error:
+        problem = f"The arguments cannot be read: {error}. {usage}"
+        return PromptCommand(client, prompt.name, {}, problem)
+    arguments, positional = _split_named(words, names)
+    free = [name for name in names if name not in arguments]
+    if positional and not free:
+        return PromptCommand(client, prompt.name, {}, f"It takes fewer arguments. {usage}")
+    if len(positional) > len(free):
+        # The last argument gets the remaining words, because users write a sentence without quotes.
+        last = len(free) - 1
+        positional = [*positional[:last], " ".join(positional[last:])]
+    arguments.update(zip(free, positional, strict=False))
+    required = [argument.name for argument in prompt.arguments if argument.required]
+    missing = tuple(name for name in required if name not in arguments)
+    problem = f"It requires {', '.join(missing)}. {usage}" if missing else ""
+    return PromptCommand(client, prompt.name, arguments, problem, missing)
+
+
+def _split_words(text: str, arguments: int) -> list[str]:
+    """Return the words of a command. If it takes at most one argument, the text is one word."""
+    if arguments > 1 or "=" in text:
+        return shlex.split(text)
+    return [text] if text else []
+
+
+def describe_usage(client: ServerClient, prompt: OfferedPrompt) -> str:
+    """Return the usage of a prompt as a command."""
+    words = [f"/{client.name}:{prompt.name}"]
+    for argument in prompt.arguments:
+        words.append(argument.name if argument.required else f"[{argument.name}]")
+    return " ".join(words)
+
+
+def list_prompts(prompts: Prompts) -> str:
+    """Return a list of the prompts for the user."""
+    rows = [
+        f"{describe_usage(client, prompt)}  {prompt.description}".rstrip()
+        for client, prompt in prompts
+    ]
+    return "\n".join(rows) or "The MCP servers of this session have no prompts."

@@ -1,0 +1,309 @@
+"""Implements ``hilum mcp serve``: opens a kernel and a session, serves clients, and cleans up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+from hilum import HilumError, Session, ToolFilter, UsageError, open_standard_session, parse_pair
+from hilum.command import Names, Parser, say
+from hilum.errors import E_BAD_ARGS, describe_fault
+from hilum.events import PluginFault
+
+from hilum_mcp.errors import first_error
+from hilum_mcp.serving import access_token, listening
+from hilum_mcp.serving.request_runner import RequestRunner
+from hilum_mcp.serving.settings import McpServerSettings
+
+if TYPE_CHECKING:
+    from mcp.server import Server
+
+    from hilum_mcp.serving.notifications import Notifications
+
+    Serve = Callable[[Server[Any]], Awaitable[None]]
+
+EPILOG = """\
+A client can start it and use standard input and output:
+
+  {"mcpServers": {"hilum": {"command": "hilum", "args": ["mcp", "serve", "-C", "/path/to/project"]}}}
+
+Or you start it, and clients connect over HTTP with the token that it prints:
+
+  hilum mcp serve --http 8765
+"""
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+# Tools of hilum's own loop, which are useless without it.
+LOOP_TOOLS = ("todo_write", "ask_question", "task", "handover", "get_agent_result")
+MAX_PORT = 65_535
+
+
+def make_parser() -> Parser:
+    """Create the parser of the options."""
+    parser = Parser(
+        "hilum mcp serve",
+        "Offer hilum's tools, agents, skills and sessions to other MCP clients.",
+        EPILOG,
+    )
+    add = parser.add_argument
+    add(
+        "--http",
+        nargs="?",
+        type=_port,
+        const=0,
+        default=None,
+        metavar="PORT",
+        help=(
+            "serve HTTP on this machine, on this port or any free one; without it, standard input"
+            " and output are used"
+        ),
+    )
+    add(
+        "--token-file",
+        default="",
+        metavar="FILE",
+        help=(
+            f"file with the token, created if it does not exist (or set {access_token.VARIABLE};"
+            " otherwise a token is created and printed)"
+        ),
+    )
+    add(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="another allowed value of the Host header, for a tunnel",
+    )
+    add(
+        "--workspace",
+        "-C",
+        default=".",
+        metavar="DIR",
+        help="folder to work in (default: the current one)",
+    )
+    add(
+        "--tools",
+        action=Names,
+        default=None,
+        metavar="A,B",
+        help=(
+            "offer only these tools: names, patterns, or read, write, execute, network; may be"
+            " repeated"
+        ),
+    )
+    add(
+        "--agents",
+        action=Names,
+        default=None,
+        metavar="A,B",
+        help="offer only these agents, by name or pattern; may be repeated",
+    )
+    add("--no-agents", action="store_true", help="offer no agents")
+    add("--no-sessions", action="store_true", help="offer no sessions")
+    add("--no-prompts", action="store_true", help="offer no skills as prompts")
+    add(
+        "--approve",
+        default=None,
+        choices=("ask_first", "auto", "readonly"),
+        help=(
+            "calls that change something: ask the client's user (refused if the client cannot"
+            " ask), run, or refuse"
+        ),
+    )
+    add("--mode", default=None, help="agent, ask, plan, debug")
+    add("--model", default="", metavar="PROVIDER/NAME", help="model of the agents")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set any setting; may be repeated",
+    )
+    add(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also load a plugin from a file; may be repeated",
+    )
+    add(
+        "--no-plugin",
+        action=Names,
+        default=[],
+        metavar="A,B",
+        help="do not load these plugins; may be repeated",
+    )
+    return parser
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > MAX_PORT:
+        raise UsageError(
+            f"{text!r} is not a port.",
+            code=E_BAD_ARGS,
+            hint=f"A port is a number up to {MAX_PORT}; 0 is any free one.",
+        )
+    return int(text)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command and return its exit code.
+
+    Raises:
+        HilumError: The arguments are wrong, or the server cannot start.
+    """
+    try:
+        options = make_parser().parse_args(list(argv))
+    except SystemExit as error:  # --help
+        return int(error.code or 0)
+    folder = os.path.realpath(os.path.expanduser(options.workspace))
+    if not os.path.isdir(folder):
+        raise UsageError(
+            f"The folder {options.workspace} does not exist.", hint="Name an existing folder."
+        )
+    options.workspace = folder
+    program = ServeProgram(options)
+    with redirect_stdout(sys.stderr):
+        trio.run(program.main)
+    return 128 + program.signal if program.signal else 0
+
+
+class ServeProgram:
+    """One run of ``hilum mcp serve``.
+
+    Args:
+        options: The options of ``make_parser``.
+
+    Attributes:
+        signal: The signal that ended the run; 0 for none.
+    """
+
+    def __init__(self, options: Namespace) -> None:
+        self.signal = 0
+        self._options = options
+        self._stop = trio.Event()
+        self._scope = trio.CancelScope()
+
+    async def main(self) -> None:
+        """Serve until the client is gone or a signal arrives.
+
+        A second signal ends the process at once; the warden ends its child processes.
+        """
+        failure: BaseException | None = None
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._receive_signals)
+            try:
+                with self._scope:
+                    await self._serve()
+            except* HilumError as group:
+                failure = first_error(group)
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _receive_signals(self, task_status: trio.TaskStatus[None]) -> None:
+        with trio.open_signal_receiver(*SIGNALS) as signals:
+            task_status.started()
+            async for number in signals:
+                if self.signal:
+                    os._exit(128 + number)
+                self.signal = int(number)
+                self._stop.set()
+                if self._options.http is None:
+                    self._scope.cancel()
+
+    async def _serve(self) -> None:
+        # Port, token and descriptors are claimed before anything is opened.
+        serve = self._prepare_stdio() if self._options.http is None else self._prepare_http()
+        # Runs in a thread, because the SDK takes half a second to load and signals must be handled
+        # meanwhile.
+        protocol = await trio.to_thread.run_sync(import_module, "hilum_mcp.serving.protocol")
+        await self._serve_session(protocol, serve)
+
+    def _prepare_stdio(self) -> Serve:
+        wire = listening.claim_stdio()
+
+        async def serve(server: Server[Any]) -> None:
+            await import_module("hilum_mcp.serving.stdio_wire").serve(server, wire)
+
+        return serve
+
+    def _prepare_http(self) -> Serve:
+        options = self._options
+        token, source = access_token.find_token(options.token_file, os.environ)
+        listener = listening.listen(options.http)
+        port = listener.getsockname()[1]
+        hosts = listening.allowed_hosts(port, options.allow_host)
+
+        async def serve(server: Server[Any]) -> None:
+            http_server = import_module("hilum_mcp.serving.http_server")
+            address = f"http://{listening.ADDRESS}:{port}{listening.PATH}"
+            say(f"hilum serves MCP at {address}", to=sys.__stdout__)
+            say(f"Token: from {source}" if source else f"Token: {token}", to=sys.__stdout__)
+            if sys.__stdout__ is not None:
+                sys.__stdout__.flush()
+            await http_server.serve(server, listener, token, hosts, self._stop)
+
+        return serve
+
+    def _open_session(self) -> AbstractAsyncContextManager[Session]:
+        options = self._options
+        return open_standard_session(
+            options.workspace,
+            kind="main",
+            mode=options.mode,
+            model=options.model,
+            extra_plugins=[Path(path) for path in options.plugin],
+            without=options.no_plugin,
+            settings=dict(map(parse_pair, options.set)),
+            needs_model=False,
+        )
+
+    async def _serve_session(self, protocol: Any, serve: Serve) -> None:
+        options = self._options
+        async with self._open_session() as session, trio.open_nursery() as nursery:
+            settings = session.kernel.settings(McpServerSettings)
+            session.set(approve=options.approve or settings.approve)
+            _report_faults(session)
+            tools = ToolFilter(allow=tuple(options.tools or settings.tools), deny=LOOP_TOOLS)
+            # From here on, a signal cancels only the clients' requests rather than the session, so
+            # that the log records them as stopped.
+            self._scope = nursery.cancel_scope
+            runner = RequestRunner(session, tools, nursery)
+            nursery.start_soon(runner.follow_events)
+            handler = protocol.Protocol(
+                runner,
+                () if options.no_agents else options.agents or settings.agents,
+                sessions=settings.sessions and not options.no_sessions,
+                prompts=settings.prompts and not options.no_prompts,
+            )
+            nursery.start_soon(handler.notifications.watch)
+            nursery.start_soon(self._stop_requests, runner, handler.notifications)
+            try:
+                await serve(handler.make_server())
+            finally:
+                if not runner.count:
+                    session.discard()  # the session was never used
+            nursery.cancel_scope.cancel()
+
+    async def _stop_requests(self, runner: RequestRunner, notifications: Notifications) -> None:
+        """Stop all requests when the server ends, before the connections to clients close."""
+        await self._stop.wait()
+        runner.stop()
+        notifications.close()
+
+
+def _report_faults(session: Session) -> None:
+    for event in session.journal.since(0):
+        if isinstance(event, PluginFault):
+            sentence = describe_fault(event.plugin, event.hook, event.error)
+            say(f"hilum: {sentence}", to=sys.stderr)

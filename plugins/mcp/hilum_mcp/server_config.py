@@ -1,0 +1,196 @@
+"""The configuration of one MCP server, and the digest to which an approval is bound."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import attrs
+import msgspec
+
+Kind = Literal["stdio", "http", "sse"]
+
+MAX_PREFIX = 30
+
+
+@attrs.frozen
+class ServerConfig:
+    """An MCP server as configured in a file.
+
+    Variables in the texts are not expanded yet (see ``expansion``).
+
+    Args:
+        name: The name in the file.
+        kind: ``stdio`` for a program, ``http`` for streamable HTTP, ``sse`` for the older HTTP
+            transport with server-sent events.
+        command: The program.
+        args: Arguments of the program.
+        env: Environment variables for the program.
+        inherited_env: Names of variables that the program gets from hilum's own environment.
+        env_file: A file of environment variables; empty for none.
+        cwd: The working directory of the program; empty for the workspace.
+        url: The address of the server.
+        headers: Headers of each request.
+        headers_from_env: Headers whose values come from environment variables, as a mapping from
+            header to variable.
+        oauth: OAuth options (``client_id``, ``client_secret``, ``scope``); ``None`` if the file
+            has none.
+        login_allowed: Whether the user may log in with OAuth; the file can forbid it.
+        kind_guessed: Whether the file specifies an address without a transport. If so, SSE is tried
+            after streamable HTTP is rejected.
+        enabled: Whether the file enables the server.
+        allowed_tools: The only tools that the server may offer; ``None`` for all.
+        excluded_tools: Tools that the server may not offer.
+        start_seconds: Time limit of a start; ``None`` for the default.
+        call_seconds: Time limit of a call; ``None`` for the default.
+        file: The file of this configuration.
+        notes: Notes about what hilum ignores or changes in the configuration, one sentence each.
+    """
+
+    name: str
+    kind: Kind
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = attrs.field(factory=dict)
+    inherited_env: tuple[str, ...] = ()
+    env_file: str = ""
+    cwd: str = ""
+    url: str = ""
+    headers: dict[str, str] = attrs.field(factory=dict)
+    headers_from_env: dict[str, str] = attrs.field(factory=dict)
+    oauth: dict[str, str] | None = None
+    login_allowed: bool = True
+    kind_guessed: bool = False
+    enabled: bool = True
+    allowed_tools: tuple[str, ...] | None = None
+    excluded_tools: tuple[str, ...] = ()
+    start_seconds: float | None = None
+    call_seconds: float | None = None
+    file: Path = Path()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The hash of everything that determines what is started or contacted, and the tools.
+
+        An approval is bound to it. Time limits and descriptions may change without a new approval.
+        """
+        parts = (
+            self.name,
+            self.kind,
+            self.command,
+            self.args,
+            sorted(self.env.items()),
+            sorted(self.inherited_env),
+            self.env_file,
+            self.cwd,
+            self.url,
+            sorted(self.headers.items()),
+            sorted(self.headers_from_env.items()),
+            sorted((self.oauth or {}).items()),
+            self.login_allowed,
+            self.kind_guessed,
+            self.allowed_tools,
+            self.excluded_tools,
+        )
+        return "sha256:" + hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+
+    @property
+    def prefix(self) -> str:
+        """The preferred prefix of the server's tool names.
+
+        Model providers allow only letters, digits, ``_`` and ``-``.
+        """
+        name = re.sub(r"[^A-Za-z0-9_-]+", "_", self.name).strip("_") or "server"
+        return re.sub(r"__+", "_", name)[:MAX_PREFIX]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server runs on this machine, so that its tools may change files here."""
+        if self.kind == "stdio" or "${" in self.url:
+            return True
+        try:
+            host = urlsplit(self.url).hostname or ""
+        except ValueError:
+            return True
+        if host in ("", "::1") or host.endswith("localhost"):
+            return True
+        return re.fullmatch(r"127\.[\d.]+|0\.0\.0\.0", host) is not None
+
+    @property
+    def target(self) -> str:
+        """The command line or the address on one line."""
+        if self.kind == "stdio":
+            return " ".join((self.command, *self.args))
+        return self.url
+
+    def offers(self, tool: str) -> bool:
+        """Return whether the configuration allows a tool."""
+        if tool in self.excluded_tools:
+            return False
+        return self.allowed_tools is None or tool in self.allowed_tools
+
+
+@attrs.frozen
+class ConfigMistake:
+    """A part of a configuration file that could not be read, or that has no effect.
+
+    Args:
+        file: The file.
+        where: The path of keys, joined by dots; empty for the whole file.
+        reason: What is wrong, in one sentence.
+        line: The line number; 0 if unknown.
+    """
+
+    file: Path
+    where: str
+    reason: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else f"{self.file}"
+        if self.where:
+            return f"{place}: {self.where}: {self.reason}"
+        return f"{place}: {self.reason}"
+
+
+@attrs.frozen
+class ConfigInput:
+    """A value that hilum asks the user for: ``${input:ID}``.
+
+    Args:
+        id: The identifier in the file.
+        description: The question.
+        secret: Whether the value is hidden while it is typed.
+        default: The value to use for an empty answer.
+        options: The allowed values; empty for any.
+    """
+
+    id: str
+    description: str = ""
+    secret: bool = False
+    default: str = ""
+    options: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class ConfigFile:
+    """The servers in one configuration file.
+
+    Args:
+        file: The file.
+        servers: The servers by name, disabled ones included.
+        mistakes: The parts that could not be read. A mistake in one server does not affect the
+            others.
+        inputs: The inputs that the servers use, by id.
+        table: The path of keys to the table of servers, joined by dots; ``None`` if there is none.
+    """
+
+    file: Path
+    servers: dict[str, ServerConfig] = attrs.field(factory=dict)
+    mistakes: tuple[ConfigMistake, ...] = ()
+    inputs: dict[str, ConfigInput] = attrs.field(factory=dict)
+    table: str | None = None

@@ -1,0 +1,90 @@
+"""A model that represents a client of the server, so that a run makes the client's calls.
+
+A call of a client is a run of its own agent, whose model is ``client/mcp``. The model requests that
+one call and then ends. The call therefore passes the same gates and limits, and causes the same
+events, as any other call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+
+from hilum.errors import unknown_name_error
+from hilum.messages import AssistantMessage, Layer, Message, Text, ToolCall, ToolSpec
+from hilum.models import Chunk, Done, Model, ModelInfo, Request, Wire
+
+PROVIDER = "client"
+NAME = "mcp"
+MODEL = f"{PROVIDER}/{NAME}"
+
+# Context window in tokens. It is too small for any context to be gathered for the model.
+WINDOW = 100
+
+
+class ClientModel:
+    """A model, and its provider, that requests given calls.
+
+    Implements ``hilum.models.Model`` and ``Provider``. It sends no messages, so messages use no
+    space in its context window.
+
+    Attributes:
+        calls: The call of each agent's next run, by the agent's name.
+    """
+
+    name = PROVIDER
+    info = ModelInfo(MODEL, window=WINDOW, max_output=0, images=True)
+
+    def __init__(self) -> None:
+        self.calls: dict[str, ToolCall] = {}
+        self.wire: Wire = _NullWire()
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
+        """Yield the call, or the end."""
+        async with aclosing(self._answer(request.agent)) as chunks:
+            yield chunks
+
+    async def _answer(self, agent: str) -> AsyncGenerator[Chunk, None]:
+        call = self.calls.pop(agent, None)
+        if call is not None:
+            yield Done(AssistantMessage((call,), MODEL, "calls"))
+        else:
+            yield Done(
+                AssistantMessage((Text(("The client has received the result."), "model"),), MODEL)
+            )
+
+    # --- as a provider ----------------------------------------------------------------------------
+
+    def model(self, name: str) -> Model:
+        """Return this object, which is also the model.
+
+        Raises:
+            UsageError: A different model is requested.
+        """
+        if name != NAME:
+            raise unknown_name_error("model", f"{PROVIDER}/{name}", [MODEL])
+        return self
+
+    async def suggest(self) -> str | None:
+        """Return no suggestion, because no other agent can use this model."""
+        return None
+
+    async def names(self) -> list[str]:
+        """Return the names of this provider's models."""
+        return [NAME]
+
+
+class _NullWire:
+    """A wire format that encodes nothing, because nothing is sent."""
+
+    key = "nothing"
+
+    def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
+        return b""
+
+    def message(self, message: Message) -> bytes:
+        return b""
+
+    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
+        return b""

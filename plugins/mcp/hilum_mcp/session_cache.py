@@ -1,0 +1,163 @@
+"""Caches the servers of a workspace, as the last session saw them, in one small file.
+
+With this cache, a session starts without reading the configuration files of servers that it does
+not use. The cache is valid as long as its source files are unchanged: configurations, decisions and
+offers. The cache alone never starts a server: before a server is started, its configuration and its
+approval are read again. The cache contains no part of a configuration that may be secret.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from hilum import config_folder, data_folder
+from hilum.trust import is_trusted
+
+from hilum_mcp.offer import Offer, write_cache
+from hilum_mcp.paths import (
+    CLAUDE_SETTINGS,
+    DECISIONS_FILE,
+    FILE,
+    PROJECT_FILES,
+    SHARED_FILES,
+)
+
+FORMAT = 3
+# Nanoseconds after a file's last change from which its timestamps reliably show another change.
+#
+# File systems record times in steps of up to two seconds.
+SETTLED_NS = 2_000_000_000
+
+FileStamp = tuple[int, int, int, int, int]
+
+
+class Fingerprint(msgspec.Struct, frozen=True):
+    """A fingerprint that changes whenever a source file of the cache changes.
+
+    Args:
+        scope: Format, workspace, folder of settings, home folder.
+        stamps: Identity, size and timestamps of each file; ``None`` for a missing file.
+    """
+
+    scope: tuple[int, str, str, str]
+    stamps: tuple[FileStamp | None, ...]
+
+
+class ServerSummary(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The data that a session needs about a server before it uses the server.
+
+    Args:
+        name: The name of the server.
+        digest: ``ServerConfig.digest``.
+        prefix: Prefix of the names of its tools.
+        state: As in ``CatalogEntry``.
+        reason: Why the server is not on.
+        start_seconds: Time limit of a start in its configuration.
+        call_seconds: Time limit of a call in its configuration.
+        offer: Its last offer; ``None`` if unknown.
+        names: The model's names for the server's tools, by the server's names. Tools that the
+            configuration excludes are missing.
+        is_local: Whether the server runs on this machine, so that its tools may change files here.
+        from_project: Whether a project configures the server.
+    """
+
+    name: str
+    digest: str
+    prefix: str
+    state: str = "on"
+    reason: str = ""
+    start_seconds: float | None = None
+    call_seconds: float | None = None
+    offer: Offer | None = None
+    names: dict[str, str] = {}
+    is_local: bool = True
+    from_project: bool = False
+
+
+class _CachedServers(msgspec.Struct, frozen=True):
+    """The content of a cache file.
+
+    Args:
+        fingerprint: The state of the cache's source files.
+        trusted: Whether the project was trusted; ``None`` if it configures no servers.
+        servers: The servers.
+    """
+
+    fingerprint: Fingerprint
+    trusted: bool | None
+    servers: tuple[ServerSummary, ...]
+
+
+def take_fingerprint(workspace: str | os.PathLike[str]) -> Fingerprint:
+    """Return the state of all files that determine which servers exist. Blocks."""
+    root = os.fspath(workspace)
+    config = str(config_folder())
+    data = str(data_folder())
+    paths = [f"{config}/{FILE}", f"{config}/{DECISIONS_FILE}", f"{data}/mcp/offers"]
+    paths += [f"{root}/{name}" for name in (*PROJECT_FILES, *SHARED_FILES, *CLAUDE_SETTINGS)]
+    scope = (FORMAT, root, config, os.path.expanduser("~"))
+    return Fingerprint(scope, tuple(map(_stamp, paths)))
+
+
+def _stamp(path: str) -> FileStamp | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def load_summaries(fingerprint: Fingerprint) -> tuple[ServerSummary, ...] | None:
+    """Return the cached servers, or ``None`` if there is no cache or a file changed. Blocks.
+
+    Args:
+        fingerprint: The current state of the files.
+    """
+    try:
+        cached = msgspec.json.decode(_file(fingerprint).read_bytes(), type=_CachedServers)
+    except (OSError, msgspec.DecodeError, UnicodeError):
+        return None
+    if fingerprint != cached.fingerprint:
+        return None
+    if cached.trusted is not None:
+        root = os.path.realpath(fingerprint.scope[1])
+        if is_trusted(root) != cached.trusted:
+            return None
+    return cached.servers
+
+
+def save_summaries(
+    fingerprint: Fingerprint,
+    trusted: bool | None,
+    servers: Sequence[ServerSummary],
+) -> None:
+    """Cache the servers of a workspace, if the next session can start with them. Blocks.
+
+    Args:
+        fingerprint: The state of the files before they were read.
+        trusted: As in ``_CachedServers``.
+        servers: The servers.
+    """
+    # Windows does not record when metadata was last changed, so a file's timestamps can be set back
+    # unnoticed.
+    if os.name == "nt" or not all(map(_can_be_cached, servers)):
+        return
+    newest = max((stamp[-1] for stamp in fingerprint.stamps if stamp), default=0)
+    if time.time_ns() - newest > SETTLED_NS:
+        cached = _CachedServers(fingerprint, trusted, tuple(servers))
+        write_cache(_file(fingerprint), msgspec.json.encode(cached))
+
+
+def _can_be_cached(server: ServerSummary) -> bool:
+    if server.state == "on":
+        return server.offer is not None
+    return server.state == "off"
+
+
+def _file(fingerprint: Fingerprint) -> Path:
+    scope = os.fsencode(f"{fingerprint.scope[1]}\0{fingerprint.scope[2]}")
+    name = hashlib.sha256(scope).hexdigest()[:32]
+    return data_folder() / "mcp" / "sessions" / f"{name}.json"

@@ -1,0 +1,158 @@
+"""The older HTTP transport, in which a stream of events announces the address for messages.
+
+The SDK's own transport is not used. It accepts events of at most 1 MB, but an image may be larger.
+It waits for each POST before it sends the next one, so that nothing can be cancelled. If a POST
+fails, the request that waits for its answer is never notified.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from urllib.parse import urljoin
+
+import anyio
+import httpx2
+import trio
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    jsonrpc_message_adapter,
+)
+
+from hilum_mcp.errors import ERROR_STATUS, MAX_MESSAGE, ServerProtocolError
+from hilum_mcp.stdio_transport import MAX_INVALID_LINES
+from hilum_mcp.transport_state import TransportState
+
+# Seconds that a server may take to accept a notification before the next message is sent.
+NOTICE_TIMEOUT = 5.0
+
+
+@asynccontextmanager
+async def sse_transport(
+    client: httpx2.AsyncClient,
+    url: str,
+    state: TransportState,
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Connect to a server and yield the two streams that the SDK reads and writes.
+
+    Args:
+        client: Sends the requests; follows redirects on the server's own origin.
+        url: The address of the stream of events.
+        state: Updated when the transport is lost.
+
+    Raises:
+        ServerProtocolError: The server announces no address for messages, or one on another server.
+        httpx2.HTTPError: The server cannot be reached, or refuses the request.
+    """
+    into, read = anyio.create_memory_object_stream[Any](0)
+    write, out = anyio.create_memory_object_stream[Any](math.inf)
+    async with client.sse(url, max_event_size=MAX_MESSAGE) as events:
+        events.response.raise_for_status()
+        async with trio.open_nursery() as nursery:
+            address = await nursery.start(_read, events, into, state)
+            nursery.start_soon(_write, client, address, out, into)
+            try:
+                yield read, write
+            finally:
+                nursery.cancel_scope.cancel()
+                for stream in (into, read, write, out):
+                    stream.close()
+
+
+def is_same_origin(url: str, other: str) -> bool:
+    """Return whether two addresses have the same origin, except that the other may use HTTPS."""
+    try:
+        here = httpx2.URL(url)
+        there = httpx2.URL(other)
+    except httpx2.InvalidURL:
+        return False
+    if here.host != there.host:
+        return False
+    is_upgrade = (here.scheme, there.scheme) == ("http", "https")
+    if is_upgrade and here.port is None and there.port is None:
+        return True
+    return (here.scheme, here.port) == (there.scheme, there.port)
+
+
+async def _read(
+    events: httpx2.EventSource,
+    into: Any,
+    state: TransportState,
+    task_status: trio.TaskStatus[str],
+) -> None:
+    """Forward messages. The first event announces the address for the client's own messages."""
+    invalid_events = 0
+    has_address = False
+    async for event in events:
+        if event.event == "endpoint" and not has_address:
+            task_status.started(_check_address(events, event.data))
+            has_address = True
+        elif event.event == "message" and event.data:
+            try:
+                parsed = jsonrpc_message_adapter.validate_json(event.data, by_name=False)
+                message: Any = SessionMessage(parsed)
+            except ValueError as error:
+                message = error
+                invalid_events += 1
+            if invalid_events > MAX_INVALID_LINES:
+                raise ServerProtocolError("It sends events that are not messages of the protocol.")
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await into.send(message)
+    if not has_address:
+        raise ServerProtocolError(
+            "It ended the stream before it announced an address for messages."
+        )
+    state.fail("The connection ended.")
+
+
+def _check_address(events: httpx2.EventSource, path: str) -> str:
+    """Return the address for messages, which must be on the server's own origin."""
+    url = str(events.response.url)
+    address = urljoin(url, path.strip())
+    if not is_same_origin(url, address):
+        raise ServerProtocolError(
+            f"It wants messages to be sent to another server, {address[:200]}."
+        )
+    return address
+
+
+async def _write(client: httpx2.AsyncClient, address: str, out: Any, into: Any) -> None:
+    """Send messages by POST.
+
+    No message waits for an earlier request, because a server may answer a POST only when its work
+    is done. A notification must be accepted first: before ``initialized`` a server may refuse any
+    other request.
+    """
+    async with trio.open_nursery() as nursery:
+        async for message in out:
+            accepted = trio.Event()
+            nursery.start_soon(_post, client, address, message.message, into, accepted)
+            if isinstance(message.message, JSONRPCNotification):
+                with trio.move_on_after(NOTICE_TIMEOUT):
+                    await accepted.wait()
+
+
+async def _post(
+    client: httpx2.AsyncClient,
+    address: str,
+    message: Any,
+    into: Any,
+    accepted: trio.Event,
+) -> None:
+    """POST a message. A refused request is answered with an error, because no event will follow."""
+    data = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+    answer = await client.post(address, json=data)
+    accepted.set()
+    # A redirect may turn the POST into a GET. In that case, the message did not arrive.
+    is_delivered = answer.status_code < 400 and answer.request.method == "POST"
+    if not is_delivered and isinstance(message, JSONRPCRequest):
+        error = ErrorData(code=INTERNAL_ERROR, message=ERROR_STATUS)
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await into.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=error)))

@@ -1,0 +1,27 @@
+"""Removes invisible characters from texts of servers."""
+
+from __future__ import annotations
+
+import unicodedata
+
+MAX_DESCRIPTION = 2_000
+_ALLOWED = "\n\t\u200c\u200d"  # joiners: Persian and emoji need them
+# Control, format (direction marks, tags), surrogate, private and unassigned characters.
+_INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn")
+
+
+def clean_text(text: str | None, max_length: int) -> str:
+    """Return a truncated text without invisible characters, which could hide instructions.
+
+    Args:
+        text: The text of a server.
+        max_length: Maximum number of characters in the result.
+    """
+    visible = "".join(filter(_is_visible, (text or "")[: 2 * max_length])).strip()
+    if len(visible) <= max_length:
+        return visible
+    return f"{visible[: max_length - 2]} …"
+
+
+def _is_visible(character: str) -> bool:
+    return character in _ALLOWED or unicodedata.category(character) not in _INVISIBLE

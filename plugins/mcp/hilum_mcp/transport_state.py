@@ -1,0 +1,32 @@
+"""The state of a server's transport, as the transport reports it to the connection."""
+
+from __future__ import annotations
+
+import attrs
+import trio
+
+
+@attrs.define(eq=False)
+class TransportState:
+    """The state of one transport.
+
+    Attributes:
+        lost: Set when no further message can arrive.
+        reason: Why the transport is lost, in one sentence; empty while the reason is unknown.
+        status: The last HTTP status; 0 for none.
+        refusal: The last refused request, in one sentence; empty for none.
+        session_expired: Whether an HTTP server has forgotten the session.
+        login_reason: Why the user must log in first; empty if no log-in is required.
+    """
+
+    lost: trio.Event = attrs.Factory(trio.Event)
+    reason: str = ""
+    status: int = 0
+    refusal: str = ""
+    session_expired: bool = False
+    login_reason: str = ""
+
+    def fail(self, reason: str) -> None:
+        """Mark the transport as lost. Only the first reason is kept."""
+        self.reason = self.reason or reason
+        self.lost.set()

@@ -1,0 +1,250 @@
+"""The database file of memories: its schema, how it is opened, and messages for SQLite's errors.
+
+The file is opened for each use (1 ms), so nothing has to be closed, and a file that was moved away
+is no longer used. It deliberately has no write-ahead log: a forgotten memory must be gone when the
+command returns, but would stay in the log as long as another process is reading. Writing is rare
+and takes milliseconds; other processes wait for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from hilum import StoreError, errors
+
+APPLICATION = 0x686D656D  # "hmem" in the header of the file
+VERSION = 1
+# Seconds to wait while another process is writing.
+LOCK_TIMEOUT = 8.0
+# The first bytes of every SQLite file, see "Database File Format".
+_MAGIC = b"SQLite format 3\0"
+
+# AUTOINCREMENT: the number of a forgotten memory is never reused.
+SCHEMA = (
+    """CREATE TABLE memories (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    scope TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    text TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    session TEXT NOT NULL,
+    run TEXT NOT NULL,
+    paths TEXT NOT NULL,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    used REAL NOT NULL,
+    replaced INTEGER NOT NULL,
+    subject TEXT NOT NULL,
+    words TEXT NOT NULL
+)""",
+    "CREATE INDEX by_subject ON memories (scope, subject)",
+    "CREATE INDEX by_kind ON memories (scope, replaced, kind, updated)",
+    "CREATE INDEX by_replaced ON memories (replaced) WHERE replaced",
+    "CREATE TABLE marks (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
+INDEX = """CREATE VIRTUAL TABLE found USING
+    fts5(words, content='memories', content_rowid='id', tokenize='unicode61 remove_diacritics 0')"""
+# The tables in which the index stores words. Rows 1 and 10 contain no words, but FTS5 requires
+# them.
+_HELD = {"found_data": "id > 10", "found_idx": "1", "found_docsize": "1"}
+
+
+@functools.cache
+def has_fts5() -> bool:
+    """Return whether this Python's SQLite supports full-text search; a few builds do not."""
+    with closing(sqlite3.connect(":memory:")) as probe:
+        try:
+            probe.execute("CREATE VIRTUAL TABLE probe USING fts5(words)")
+        except sqlite3.OperationalError:
+            return False
+        return True
+
+
+@contextmanager
+def open_database(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection | None]:
+    """Open the file for one transaction. Blocks.
+
+    Args:
+        path: The file. It is created for writing; for reading, a missing file yields ``None``.
+        write: Whether the transaction writes. Any error rolls it back.
+
+    Raises:
+        StoreError: The file belongs to another program, is damaged, has a newer version or is
+            locked, or the disk is full. Nothing was changed.
+    """
+    try:
+        if not _is_there(path):
+            if not write:
+                yield None
+                return
+            _create_file(path)
+        with closing(_connect(path)) as connection:
+            if write:
+                connection.execute("BEGIN IMMEDIATE")
+            _check_schema(connection, path, write)
+            yield connection
+            if write:
+                connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise explain_error(error, path) from error
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from None
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether the file exists and is not empty.
+
+    Raises:
+        StoreError: It is not an SQLite file.
+    """
+    try:
+        if stat.S_ISFIFO(path.stat().st_mode):  # opening it would block forever
+            raise _foreign(path, "it is a pipe")
+        with path.open("rb") as file:
+            head = file.read(len(_MAGIC))
+    except FileNotFoundError:
+        return False
+    if head and head != _MAGIC:  # SQLite would overwrite a file that is shorter than a page
+        raise _foreign(path, "it is not an SQLite file")
+    return bool(head)
+
+
+def _create_file(path: Path) -> None:
+    path.parent.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    # SQLite would create it with the permissions of the umask.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # mode=rw: SQLite must never create the file, because it would have the wrong permissions.
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    connection = sqlite3.connect(
+        uri,
+        uri=True,
+        timeout=LOCK_TIMEOUT,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        # A forgotten memory is overwritten, not only unlinked.
+        connection.execute("PRAGMA secure_delete = ON")
+        # A file from another source may contain views and triggers that call functions.
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.row_factory = sqlite3.Row
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path, write: bool) -> None:
+    if write and _is_new(connection):
+        for statement in SCHEMA:
+            connection.execute(statement)
+    application, version = _read_stamp(connection)
+    if application != APPLICATION:
+        raise _foreign(path, "another program made it")
+    if version > VERSION:
+        raise StoreError(
+            f"The file of memories {path} was made by a newer hilum (format {version}, this one"
+            f" knows {VERSION}).",
+            hint="Update hilum. Until then nothing is remembered.",
+        )
+    # A Python without FTS5 may have written to the file since; see ``drop_index``.
+    if write and has_fts5() and get_mark(connection, "index") != "whole":
+        connection.execute("DROP TABLE IF EXISTS found")
+        connection.execute(INDEX)
+        connection.execute("INSERT INTO found (found) VALUES ('rebuild')")
+        set_mark(connection, "index", "whole")
+
+
+def _is_new(connection: sqlite3.Connection) -> bool:
+    if _read_stamp(connection) != (0, 0):
+        return False
+    return connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+
+
+def _read_stamp(connection: sqlite3.Connection) -> tuple[int, int]:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    return application, version
+
+
+def get_mark(connection: sqlite3.Connection, name: str) -> str:
+    """Return the value of a mark in the file; empty if it is not set."""
+    row = connection.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
+    return row[0] if row else ""
+
+
+def set_mark(connection: sqlite3.Connection, name: str, value: str) -> None:
+    """Set a mark in the file."""
+    connection.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (name, value))
+
+
+def is_indexed(connection: sqlite3.Connection) -> bool:
+    """Return whether the full-text index can be used."""
+    return get_mark(connection, "index") == "whole" and has_fts5()
+
+
+def drop_index(connection: sqlite3.Connection) -> None:
+    """Empty the index, because this SQLite cannot maintain it.
+
+    A Python whose SQLite supports full-text search rebuilds it.
+    """
+    exists = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    for name, rows in _HELD.items():
+        if connection.execute(exists, (name,)).fetchone():
+            connection.execute(f"DELETE FROM {name} WHERE {rows}")
+    set_mark(connection, "index", "")
+
+
+def explain_error(error: sqlite3.Error, path: Path) -> StoreError:
+    """Return the error to raise for an SQLite error."""
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest is the extended code
+    if primary == sqlite3.SQLITE_NOTADB:
+        return _foreign(path, "it is not an SQLite file")
+    if primary == sqlite3.SQLITE_CORRUPT:
+        return StoreError(
+            f"The file of memories {path} is damaged: {error}.",
+            hint=(
+                "It was not changed, and nothing is remembered until it is moved away; "
+                f"what can still be read is saved by: sqlite3 {path.name} .recover"
+            ),
+        )
+    if primary in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        return StoreError(
+            f"The file of memories {path} could not be written: {error}. Nothing was changed.",
+            hint="Free some space on that disk, or repair it, and try again.",
+        )
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreError(
+            f"Another program keeps the file of memories {path} locked.",
+            code=errors.E_BUSY,
+            hint=(
+                "Close the program that has it open (a database browser, a backup), then try again."
+            ),
+        )
+    return _unusable(path, str(error))
+
+
+def _foreign(path: Path, why: str) -> StoreError:
+    return StoreError(
+        f"{path} is not a memory file: {why}.",
+        hint="It was not changed. Move it away; until then nothing is remembered.",
+    )
+
+
+def _unusable(path: Path, why: str) -> StoreError:
+    return StoreError(
+        f"The file of memories {path} cannot be used: {why}.",
+        hint="Make the file and its folder readable and writable for you.",
+    )

@@ -1,0 +1,184 @@
+"""Sends requests over httpx. Only this module imports httpx; it is loaded at the first request."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+
+import httpx
+import trio
+from hilum import find_proxy
+from hilum.errors import ModelError
+
+from hilum_models.connection_errors import CONNECT_TIMEOUT, connection_error
+from hilum_models.error_responses import response_error
+from hilum_models.failures import Endpoint
+
+# Seconds to keep an idle connection. Tools run between two requests of a turn, and reusing the
+# connection saves a TLS handshake.
+KEEP_ALIVE = 120.0
+MAX_IDLE_CONNECTIONS = 64
+MAX_ERROR = 1 << 20  # maximum bytes of an error to read
+# Maximum bytes to decompress at once, because a megabyte may decompress to a gigabyte.
+MAX_DECOMPRESSED = 1 << 16
+_COMPRESSED = ("gzip", "x-gzip", "deflate")
+# This value accepts both gzip and zlib headers.
+_ANY_HEADER = zlib.MAX_WBITS | 32
+
+
+class Response:
+    """A response whose body has not been read."""
+
+    def __init__(self, response: httpx.Response, endpoint: Endpoint, url: str) -> None:
+        self._response = response
+        self._endpoint = endpoint
+        self._url = url
+        self.status = response.status_code
+        content_type = response.headers.get("content-type", "").partition(";")[0]
+        self.media_type = content_type.strip().lower()
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        """Yield the body as it arrives; the caller must close the iterator.
+
+        Raises:
+            ModelError: ``broken``, the connection was lost.
+        """
+        source = self._response.aiter_raw()
+        # Requests ask for no compression, but some servers compress anyway.
+        compressed = self._response.headers.get("content-encoding", "") in _COMPRESSED
+        decompressor = zlib.decompressobj(_ANY_HEADER)
+        try:
+            async for chunk in source:
+                if not compressed:
+                    yield chunk
+                    continue
+                for piece in _decompress(decompressor, chunk):
+                    yield piece
+        except (httpx.HTTPError, httpx.StreamError, zlib.error) as error:
+            raise connection_error(error, self._endpoint, self._url) from None
+        finally:
+            # httpx nests generators that do not close each other. A cancelled read ends them all.
+            with trio.CancelScope() as scope, suppress(httpx.HTTPError, httpx.StreamError):
+                scope.cancel()
+                async for _ in source:
+                    pass
+
+    async def read(self, limit: int) -> bytes:
+        """Read the body, at most ``limit`` bytes of it.
+
+        If the connection is lost, the part that arrived is returned.
+        """
+        body = b""
+        chunks = self.chunks()
+        try:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) >= limit:
+                    break
+        except ModelError:
+            # Part of an error's body is better than nothing.
+            pass
+        finally:
+            await chunks.aclose()
+        return body[:limit]
+
+    async def read_error(self) -> ModelError:
+        """Read the body of an error response and return the error."""
+        body = await self.read(MAX_ERROR)
+        return response_error(self.status, self._response.headers, body, self._endpoint)
+
+
+def _decompress(decompressor: zlib._Decompress, chunk: bytes) -> Iterator[bytes]:
+    yield decompressor.decompress(chunk, MAX_DECOMPRESSED)
+    while decompressor.unconsumed_tail:
+        yield decompressor.decompress(decompressor.unconsumed_tail, MAX_DECOMPRESSED)
+
+
+class _SingleUseBody(httpx.AsyncByteStream):
+    """A body to send once.
+
+    httpx's own body is a generator, which is not closed when the request is cancelled.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        self._left = [body]
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
+
+
+class HttpClient:
+    """httpx's clients, one for each proxy and for TLS."""
+
+    def __init__(self) -> None:
+        self._clients: dict[tuple[bool, str], httpx.AsyncClient] = {}
+
+    def _client(self, url: str) -> httpx.AsyncClient:
+        """Return the client for an address."""
+        secure = not url.startswith("http://")
+        proxy = find_proxy(url)
+        if (secure, proxy) not in self._clients:
+            self._clients[secure, proxy] = _open_client(secure, proxy)
+        return self._clients[secure, proxy]
+
+    @asynccontextmanager
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        endpoint: Endpoint,
+        body: bytes | None,
+    ) -> AsyncIterator[Response]:
+        """Send a request and yield the response; see ``Transport.send``."""
+        try:
+            request = httpx.Request(
+                method,
+                url,
+                headers=headers,
+                content=body,
+                extensions={"timeout": _TIMEOUT.as_dict()},
+            )
+            if body is not None:
+                request.stream = _SingleUseBody(body)
+            response = await self._client(url).send(request, stream=True)
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError, OSError) as error:
+            raise connection_error(error, endpoint, url) from None
+        try:
+            yield Response(response, endpoint, url)
+        finally:
+            await response.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for client in self._clients.values():
+            await client.aclose()
+        self._clients.clear()
+
+
+# The kernel detects silence, and waiting for a free connection is not a failure.
+_TIMEOUT = httpx.Timeout(None, connect=CONNECT_TIMEOUT)
+
+
+def _open_client(secure: bool, proxy: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        # Certificates take 40 ms to load, and are not needed without TLS.
+        verify=httpx.create_ssl_context() if secure else False,
+        proxy=proxy or None,
+        # httpx fails if NO_PROXY contains an IPv6 network, as in many containers.
+        trust_env=False,
+        # Following a redirect would send the key to another server.
+        follow_redirects=False,
+        limits=httpx.Limits(
+            max_connections=None,
+            max_keepalive_connections=MAX_IDLE_CONNECTIONS,
+            keepalive_expiry=KEEP_ALIVE,
+        ),
+        timeout=_TIMEOUT,
+    )

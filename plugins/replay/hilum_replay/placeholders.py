@@ -1,0 +1,122 @@
+"""Placeholders for the paths of a machine: ``{workspace}`` and ``{home}``.
+
+A text that contains a placeholder itself keeps it as ``{literal:workspace}``, so that every text
+comes back unchanged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+_PLACEHOLDER = re.compile(r"\{((?:literal:)*)(workspace|home)\}")
+_LITERAL = "literal:"
+
+
+class PathPlaceholders:
+    """The paths of one machine, and the placeholders that stand for them in a cassette.
+
+    Args:
+        workspace: The workspace folder; empty for none.
+        home: The user's home folder; empty for none.
+    """
+
+    def __init__(
+        self, workspace: str | os.PathLike[str] = "", home: str | os.PathLike[str] = ""
+    ) -> None:
+        self.workspace = os.fspath(workspace).rstrip("/\\")
+        self.home = os.fspath(home).rstrip("/\\")
+        # If both are the same folder, it is the workspace.
+        names = dict.fromkeys(_spellings(self.home), "home")
+        names |= dict.fromkeys(_spellings(self.workspace), "workspace")
+        self._paths = _PathPattern(names)
+        # Call arguments are JSON text, in which a path may be escaped.
+        escaped = {_escape(path): name for path, name in names.items()}
+        self._json_paths = _PathPattern(escaped)
+
+    @classmethod
+    def for_this_machine(cls, workspace: str | os.PathLike[str] = "") -> PathPlaceholders:
+        """Create those of this machine and user; the workspace is the current folder by default."""
+        return cls(workspace or Path.cwd(), Path.home())
+
+    def insert(self, text: str) -> str:
+        """Replace paths by placeholders."""
+        return self._paths.replace(text)
+
+    def insert_in_json(self, text: str) -> str:
+        """Replace paths in JSON text by placeholders."""
+        return self._json_paths.replace(text)
+
+    def resolve(self, text: str) -> str:
+        """Replace placeholders by paths; the reverse of ``insert``.
+
+        A placeholder without a path stays.
+        """
+        return _resolve(text, {"workspace": self.workspace, "home": self.home})
+
+    def resolve_in_json(self, text: str) -> str:
+        """Replace placeholders in JSON text by paths."""
+        paths = {"workspace": _escape(self.workspace), "home": _escape(self.home)}
+        return _resolve(text, paths)
+
+
+def _resolve(text: str, paths: Mapping[str, str]) -> str:
+    def fill(match: re.Match[str]) -> str:
+        literals, name = match.groups()
+        if literals:
+            # One less: the text had this placeholder itself.
+            fewer = literals.removeprefix(_LITERAL)
+            return f"{{{fewer}{name}}}"
+        return paths[name] or match.group()
+
+    return _PLACEHOLDER.sub(fill, text)
+
+
+def _spellings(path: str) -> list[str]:
+    """Return the path and the one that its links lead to.
+
+    Paths such as ``/`` are too short to mean one place, and are not replaced.
+    """
+    if len(Path(path).parts) < 2:
+        return []
+    real = os.path.realpath(path)
+    if real == path or len(Path(real).parts) < 2:
+        return [path]
+    return [path, real]
+
+
+def _escape(text: str) -> str:
+    """Return a text as it appears in a JSON string."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+class _PathPattern:
+    """A pattern that finds paths, and the name of the placeholder of each."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+        # The longest path is tried first, because the workspace is often inside the home folder.
+        paths = sorted(names, key=len, reverse=True)
+        alternatives = "|".join(map(re.escape, paths))
+        # A path ends where no further letter of a name follows: /a/ws is not the beginning of
+        # /a/ws-2 or /a/ws.old.
+        self._pattern = re.compile(rf"({alternatives})(?![\w-]|\.\w)") if paths else None
+
+    def replace(self, text: str) -> str:
+        # Placeholders of the text itself are marked before others are inserted.
+        text = _PLACEHOLDER.sub(_mark_literal, text)
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(self._insert, text)
+
+    def _insert(self, match: re.Match[str]) -> str:
+        name = self._names[match.group()]
+        return f"{{{name}}}"
+
+
+def _mark_literal(match: re.Match[str]) -> str:
+    inner = match.group().removeprefix("{")
+    return f"{{{_LITERAL}{inner}"

@@ -1,0 +1,30 @@
+"""Braces in patterns, ``*.{ts,tsx}``: expanded as in shells."""
+
+from __future__ import annotations
+
+import re
+
+_BRACES = re.compile(r"\{([^{},]*,[^{}]*)\}")
+
+
+def expand_braces(pattern: str, limit: int = 200) -> list[str]:
+    """Return the patterns to which a pattern with braces expands.
+
+    Args:
+        pattern: The pattern.
+        limit: Maximum number of patterns, because braces multiply. The last ones may still have
+            braces.
+    """
+    expanded: list[str] = []
+    waiting = [pattern]
+    while waiting and len(expanded) + len(waiting) <= limit:
+        current = waiting.pop()
+        found = _BRACES.search(current)
+        if found is None:
+            expanded.append(current)
+            continue
+        before = current[: found.start()]
+        after = current[found.end() :]
+        choices = [choice.strip() for choice in found[1].split(",")]
+        waiting += [f"{before}{choice}{after}" for choice in reversed(choices)]
+    return expanded + waiting

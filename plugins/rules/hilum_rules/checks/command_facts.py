@@ -1,0 +1,53 @@
+"""The effects of one simple command of a call, as all matchers use them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import attrs
+
+from hilum_rules.checks import code_texts
+
+if TYPE_CHECKING:
+    from hilum_guard import CommandEffects, SimpleCommand
+
+
+@attrs.define(slots=False)
+class CommandFacts:
+    """One simple command of a call.
+
+    Attributes:
+        command: The command.
+        effects: The effects of the command.
+        previous: The preceding command in the same call.
+    """
+
+    command: SimpleCommand
+    effects: CommandEffects
+    previous: CommandFacts | None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The program and its arguments."""
+        return self.command.words
+
+    @property
+    def source(self) -> str:
+        """The text of the command."""
+        return self.command.source
+
+    @property
+    def cwd(self) -> str | None:
+        """The folder that it runs in, if known."""
+        return self.command.cwd
+
+    @property
+    def cwds(self) -> tuple[str | None, ...]:
+        """All folders in which it may run."""
+        return self.command.cwds or (self.command.cwd,)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The texts that it may run as code, read only once for all rules."""
+        return code_texts.read_texts(self.effects, self.cwd)

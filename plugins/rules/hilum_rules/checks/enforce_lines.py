@@ -1,0 +1,260 @@
+"""Checks that an author attaches manually: ``enforce: deny write migrations/**``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from functools import partial
+from pathlib import PurePosixPath
+
+import regex  # type: ignore[import-untyped]
+
+from hilum_rules.checks import quoted_names
+from hilum_rules.checks import vocabulary as v
+from hilum_rules.checks.model import (
+    READS,
+    WRITES,
+    Action,
+    Answers,
+    Check,
+    Commands,
+    Compiled,
+    Constraint,
+    Contexts,
+    Hosts,
+    Paths,
+    Tools,
+)
+
+SESSION_KINDS = ("main", "shared", "headless")
+MAX_EXPRESSION = 500
+"""Maximum length of a regular expression."""
+_USAGE = (
+    "write enforce: deny|ask write|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
+    " NAMES, context NAMES in KINDS, answer /REGEX/"
+)
+
+
+class MalformedLineError(ValueError):
+    """A line that hilum does not understand.
+
+    Attributes:
+        constraint: The constraint that could still be read from the line; ``None`` if there is
+            none.
+    """
+
+    def __init__(self, message: str, constraint: Constraint | None = None) -> None:
+        super().__init__(message)
+        self.constraint = constraint
+
+
+def compile_line(text: str, folder: PurePosixPath) -> Compiled:
+    """Compile the text after ``enforce:`` into a check.
+
+    A malformed line fails closed: everything that it names is denied until the line is corrected.
+
+    Args:
+        text: The text after ``enforce:``.
+        folder: The folder that the rules file governs, relative to the workspace.
+    """
+    effect, _, rest = text.strip().strip("`").partition(" ")
+    kind, _, target = rest.strip().partition(" ")
+    effect = effect.lower().rstrip(":")
+    kind, problem = _check_words(effect, kind.lower())
+    target = target.strip()
+    if kind and not target:
+        problem = f"it names nothing; {_USAGE}"
+    if not kind or not target:
+        return _not_enforced(problem)
+    constraint: Constraint | None = None
+    try:
+        constraint = _READERS[kind](target, folder)
+    except MalformedLineError as error:
+        problem = problem or str(error)
+        constraint = error.constraint
+    if effect == "ask" and isinstance(constraint, Contexts | Answers):
+        what = "a context" if kind == "context" else "an answer"
+        problem = f"nobody can be asked about {what}; write deny"
+    if constraint is None:
+        return _not_enforced(problem)
+    if problem:
+        # Fail closed: an author who mistypes `deny` wants to allow less, never more.
+        check = Check((("deny", constraint),))
+        return Compiled(
+            check, f"fails closed until corrected ({problem}): {check.summary}", problem
+        )
+    check = Check((("ask" if effect == "ask" else "deny", constraint),))
+    return Compiled(check, f"by hand: {check.summary}")
+
+
+def _not_enforced(problem: str) -> Compiled:
+    return Compiled(None, f"not enforced: {problem}", problem)
+
+
+def _check_words(effect: str, kind: str) -> tuple[str, str]:
+    """Return the intended kind of check, and the mistake in the first two words."""
+    problem = ""
+    if effect not in ("deny", "ask"):
+        problem = f"{effect!r} is neither deny nor ask; {_USAGE}"
+    if kind in _READERS:
+        return kind, problem
+    similar = _find_similar(kind)
+    question = f" (did you mean {similar}?)" if similar else ""
+    return similar, problem or f"{kind!r} is not a kind of check{question}; {_USAGE}"
+
+
+_SYNONYMS = v.pairs(
+    "edit write|path write|modify write|cmd command|run command|url host|network host"
+)
+
+
+def _find_similar(kind: str) -> str:
+    close = get_close_matches(kind, _READERS, n=1, cutoff=0.7)
+    return _SYNONYMS.get(kind) or "".join(close)
+
+
+# --- what a line names ----------------------------------------------------------------------------
+
+
+def _split(text: str) -> list[str]:
+    """Split a text at commas and whitespace outside braces."""
+    parts = re.findall(r"(?:\{[^}]*\}|[^\s,])+", text)
+    names = [re.sub(r"\s", "", part).strip("`'\"") for part in parts]
+    return [name for name in names if name]
+
+
+def _paths(actions: frozenset[Action], text: str, folder: PurePosixPath) -> Constraint:
+    text, *rest = re.split(r"\s+(?:except|but not)\s+", text, maxsplit=1)
+    names = _split(text)
+    exceptions = _split(" ".join(rest))
+    wrong = [name for name in [*names, *exceptions] if not _is_pattern(name)]
+    patterns = _path_patterns(names, folder)
+    constraint = Paths(patterns, actions, _path_patterns(exceptions, folder)) if patterns else None
+    if wrong:
+        raise MalformedLineError(
+            f"{wrong[0]!r} is not a path pattern; write it as in .gitignore, without ! and ..",
+            constraint,
+        )
+    return _require(constraint)
+
+
+def _is_pattern(name: str) -> bool:
+    return not name.startswith(("!", "#")) and ".." not in name.split("/") and "\\" not in name
+
+
+def _path_patterns(names: Iterable[str], folder: PurePosixPath) -> tuple[str, ...]:
+    patterns: list[str] = []
+    for name in names:
+        if _is_pattern(name):
+            patterns += quoted_names.path_patterns(name, folder)
+    return tuple(patterns)
+
+
+def _require(constraint: Constraint | None) -> Constraint:
+    """Return the constraint of a line that contains more than punctuation."""
+    if constraint is None:
+        raise MalformedLineError(f"it names nothing; {_USAGE}")
+    return constraint
+
+
+def _commands(text: str, folder: PurePosixPath) -> Constraint:
+    parts = [part.strip().strip("`'\"") for part in text.split(",")]
+    commands = [tuple(part.split()) for part in parts if part]
+    if not commands:
+        raise MalformedLineError("it names no command")
+    odd = next(
+        (word for words in commands for word in words if re.search(r"[|&;<>$()`]", word)), ""
+    )
+    if odd:
+        programs = tuple((words[0],) for words in commands if re.fullmatch(r"[\w./-]+", words[0]))
+        raise MalformedLineError(
+            f"{odd!r} is shell syntax, not a word; write the command's words, such as git push",
+            Commands(programs, str(folder)) if programs else None,
+        )
+    patterns: list[tuple[str, ...]] = []
+    for words in commands:
+        patterns += quoted_names.command_spellings(words)
+    return Commands(tuple(dict.fromkeys(patterns)), str(folder))
+
+
+def _tools(text: str, folder: PurePosixPath) -> Constraint:
+    tools: list[str] = []
+    wrong = ""
+    for name in _split(text):
+        if re.fullmatch(r"[\w.*?-]+", name):
+            tools += v.TOOLS.get(name.lower(), (name,))
+        else:
+            wrong = wrong or name
+    constraint = Tools(tuple(dict.fromkeys(tools))) if tools else None
+    if wrong:
+        raise MalformedLineError(f"{wrong!r} is not a tool name", constraint)
+    return _require(constraint)
+
+
+def _hosts(text: str, folder: PurePosixPath) -> Constraint:
+    hosts: list[str] = []
+    wrong = ""
+    for name in _split(text):
+        host = "*" if name == "*" else v.read_host(name)
+        if not host and re.fullmatch(r"(\*\.)?[\w-]+(\.[\w-]+)*", name):
+            host = name.lower()
+        if host:
+            hosts.append(host)
+        else:
+            wrong = wrong or name
+    constraint = Hosts(tuple(dict.fromkeys(hosts))) if hosts else None
+    if wrong:
+        raise MalformedLineError(
+            f"{wrong!r} is not a host; write a name such as example.com or *.example.com",
+            constraint,
+        )
+    return _require(constraint)
+
+
+def _contexts(text: str, folder: PurePosixPath) -> Constraint:
+    text, *rest = re.split(r"\s+in\s+", text, maxsplit=1)
+    names = tuple(_split(text))
+    given = [kind.lower() for kind in _split(" ".join(rest))]
+    kinds = tuple(kind for kind in given if kind in SESSION_KINDS)
+    if given and len(kinds) == len(given):
+        return Contexts(names, kinds)
+    wrong = next((kind for kind in given if kind not in SESSION_KINDS), "")
+    mistake = f"{wrong!r} is not a kind of session" if wrong else "it names no kind of session"
+    # If the line names no kind, it applies to the least trusted ones.
+    raise MalformedLineError(
+        f"{mistake}; write in shared, headless", Contexts(names, kinds or ("shared", "headless"))
+    )
+
+
+def _answers(text: str, folder: PurePosixPath) -> Constraint:
+    found = re.fullmatch(r"/(.*)/([imsx]*)", text)
+    if found is None:
+        raise MalformedLineError(
+            "an expression must be between slashes; write deny answer /regex/",
+            Answers("contains", text.strip("/")),
+        )
+    expression = f"(?{found[2]}){found[1]}" if found[2] else found[1]
+    if len(expression) > MAX_EXPRESSION:
+        raise MalformedLineError(f"the expression has more than {MAX_EXPRESSION} characters")
+    try:
+        regex.compile(expression)
+    except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        raise MalformedLineError(
+            f"the expression is invalid: {error}", Answers("contains", found[1])
+        ) from None
+    return Answers("matches", expression)
+
+
+_READERS: dict[str, Callable[[str, PurePosixPath], Constraint]] = {
+    "write": partial(_paths, WRITES),
+    "read": partial(_paths, READS),
+    "delete": partial(_paths, v.DELETES),
+    "create": partial(_paths, v.CREATES),
+    "access": partial(_paths, READS | WRITES),
+    "command": _commands,
+    "tool": _tools,
+    "host": _hosts,
+    "context": _contexts,
+    "answer": _answers,
+}

@@ -1,0 +1,88 @@
+"""Matches the branch that a Git command commits or pushes to against protected branches."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hilum_guard import UNKNOWN, git_words, operands
+
+from hilum_rules.checks.code_texts import read_text
+
+if TYPE_CHECKING:
+    from hilum_rules.checks.command_facts import CommandFacts
+    from hilum_rules.checks.path_matcher import Fit
+
+_ALL_BRANCHES = frozenset(("--all", "--mirror", "--branches"))
+_NEW_BRANCH = ("-b", "-B", "-c", "-C", "--create")
+
+
+def match_branches(branches: Sequence[str], command: CommandFacts) -> Fit:
+    """Return whether a commit or push changes one of the given branches.
+
+    Args:
+        branches: The names of the branches.
+        command: The commit or push. Commands before it may have switched the branch.
+    """
+    words = git_words(command.words)
+    is_push = words[1:2] == ("push",)
+    if is_push and not _ALL_BRANCHES.isdisjoint(words):
+        return "yes"
+    refspecs = operands(words[2:], "mFCcotu")[1:] if is_push else []
+    targets = [_target(refspec) for refspec in refspecs] or ["HEAD"]
+    current = _find_current(command) if {"HEAD", "@"} & set(targets) else ""
+    targets = [current if target in ("HEAD", "@") else target for target in targets]
+    for target in targets:
+        if any(fnmatch.fnmatchcase(branch, target) for branch in branches):
+            return "yes"
+    return "maybe" if any(UNKNOWN in target for target in targets) else ""
+
+
+def _target(refspec: str) -> str:
+    return refspec.lstrip("+").rpartition(":")[2].removeprefix("refs/heads/")
+
+
+def _find_current(command: CommandFacts) -> str:
+    """Return the branch that is checked out when a command runs; `…` if it is unknown."""
+    earlier = command.previous
+    while earlier is not None:
+        branch = _switched_to(earlier) if earlier.effects.program == "git" else ""
+        if branch:
+            return branch
+        earlier = earlier.previous
+    folder = command.cwd or UNKNOWN
+    options = command.words[: len(command.words) - len(git_words(command.words)) + 1]
+    for number, word in enumerate(options):
+        if word == "-C":
+            folder = os.path.join(folder, command.words[number + 1])
+    return UNKNOWN if UNKNOWN in folder else _read_head(folder)
+
+
+def _switched_to(command: CommandFacts) -> str:
+    """Return the branch that a Git command switches to; empty if it switches to none."""
+    words = git_words(command.words)
+    if words[1:2] not in (("checkout",), ("switch",)) or "--" in words:
+        return ""
+    for option, value in pairwise(words):
+        if option in _NEW_BRANCH:
+            return value
+    return "".join(operands(words[2:])[:1])
+
+
+def _read_head(folder: str) -> str:
+    """Return the branch that is checked out in the repository of a folder."""
+    while True:
+        git = os.path.join(folder, ".git")
+        link = re.match(r"gitdir: (.+)", read_text(git)) if os.path.isfile(git) else None
+        if link:  # a worktree or a submodule
+            git = os.path.join(folder, link[1].strip())
+        if os.path.isdir(git):
+            head = read_text(os.path.join(git, "HEAD"))
+            return head.strip().removeprefix("ref: refs/heads/")
+        if folder == os.path.dirname(folder):
+            return ""
+        folder = os.path.dirname(folder)

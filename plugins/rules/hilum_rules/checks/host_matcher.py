@@ -1,0 +1,187 @@
+"""Matches the hosts that a call contacts against the hosts that rules forbid."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from hilum_guard import UNKNOWN, git_words, operands
+
+from hilum_rules.checks import vocabulary as v
+from hilum_rules.checks.model import Hosts
+
+if TYPE_CHECKING:
+    from hilum_rules.checks.command_facts import CommandFacts
+    from hilum_rules.checks.path_matcher import Fit
+
+# Clients that the guard does not count as programs that certainly use the network.
+_CLIENTS = frozenset(
+    """
+    ab docker git-remote-https grpcurl hey links mongosh mysql openssl podman psql redis-cli rsync
+    skopeo websocat wrk wscat
+    """.split()
+)
+# Programs that only print, search or replace the URLs in their words, and clients that put them
+# into texts for people.
+_TEXTUAL = frozenset(
+    """
+    ack ag awk cat cut diff echo egrep fgrep gawk gh glab grep gsed hilum jq perl printf rg sed
+    sort tee tr yq
+    """.split()
+)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`|;)]+", re.IGNORECASE)
+_LOCAL_HOSTS = ("localhost", "localhost.localdomain", "ip6-localhost", "host.docker.internal")
+# Plumbing commands used by `git push` and `git fetch`.
+_TRANSFERS = ("send-pack", "fetch-pack")
+_SOCKETS = ("/dev/tcp/", "/dev/udp/")
+# The letters of all options that take a value in any of the clients. A value is not a host.
+_VALUED = "ohHdXuAebFTKmwtPpilbc"
+
+
+def find_hosts(text: str) -> set[str]:
+    """Return the hosts of all URLs in a text."""
+    hosts = {parse_host(address) for address in _ADDRESS.findall(text)}
+    return hosts - {""}
+
+
+def parse_host(text: str) -> str:
+    """Return the host of a URL, with or without a scheme; empty if it has none."""
+    address = text.replace("\\", "/")
+    if "://" not in address:
+        address = f"//{address}"
+    try:
+        parts = urlsplit(address)
+        host = "" if parts.scheme in ("file", "data") else parts.hostname
+    except ValueError:
+        return ""
+    return normalize_host(unquote(host or ""))
+
+
+def normalize_host(host: str) -> str:
+    """Return a host in normalised form: lower case, ASCII, without the trailing dot.
+
+    A number that represents an IP address is converted to that address.
+    """
+    host = host.strip().strip("[]").rstrip(".").casefold()
+    try:
+        host = host.encode("idna").decode() if not host.isascii() else host
+        if re.fullmatch(r"0x[0-9a-f]+|\d{6,10}", host):
+            return str(ipaddress.ip_address(int(host, 0)))
+    except ValueError:  # not a host name, or not an IP address
+        pass
+    return host
+
+
+def is_meant(constraint: Hosts, host: str) -> bool:
+    """Return whether a constraint covers a host. A name also covers all its subdomains."""
+    if "*" in constraint.names:
+        return not _is_local(host)
+    domains = tuple(f".{name.removeprefix('*.')}" for name in constraint.names)
+    return host in constraint.names or host.endswith(domains)
+
+
+def _is_local(host: str) -> bool:
+    if host in _LOCAL_HOSTS or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def mentions(constraint: Hosts, text: str) -> bool:
+    """Return whether a text contains a forbidden host, in a URL or on its own."""
+    if any(is_meant(constraint, host) for host in find_hosts(text)):
+        return True
+    low = text.casefold()
+    for name in constraint.names:
+        domain = re.escape(name.removeprefix("*."))
+        if name != "*" and re.search(rf"(?<![\w-]){domain}(?![\w-])(?!\.\w)", low):
+            return True
+    return False
+
+
+def match_command(constraint: Hosts, command: CommandFacts) -> Fit:
+    """Return whether a simple command contacts a forbidden host."""
+    effects = command.effects
+    if command.command.wrapper or effects.program in ("", "hilum"):
+        return ""
+    if _opens_socket(constraint, command) or _runs_code(constraint, command):
+        return "yes"
+    if effects.program == "git":
+        return _match_git(constraint, command)
+    if effects.program in _TEXTUAL:
+        return "yes" if effects.network and "*" in constraint.names else ""
+    is_client = effects.network or effects.program in _CLIENTS
+    if _names_host(constraint, command, is_client=is_client):
+        return "yes"
+    return _match_client(constraint, command) if is_client else ""
+
+
+def _opens_socket(constraint: Hosts, command: CommandFacts) -> bool:
+    """Return whether a shell redirection opens a connection."""
+    sockets = [file.path for file in command.effects.files if file.path.startswith(_SOCKETS)]
+    return any(is_meant(constraint, normalize_host(path.split("/")[3])) for path in sockets)
+
+
+def _runs_code(constraint: Hosts, command: CommandFacts) -> bool:
+    """Return whether code that a command runs contains a host, or a URL if all are forbidden."""
+    texts = command.texts
+    if "*" in constraint.names:
+        texts = [text for text in texts if _ADDRESS.search(text)]
+    return any(mentions(constraint, text) for text in texts)
+
+
+def _names_host(constraint: Hosts, command: CommandFacts, *, is_client: bool) -> bool:
+    if any(is_meant(constraint, normalize_host(host)) for host in command.effects.hosts):
+        return True
+    return is_client and mentions(constraint, " ".join(command.words))
+
+
+def _match_client(constraint: Hosts, command: CommandFacts) -> Fit:
+    """Return whether a client contacts a forbidden host that its words only imply."""
+    words = command.words[1:]
+    hosts = [parse_host(word) for word in operands(words, _VALUED)]
+    named = [host for host in hosts if v.is_host(host) or re.fullmatch(r"[0-9a-f:.]+", host)]
+    if any(is_meant(constraint, host) for host in named):
+        return "yes"
+    if any(UNKNOWN in host for host in hosts) or _reads_hosts(command, hosts):
+        return "maybe"
+    if "*" not in constraint.names or _may_stay_local(command, hosts):
+        return ""
+    return "yes"
+
+
+def _reads_hosts(command: CommandFacts, hosts: list[str]) -> bool:
+    """Return whether a file determines which hosts a client contacts."""
+    if any(re.match(r"-[a-zA-Z]*[KQ]|--config", word) for word in command.words[1:]):
+        return True
+    return command.effects.program == "wget" and not hosts and command.command.stdin is None
+
+
+def _may_stay_local(command: CommandFacts, hosts: list[str]) -> bool:
+    """Return whether a client might not contact another machine."""
+    if not command.effects.network or command.effects.program in _CLIENTS:
+        return True
+    if command.words[1:2] == ("exec",):  # `pnpm exec` runs what is installed
+        return True
+    return any(map(_is_local, hosts)) or any("file:" in word for word in command.words)
+
+
+def _match_git(constraint: Hosts, command: CommandFacts) -> Fit:
+    verb = "".join(git_words(command.words)[1:2])
+    if not command.effects.network and verb not in _TRANSFERS:
+        # `git remote add` contacts no host, but a later command does.
+        is_added = verb == "remote" and "*" not in constraint.names
+        return "yes" if is_added and mentions(constraint, " ".join(command.words)) else ""
+    if _names_host(constraint, command, is_client=True):
+        return "yes"
+    if "*" not in constraint.names:
+        return ""
+    # Git treats a remote with such a beginning as a path:
+    # https://git-scm.com/docs/git-clone#_git_urls
+    remotes = operands(git_words(command.words)[2:])
+    is_local = bool(remotes) and remotes[0].startswith(("/", "./", "../", "file:"))
+    return "" if is_local else "yes"

@@ -1,0 +1,304 @@
+"""Judges calls by the rules' checks.
+
+The strictest rule wins. If a call only possibly breaks a rule, it needs approval.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+from hilum import Agent, Tool, ToolCall, Verdict, ask, deny
+from hilum_guard import FileAccess, server_tools
+
+from hilum_rules.checks import code_texts, command_matcher, host_matcher
+from hilum_rules.checks.call_facts import CallFacts
+from hilum_rules.checks.command_facts import CommandFacts
+from hilum_rules.checks.model import (
+    EVERYTHING,
+    Check,
+    Commands,
+    Constraint,
+    Effect,
+    Hosts,
+    Paths,
+    Tools,
+)
+from hilum_rules.checks.path_matcher import Fit
+
+MAX_QUOTED = 300
+"""Maximum number of characters of a rule to quote in a denial."""
+
+
+class EnforcedRule(Protocol):
+    """The parts of a rule that the judges need."""
+
+    @property
+    def sentence(self) -> str:
+        """Its text, as quoted in messages."""
+
+    @property
+    def path(self) -> str:
+        """Its file."""
+
+    @property
+    def line(self) -> int:
+        """Its line in the file."""
+
+    @property
+    def check(self) -> Check | None:
+        """The check that enforces it."""
+
+
+_NEXT_STEPS: dict[type[Any], str] = {
+    Paths: "Leave those files as they are, or tell the user what should be changed in them.",
+    Commands: "Do without this command; if it is needed, ask the user to run it.",
+    Tools: "Do without this tool.",
+    Hosts: "Do without this host; if it is needed, tell the user.",
+}
+
+
+def judge_call(
+    rules: Iterable[EnforcedRule], agent: Agent, call: ToolCall, tool: Tool
+) -> Verdict | None:
+    """Judge a call by all enforced rules; ``None`` if no rule objects. Blocks.
+
+    Args:
+        rules: The rules.
+        agent: Makes the call.
+        call: The call.
+        tool: The tool.
+    """
+    return judge(rules, call.arguments, tool, agent.session.workspace.root)
+
+
+def judge(rules: Iterable[EnforcedRule], arguments: str, tool: Tool, root: Path) -> Verdict | None:
+    """Judge a call by its arguments. See ``judge_call``."""
+    facts = CallFacts.parse(tool, arguments, root)
+    question: Verdict | None = None
+    for rule, effect, constraint in parts_of(rules):
+        fit, action = _match(constraint, facts)
+        if not fit:
+            continue
+        if effect == "deny" and fit == "yes":
+            next_step = _NEXT_STEPS[type(constraint)]
+            # Nothing is stricter than a denial, so the other rules need not be checked.
+            return deny(f"{quote_rule(rule)} forbids it: {action}. {next_step}")
+        # An approval question is best explained by a rule that requires approval and certainly
+        # matches.
+        if question is None or (effect == "ask" and fit == "yes"):
+            question = _question(rule, effect, action)
+    return question
+
+
+def _question(rule: EnforcedRule, effect: Effect, action: str) -> Verdict:
+    reason = "may forbid it, which is known only at run time"
+    if effect == "ask":
+        reason = "requires approval"
+    scope = f"rule {rule.path}:{rule.line}"
+    return ask(f"{quote_rule(rule)} {reason}: {action}.", scope=scope)
+
+
+def parts_of(
+    rules: Iterable[EnforcedRule],
+) -> Iterator[tuple[EnforcedRule, Effect, Constraint]]:
+    """Yield the constraints of rules with their effects."""
+    for rule in rules:
+        if rule.check is not None:
+            for effect, constraint in rule.check.parts:
+                yield rule, effect, constraint
+
+
+def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> str:
+    """Return how a call certainly writes, deletes or moves one of the given files.
+
+    Args:
+        paths: The files, relative to the workspace.
+        agent: Makes the call.
+        call: The call.
+        tool: The tool.
+
+    Returns:
+        Empty if the call writes none of them.
+    """
+    escaped = [re.sub(r"([\\*?\[\] ])", r"\\\1", path) for path in paths]
+    constraint = Paths(tuple(f"/{path}" for path in escaped))
+    facts = CallFacts.parse(tool, call.arguments, agent.session.workspace.root)
+    fit, action = _match_paths(constraint, facts)
+    if fit == "yes":
+        return action
+    # A search that may find one of the files is sufficient.
+    for access, findings in facts.found_files:
+        path = facts.matcher.match_found(constraint, access, findings)[1]
+        if path:
+            return f"it may change or delete {path[:200]}"
+    return ""
+
+
+def quote_rule(rule: EnforcedRule) -> str:
+    """Quote a rule with its file and line."""
+    text = rule.sentence
+    if len(text) > MAX_QUOTED:
+        text = f"{text[: MAX_QUOTED - 1]}…"
+    return f"The rule “{text}” ({rule.path}:{rule.line})"
+
+
+def _match(constraint: Constraint, facts: CallFacts) -> tuple[Fit, str]:
+    match = _MATCHERS.get(type(constraint))
+    return match(constraint, facts) if match else ("", "")
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+def _match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
+    doubt = ""
+    for fit, access, path in _matching_accesses(constraint, facts):
+        action = f"{_describe_access(access)} {path[:200]}"
+        if fit == "yes":
+            return "yes", action
+        doubt = doubt or action
+    if not constraint.outside and constraint.patterns != EVERYTHING:
+        action = _find_in_code(constraint, facts)
+        if action:
+            return "yes", action
+    if not doubt and facts.tool.risk == "execute":
+        doubt = facts.unknown_command
+    return ("maybe", doubt) if doubt else ("", "")
+
+
+def _matching_accesses(
+    constraint: Paths, facts: CallFacts
+) -> Iterator[tuple[Fit, FileAccess, str]]:
+    """Yield the accesses that a constraint covers or may cover, with the paths."""
+    for access in facts.accesses:
+        fit = facts.matcher.match(constraint, access)
+        if fit:
+            yield fit, access, access.path
+    for access, findings in facts.found_files:
+        fit, path = facts.matcher.match_found(constraint, access, findings)
+        if fit:
+            yield fit, access, path
+
+
+def _describe_access(access: FileAccess) -> str:
+    if access.kind == "link" or (access.kind == "write" and access.existing):
+        return "it changes"
+    return _ACCESSES[access.kind]
+
+
+_ACCESSES = {
+    "read": "it reads",
+    "any": "it reads",
+    "write": "it writes",
+    "delete": "it deletes or moves",
+}
+
+
+def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
+    """Return the forbidden path that is named in code that may write it.
+
+    Paths that code does not name are covered by the sandbox.
+    """
+    for command in facts.commands:
+        for text in command.texts:
+            access = _access_of_code(constraint, text)
+            if access is None:
+                continue
+            access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)))
+            for path in code_texts.find_paths(text):
+                named = attrs.evolve(access, path=path)
+                if _may_be_path(named) and facts.matcher.match(constraint, named) == "yes":
+                    return f"the code that it runs contains {path[:200]}"
+    return ""
+
+
+def _access_of_code(constraint: Paths, text: str) -> FileAccess | None:
+    """Return the forbidden action that code may perform on a path that it names."""
+    actions = constraint.actions
+    if "delete" in actions and code_texts.may_delete(text):
+        return FileAccess("delete", "")
+    if {"create", "change"} & actions and code_texts.may_write(text):
+        return FileAccess("write", "", existing="change" in actions)
+    if "read" in actions and code_texts.may_read(text):
+        return FileAccess("read", "")
+    return None
+
+
+def _may_be_path(access: FileAccess) -> bool:
+    """Return whether a word in code is a path and not another name."""
+    if "." in access.path or "/" in access.path:
+        return True
+    return any(os.path.lexists(os.path.join(cwd or "/", access.path)) for cwd in access.cwds)
+
+
+# --- commands, hosts and tools --------------------------------------------------------------------
+
+
+def _match_commands(constraint: Commands, facts: CallFacts) -> tuple[Fit, str]:
+    commands = [command for command in facts.commands if _runs_in(constraint, facts, command)]
+    return _match_each(
+        commands, lambda command: command_matcher.match_command(constraint, command), facts
+    )
+
+
+def _runs_in(constraint: Commands, facts: CallFacts, command: CommandFacts) -> bool:
+    """Return whether a command may run in the folder of a constraint."""
+    if constraint.folder == ".":
+        return True
+    wanted = os.path.realpath(os.path.join(facts.matcher.real_root, constraint.folder))
+    folders = [wanted if cwd is None else os.path.realpath(cwd) for cwd in command.cwds]
+    return any(f"{folder}/".startswith(f"{wanted}/") for folder in folders)
+
+
+def _match_hosts(constraint: Hosts, facts: CallFacts) -> tuple[Fit, str]:
+    for host in sorted(facts.hosts):
+        if host_matcher.is_meant(constraint, host):
+            return "yes", f"it contacts {host}"
+    if facts.tool.risk == "network" and "*" in constraint.names and not facts.hosts:
+        return "yes", f"{facts.tool.name} uses the network"
+    return _match_each(
+        facts.commands, lambda command: host_matcher.match_command(constraint, command), facts
+    )
+
+
+def _match_each(
+    commands: Iterable[CommandFacts], match: Callable[[CommandFacts], Fit], facts: CallFacts
+) -> tuple[Fit, str]:
+    """Return the first command that certainly matches, or else the first that may match."""
+    doubt = ""
+    for command in commands:
+        fit = match(command)
+        action = f"it runs `{command.source[:200]}`"
+        if fit == "yes":
+            return "yes", action
+        if fit:
+            doubt = doubt or action
+    doubt = doubt or facts.unknown_command
+    return ("maybe", doubt) if doubt else ("", "")
+
+
+def _match_tools(constraint: Tools, facts: CallFacts) -> tuple[Fit, str]:
+    name = facts.tool.name
+    if constraint.risk and facts.tool.risk == constraint.risk:
+        return "yes", f"{name} can {constraint.risk}"
+    # Tools of MCP servers also match without the server's name.
+    names = {name.lower(), name.rpartition("__")[2].lower()}
+    for written in constraint.names:
+        for pattern in (written.lower(), server_tools(written).lower()):
+            if any(fnmatchcase(each, pattern) for each in names):
+                return "yes", f"it calls {name}"
+    return "", ""
+
+
+_MATCHERS: dict[type[Any], Callable[[Any, CallFacts], tuple[Fit, str]]] = {
+    Paths: _match_paths,
+    Commands: _match_commands,
+    Tools: _match_tools,
+    Hosts: _match_hosts,
+}

@@ -1,0 +1,308 @@
+"""Finds the rules files of all agents, in order of precedence: later ones win.
+
+No tree is searched: only the folders from the repository root to the current folder are examined,
+and only for known names.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import msgspec
+from hilum import Workspace, environment, home_folder
+
+from hilum_rules.hidden_characters import escape_name
+from hilum_rules.rule import Problem
+
+MAX_FILES = 500
+"""Maximum number of files to read in one rules folder."""
+MAX_DEPTH = 8
+OVERRIDE = "AGENTS.override.md"
+_AGENTS = ("AGENTS.md", "Agents.md", "agents.md", "AGENT.md")
+_CLAUDE = ("CLAUDE.md", "Claude.md", "claude.md")
+_GEMINI = ("GEMINI.md", "Gemini.md", "gemini.md")
+_DIALECTS = {
+    ".mdc": "mdc",
+    ".instructions.md": "instructions",
+    ".cursorrules": "cursorrules",
+    "agents.md": "agents",
+    "agents.override.md": "agents",
+    "claude.md": "claude",
+    "claude.local.md": "claude",
+    "gemini.md": "gemini",
+    "copilot-instructions.md": "copilot",
+}
+
+
+class FoundFile(NamedTuple):
+    """A file whose name marks it as a rules file.
+
+    Attributes:
+        path: The path at which it was found.
+        shown: The readable path.
+        dialect: Its format.
+        fence: The folder that its links must not leave.
+        origin: ``user``, ``project`` or ``settings``.
+        folder: The folder that it governs, relative to the workspace.
+        name: The name that a user writes after ``@`` to activate it.
+        base: The folder that its globs are relative to.
+    """
+
+    path: Path
+    shown: str
+    dialect: str
+    fence: Workspace
+    origin: str = "project"
+    folder: PurePosixPath = PurePosixPath(".")
+    name: str = ""
+    base: Path | None = None
+
+
+class WorkspacePaths(msgspec.Struct, frozen=True):
+    """The folders in which to search for rules.
+
+    Attributes:
+        workspace: The folder of the session, resolved.
+        top: The root of its repository, or else the workspace itself.
+        config: The user's hilum configuration folder.
+        home: The user's home folder.
+    """
+
+    workspace: Path
+    top: Path
+    config: Path
+    home: Path
+
+    def display(self, path: Path) -> str:
+        """Return a readable path: on one line, relative to the workspace or to ``~``."""
+        name = str(path)
+        if path.is_relative_to(self.top):
+            name = PurePosixPath(os.path.relpath(path, self.workspace)).as_posix()
+        elif path.is_relative_to(self.home):
+            name = f"~/{path.relative_to(self.home).as_posix()}"
+        return escape_name(name)
+
+
+def find_paths(workspace: Path, config: Path) -> WorkspacePaths:
+    """Return the paths of a workspace. Blocks."""
+    real = Path(os.path.realpath(workspace))
+    home = Path(os.path.realpath(home_folder()))
+    return WorkspacePaths(real, _find_repository(real, home), config, home)
+
+
+def _find_repository(workspace: Path, home: Path) -> Path:
+    """Return the nearest parent folder that contains a ``.git``, or the workspace.
+
+    A folder with another owner ends the search, because its rules are not the user's.
+    """
+    try:
+        owner = os.stat(workspace).st_uid
+        for folder in (workspace, *workspace.parents):
+            if os.stat(folder).st_uid != owner or folder == home != workspace:
+                break
+            if os.path.lexists(folder / ".git"):
+                return folder
+    except OSError:
+        pass
+    return workspace
+
+
+class RulesFinder:
+    """Finds rules files. Blocks.
+
+    Attributes:
+        problems: Files in rules locations that are not read.
+        watched: The folders in which new rules files could appear. Only the names in them matter.
+    """
+
+    def __init__(self, paths: WorkspacePaths) -> None:
+        self.problems: list[Problem] = []
+        self.watched: list[Path] = []
+        self._paths = paths
+        self._project = Workspace(paths.top)
+        self._anywhere = Workspace("/")
+
+    def find_user_files(self, homes: bool) -> Iterator[FoundFile]:
+        """Yield the user's own files. They may be links to anywhere.
+
+        Args:
+            homes: Whether to read the files for other agents too.
+        """
+        config = self._paths.config
+        home = self._paths.home
+        yield from self._named(config, _AGENTS, "agents", origin="user")
+        yield from self._tree(config / "rules", "claude-rules", (".md",), origin="user")
+        if not homes:
+            return
+        codex = Path(environment().get("CODEX_HOME") or home / ".codex")
+        yield from self._agents(codex, origin="user")
+        yield from self._named(home / ".config" / "opencode", _AGENTS, "agents", origin="user")
+        yield from self._named(home / ".claude", _CLAUDE, "claude", origin="user")
+        yield from self._tree(home / ".claude" / "rules", "claude-rules", (".md",), origin="user")
+        yield from self._named(home / ".gemini", _GEMINI, "gemini", origin="user")
+        yield from self._tree(home / ".cursor" / "rules", "mdc", (".mdc",), origin="user")
+
+    def find_folder_files(self, folder: Path) -> Iterator[FoundFile]:
+        """Yield the files of one folder of the project; later ones win."""
+        self.watched.append(folder)
+        claude = folder / ".claude"
+        github = folder / ".github"
+        yield from self._agents(folder)
+        yield from self._named(folder, _CLAUDE, "claude")
+        yield from self._named(claude, _CLAUDE, "claude", governs=folder)
+        yield from self._tree(claude / "rules", "claude-rules", (".md",), governs=folder)
+        yield from self._named(folder, _GEMINI, "gemini")
+        yield from self._named(folder, (".cursorrules",), "cursorrules")
+        yield from self._tree(
+            folder / ".cursor" / "rules", "mdc", (".mdc", "RULE.md"), governs=folder
+        )
+        yield from self._named(github, ("copilot-instructions.md",), "copilot", governs=folder)
+        yield from self._tree(
+            github / "instructions", "instructions", (".instructions.md",), governs=folder
+        )
+        yield from self._named(folder, ("CLAUDE.local.md",), "claude")
+
+    def add_problem(self, path: str, reason: str) -> None:
+        """Add a problem about a file that is not read."""
+        self.problems.append(Problem(path, 0, f"Not read: {reason}.", fatal=True))
+
+    def _skip(self, path: Path, reason: str) -> None:
+        self.add_problem(self._paths.display(path), reason)
+
+    def _agents(self, folder: Path, origin: str = "project") -> Iterator[FoundFile]:
+        """Yield ``AGENTS.override.md``, or else ``AGENTS.md``."""
+        override = list(self._named(folder, (OVERRIDE,), "agents", origin=origin))
+        plain = list(self._named(folder, _AGENTS, "agents", origin=origin))
+        yield from override or plain
+        if override:
+            for found in plain:
+                self.add_problem(found.shown, f"{OVERRIDE} replaces it")
+
+    def _named(
+        self,
+        folder: Path,
+        names: Iterable[str],
+        dialect: str,
+        *,
+        origin: str = "project",
+        governs: Path | None = None,
+    ) -> Iterator[FoundFile]:
+        """Yield the files of a folder that have one of the given names."""
+        if governs is not None and os.path.isdir(folder):
+            self.watched.append(folder)
+        seen = set()
+        for name in names:
+            try:
+                status = os.lstat(folder / name)
+            except (OSError, ValueError):
+                continue
+            # On a case-insensitive disk, one file has several names.
+            identity = (status.st_dev, status.st_ino)
+            if identity not in seen:
+                seen.add(identity)
+                yield self._found(folder / name, dialect, origin, governs or folder)
+
+    def _tree(
+        self,
+        root: Path,
+        dialect: str,
+        endings: tuple[str, ...],
+        *,
+        origin: str = "project",
+        governs: Path | None = None,
+    ) -> Iterator[FoundFile]:
+        """Yield all files with the given endings in and below a folder, ordered by name."""
+        if not os.path.isdir(root):
+            return
+        real = Path(os.path.realpath(root))
+        # A repository must not read the user's files through a link.
+        if origin == "project" and not real.is_relative_to(self._paths.top):
+            self._skip(root, "it is a link that points outside the project")
+            return
+        count = 0
+        for path, is_file in self._walk(root, 0):
+            if not path.name.endswith(endings):
+                if is_file and path.suffix in (".md", ".mdc", ".txt"):
+                    self._skip(path, f"here only {' and '.join(endings)} files are")
+                continue
+            count += 1
+            if count > MAX_FILES:
+                self._skip(
+                    path,
+                    f"nor the files after it: there are more than {MAX_FILES} rules files in this"
+                    " folder",
+                )
+                return
+            found = self._found(path, dialect, origin, governs or root)
+            yield found._replace(name=_rule_name(path.relative_to(root), endings[0]))
+
+    def _walk(self, folder: Path, depth: int) -> Iterator[tuple[Path, bool]]:
+        """Yield the paths below a folder, and whether each is a file. Skip links to folders."""
+        self.watched.append(folder)
+        try:
+            with os.scandir(folder) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
+        except OSError as error:
+            self._skip(folder, f"the folder cannot be listed: {error.strerror or error}")
+            return
+        for entry in entries:
+            path = folder / entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if depth < MAX_DEPTH:
+                    yield from self._walk(path, depth + 1)
+                else:
+                    self._skip(path, "it is nested too deeply")
+            elif os.path.isdir(path):  # False, not an error, if there is a loop of links
+                self._skip(path, "it is a link to a folder")
+            else:
+                yield path, os.path.isfile(path)
+
+    def _found(self, path: Path, dialect: str, origin: str, governs: Path) -> FoundFile:
+        shown = self._paths.display(path)
+        workspace = self._paths.workspace
+        if origin != "project":
+            return FoundFile(path, shown, dialect, self._anywhere, origin, base=workspace)
+        folder = PurePosixPath(".")
+        if governs.is_relative_to(workspace):
+            folder = PurePosixPath(governs.relative_to(workspace).as_posix())
+        return FoundFile(path, shown, dialect, self._project, origin, folder, base=governs)
+
+
+def _rule_name(path: Path, ending: str) -> str:
+    """Return the name of a file in a rules folder: ``NAME.mdc`` or ``NAME/RULE.md``."""
+    if path.name == "RULE.md":
+        return escape_name(path.parent.as_posix())
+    return escape_name(path.with_name(path.name.removesuffix(ending)).as_posix())
+
+
+def guess_dialect(path: Path) -> str:
+    """Return the format of a file by its name."""
+    name = path.name.lower()
+    for ending, dialect in _DIALECTS.items():
+        if name.endswith(ending):
+            return dialect
+    if name == "rule.md" or ".cursor/rules" in path.as_posix():
+        return "mdc"
+    if ".claude/rules" in path.as_posix():
+        return "claude-rules"
+    return "markdown"
+
+
+def folders_between(top: Path, folder: Path) -> list[Path]:
+    """Return the folders from one down to another, both included."""
+    if not folder.is_relative_to(top):
+        return [folder]
+    parts = folder.relative_to(top).parts
+    return [top.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a path is a folder and not a link."""
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False

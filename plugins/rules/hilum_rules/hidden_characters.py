@@ -1,0 +1,65 @@
+"""Makes characters visible that a model reads but a person does not see.
+
+Text can be hidden in tag characters, in runs of variation selectors and in zero-width characters,
+and bidirectional controls can display it in another order. Characters of ordinary writing are kept:
+joiners inside emoji and in scripts that need them, and a variation selector after the character
+that it styles.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+# Code points, as ranges of a character class, so that this file itself contains no hidden
+# characters.
+_ALWAYS = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b"
+    r"\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a"
+    r"\U000e0000-\U000e0fff\ud800-\udfff"
+)
+_VARIATION = r"\ufe00-\ufe0f"
+_JOINERS = r"\u200c\u200d"
+
+
+@cache
+def _hidden_pattern() -> re.Pattern[str]:
+    styled = r"\u00a9\u00ae\u0023\u002a0-9\u2000-\uffff\U00010000-\U0010ffff"
+    alone = rf"(?<![{styled}])[{_VARIATION}]"
+    in_a_run = rf"(?<=[{_VARIATION}])[{_VARIATION}]"
+    letters = r"\u0300-\U0010ffff"
+    outside_of_scripts = rf"(?<![{letters}])[{_JOINERS}]|[{_JOINERS}](?![{letters}])"
+    return re.compile(rf"[{_ALWAYS}]|{in_a_run}|{alone}|{outside_of_scripts}")
+
+
+def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """Return a text with its hidden characters as ``<U+200B>``.
+
+    Args:
+        text: The text, with newlines ``\\n``.
+
+    Returns:
+        The text with as many lines as before, and the number of each line with hidden characters,
+        from 1, with their count.
+    """
+    if text.isascii() and text.isprintable():
+        return text, []
+    found: list[tuple[int, int]] = []
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if line.isascii() and line.isprintable():
+            continue
+        revealed, count = _hidden_pattern().subn(lambda found: f"<U+{ord(found[0]):04X}>", line)
+        lines[number - 1] = revealed
+        if count:
+            found.append((number, count))
+    return "\n".join(lines), found
+
+
+def escape_name(name: str) -> str:
+    """Return a file name on one line, so that it can be displayed and sent.
+
+    File names may contain any characters and bytes.
+    """
+    # `reveal` treats newlines and tabs as plain characters, but no other control characters.
+    return reveal(name.replace("\n", "\x0b").replace("\t", "\x0b"))[0]

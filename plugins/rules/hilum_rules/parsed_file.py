@@ -1,0 +1,69 @@
+"""One rules file, parsed but without its imports."""
+
+from __future__ import annotations
+
+import hashlib
+
+import attrs
+
+from hilum_rules.front_matter import FrontMatter, read_front_matter
+from hilum_rules.parsing import Draft, Problems, parse_drafts
+from hilum_rules.source import Source
+
+RACY_TIME = 2_000_000_000
+"""Time in nanoseconds within which a file may change twice without a new stamp."""
+
+
+@attrs.frozen
+class ParsedFile:
+    """A file before its imports are resolved.
+
+    Attributes:
+        source: The contents.
+        front_matter: When its rules are active.
+        drafts: The drafts of its rules.
+        problems: Problems, each as a line number and a sentence.
+        hash: SHA-256 of the contents.
+        text_hash: SHA-256 of the text without front matter and whitespace.
+        read_at: When it was read, in nanoseconds.
+    """
+
+    source: Source
+    front_matter: FrontMatter
+    drafts: list[Draft]
+    problems: Problems
+    hash: str
+    text_hash: str
+    read_at: int
+
+    @property
+    def may_have_changed(self) -> bool:
+        """Whether it was written so shortly before it was read that its stamp is unreliable."""
+        return self.read_at - self.source.stamp.modified <= RACY_TIME
+
+
+def parse_source(source: Source, dialect: str, digest: str) -> ParsedFile:
+    """Parse the contents of a file.
+
+    Args:
+        source: The contents.
+        dialect: The format.
+        digest: SHA-256 of the contents.
+    """
+    data = source.data
+    is_cut = source.size > len(data)
+    if is_cut:
+        data = data[: data.rfind(b"\n") + 1] or data
+    front_matter = read_front_matter(data, dialect)
+    drafts, problems = parse_drafts(front_matter.body, front_matter.line)
+    problems = [*front_matter.problems, *problems]
+    if is_cut:
+        message = f"The rest is not read: only {len(data):,} of the {source.size:,} bytes are."
+        problems.append((data.count(b"\n") + 1, message))
+    text_hash = digest_text(" ".join(front_matter.body.split()))
+    return ParsedFile(source, front_matter, drafts, problems, digest, text_hash, 0)
+
+
+def digest_text(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()

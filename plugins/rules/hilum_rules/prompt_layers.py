@@ -1,0 +1,120 @@
+"""The rules as layers of the system prompt: one layer for each file."""
+
+from __future__ import annotations
+
+from hilum import Layer
+
+from hilum_rules.hidden_characters import escape_name
+from hilum_rules.rule import Mode, Rule, RulesFile
+from hilum_rules.rule_store import Snapshot
+
+RANK = 40
+MAX_DESCRIPTION = 300
+MAX_GLOBS = 5
+MAX_INDENT = 4
+PREAMBLE = """\
+# Rules
+
+The user and the project have written down rules, numbered FILE.RULE. Comply with each one that \
+applies to what you do: look through them before you act and again before you answer. Where two \
+contradict each other, the later file wins, for it is nearer to the work; what the user says in \
+this conversation wins over both. [must] marks what must hold in every case. [enforced] marks what \
+the system holds as well: it refuses what breaks the rule, so take another way and no way around. \
+Rules are not permissions: they change no setting, no approval and nothing said above. If you \
+cannot comply with a rule, say which and why."""
+REMINDER = (
+    "Check what you did and what you do next against the numbered rules; mend what breaks one"
+    " before you go on."
+)
+_OWNERS = {"user": "the user's own", "settings": "the user's own", "project": "the project's"}
+
+
+def build_layers(snapshot: Snapshot, limit: int) -> list[Layer]:
+    """Return the layers of the active rules.
+
+    Args:
+        snapshot: The rules.
+        limit: Maximum size of the rules, in bytes. A file beyond it is truncated, and its layer
+            says so.
+    """
+    layers = []
+    shown = [file for file in snapshot.active if file.rules]
+    if shown:
+        layers.append(Layer(RANK, "rules", PREAMBLE))
+    for file in shown:
+        text = _format_file(file, snapshot.numbers[file.path], limit)
+        limit = max(limit - len(text.encode()), 0)
+        layers.append(Layer(RANK, f"rules {file.path}", text))
+    return layers + _index_layers(snapshot)
+
+
+def _index_layers(snapshot: Snapshot) -> list[Layer]:
+    """Return a layer about the files that the model may read because of their descriptions."""
+    waiting = [
+        file
+        for file in snapshot.files
+        if file.rules and file.mode is Mode.AGENT and file not in snapshot.active
+    ]
+    if not waiting:
+        return []
+    lines = [f"- {file.path}: {file.description[:MAX_DESCRIPTION]}" for file in waiting]
+    head = (
+        "There are more rules. Before you work on what one of these is about, read the file; its"
+        " rules hold from then on."
+    )
+    return [Layer(RANK, "rules to ask for", "\n".join([head, *lines]))]
+
+
+def _format_file(file: RulesFile, number: int, limit: int) -> str:
+    # A heading above all rules of a file is the file's title.
+    headings = {rule.section.split(" > ")[0] for rule in file.rules}
+    title = headings.pop() if len(headings) == 1 else ""
+    head = f"## {number}. Rules of {_describe_file(file)}"
+    lines = [f"{head}: {title}" if title else head]
+    section = title
+    lead = ""
+    size = 0
+    for index, rule in enumerate(file.rules, 1):
+        part = []
+        if rule.section != section:
+            section = rule.section
+            lead = ""
+            part.append(_format_section(section, title))
+        if rule.lead != lead:
+            lead = rule.lead
+            part += [lead] if lead else []
+        part.append(_format_rule(f"{number}.{index}", rule))
+        size += sum(len(line.encode()) + 1 for line in part)
+        if size > limit:
+            last = f"{number}.{len(file.rules)}"
+            lines.append(
+                f"(The rules {number}.{index} to {last} are not shown for want of room: read the"
+                " file.)"
+            )
+            break
+        lines += part
+    return "\n".join(lines)
+
+
+def _format_section(section: str, title: str) -> str:
+    return f"### {section.removeprefix(title).removeprefix(' > ')}".rstrip()
+
+
+def _describe_file(file: RulesFile) -> str:
+    described = _OWNERS[file.origin]
+    if file.folder.parts:
+        described += f", for what is in {escape_name(str(file.folder))}/"
+    if file.mode is Mode.AUTO:
+        described += f", for files like {escape_name(', '.join(file.globs[:MAX_GLOBS]))}"
+    return f"{file.path} ({described})"
+
+
+def _format_rule(number: str, rule: Rule) -> str:
+    mark = "[must] " if rule.hard else ""
+    if rule.check is not None:
+        mark = "[enforced] "
+    first, *rest = rule.content.split("\n")
+    margin = "  " * min(rule.depth, MAX_INDENT)
+    lines = [f"{margin}{number} {mark}{first}"]
+    lines += [f"{margin}  {line}" if line else "" for line in rest]
+    return "\n".join(lines)

@@ -1,0 +1,315 @@
+"""Finds, loads and activates the rules of a workspace, and reloads them when they change."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import msgspec
+from hilum import Workspace
+
+from hilum_rules.discovery import (
+    OVERRIDE,
+    FoundFile,
+    RulesFinder,
+    WorkspacePaths,
+    folders_between,
+    guess_dialect,
+    is_folder,
+)
+from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
+from hilum_rules.settings import RulesSettings
+from hilum_rules.source import Stamp, read_stamp
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+    from hilum_rules.loading import Loader
+
+MAX_LISTED = 200
+"""Maximum number of files that one pattern of the setting ``rules.files`` may match."""
+MAX_FOLDERS = 400
+"""Maximum number of nested folders without rules to watch: the most recently used ones."""
+MAX_TOUCHED = 10 * MAX_FOLDERS
+MAX_TEXT = 50_000
+"""Maximum number of characters of a prompt to search for file names."""
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """All rules at one moment.
+
+    Attributes:
+        files: All files, in order of precedence: later ones win.
+        active: The files whose rules are active.
+        bundle: The active rules.
+        problems: What hilum may not read as its author meant it, of all files.
+        numbers: The number of each file, by path. A file keeps its number for the session.
+    """
+
+    files: tuple[RulesFile, ...] = ()
+    active: tuple[RulesFile, ...] = ()
+    bundle: Bundle = Bundle()
+    problems: tuple[Problem, ...] = ()
+    numbers: dict[str, int] = msgspec.field(default_factory=dict)
+
+    def numbered(self) -> Iterator[tuple[str, RulesFile, Rule]]:
+        """Yield all rules with their numbers: ``2.5`` is the fifth rule of the second file."""
+        for file in self.files:
+            for index, rule in enumerate(file.rules, 1):
+                yield f"{self.numbers[file.path]}.{index}", file, rule
+
+
+class RuleStore:
+    """Finds, loads and reloads a workspace's rules. Methods block; use one thread at a time.
+
+    Args:
+        paths: The paths of the workspace.
+        settings: The settings.
+        kind: The kind of session, because rules may exclude files from it.
+    """
+
+    def __init__(self, paths: WorkspacePaths, settings: RulesSettings, kind: str = "main") -> None:
+        self.paths = paths
+        self.settings = settings
+        self.kind = kind
+        self.snapshot = Snapshot()
+        self._nested: dict[PurePosixPath, bool] = {}  # folders, and whether they have rules
+        self._in_play: set[str] = set()
+        self._touched: dict[str, None] = {}
+        self._stamps: dict[Path, Stamp | None] = {}
+        self._specs: dict[tuple[str, ...], GitIgnoreSpec] = {}
+
+    @cached_property
+    def loader(self) -> Loader:
+        """The loader of files. Its module is imported late because most folders have no rules."""
+        from hilum_rules.loading import Loader
+
+        return Loader(self.paths, self.settings.file_limit, self.settings.import_from)
+
+    def refresh(self, *, force: bool = False) -> bool:
+        """Reload files that changed on disk; return whether the active rules changed."""
+        if not force and not self._has_changed():
+            return False
+        before = self.snapshot.bundle.source_hash
+        self._load()
+        return self.snapshot.bundle.source_hash != before
+
+    def _has_changed(self) -> bool:
+        """Return whether the names in a folder, or a file's contents, have changed."""
+        if any(read_stamp(folder) != before for folder, before in self._stamps.items()):
+            return True
+        return bool(self.snapshot.files) and self.loader.has_changed()
+
+    def _load(self) -> None:
+        finder = RulesFinder(self.paths)
+        found = [file for file in self._find(finder) if not self._is_skipped(file)]
+        # Taken before the files are read, so that the next check sees changes made meanwhile.
+        self._stamps = {folder: read_stamp(folder) for folder in finder.watched}
+        files: list[RulesFile] = []
+        excluded: list[Problem] = []
+        if found or self.settings.text or self.snapshot.files:
+            files, excluded = self._exclude(self._read(found))
+        numbers = self.snapshot.numbers
+        problems = [*finder.problems, *excluded]
+        for file in files:
+            problems += file.problems
+            if file.rules:
+                numbers.setdefault(file.path, len(numbers) + 1)
+        snapshot = Snapshot(
+            files=tuple(files), problems=tuple(dict.fromkeys(problems)), numbers=numbers
+        )
+        self._put_into_play(snapshot.files, self._touched)
+        # Assigned in one step: another thread may judge a call with it while this one loads.
+        self.snapshot = self._with_bundle(snapshot)
+
+    def _read(self, found: list[FoundFile]) -> list[RulesFile]:
+        self.loader.begin()
+        files = self.loader.load(file for file in found if file.origin == "user")
+        files += self.loader.load_texts(self.settings.text)
+        files += self.loader.load(file for file in found if file.origin != "user")
+        self.loader.end()
+        return files
+
+    def _find(self, finder: RulesFinder) -> Iterator[FoundFile]:
+        yield from finder.find_user_files(self.settings.homes)
+        yield from self._find_listed(finder)
+        for folder in folders_between(self.paths.top, self.paths.workspace):
+            yield from finder.find_folder_files(folder)
+        for inner in sorted(self._nested, key=lambda folder: folder.parts):
+            found = list(finder.find_folder_files(self.paths.workspace / inner))
+            self._nested[inner] = bool(found)
+            yield from found
+
+    def _find_listed(self, finder: RulesFinder) -> Iterator[FoundFile]:
+        """Yield the files of the setting ``rules.files``."""
+        workspace = self.paths.workspace
+        for pattern in self.settings.files:
+            full = os.path.join(workspace, os.path.expanduser(pattern))
+            matches = glob.iglob(full, recursive=True, include_hidden=True)
+            listed = [Path(path) for path in sorted(islice(matches, MAX_LISTED))]
+            if not listed:
+                finder.add_problem(
+                    pattern, "the setting rules.files names it, but there is no such file"
+                )
+            finder.watched.append(Path(full).parent)
+            for path in listed:
+                shown = self.paths.display(path)
+                dialect = guess_dialect(path)
+                anywhere = Workspace("/")
+                yield FoundFile(
+                    path, shown, dialect, anywhere, "user", name=path.stem, base=workspace
+                )
+
+    def _is_skipped(self, found: FoundFile) -> bool:
+        if not self.settings.skip:
+            return False
+        shown = re.sub(r"^(?:~/|(?:\.\./)+)", "", found.shown)
+        return self._spec(tuple(self.settings.skip)).match_file(shown)
+
+    def _exclude(self, files: list[RulesFile]) -> tuple[list[RulesFile], list[Problem]]:
+        """Return the files that this kind of session may load, and problems for the others.
+
+        Only the user's own rules can exclude the user's files.
+        """
+        rules = [
+            (file.origin, rule) for file in files for rule in file.rules if rule.check is not None
+        ]
+        if not rules:
+            return files, []
+        from hilum_rules import checks
+
+        all_rules = [rule for _, rule in rules]
+        user_rules = [rule for origin, rule in rules if origin != "project"]
+        rules_against = {"settings": [], "user": user_rules, "project": all_rules}
+        loaded = []
+        problems = []
+        for file in files:
+            reason = checks.check_context(rules_against[file.origin], file.path, self.kind)
+            if reason:
+                problems.append(Problem(file.path, 0, f"Not read: {reason}", fatal=True))
+            else:
+                loaded.append(file)
+        return loaded, problems
+
+    def enforced_sources(self) -> Iterator[Path]:
+        """Yield the files of enforced rules, links followed, and files that would override them."""
+        for file in self.snapshot.active:
+            if all(rule.check is None for rule in file.rules):
+                continue
+            for path in file.sources:
+                yield Path(os.path.realpath(path))
+            if file.real is not None and file.dialect == "agents":
+                yield file.real.with_name(OVERRIDE)
+
+    # --- what is in play --------------------------------------------------------------------------
+
+    def touch(self, paths: Iterable[str]) -> bool:
+        """Record files that a tool or the user uses; return whether the active rules changed.
+
+        Args:
+            paths: Relative to the workspace, with forward slashes.
+        """
+        paths = list(paths)
+        new = [path for path in paths if path not in self._touched]
+        self._touched |= dict.fromkeys(new)
+        while len(self._touched) > MAX_TOUCHED:
+            del self._touched[next(iter(self._touched))]
+        before = self.snapshot.bundle.source_hash
+        if self._add_folders(paths):
+            self._load()
+        elif self._put_into_play(self.snapshot.files, new):
+            self.snapshot = self._with_bundle(self.snapshot)
+        return self.snapshot.bundle.source_hash != before
+
+    def _add_folders(self, paths: Iterable[str]) -> bool:
+        """Examine the folders of the given paths; return whether a new one has rules."""
+        has_rules = False
+        for path in paths:
+            for folder in self._new_folders(path):
+                finder = RulesFinder(self.paths)
+                found = list(finder.find_folder_files(self.paths.workspace / folder))
+                self._nested[folder] = bool(found or finder.problems)
+                has_rules = has_rules or self._nested[folder]
+                self._stamps |= {watched: read_stamp(watched) for watched in finder.watched}
+        without_rules = [folder for folder, found in self._nested.items() if not found]
+        for folder in without_rules[: max(len(without_rules) - MAX_FOLDERS, 0)]:
+            del self._nested[folder]
+            del self._stamps[self.paths.workspace / folder]
+        return has_rules
+
+    def _new_folders(self, path: str) -> Iterator[PurePosixPath]:
+        """Yield a path and its nested folders that were not examined before."""
+        inner = PurePosixPath(path)
+        for folder in (*reversed(inner.parents), inner):
+            if not folder.parts or folder.parts[0] == ".git" or folder in self._nested:
+                continue
+            if is_folder(self.paths.workspace / folder):
+                yield folder
+
+    def _put_into_play(self, files: Iterable[RulesFile], paths: Iterable[str]) -> bool:
+        """Activate files that are used, or whose globs match; return whether there are any."""
+        waiting = [
+            file
+            for file in files
+            if file.mode is not Mode.ALWAYS and file.path not in self._in_play
+        ]
+        before = len(self._in_play)
+        for path in paths if waiting else ():
+            for file in waiting:
+                if path == file.path or self._matches(file, path):
+                    self._in_play.add(file.path)
+        return len(self._in_play) > before
+
+    def name(self, text: str) -> bool:
+        """Activate files that a text names, ``@name``; return whether there are any."""
+        words = re.findall(r"(?<![\w@])@([\w./\-]+)", text[:MAX_TEXT])
+        names = {word.rstrip(".,:;!?)") for word in words}
+        waiting = [file for file in self.snapshot.files if file.mode is not Mode.ALWAYS]
+        named = {file.path for file in waiting if names & _names(file)} - self._in_play
+        if named:
+            self._in_play |= named
+            self.snapshot = self._with_bundle(self.snapshot)
+        return bool(named)
+
+    def _matches(self, file: RulesFile, path: str) -> bool:
+        if not file.globs or file.mode is not Mode.AUTO or file.base is None:
+            return False
+        full = self.paths.workspace / path
+        if not full.is_relative_to(file.base):
+            return False
+        from hilum_rules.front_matter import gitignore_patterns
+
+        spec = self._spec(tuple(gitignore_patterns(file.globs)))
+        return spec.match_file(full.relative_to(file.base).as_posix())
+
+    def _spec(self, patterns: tuple[str, ...]) -> GitIgnoreSpec:
+        if patterns not in self._specs:
+            from pathspec import GitIgnoreSpec
+
+            self._specs[patterns] = GitIgnoreSpec.from_lines(patterns)
+        return self._specs[patterns]
+
+    def _with_bundle(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot with the bundle of the active rules."""
+        active = tuple(
+            file
+            for file in snapshot.files
+            if file.mode is Mode.ALWAYS or file.path in self._in_play
+        )
+        hashes = "\n".join(f"{file.path} {file.source_hash}" for file in active)
+        digest = hashlib.sha256(hashes.encode()).hexdigest()
+        rules = tuple(rule for file in active for rule in file.rules)
+        bundle = Bundle(rules, digest, snapshot.problems)
+        return msgspec.structs.replace(snapshot, active=active, bundle=bundle)
+
+
+def _names(file: RulesFile) -> set[str]:
+    """Return the names by which a user may refer to a file."""
+    return {file.name, file.name.rpartition("/")[2], file.path, PurePosixPath(file.path).name}

@@ -1,0 +1,275 @@
+"""The rules of a session: shows them to the model, reloads them, and judges calls and answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import trio
+from hilum import (
+    Agent,
+    AssistantMessage,
+    ContextRequest,
+    Layer,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Verdict,
+    ask,
+    deny,
+    hookimpl,
+)
+from hilum.errors import HilumError
+
+from hilum_rules import checks
+from hilum_rules.prompt_layers import REMINDER, build_layers
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+    from hilum_rules.rule import Bundle, Rule
+    from hilum_rules.rule_store import RuleStore, Snapshot
+
+T = TypeVar("T")
+PATH_PARAMETERS = frozenset(
+    ("path", "paths", "file", "files", "file_path", "folder", "directory", "cwd")
+)
+"""Tool parameters that name files, besides those that a tool declares as written."""
+MAX_WORDS = 50
+"""Maximum number of paths to find in a prompt."""
+MAX_SUBJECT = 20_000
+"""Maximum number of characters of a prompt to search for paths."""
+MAX_OPEN = 100
+"""Maximum number of open files to consider."""
+LAYER = "rules "
+
+
+class Rules:
+    """The rules of a session. Other plugins access them with ``session.plugin(Rules)``.
+
+    Args:
+        session: The session.
+        store: Its rules, loaded.
+        limit: Maximum size, in bytes, of the rules shown to the model.
+        reminds: Whether to remind the model after each round.
+    """
+
+    def __init__(self, session: Session, store: RuleStore, limit: int, reminds: bool) -> None:
+        self.session = session
+        self._store = store
+        self._limit = limit
+        self._reminds = reminds
+        self._reported = store.snapshot
+        self._layers: tuple[Snapshot | None, list[Layer]] = (None, [])
+        self._lock = trio.Lock()
+        self._restored: set[str] = set()
+        self._protects = False
+
+    @property
+    def bundle(self) -> Bundle:
+        """The currently active rules."""
+        return self._store.snapshot.bundle
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """All rules with their numbers, including inactive ones."""
+        return self._store.snapshot
+
+    def refusal(self, name_or_path: str) -> str:
+        """Return why rules exclude something from this kind of session.
+
+        Args:
+            name_or_path: A file, or something that a plugin loads by name: ``memory``.
+
+        Returns:
+            The reason; empty if it may be loaded.
+        """
+        rules = self._enforced()
+        return checks.check_context(rules, name_or_path, self.session.kind) if rules else ""
+
+    def _enforced(self) -> list[Rule]:
+        return [rule for rule in self.bundle.rules if rule.check is not None]
+
+    async def _run_in_thread(self, cause: str, work: Callable[..., T], *arguments: Any) -> T:
+        """Run work on the rules in a thread, one at a time, and report the resulting changes."""
+        async with self._lock:
+            result = await trio.to_thread.run_sync(work, *arguments)
+            self._report(cause)
+        self._protect_paths()
+        return result
+
+    def _protect_paths(self) -> None:
+        """Have the guard's sandbox protect paths against programs that write files."""
+        if self._protects or not self._enforced():
+            return
+        from hilum_guard import Guard, ProtectedPaths
+
+        guard = self.session.plugin(Guard)
+        if guard:
+            self._protects = True
+            root = self.session.workspace.root
+            guard.protect(
+                "rules",
+                lambda: ProtectedPaths(*checks.find_protected_paths(self._enforced(), root)),
+            )
+
+    def _report(self, cause: str) -> None:
+        """Record that the active rules differ from those reported last."""
+        before = self._reported
+        now = self._store.snapshot
+        self._reported = now
+        if before.bundle.source_hash == now.bundle.source_hash:
+            return
+        old = {file.path: file.source_hash for file in before.active}
+        new = {file.path: file.source_hash for file in now.active}
+        changed = [path for path, _ in new.items() - old.items() if path in old]
+        self.session.note(
+            "rules.policy_reload",
+            cause=cause,
+            files=[path for path in new if path in changed],
+            added_files=[path for path in new if path not in old],
+            removed_files=[path for path in old if path not in new],
+            added=_describe_missing(now.bundle, before.bundle),
+            removed=_describe_missing(before.bundle, now.bundle),
+            source_hash=now.bundle.source_hash,
+        )
+
+    # --- what the model reads ---------------------------------------------------------------------
+
+    @hookimpl
+    async def gather_context(self, agent: Agent, request: ContextRequest) -> None:
+        """Activate the rules for files that the user names or has open."""
+        opened = list(islice(_open_files(request.state), MAX_OPEN))
+        await self._run_in_thread("named", self._use, request.typed, request.subject, opened)
+
+    def _use(self, typed: str, subject: str, opened: list[str]) -> None:
+        pattern = r"(?<![\w./~-])[\w./~-]*[\w-](?:\.\w{1,8}\b|/)"
+        words = re.findall(pattern, subject[:MAX_SUBJECT])[:MAX_WORDS]
+        self._store.name(typed)
+        self._store.touch(self._inside([*opened, *words]))
+
+    @hookimpl
+    async def build_prompt_layer(self, agent: Agent) -> list[Layer] | None:
+        """Return the rules as layers. A change on disk takes effect at this turn."""
+        if agent.name not in self._restored:
+            self._restored.add(agent.name)
+            known = _known_files(agent)
+            if known:
+                await self._run_in_thread("resumed", self._store.touch, known)
+        reloaded = await self._run_in_thread("changed", self._store.refresh)
+        snapshot = self._store.snapshot
+        self.session.note(
+            "rules.policy_check", reloaded=reloaded, source_hash=snapshot.bundle.source_hash
+        )
+        # The layers stay the same while nothing changes, so the prompt keeps its stable prefix.
+        if self._layers[0] is not snapshot:
+            self._layers = (snapshot, build_layers(snapshot, self._limit))
+        return self._layers[1] or None
+
+    @hookimpl
+    def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
+        """Remind the model of the rules, if there are any, always in the same words."""
+        return REMINDER if self._reminds and self.bundle.rules else None
+
+    # --- what is enforced -------------------------------------------------------------------------
+
+    @hookimpl
+    async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Judge a call by the active rules.
+
+        This includes the rules of a folder that the call is the first to use.
+        """
+        named = list(_named_paths(call, tool))
+        if not named and not self._enforced():
+            return None
+        return await self._run_in_thread("touched", self._judge, agent, call, tool, named)
+
+    def _judge(self, agent: Agent, call: ToolCall, tool: Tool, named: list[str]) -> Verdict | None:
+        inside = self._inside(named)
+        self._store.touch(inside)
+        rules = self._enforced()
+        if not rules:
+            return None
+        verdicts = [checks.judge_call(rules, agent, call, tool)]
+        if tool.risk == "read":
+            reasons = [checks.check_context(rules, path, self.session.kind) for path in inside]
+            verdicts += [deny(reason) for reason in reasons if reason]
+        else:
+            verdicts.append(self._judge_rewrite(agent, call, tool))
+        objections = [verdict for verdict in verdicts if verdict]
+        return max(objections, key=lambda verdict: verdict.rank, default=None)
+
+    def _judge_rewrite(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Ask the user before an agent rewrites or replaces the rules that restrict it."""
+        root = self.session.workspace.root
+        sources = [path for path in self._store.enforced_sources() if path.is_relative_to(root)]
+        paths = [path.relative_to(root).as_posix() for path in sources]
+        rewrite = checks.describe_rewrite(paths, agent, call, tool) if paths else ""
+        if not rewrite:
+            return None
+        return ask(f"The agent wants to change rules that are enforced: {rewrite}.")
+
+    @hookimpl
+    async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:
+        """Return why a rule forbids a final answer."""
+        rules = self._enforced()
+        if not rules:
+            return None
+        return await trio.to_thread.run_sync(checks.judge_answer, rules, message.text)
+
+    def _inside(self, names: Iterable[str]) -> list[str]:
+        """Return the paths inside the workspace, relative to it, with links followed. Blocks."""
+        workspace = self.session.workspace
+        found = []
+        for name in names:
+            try:
+                real = workspace.resolve(name)
+            except HilumError:
+                continue
+            if real.is_relative_to(workspace.root):
+                found.append(real.relative_to(workspace.root).as_posix())
+        return found
+
+
+def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
+    """Return descriptions of the rules that another bundle does not have."""
+    known = {rule.id for rule in other.rules}
+    missing = [rule for rule in bundle.rules if rule.id not in known]
+    return [f"{rule.path}:{rule.line}: {rule.sentence[:160]}" for rule in missing]
+
+
+def _named_paths(call: ToolCall, tool: Tool) -> Iterator[str]:
+    """Yield the paths in the parameters of a call."""
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except ValueError:
+        return
+    if not isinstance(arguments, dict):
+        return
+    for name, value in arguments.items():
+        if name in PATH_PARAMETERS or name in tool.writes:
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, str):
+                    yield path
+
+
+def _open_files(state: dict[str, Any]) -> Iterator[str]:
+    """Yield the files that the user has open, as reported by the user interface."""
+    opened = state.get("open_files")
+    for file in opened if isinstance(opened, list | tuple) else ():
+        path = file.get("path") if isinstance(file, dict) else file
+        if isinstance(path, str) and path:
+            yield path
+
+
+def _known_files(agent: Agent) -> list[str]:
+    """Return the rules files in the workspace that a resumed conversation has used."""
+    conversation = agent.conversation
+    texts = {layer.name: layer.text for layer in conversation.frozen.layers}
+    texts |= conversation.told
+    seen = [name for name, text in texts.items() if text and name.startswith(LAYER)]
+    names = [name.removeprefix(LAYER) for name in seen]
+    return [name for name in names if not name.startswith(("/", "~", "..", "settings:"))]

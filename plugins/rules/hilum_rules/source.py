@@ -1,0 +1,112 @@
+"""Reads arbitrary files: links, pipes, devices, and files that are too long or changing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from hilum import Workspace
+from hilum.errors import HilumError
+
+MAX_TRIES = 3
+"""Maximum number of attempts to read a file that changes while it is read."""
+
+
+class Stamp(NamedTuple):
+    """The status of a file or folder; a different stamp means that it has changed."""
+
+    device: int
+    inode: int
+    modified: int
+    changed: int
+    size: int
+
+
+class Source(NamedTuple):
+    """The contents of a file.
+
+    Attributes:
+        real: The path, with links followed.
+        data: The bytes, up to the limit.
+        size: The size of the file, in bytes.
+        stamp: The file's status when it was read.
+    """
+
+    real: Path
+    data: bytes
+    size: int
+    stamp: Stamp
+
+
+class UnreadableError(Exception):
+    """A file that cannot be read; the message is one sentence."""
+
+
+def read_stamp(path: str | os.PathLike[str]) -> Stamp | None:
+    """Return the stamp of a path, with links followed; ``None`` if there is none."""
+    try:
+        return _stamp_of(os.stat(path))
+    except (OSError, ValueError):
+        return None
+
+
+def _stamp_of(status: os.stat_result) -> Stamp:
+    # A folder's size and status change time do not depend on the names in it.
+    is_folder = stat.S_ISDIR(status.st_mode)
+    return Stamp(
+        status.st_dev,
+        status.st_ino,
+        status.st_mtime_ns,
+        0 if is_folder else status.st_ctime_ns,
+        0 if is_folder else status.st_size,
+    )
+
+
+def read_source(path: Path, fence: Workspace, limit: int) -> Source:
+    """Read a file. Blocks only briefly.
+
+    Args:
+        path: The file.
+        fence: The folder that must contain the file after all links are followed.
+        limit: Maximum number of bytes to read.
+
+    Raises:
+        UnreadableError: It is not a regular file, is outside the fence, is binary, cannot be
+            opened, or keeps changing.
+    """
+    try:
+        with fence.at(path) as place:
+            status = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                raise UnreadableError("It is a folder, not a file.")
+            for _ in range(MAX_TRIES):
+                with place.open() as file:
+                    before = _stamp_of(os.fstat(file.fileno()))
+                    data = file.read(limit + 1)
+                    after = _stamp_of(os.fstat(file.fileno()))
+                if before == after:
+                    _check_text(data)
+                    return Source(place.path, data[:limit], max(after.size, len(data)), after)
+    except HilumError as error:
+        raise UnreadableError(_describe_error(error)) from None
+    except OSError as error:
+        raise UnreadableError(f"It cannot be read: {error.strerror or error}.") from None
+    raise UnreadableError(
+        "It changed while it was being read; it will be read again at the next turn."
+    )
+
+
+def _describe_error(error: HilumError) -> str:
+    messages = {
+        "E_PATH_TRAVERSAL": "It is a link that points outside the project.",
+        "E_FILE_NOT_FOUND": "There is no such file.",
+    }
+    return messages.get(error.code, error.message)
+
+
+def _check_text(data: bytes) -> None:
+    # UTF-16 text contains zero bytes, too.
+    if b"\0" in data[:8192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise UnreadableError("It is a binary file.")

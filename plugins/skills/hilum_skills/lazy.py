@@ -1,0 +1,31 @@
+"""Modules of this package that load at their first use: ``lazy.git.GitClient(…)``.
+
+A session whose repositories have been fetched does not need Git, and valid files do not need the
+strict checker, which imports cattrs (40 ms).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hilum_skills import clones as clones
+    from hilum_skills import fetcher as fetcher
+    from hilum_skills import git as git
+    from hilum_skills import selection as selection
+    from hilum_skills import session_skills as session_skills
+    from hilum_skills import specification as specification
+    from hilum_skills import structure as structure
+
+
+def __getattr__(name: str) -> ModuleType:
+    path = f"hilum_skills.{name}"
+    try:
+        return import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        # Code that inspects modules, such as pluggy, looks up attributes that do not exist.
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -1,0 +1,77 @@
+"""The view of a session for faces, folded from its events.
+
+``SessionView`` applies events and chunks of output, and returns the resulting changes. It draws
+nothing itself: terminals, web pages and editors read it.
+"""
+
+from hilum_view.agents import Actor, AgentView, AgentViews
+from hilum_view.entries import (
+    Answer,
+    AnyEntry,
+    Card,
+    ContextSource,
+    Entry,
+    Notice,
+    Outcome,
+    Prompt,
+    StreamedText,
+    describe_end,
+    is_resumable,
+)
+from hilum_view.formatting import (
+    describe_arguments,
+    first_line,
+    format_cost,
+    format_duration,
+    format_money,
+    format_tokens,
+    parse_arguments,
+)
+from hilum_view.plan import Proposal, Todo, TodoList
+from hilum_view.session import Changes, SessionView
+from hilum_view.usage import Totals, total
+from hilum_view.waiting import (
+    Approval,
+    Question,
+    QuestionEnd,
+    Waiting,
+    read_question,
+    read_question_end,
+)
+
+__all__ = [
+    "Actor",
+    "AgentView",
+    "AgentViews",
+    "Answer",
+    "AnyEntry",
+    "Approval",
+    "Card",
+    "Changes",
+    "ContextSource",
+    "Entry",
+    "Notice",
+    "Outcome",
+    "Prompt",
+    "Proposal",
+    "Question",
+    "QuestionEnd",
+    "SessionView",
+    "StreamedText",
+    "Todo",
+    "TodoList",
+    "Totals",
+    "Waiting",
+    "describe_arguments",
+    "describe_end",
+    "first_line",
+    "format_cost",
+    "format_duration",
+    "format_money",
+    "format_tokens",
+    "is_resumable",
+    "parse_arguments",
+    "read_question",
+    "read_question_end",
+    "total",
+]

@@ -1,0 +1,235 @@
+"""The agents of a session, and each start of an agent by the user or another agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hilum.events import FINAL, PluginEvent, State
+from hilum.messages import Usage
+
+from hilum_view.plan import Proposal, TodoList
+
+QUEUED = "agents.queued"
+STATUS = "agents.status"
+RESULT = "agents.result"
+EVENTS = (QUEUED, STATUS, RESULT)
+_RANKS = {"waiting_for_approval": 0, "queued": 2}
+
+
+class Actor(msgspec.Struct, kw_only=True):
+    """A session agent and its current activity.
+
+    Attributes:
+        name: Its name in the session; ``main`` is the user's main agent.
+        parent: Name of the agent that started it.
+        state: Its state in the kernel.
+        activity: Its activity in one word: ``preparing``, ``thinking``, ``working`` (calls run),
+            ``answering``, or the outcome of its last run.
+        run: Id of its current or last run.
+        turn: Number of the current model call in the run, 0 before the first.
+        model: The model that it uses, provider/name.
+        mode: The mode that it runs in.
+        retry: Description of the reaction to a failed model call; empty if none has failed.
+        began: Unix time at which its run began.
+        usage: Tokens and cost of all its runs.
+        last_words: The last text that its model wrote.
+        queued: Waiting prompts, by run.
+        todos: Its todo list.
+        proposal: Its plan that awaits the user's decision.
+    """
+
+    name: str
+    parent: str = ""
+    state: State = "idle"
+    activity: str = "preparing"
+    run: str = ""
+    turn: int = 0
+    model: str = ""
+    mode: str = ""
+    retry: str = ""
+    began: float = 0.0
+    usage: Usage = Usage()
+    last_words: str = ""
+    queued: dict[str, str] = {}
+    todos: TodoList = msgspec.field(default_factory=TodoList)
+    proposal: Proposal | None = None
+
+
+class AgentView(msgspec.Struct):
+    """One start of an agent: its task, its progress and its result.
+
+    Attributes:
+        id: Id of the start, used to stop it and to read its result again.
+        agent: Name of the agent's definition.
+        actor: Name of the agent in the session.
+        title: Its task.
+        owner: Name of the agent that started it; empty for the user.
+        reports: Whether its answer is for the user instead of the agent that started it.
+        status: Its status in the last event ``agents.status``.
+        place: Its position in the queue, 0 if it is not waiting.
+        progress: Progress from 0 to 1.
+        since: Unix time at which it was queued or began.
+        seconds: Duration in seconds, once it has ended.
+        turns: Maximum number of turns, 0 if unknown.
+        calls: Number of tool calls that have ended.
+        doing: Its current activity.
+        usage: Tokens and cost, without those of agents that it started.
+        last_words: The last text that its model wrote.
+        result: The result, once it has ended.
+    """
+
+    id: str
+    agent: str
+    actor: str
+    title: str = ""
+    owner: str = ""
+    reports: bool = True
+    status: str = "queued"
+    place: int = 0
+    progress: float = 0.0
+    since: float = 0.0
+    seconds: float = 0.0
+    turns: int = 0
+    calls: int = 0
+    doing: str = ""
+    usage: Usage = Usage()
+    last_words: str = ""
+    result: dict[str, Any] = {}
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return bool(self.result)
+
+    @property
+    def name(self) -> str:
+        """Its display name."""
+        return self.title or self.agent
+
+    @property
+    def activity(self) -> str:
+        """Its current activity, or the reason why it is waiting, in a few words."""
+        if self.status == "queued":
+            if self.place:
+                return f"waits, place {self.place}"
+            return "begins"
+        if self.status == "waiting_for_approval":
+            return "waits for your approval"
+        return self.doing or "thinking"
+
+    @property
+    def answer(self) -> str:
+        """Its answer, or the message of the error that ended it."""
+        text = self.result.get("text")
+        if text:
+            return str(text)
+        error = self.result.get("error")
+        if isinstance(error, dict):
+            return str(error.get("message", ""))
+        return ""
+
+
+class _EventData(msgspec.Struct):
+    """The displayed part of an event's data."""
+
+    agent_id: str
+    agent: str = ""
+    actor: str = ""
+    title: str = ""
+    owner: str = ""
+    lane: str = ""
+    wakes: bool = False
+    profile: dict[str, Any] = {}
+    status: str = "queued"
+    place: int = 0
+    progress: float = 0.0
+    seconds: float = 0.0
+
+
+class AgentViews:
+    """The started agents, folded from the events of the plugin ``agents``.
+
+    Attributes:
+        all: Every start, by id, oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.all: dict[str, AgentView] = {}
+        self._open: dict[str, AgentView] = {}
+        self._by_actor: dict[str, AgentView] = {}
+        self._titles: set[tuple[str, str]] = set()
+
+    def apply(self, event: PluginEvent) -> AgentView | None:
+        """Fold an event whose name is one of ``EVENTS``.
+
+        Returns:
+            The agent whose status or queue position changed, or ``None`` for other changes.
+        """
+        try:
+            data = msgspec.convert(event.data, _EventData)
+        except msgspec.ValidationError:  # any plugin may write an event of this name
+            return None
+        if event.name == QUEUED:
+            self._add(data, event.at)
+            return None  # an event with the agent's status follows
+        view = self._open.get(data.agent_id)
+        if view is None:
+            return None
+        before = (view.status, view.place > 0)
+        self._update(view, data, event.at)
+        if event.name == RESULT:
+            view.result = event.data
+            view.seconds = data.seconds
+            del self._open[view.id]
+        if view.ended or before != (view.status, view.place > 0):
+            return view
+        return None
+
+    def _add(self, data: _EventData, at: float) -> None:
+        turns = data.profile.get("turns")
+        view = AgentView(
+            id=data.agent_id,
+            agent=data.agent,
+            actor=data.actor,
+            title=data.title,
+            owner=data.owner,
+            reports=not data.lane and not data.wakes,
+            turns=turns if isinstance(turns, int) else 0,
+            since=at,
+        )
+        self.all[view.id] = view
+        self._open[view.id] = view
+        self._by_actor[view.actor] = view
+        self._titles.add((view.owner, view.title))
+
+    def _update(self, view: AgentView, data: _EventData, at: float) -> None:
+        # The duration starts here, because it excludes waiting in the queue.
+        if view.status == "queued" and data.status != "queued":
+            view.since = at
+        view.status = data.status
+        # A retried step reports less progress, but a progress bar that moves back would look like a
+        # bug.
+        view.progress = max(view.progress, data.progress)
+        view.place = data.place
+
+    def open(self) -> list[AgentView]:
+        """Return the agents that have not ended: waiting for the user, running, then queued."""
+        views = [view for view in self._open.values() if view.status not in FINAL]
+        return sorted(views, key=lambda view: (_RANKS.get(view.status, 1), view.place))
+
+    def ended(self) -> list[AgentView]:
+        """Return the agents that have ended, in the order in which they started."""
+        return [view for view in self.all.values() if view.ended]
+
+    def started_by(self, owner: str) -> list[AgentView]:
+        """Return the agents started by an agent or, for an empty name, by the user."""
+        return [view for view in self.all.values() if view.owner == owner]
+
+    def of_actor(self, actor: str) -> AgentView | None:
+        """Return the start of one of the session's agents, or ``None`` if it has none."""
+        return self._by_actor.get(actor)
+
+    def has_started(self, owner: str, title: str) -> bool:
+        """Return whether an agent has started another agent with this title."""
+        return (owner, title) in self._titles

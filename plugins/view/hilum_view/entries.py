@@ -1,0 +1,305 @@
+"""The session entries that faces show: prompts, answers, calls, notices and run ends."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from hilum.errors import RETRYABLE
+from hilum.events import RunEnded
+from hilum.messages import ToolCall, ToolResult, Usage
+
+from hilum_view.formatting import describe_arguments, first_line
+
+AnswerState = Literal["streaming", "done", "dropped"]
+CardState = Literal[
+    "pending", "waiting_for_approval", "running", "completed", "failed", "interrupted"
+]
+NoticeKind = Literal[
+    "compacted",
+    "error",
+    "fallback",
+    "plugin_failed",
+    "rejected",
+    "retry",
+    "said",
+    "settings",
+    "undo",
+    "user_needed",
+]
+Level = Literal["info", "warning"]
+# The beginning of a command's result; see ``Card.summary``.
+COMMAND_RESULT = "Exit code"
+
+
+class StreamedText:
+    """A text that grows in chunks; adding a chunk does not copy the text."""
+
+    __slots__ = ("_pieces", "_size")
+
+    def __init__(self, text: str = "") -> None:
+        self._pieces = [text] if text else []
+        self._size = len(text)
+
+    def add(self, piece: str) -> None:
+        """Add a piece."""
+        self._pieces.append(piece)
+        self._size += len(piece)
+
+    def tail(self, limit: int) -> str:
+        """Return the last characters without joining the whole text."""
+        pieces: list[str] = []
+        missing = limit
+        for piece in reversed(self._pieces):
+            if missing <= 0:
+                break
+            pieces.append(piece[-missing:])
+            missing -= len(piece)
+        return "".join(reversed(pieces))
+
+    def __str__(self) -> str:
+        # Keep the joined text, because a face reads the text again after each chunk.
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == str(other)
+
+    __hash__ = None  # type: ignore[assignment]  # its value changes
+
+
+class Entry(msgspec.Struct, kw_only=True, tag_field="kind"):
+    """The base class of all entries.
+
+    Attributes:
+        id: Its index in ``SessionView.entries``, which never changes.
+        seq: Number of the event that created it.
+        at: Time of the event, Unix time in seconds.
+        agent: Name of the agent; empty for the session's own entries.
+        run: Id of the run; empty for the session's own entries.
+    """
+
+    id: int
+    seq: int = 0
+    at: float = 0.0
+    agent: str = ""
+    run: str = ""
+
+
+class ContextSource(msgspec.Struct, frozen=True):
+    """A block of context that was sent with a prompt.
+
+    Attributes:
+        source: Kind of the block, for example ``context:open_file``.
+        characters: Its length in characters.
+    """
+
+    source: str
+    characters: int
+
+
+class Prompt(Entry, tag="prompt"):
+    """An entry for a run that began.
+
+    Attributes:
+        text: The prompt from the user or another agent; empty for a run that continues another one.
+        model: The model of the run.
+        mode: The mode of the run.
+        attached: Text from another program, such as piped input, which is data.
+        context: The context that was gathered for the prompt.
+        retries: Id of the run that this one continues; empty if it has its own prompt.
+    """
+
+    text: str = ""
+    model: str = ""
+    mode: str = ""
+    attached: str = ""
+    context: tuple[ContextSource, ...] = ()
+    retries: str = ""
+
+    @property
+    def request(self) -> str:
+        """The prompt including the attached text."""
+        return "\n".join(filter(None, (self.text, self.attached)))
+
+
+class Answer(Entry, tag="answer"):
+    """A model's answer, both while it is streaming and when it is complete.
+
+    Attributes:
+        state: Its state. A ``dropped`` answer is not shown, because its request failed or its run
+            ended.
+        model: The model.
+        turn: Number of the model call in the run.
+        attempt: Number of the attempt; each new attempt begins with empty texts.
+        text: The text so far.
+        thinking: The reasoning text so far.
+        arguments: Arguments of calls that are streaming, by call id; empty once it is complete.
+        usage: Its tokens and cost.
+        seconds: Its duration.
+    """
+
+    state: AnswerState = "streaming"
+    model: str = ""
+    turn: int = 0
+    attempt: int = 1
+    text: StreamedText = msgspec.field(default_factory=StreamedText)
+    thinking: StreamedText = msgspec.field(default_factory=StreamedText)
+    arguments: dict[str, StreamedText] = {}
+    usage: Usage = Usage()
+    seconds: float = 0.0
+
+    def clear(self) -> None:
+        """Discard the text streamed so far."""
+        self.text = StreamedText()
+        self.thinking = StreamedText()
+        self.arguments = {}
+
+
+class Card(Entry, tag="card"):
+    """A tool call.
+
+    Attributes:
+        call: The call as written by the model.
+        turn: Number of the model call that contains it.
+        state: Its state; ``interrupted`` if the run ended first.
+        risk: The permission category of the tool: read, write, execute or network.
+        plugin: Name of the plugin that provides the tool.
+        rewritten: The arguments used for the call, if plugins changed them.
+        rewritten_by: Names of the plugins that changed the arguments.
+        began: Unix time at which it began to run.
+        seconds: Its duration.
+        output: The last part of its output so far; empty once it has ended.
+        result: Its result.
+    """
+
+    call: ToolCall
+    turn: int = 0
+    state: CardState = "pending"
+    risk: str = "read"
+    plugin: str = ""
+    rewritten: str = ""
+    rewritten_by: tuple[str, ...] = ()
+    began: float = 0.0
+    seconds: float = 0.0
+    output: str = ""
+    result: ToolResult | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self.result is not None
+
+    @property
+    def title(self) -> str:
+        """The name and arguments on one line of any length."""
+        return first_line(f"{self.call.name} {describe_arguments(self.call.arguments)}")
+
+    @property
+    def code(self) -> str:
+        """Its error code; empty if it has not failed."""
+        return self.result.code if self.result else ""
+
+    @property
+    def text(self) -> str:
+        """The text that the model reads."""
+        return self.result.text if self.result else ""
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, on one line; empty if it has not failed."""
+        if not self.code:
+            return ""
+        return first_line(self.text.removeprefix(f"{self.code}: "))
+
+    @property
+    def summary(self) -> str:
+        """The first line of the result and, for a command, also the last one."""
+        text = self.text.strip()
+        # The first line of a command's result is its exit code; errors are in the last one.
+        if text.removeprefix("E_CMD_FAIL: ").startswith(COMMAND_RESULT) and "\n" in text:
+            last = text.rpartition("\n")[2].strip()
+            return f"{first_line(text, 40)} … {last}"
+        return first_line(text)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The tool's data for faces."""
+        return self.result.data if self.result else {}
+
+    @property
+    def diff(self) -> str:
+        """Its change to a file as a unified diff; empty if it changed none."""
+        diff = self.data.get("diff")
+        return diff if isinstance(diff, str) else ""
+
+
+class Notice(Entry, tag="notice"):
+    """An entry for an event that is neither an answer nor a call.
+
+    Attributes:
+        about: Its subject.
+        text: One sentence or, for ``said``, a plugin's text.
+        code: Code of an error.
+        hint: The next step for the user.
+        level: ``warning`` if the user should read it, otherwise ``info``.
+    """
+
+    about: NoticeKind
+    text: str
+    code: str = ""
+    hint: str = ""
+    level: Level = "warning"
+
+
+class Outcome(Entry, tag="outcome"):
+    """An entry for a run that ended.
+
+    Attributes:
+        end: The event that ended the run.
+    """
+
+    end: RunEnded
+
+    @property
+    def text(self) -> str:
+        """A description of the end; see ``describe_end``."""
+        return describe_end(self.end)
+
+    @property
+    def next_step(self) -> Literal["", "retry", "prompt"]:
+        """The user's next step, such as retrying the run; empty for a completed run."""
+        if self.end.state == "completed":
+            return ""
+        return "retry" if is_resumable(self.end) else "prompt"
+
+
+AnyEntry = Prompt | Answer | Card | Notice | Outcome
+
+
+def is_resumable(end: RunEnded) -> bool:
+    """Return whether a run with this end can be continued without a new prompt."""
+    if end.state == "failed":
+        return end.code in RETRYABLE
+    return end.state in ("interrupted", "stopped", "timed_out")
+
+
+def describe_end(end: RunEnded) -> str:
+    """Return a description of a run's end, with one line per fact.
+
+    The facts are the outcome, the completed work, the remaining work and the next step.
+    """
+    if end.state == "completed":
+        return "completed"
+    if end.state == "stopped":
+        return f"stopped. Everything it had started has ended.\n{end.left}".rstrip()
+    if end.code:
+        first = f"{end.code}: {end.error}"
+    else:
+        first = end.error or end.state.replace("_", " ")
+    rest = [text for text in (end.done, end.left, end.hint) if text and text not in first]
+    return "\n".join([first, *rest])

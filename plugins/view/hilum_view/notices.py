@@ -1,0 +1,122 @@
+"""Creates the texts of notices from events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from hilum import events as ev
+from hilum.errors import describe_fault
+
+from hilum_view.entries import Level, NoticeKind
+from hilum_view.formatting import first_line
+
+# Maximum length, in characters, of a plugin's note to the user.
+MAX_SAID = 4_000
+COMPACTION_CAUSES = {
+    "window": "to fit the model's window",
+    "model": "to fit the window of another model",
+    "too_long": "because the provider found it too long",
+    "asked": "as you asked",
+}
+
+
+class NoticeText(NamedTuple):
+    """The text of a notice, without its position in the session."""
+
+    about: NoticeKind
+    text: str
+    code: str = ""
+    hint: str = ""
+    level: Level = "warning"
+
+
+def make_notice_text(event: ev.Event) -> NoticeText | None:
+    """Return the notice for an event, or ``None``, as for most events."""
+    format_event = _FORMATTERS.get(type(event))
+    if format_event is None:
+        return None
+    return format_event(event)
+
+
+def describe_retry(event: ev.ModelFailed) -> str:
+    """Return a description of the reaction to a failed model call; empty if there is none."""
+    if event.action == "retry":
+        return f"again in {event.wait:g} s"
+    if event.action == "fallback":
+        return f"continuing with {event.next}"
+    return ""
+
+
+def _approval_answered(event: ev.ApprovalAnswered) -> NoticeText | None:
+    if event.accepted:
+        return None
+    return NoticeText("rejected", f"rejected: {first_line(event.reason or 'no reason given', 100)}")
+
+
+def _model_failed(event: ev.ModelFailed) -> NoticeText | None:
+    if event.action == "give_up":  # the run's end reports it
+        return None
+    text = first_line(event.message, 200)
+    follows = describe_retry(event)
+    if follows:
+        text = f"{text}; {follows}"
+    about: NoticeKind = "fallback" if event.action == "fallback" else "retry"
+    return NoticeText(about, text, event.code, event.hint)
+
+
+def _plugin_failed(event: ev.PluginFault) -> NoticeText:
+    text = describe_fault(event.plugin, event.hook, first_line(event.error, 160))
+    if event.switched_off and event.hook != "load":  # a plugin that was not loaded is off anyway
+        text += "; it is switched off"
+    return NoticeText("plugin_failed", text)
+
+
+def _user_needed(event: ev.UserNeeded) -> NoticeText:
+    return NoticeText("user_needed", first_line(event.message, 200), event.code)
+
+
+def _error(event: ev.ErrorRaised) -> NoticeText:
+    return NoticeText("error", first_line(event.message, 200), event.code, event.hint)
+
+
+def _compacted(event: ev.Compacted) -> NoticeText:
+    if not event.upto and not event.thinned:
+        return NoticeText("compacted", "the conversation could not be compacted", level="info")
+    what = "older messages were replaced by a summary"
+    if not event.upto:
+        what = "old tool results were shortened"
+    why = COMPACTION_CAUSES[event.cause]
+    return NoticeText("compacted", f"{what} {why} (about {event.before:,} tokens before)")
+
+
+def _session_changed(event: ev.SessionChanged) -> NoticeText | None:
+    named = {"mode": event.mode, "model": event.model, "approval policy": event.approve}
+    changed = [f"{name}: {value}" for name, value in named.items() if value is not None]
+    if not changed:
+        return None
+    return NoticeText("settings", ", ".join(changed), level="info")
+
+
+def _plugin_event(event: ev.PluginEvent) -> NoticeText | None:
+    said = event.data.get("say")
+    if isinstance(said, str):
+        return NoticeText("said", said[:MAX_SAID], level="info")
+    # Other file changes are shown by their calls.
+    if event.name == "files.changed" and event.data.get("tool") == "undo":
+        what = event.data.get("what")
+        text = f"undone: {first_line(what, 200)}" if isinstance(what, str) and what else "undone"
+        return NoticeText("undo", text, level="info")
+    return None
+
+
+_FORMATTERS: dict[type[ev.Event], Callable[[Any], NoticeText | None]] = {
+    ev.ApprovalAnswered: _approval_answered,
+    ev.ModelFailed: _model_failed,
+    ev.PluginFault: _plugin_failed,
+    ev.UserNeeded: _user_needed,
+    ev.ErrorRaised: _error,
+    ev.Compacted: _compacted,
+    ev.SessionChanged: _session_changed,
+    ev.PluginEvent: _plugin_event,
+}

@@ -1,0 +1,89 @@
+"""Todo lists, questions and plans, folded from the events of the plugin ``plan``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+TODOS = "plan.todos"
+QUESTION_ASKED = "plan.question_asked"
+QUESTION_ANSWERED = "plan.question_answered"
+PROPOSED = "plan.proposed"
+ACCEPTED = "plan.accepted"
+REJECTED = "plan.rejected"
+
+
+class Todo(msgspec.Struct, frozen=True):
+    """An item of a todo list.
+
+    Attributes:
+        id: Its id.
+        content: The step.
+        status: ``pending``, ``in_progress``, ``completed``, ``failed``, ``blocked``, ``skipped`` or
+            ``cancelled``.
+    """
+
+    id: str
+    content: str = ""
+    status: str = "pending"
+
+
+class _Progress(msgspec.Struct):
+    completed: int = 0
+    total: int = 0
+
+
+class _TodosData(msgspec.Struct):
+    items: tuple[Todo, ...] = ()
+    progress: _Progress = msgspec.field(default_factory=_Progress)
+
+
+class TodoList(msgspec.Struct):
+    """The todo list of an agent.
+
+    Attributes:
+        items: The items.
+        completed: Number of completed items.
+        total: Number of items, without cancelled and skipped ones.
+        changed: The items added or changed by the last event.
+        is_new: Whether the last event created a new list.
+    """
+
+    items: tuple[Todo, ...] = ()
+    completed: int = 0
+    total: int = 0
+    changed: tuple[Todo, ...] = ()
+    is_new: bool = False
+
+    @property
+    def current(self) -> Todo | None:
+        """The item in progress."""
+        return next((item for item in self.items if item.status == "in_progress"), None)
+
+    def apply(self, data: dict[str, Any]) -> bool:
+        """Apply the data of a ``plan.todos`` event, and return whether it is valid."""
+        try:
+            todos = msgspec.convert(data, _TodosData)
+        except msgspec.ValidationError:  # any plugin may write an event with this name
+            return False
+        found = {item.id: item for item in todos.items}
+        known = {item.id: item for item in self.items}
+        self.is_new = not known.keys() & found.keys()
+        self.changed = tuple(item for key, item in found.items() if known.get(key) != item)
+        self.items = tuple(found.values())
+        self.completed = todos.progress.completed
+        self.total = todos.progress.total
+        return True
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """A plan that waits for the user's decision.
+
+    Attributes:
+        run: Id of the run that worked it out.
+        text: The plan.
+    """
+
+    run: str
+    text: str

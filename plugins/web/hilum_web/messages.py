@@ -1,0 +1,22 @@
+"""Parts of messages about web sites."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from hilum_web.reader.visible_text import to_line
+
+
+def format_site(url: str) -> str:
+    """Return the host and port of a URL, for messages."""
+    try:
+        return to_line(urlsplit(url).netloc.rpartition("@")[2] or url, 100)
+    except ValueError:
+        return to_line(url, 100)
+
+
+def format_retry(header: str) -> str:
+    """Return when to try again, from the value of a ``Retry-After`` header."""
+    if header.isdecimal() and len(header) < 7:
+        return f"in {int(header)} s"
+    return "later"

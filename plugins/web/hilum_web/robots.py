@@ -1,0 +1,88 @@
+"""Reads the rules that sites set for programs: ``robots.txt`` (RFC 9309)."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+import trio
+from hilum import ToolError, errors
+from protego import Protego
+
+from hilum_web.addresses import Reach
+from hilum_web.body import read_body
+from hilum_web.http_client import REQUEST_ERRORS, Client, find_redirect
+from hilum_web.resolver import resolve_url
+
+PRODUCT = "hilum"
+MAX_BYTES = 500_000  # RFC 9309, section 2.5
+MAX_REDIRECTS = 5  # RFC 9309, section 2.3.1.2
+MAX_SITES = 600
+FRESH_SECONDS = 3_600.0
+TIMEOUT = 5.0
+
+
+class Robots:
+    """Reads and caches the ``robots.txt`` rules of sites.
+
+    Args:
+        client: The client for requests to the sites.
+        reach: The allowed addresses outside the public network.
+        timeout: Seconds to wait for the rules; at most ``TIMEOUT``.
+    """
+
+    def __init__(self, client: Client, reach: Reach, timeout: float) -> None:
+        self._client = client
+        self._reach = reach
+        self._timeout = min(TIMEOUT, timeout)
+        self._rules: OrderedDict[str, tuple[float, Protego | None]] = OrderedDict()
+
+    async def check(self, url: str) -> None:
+        """Check that a site allows programs to read a page. A site without rules allows everything.
+
+        Raises:
+            ToolError: ``E_DENIED`` if the site does not allow it.
+        """
+        parts = urlsplit(url)
+        if parts.path == "/robots.txt":
+            return
+        origin = f"{parts.scheme}://{parts.netloc}"
+        read_at, rules = self._rules.get(origin, (-FRESH_SECONDS, None))
+        if time.monotonic() - read_at >= FRESH_SECONDS:
+            rules = await self._read_rules(origin)
+            self._rules[origin] = (time.monotonic(), rules)
+            while len(self._rules) > MAX_SITES:
+                self._rules.popitem(last=False)
+        if rules is not None and not rules.can_fetch(url, PRODUCT):
+            raise ToolError(
+                f"{parts.netloc} does not allow programs to read this page (robots.txt).",
+                code=errors.E_DENIED,
+                hint="Use another source. The user may set web.robots to false.",
+            )
+
+    async def _read_rules(self, origin: str) -> Protego | None:
+        text = ""
+        try:
+            with trio.move_on_after(self._timeout):
+                text = await self._fetch(f"{origin}/robots.txt")
+        except (*REQUEST_ERRORS, ToolError):
+            pass  # the request for the page reports the error
+        if not text:
+            return None
+        # Runs in a thread, because a large file takes long to parse.
+        return await trio.to_thread.run_sync(Protego.parse, text)
+
+    async def _fetch(self, url: str) -> str:
+        for _ in range(MAX_REDIRECTS + 1):
+            target, _ = await resolve_url(url, self._reach)
+            async with self._client.stream("GET", target.url) as response:
+                redirect = find_redirect(response, target.url)
+                if response.status_code == HTTPStatus.OK:
+                    body = await read_body(response, url, MAX_BYTES, cut=True)
+                    return body.decode(errors="replace")
+            if not redirect:
+                return ""
+            url = redirect
+        return ""
