@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 
@@ -254,6 +255,30 @@ class AddressRefused(HilumError):
         self.listable = listable
 
 
+def similar_names(name: str, known: Iterable[str], limit: int = 2) -> list[str]:
+    """Return the known names that a mistyped name may stand for, the most similar first.
+
+    Upper and lower case make no difference, nor do the separators ``-``, ``_``, ``.`` and space.
+
+    Args:
+        name: The mistyped name.
+        known: All valid names.
+        limit: The maximum number of names.
+    """
+    from difflib import get_close_matches  # 2 ms, only where something went wrong
+
+    # Of names that differ only in case and separators, the first one stands for all of them.
+    originals: dict[str, str] = {}
+    for each in known:
+        originals.setdefault(_without_separators(each), each)
+    found = get_close_matches(_without_separators(name), originals, n=limit)
+    return [originals[each] for each in found]
+
+
+def _without_separators(name: str) -> str:
+    return re.sub(r"[-_. ]", "", name.casefold())
+
+
 def unknown_name_error(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> UsageError:
     """Create the error for an unknown name, with similar names as the hint.
 
@@ -264,9 +289,7 @@ def unknown_name_error(kind: str, name: str, known: Iterable[str], *, hint: str 
         hint: Used if there is no similar name.
     """
     names = sorted(known)
-    from difflib import get_close_matches  # 2 ms, only where something went wrong
-
-    near = get_close_matches(name, names, n=2)
+    near = similar_names(name, names)
     if near:
         hint = f"Did you mean {' or '.join(near)}?"
     elif not hint and names:

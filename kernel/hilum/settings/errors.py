@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from hilum.errors import similar_names
+
 
 class ChangeError(Exception):
     """A settings file cannot be changed safely, and was not changed.
@@ -30,10 +32,8 @@ def explain_invalid_toml(error: Exception) -> str:
 
 def near(name: str, known: Iterable[str]) -> str:
     """Return a sentence with the known names that are similar to an unknown one, or all of them."""
-    from difflib import get_close_matches  # 2 ms, only after a mistake
-
     names = sorted(known)
-    found = get_close_matches(name, names, n=2)
+    found = similar_names(name, names)
     if found:
         return f"Did you mean {' or '.join(found)}?"
     return f"Known: {', '.join(names[:20])}." if names else ""

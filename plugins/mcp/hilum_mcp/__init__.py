@@ -20,7 +20,7 @@ from hilum_mcp.settings import McpSettings
 if TYPE_CHECKING:
     from hilum import Session
 
-    from hilum_mcp.catalog import CatalogEntry
+    from hilum_mcp.catalog import CatalogEntry, ServerCatalog
     from hilum_mcp.config_reader import read_config
     from hilum_mcp.server_config import ConfigFile, ConfigInput, ConfigMistake, ServerConfig
     from hilum_mcp.session_servers import Mcp, ServerStatus
@@ -39,6 +39,9 @@ __all__ = [
     "open_session",
     "read_config",
 ]
+
+MAX_MISTAKES_SHOWN = 5
+MAX_MISTAKES_LOGGED = 50
 
 _MODULES = {
     "CatalogEntry": "catalog",
@@ -69,6 +72,7 @@ async def open_session(session: Session) -> AsyncIterator[Mcp | None]:
     fingerprint = lazy.session_cache.take_fingerprint(root)
     summaries = lazy.session_cache.load_summaries(fingerprint)
     trusted: bool | None = None
+    has_mistakes = False
     entries: dict[str, CatalogEntry] = {}
     if summaries is None:
         try:
@@ -77,7 +81,9 @@ async def open_session(session: Session) -> AsyncIterator[Mcp | None]:
             session.note("mcp.unreadable", say=f"No MCP server is started. {error}")
             yield None
             return
+        _report_mistakes(session, catalog)
         summaries = tuple(lazy.catalog.summarize_all(catalog.entries))
+        has_mistakes = bool(catalog.errors)
         trusted = catalog.trusted
         entries = {entry.server.name: entry for entry in catalog.entries}
     if not summaries:
@@ -87,8 +93,21 @@ async def open_session(session: Session) -> AsyncIterator[Mcp | None]:
     servers = lazy.session_servers
     async with servers.open_servers(session, settings, summaries, entries) as mcp:
         yield mcp
-    if entries:
+    # Without the cache, the next session reads the files and reports the mistakes again.
+    if entries and not has_mistakes:
         lazy.session_cache.save_summaries(fingerprint, trusted, summaries)
+
+
+def _report_mistakes(session: Session, catalog: ServerCatalog) -> None:
+    """Report the mistakes in configuration files to the user."""
+    mistakes = [str(mistake) for mistake in catalog.errors]
+    if not mistakes:
+        return
+    lines = mistakes[:MAX_MISTAKES_SHOWN]
+    if len(mistakes) > MAX_MISTAKES_SHOWN:
+        more = len(mistakes) - MAX_MISTAKES_SHOWN
+        lines.append(f"… and {more} more; `hilum mcp list` shows them.")
+    session.note("mcp.mistakes", say="\n".join(lines), mistakes=mistakes[:MAX_MISTAKES_LOGGED])
 
 
 @hookimpl

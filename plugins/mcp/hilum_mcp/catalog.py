@@ -19,7 +19,7 @@ from hilum.trust import explain_distrust, is_trusted
 from hilum_mcp import lazy
 from hilum_mcp.offer import load_offer
 from hilum_mcp.paths import CLAUDE_SETTINGS, FILE, PROJECT_FILE, PROJECT_FILES, SHARED_FILES
-from hilum_mcp.server_config import ConfigInput, ServerConfig
+from hilum_mcp.server_config import ConfigInput, ConfigMistake, Level, ServerConfig
 from hilum_mcp.session_cache import ServerSummary
 from hilum_mcp.tool_names import make_prefixes, name_tools
 
@@ -57,15 +57,25 @@ class ServerCatalog:
 
     Args:
         entries: One entry per name, the user's own entries first.
-        complaints: Everything that could not be read or was left out, each with its file.
+        mistakes: Everything that could not be read or was left out, each with its file.
         inputs: The inputs that servers use, by file and id.
         trusted: Whether the user trusts the project; ``None`` if it configures no servers.
     """
 
     entries: tuple[CatalogEntry, ...] = ()
-    complaints: tuple[str, ...] = ()
+    mistakes: tuple[ConfigMistake, ...] = ()
     inputs: dict[str, dict[str, ConfigInput]] = attrs.field(factory=dict)
     trusted: bool | None = None
+
+    @property
+    def errors(self) -> tuple[ConfigMistake, ...]:
+        """The mistakes that must be corrected."""
+        return tuple(mistake for mistake in self.mistakes if mistake.level == "error")
+
+    @property
+    def warnings(self) -> tuple[ConfigMistake, ...]:
+        """The parts of files that are valid but have no effect."""
+        return tuple(mistake for mistake in self.mistakes if mistake.level == "warning")
 
     def get(self, name: str) -> CatalogEntry | None:
         """Return the entry with a name."""
@@ -129,7 +139,7 @@ def load_catalog(workspace: Path | None) -> ServerCatalog:
         loader.add_file(file, is_own=file == own)
     return ServerCatalog(
         tuple(loader.found.values()),
-        tuple(loader.complaints),
+        tuple(loader.mistakes),
         loader.inputs,
         loader.trusted,
     )
@@ -143,14 +153,14 @@ class _CatalogLoader:
 
     Attributes:
         found: The servers by name.
-        complaints: As in ``ServerCatalog``.
+        mistakes: As in ``ServerCatalog``.
         inputs: As in ``ServerCatalog``.
         trusted: As in ``ServerCatalog``.
     """
 
     def __init__(self, root: str) -> None:
         self.found: dict[str, CatalogEntry] = {}
-        self.complaints: list[str] = []
+        self.mistakes: list[ConfigMistake] = []
         self.inputs: dict[str, dict[str, ConfigInput]] = {}
         self.trusted: bool | None = None
         self._root = root
@@ -160,15 +170,14 @@ class _CatalogLoader:
     def add_file(self, file: Path, *, is_own: bool) -> None:
         """Read a file and add its servers."""
         if not is_own and not _is_inside(file, self._root):
-            self.complaints.append(
-                f"{file}: It is a link to a target outside the project, and was left out."
-            )
+            reason = "It is a link to a target outside the project, and was left out."
+            self.mistakes.append(ConfigMistake(file, "", reason))
             return
         config = lazy.config_reader.read_config(file)
         if not is_own and config.servers and self.trusted is None:
             self.trusted = is_trusted(self._root)
         is_shared = not is_own and os.path.relpath(file.absolute(), self._root) in SHARED_FILES
-        self.complaints += _complaints(config, is_shared=is_shared)
+        self.mistakes += _mistakes(config, is_shared=is_shared)
         self.inputs[str(file)] = config.inputs
         for server in config.servers.values():
             self._add_server(self._judge(server, "" if is_own else self._root))
@@ -176,13 +185,18 @@ class _CatalogLoader:
     def _add_server(self, entry: CatalogEntry) -> None:
         server = entry.server
         first = self.found.get(server.name)
-        place = f"{server.file}: {server.name}: It was left out"
         if first is None and len(self.found) >= MAX_SERVERS:
-            self.complaints.append(f"{place}: there are more than {MAX_SERVERS} servers.")
+            self._leave_out(server, f"there are more than {MAX_SERVERS} servers", "error")
         elif first is None:
             self.found[server.name] = entry
         elif first.server.digest != server.digest:
-            self.complaints.append(f"{place}: {first.server.file} has a server of that name.")
+            self._leave_out(server, f"{first.server.file} has a server of that name", "warning")
+
+    def _leave_out(self, server: ServerConfig, why: str, level: Level) -> None:
+        reason = f"It was left out: {why}."
+        self.mistakes.append(
+            ConfigMistake(server.file, server.name, reason, level=level, server=server.name)
+        )
 
     def _judge(self, server: ServerConfig, root: str) -> CatalogEntry:
         """Return the entry of a server.
@@ -237,11 +251,11 @@ def _is_inside(file: Path, root: str) -> bool:
     return Path(os.path.realpath(file)).is_relative_to(root)
 
 
-def _complaints(config: ConfigFile, *, is_shared: bool) -> list[str]:
+def _mistakes(config: ConfigFile, *, is_shared: bool) -> list[ConfigMistake]:
     """Return the mistakes in a file. A file of general settings need not configure servers."""
     no_table = lazy.config_reader.NO_TABLE
     return [
-        str(mistake)
+        mistake
         for mistake in config.mistakes
         if not (is_shared and mistake.reason.startswith(no_table))
     ]

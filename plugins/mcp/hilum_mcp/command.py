@@ -29,7 +29,8 @@ def main(argv: Sequence[str]) -> int:
     """Add, list, approve and test MCP servers, and log in to them.
 
     Returns:
-        The exit code: 1 if a server does not work or is not approved.
+        The exit code: 1 if a server does not work or is not approved, or if a configuration file
+        has a mistake.
     """
     if argv[:1] == ["serve"]:
         return serving.serve(argv[1:])
@@ -38,9 +39,11 @@ def main(argv: Sequence[str]) -> int:
     if not folder.is_dir():
         raise UsageError(f"The folder {given} does not exist.", hint="Name an existing folder.")
     commands = lazy.commands
-    context = commands.CommandContext(folder, sys.stdout)
+    context = commands.CommandContext(folder, sys.stdout, err=sys.stderr)
     if sys.stdin.isatty() and sys.stdout.isatty():
-        context = commands.CommandContext(folder, sys.stdout, ask=_ask, read_line=_read_line)
+        context = commands.CommandContext(
+            folder, sys.stdout, ask=_ask, read_line=_read_line, err=sys.stderr
+        )
     code = INTERRUPTED
     try:
         code = trio.run(commands.run, words, context)

@@ -7,15 +7,25 @@ other units.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from hilum_mcp.entries import ADDRESSES, EntryReader, InvalidServerError
+from hilum_mcp.entries import (
+    ADDRESSES,
+    DESCRIPTIVE_KEYS,
+    EntryReader,
+    Finding,
+    InvalidServerError,
+    explain_unknown_key,
+    is_comment,
+)
 from hilum_mcp.file_formats import LoadedFile, UnreadableFile, load_file
-from hilum_mcp.server_config import ConfigFile, ConfigInput, ConfigMistake, ServerConfig
+from hilum_mcp.paths import PROJECT_FILE, user_file_path
+from hilum_mcp.server_config import ConfigFile, ConfigInput, ConfigMistake, Level, ServerConfig
 
 Keys = tuple[str, ...]
 Report = Callable[..., None]
@@ -57,6 +67,23 @@ _SELECTIONS: tuple[Keys, ...] = (
 )
 
 
+# Keys at the top of hilum's own files and of `.mcp.json`; mcpServers is the usual table.
+TOP_KEYS = tuple(
+    dict.fromkeys(["mcpServers", "inputs", *(keys[0] for keys in (*TABLES, *_SELECTIONS))])
+)
+
+
+def _is_strict(file: Path) -> bool:
+    """Return whether an unknown key in a file is a mistake.
+
+    hilum's own files and ``.mcp.json`` contain only servers. Other files belong to programs that
+    may know more keys.
+    """
+    if file.name == ".mcp.json" or os.fspath(file.absolute()) == user_file_path():
+        return True
+    return os.fspath(file).endswith(f"/{PROJECT_FILE}")
+
+
 def read_config(path: str | Path) -> ConfigFile:
     """Read the MCP servers in a configuration file of any client. Blocks.
 
@@ -92,11 +119,12 @@ class _ConfigReader:
         self.data = loaded.data
         self.mistakes = loaded.mistakes
         self.find_line = loaded.find_line
+        self.is_strict = _is_strict(file)
 
-    def report(self, reason: str, *keys: str) -> None:
+    def report(self, reason: str, *keys: str, level: Level = "error", server: str = "") -> None:
         """Add a mistake at a path of keys."""
         line = self.find_line(keys) if keys else 0
-        self.mistakes.append(ConfigMistake(self.file, ".".join(keys), reason, line))
+        self.mistakes.append(ConfigMistake(self.file, ".".join(keys), reason, line, level, server))
 
     def read(self) -> ConfigFile:
         """Read the file."""
@@ -112,13 +140,25 @@ class _ConfigReader:
             return ConfigFile(self.file, {}, tuple(self.mistakes), table=name)
         for other in _other_tables(self.data, keys):
             self.report(
-                f"It was left out: only one table is read, {name or 'the file itself'}.", *other
+                f"It was left out: only one table is read, {name or 'the file itself'}.",
+                *other,
+                level="warning",
             )
+        if keys and self.is_strict:
+            self._report_unknown_keys()
         selection = _Selection(self.data, self.report)
         servers = self._read_servers(table, keys, selection)
         selection.check_names(servers)
         inputs = _read_inputs(self.data, self.report)
         return ConfigFile(self.file, servers, tuple(self.mistakes), inputs, name)
+
+    def _report_unknown_keys(self) -> bool:
+        """Report unknown keys of the file itself; return whether there are any."""
+        known = DESCRIPTIVE_KEYS.union(TOP_KEYS)
+        names = [key for key in self.data if key not in known and not is_comment(key)]
+        for name in names:
+            self.report(explain_unknown_key(name, TOP_KEYS), name)
+        return bool(names)
 
     def _report_missing_table(self) -> None:
         if _looks_like_server(self.data):
@@ -126,6 +166,8 @@ class _ConfigReader:
                 f"{NO_TABLE}, but describes one without a name. Put"
                 ' {"mcpServers": {"NAME": …}} around it.'
             )
+        elif self.is_strict and self._report_unknown_keys():
+            return
         elif self.data:
             known = ", ".join(".".join(keys) for keys in TABLES)
             self.report(f"{NO_TABLE}: it has none of the tables {known}.")
@@ -155,17 +197,25 @@ class _ConfigReader:
             try:
                 if keys == ("extensions",) and _is_built_into_goose(entry):
                     raise InvalidServerError(
-                        "It is built into goose; other programs cannot start it."
+                        "It is built into goose; other programs cannot start it.", level="warning"
                     )
-                server = EntryReader(self.file, name, entry, ".".join(keys)).read()
+                reader = EntryReader(
+                    self.file, name, entry, ".".join(keys), is_strict=self.is_strict
+                )
+                server = reader.read()
             except InvalidServerError as error:
-                for reason in error.reasons:
-                    self.report(reason, *keys, name)
+                self._report_findings(error.findings, (*keys, name))
                 continue
+            self._report_findings(reader.findings, (*keys, name))
             servers[name] = selection.apply(server)
-            for note in servers[name].notes:
-                self.report(note, *keys, name)
+            for note in servers[name].notes[len(server.notes) :]:
+                self.report(note, *keys, name, level="warning", server=name)
         return servers
+
+    def _report_findings(self, findings: Iterable[Finding], keys: Keys) -> None:
+        for finding in findings:
+            place = (*keys, *finding.keys)
+            self.report(finding.reason, *place, level=finding.level, server=keys[-1])
 
 
 def _find_table(data: Mapping[str, Any]) -> tuple[Keys | None, Any]:
@@ -259,7 +309,11 @@ class _Selection:
         for keys, names in self._lists.items():
             missing = [repr(name) for name in names if name not in servers]
             if servers and missing:
-                self._report(f"There is no server {', '.join(missing[:5])} in this file.", *keys)
+                self._report(
+                    f"There is no server {', '.join(missing[:5])} in this file.",
+                    *keys,
+                    level="warning",
+                )
 
 
 def _read_inputs(data: Mapping[str, Any], report: Report) -> dict[str, ConfigInput]:
@@ -279,7 +333,11 @@ def _read_inputs(data: Mapping[str, Any], report: Report) -> dict[str, ConfigInp
             inputs[entry["id"]] = _read_input(entry)
             if entry.get("type") == "command":
                 shown = entry["id"][:80]
-                report(f"VS Code runs a command for {shown!r}; hilum asks you instead.", *keys)
+                report(
+                    f"VS Code runs a command for {shown!r}; hilum asks you instead.",
+                    *keys,
+                    level="warning",
+                )
     return inputs
 
 

@@ -7,18 +7,26 @@ for the client is determined (which transport, which unit of time).
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NewType
+from typing import Any, NamedTuple, NewType
 
 import attrs
 from cattrs import BaseValidationError, ClassValidationError, Converter, ForbiddenExtraKeysError
+from hilum.errors import similar_names
 
 from hilum_mcp.file_formats import kind_of
-from hilum_mcp.server_config import Kind, ServerConfig
+from hilum_mcp.server_config import Kind, Level, ServerConfig
 
+# Maximum number of characters of a value in a message.
+MAX_SHOWN_VALUE = 60
+# Maximum number of keys in a message about an unknown one.
+MAX_KNOWN_KEYS = 12
+# The transports that messages name; other programs have more names for them.
+SHOWN_TYPES = ("stdio", "http", "sse")
 STDIO_TYPES = {"stdio", "local"}
 HTTP_TYPES = {"http", "streamable-http", "streamablehttp", "streamable_http", "remote"}
 SSE_TYPES = {"sse"}
@@ -77,16 +85,43 @@ _OAUTH_NAMES = {
 }
 
 
+class Finding(NamedTuple):
+    """A mistake in a server, or a part of it without an effect.
+
+    Attributes:
+        keys: The keys below the server, as in the file; empty for the server itself.
+        reason: What was found and what is expected, in one sentence.
+        level: As in ``ConfigMistake``.
+    """
+
+    keys: tuple[str, ...]
+    reason: str
+    level: Level = "error"
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.keys)}: {self.reason}" if self.keys else self.reason
+
+
 class InvalidServerError(Exception):
     """A server cannot be used.
 
     Args:
-        reasons: All reasons, one sentence each.
+        reason: Why, in one sentence.
+        keys: The keys below the server that are wrong.
+        level: As in ``ConfigMistake``.
+        findings: Everything else that was found in the server.
     """
 
-    def __init__(self, *reasons: str) -> None:
-        super().__init__(" ".join(reasons))
-        self.reasons = reasons
+    def __init__(
+        self,
+        reason: str,
+        *keys: str,
+        level: Level = "error",
+        findings: Iterable[Finding] = (),
+    ) -> None:
+        super().__init__(reason)
+        own = [Finding(keys, reason, level)] if reason else []
+        self.findings = (*own, *findings)
 
 
 class MismatchError(ValueError):
@@ -94,8 +129,8 @@ class MismatchError(ValueError):
 
     Args:
         expected: What is expected, with an article.
-        found: The actual value.
-        where: Path under the key, such as ``.NAME``.
+        found: What was found: the value, or its kind if it may be secret.
+        where: The keys under the key, such as a variable's name.
         fallback: Replaces the value if the server can be used without it.
         result: What happens to the invalid value.
     """
@@ -103,8 +138,8 @@ class MismatchError(ValueError):
     def __init__(
         self,
         expected: str,
-        found: object,
-        where: str = "",
+        found: str,
+        *where: str,
         fallback: Any = attrs.NOTHING,
         result: str = "it was left out",
     ) -> None:
@@ -115,15 +150,20 @@ class MismatchError(ValueError):
         self.fallback = fallback
         self.result = result
 
-    def describe(self, key: str) -> str:
-        """Return one sentence about the value of a key."""
-        if isinstance(self.found, str):
-            sentence = f"{key}{self.where} must be {self.expected}"
-        else:
-            sentence = f"{key}{self.where} must be {self.expected}, not {kind_of(self.found)}"
+    def describe(self) -> str:
+        """Return one sentence about the value."""
+        sentence = f"found {self.found}, expected {self.expected}"
         if self.fallback is attrs.NOTHING:
             return f"{sentence}."
         return f"{sentence}; {self.result}."
+
+
+def written(value: object) -> str:
+    """Return a value as JSON, shortened; only the kind of a list or mapping, which may be secret."""
+    if isinstance(value, list | dict):
+        return kind_of(value)
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= MAX_SHOWN_VALUE else f"{text[:MAX_SHOWN_VALUE]}…"
 
 
 # --- step 2: values with strict types -------------------------------------------------------------
@@ -174,21 +214,21 @@ class ServerEntry:
 
 def _structure_text(value: Any, _: Any) -> str:
     if not isinstance(value, str):
-        raise MismatchError("a text", value)
+        raise MismatchError("a text", written(value))
     if "\0" in value:
-        raise MismatchError("a text without NUL characters", value)
+        raise MismatchError("a text without NUL characters", written(value))
     return value
 
 
 def _structure_words(value: Any, _: Any) -> list[str]:
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list):
-        raise MismatchError("a text or a list of texts", value)
-    for word in words:
+        raise MismatchError("a text or a list of texts", written(value))
+    for number, word in enumerate(words):
         if not _is_scalar(word):
-            raise MismatchError("texts", word)
+            raise MismatchError("a text", written(word), f"[{number}]")
         if "\0" in str(word):
-            raise MismatchError("texts without NUL characters", word)
+            raise MismatchError("a text without NUL characters", "one with them", f"[{number}]")
     return [str(word) for word in words]
 
 
@@ -196,7 +236,7 @@ def _structure_arguments(value: Any, _: Any) -> str | list[str]:
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
-        raise MismatchError("a list of texts", value)
+        raise MismatchError("a list of texts", written(value))
     return _structure_words(value, _)
 
 
@@ -209,21 +249,27 @@ def _structure_variables(value: Any, _: Any) -> dict[str, str]:
 
 
 def _structure_mapping(value: Any, forbidden: str) -> dict[str, str]:
-    """Return a mapping of texts whose names contain none of the given characters."""
+    """Return a mapping of texts whose names contain none of the given characters.
+
+    Messages contain no value, because variables and headers are often secret.
+    """
     if value == []:
         return {}
     if not isinstance(value, Mapping):
-        raise MismatchError("a mapping of names to texts", value)
+        raise MismatchError("a mapping of names to texts", kind_of(value))
     texts: dict[str, str] = {}
     mismatches: list[MismatchError] = []
     for key, item in value.items():
         name = str(key)
         text = str(item).lower() if isinstance(item, bool) else str(item)
         if not isinstance(item, str | int | float):
-            mismatches.append(MismatchError("a text", item, f".{key}"))
-        elif not name or "\0" in text or not set(forbidden).isdisjoint(name):
-            expected = "a text without NUL characters, and its name a plain one without ="
-            mismatches.append(MismatchError(expected, "", f".{key}"))
+            mismatches.append(MismatchError("a text", kind_of(item), name))
+        elif not name or not set(forbidden).isdisjoint(name):
+            expected = "a name without NUL characters and without ="
+            mismatches.append(MismatchError(expected, f"the name {written(name)}", name))
+        elif "\0" in text:
+            expected = "a text without NUL characters"
+            mismatches.append(MismatchError(expected, "one with them", name))
         texts[name] = text
     if mismatches:
         raise ExceptionGroup("values", mismatches)
@@ -234,12 +280,13 @@ def _structure_names(value: Any, _: Any) -> list[str]:
     if isinstance(value, str):
         return [word.strip() for word in value.split(",") if word.strip()]
     if not isinstance(value, list):
-        raise MismatchError("a list", value, fallback=None)
+        raise MismatchError("a list of texts", written(value), fallback=None)
     names = [item.get("name") if isinstance(item, Mapping) else item for item in value]
     texts = [str(name) for name in names if _is_scalar(name)]
     if len(texts) < len(names):
+        wrong = next(item for item, name in zip(value, names, strict=True) if not _is_scalar(name))
         result = f"{len(names) - len(texts)} of its entries were left out"
-        raise MismatchError("a list of texts", "", fallback=texts, result=result)
+        raise MismatchError("a list of texts", written(wrong), fallback=texts, result=result)
     return texts
 
 
@@ -249,8 +296,8 @@ def _structure_switch(value: Any, _: Any) -> bool:
         return True
     if word in ("false", "no", "off", "0"):
         return False
-    result = "the server is off until it is"
-    raise MismatchError("true or false", value, fallback=OFF, result=result)
+    result = "the server is off until this is corrected"
+    raise MismatchError("true or false", written(value), fallback=OFF, result=result)
 
 
 # Fallback of a switch: the value that turns the server off.
@@ -263,7 +310,7 @@ def _structure_seconds(value: Any, _: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         seconds = 0.0
     if not 0 < seconds < 1e11:
-        raise MismatchError("a number above 0", "", fallback=None)
+        raise MismatchError("a number above 0", written(value), fallback=None)
     return seconds
 
 
@@ -274,14 +321,17 @@ def _structure_oauth(value: Any, _: Any) -> dict[str, str] | bool:
         return _oauth_options(value)
     word = str(value).lower()
     if word not in ("none", "oauth"):
-        raise MismatchError("true, false or a mapping", value, fallback=None)
+        # A text may be a token that was meant for a header.
+        found = kind_of(value) if isinstance(value, str) else written(value)
+        raise MismatchError("true, false or a mapping", found, fallback=None)
     return word == "oauth"
 
 
 def _structure_request_init(value: Any, _: Any) -> dict[str, str]:
     headers = value.get("headers") if isinstance(value, Mapping) else None
     if not isinstance(headers, Mapping):
-        raise MismatchError("a mapping with headers", "", fallback=None)
+        found = "no headers" if isinstance(value, Mapping) else kind_of(value)
+        raise MismatchError("a mapping with headers", found, fallback=None)
     return {str(key): str(text) for key, text in headers.items()}
 
 
@@ -322,6 +372,29 @@ def _make_converter() -> Converter:
 
 _CONVERTER = _make_converter()
 _KEYS = {field.name: field.alias or field.name for field in attrs.fields(ServerEntry)}
+# All keys that hilum uses, the preferred spelling first.
+KNOWN_KEYS = tuple(
+    dict.fromkeys(
+        ["type", *_KEYS.values(), *SAME_KEYS, *(key for keys in SAME_KEYS.values() for key in keys)]
+    )
+)
+
+
+def is_comment(key: str) -> bool:
+    """Return whether a key is one that people use for comments, which JSON does not have."""
+    return key.startswith(("_", "$", "#", "//", "x-"))
+
+
+def explain_unknown_key(key: str, known: Sequence[str]) -> str:
+    """Return one sentence about an unknown key, with similar keys or the first known ones."""
+    similar = similar_names(key, known, 1)
+    if similar:
+        return f"unknown key. Did you mean {similar[0]}?"
+    return f"unknown key. Known: {', '.join(known[:MAX_KNOWN_KEYS])} …"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
 
 
 # --- steps 1 and 3: the dialects ------------------------------------------------------------------
@@ -335,21 +408,26 @@ class EntryReader:
         name: The key of the entry.
         entry: The value of that key.
         table: The path of keys to the table that contains the entry.
+        is_strict: Whether an unknown key is a mistake. Other programs may know more keys in their
+            own files.
 
     Raises:
         InvalidServerError: The entry is not a mapping, or has no name.
     """
 
-    def __init__(self, file: Path, name: str, entry: Any, table: str = "") -> None:
+    def __init__(
+        self, file: Path, name: str, entry: Any, table: str = "", *, is_strict: bool = False
+    ) -> None:
         if not isinstance(entry, Mapping):
-            raise InvalidServerError("A server must be a mapping.")
+            raise InvalidServerError(f"found {written(entry)}, expected a mapping with a server.")
         if not name.strip():
             raise InvalidServerError("A server needs a name.")
+        self.is_strict = is_strict
         self.file = file
         self.name = name
         self.table = table
         self.is_gemini = file.name == "gemini-extension.json" or file.parent.name == ".gemini"
-        self.notes: list[str] = []
+        self.findings: list[Finding] = []
         self._written: dict[str, str] = {}
         self._values = self._rename(_flatten(entry))
 
@@ -357,13 +435,35 @@ class EntryReader:
         """Read the server.
 
         Raises:
-            InvalidServerError: The server cannot be used. The error contains all reasons.
+            InvalidServerError: The server cannot be used. The error contains all mistakes.
         """
-        kind = self._choose_kind()
-        self._drop_keys_of_other_kind(kind)
+        unusable: list[Finding] = []
+        kind: Kind | None = None
+        try:
+            kind = self._choose_kind()
+        except InvalidServerError as error:
+            # The other keys are checked all the same, so that all mistakes are reported at once.
+            unusable += error.findings
+        if kind is not None:
+            self._drop_keys_of_other_kind(kind)
         self._drop_approvals()
         self._drop_empty_variables()
-        entry = self._structure()
+        entry, mismatches = self._structure()
+        unusable += mismatches
+        if kind is None or unusable:
+            raise InvalidServerError("", findings=[*unusable, *self.findings])
+        try:
+            return self._make_server(kind, entry)
+        except InvalidServerError as error:
+            findings = [*error.findings, *self.findings]
+            raise InvalidServerError("", findings=findings) from None
+
+    def _make_server(self, kind: Kind, entry: ServerEntry) -> ServerConfig:
+        """Return the server that an entry describes.
+
+        Raises:
+            InvalidServerError: The server cannot be used.
+        """
         allowed, excluded = self._select_tools(entry)
         options = self._read_program(entry) if kind == "stdio" else self._read_address(entry)
         return ServerConfig(
@@ -376,8 +476,12 @@ class EntryReader:
             start_seconds=self._read_start_limit(entry),
             call_seconds=self._read_call_limit(entry),
             file=self.file,
-            notes=tuple(self.notes),
+            notes=tuple(map(str, self.findings)),
         )
+
+    def _warn(self, reason: str, *keys: str, level: Level = "warning") -> None:
+        """Add a finding about a server that can be used all the same."""
+        self.findings.append(Finding(keys, reason, level))
 
     def _rename(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return the entry with one name for keys that have the same meaning."""
@@ -392,7 +496,7 @@ class EntryReader:
             values[name] = found[first]
             for other in given[1:]:
                 if found[other] != found[first]:
-                    self.notes.append(f"It has {first} and {other}; {first} is used.")
+                    self._warn(f"It has {first} and {other}; {first} is used.")
         return values
 
     # --- the transport ----------------------------------------------------------------------------
@@ -401,12 +505,19 @@ class EntryReader:
         given = self._values.pop("type", None)
         word = given.strip() if isinstance(given, str) else ""
         if given is not None and not isinstance(given, str):
-            self.notes.append("type must be a text; the transport follows from the other keys.")
+            self._warn(
+                f"found {written(given)}, expected one of {_listed(SHOWN_TYPES)}; the transport"
+                " follows from the other keys.",
+                self._key("type"),
+                level="error",
+            )
         self._stated = word.lower()
         self._has_command = self._values.get("command") not in (None, "")
         self._has_url = bool(str(self._values.get("url", "")).strip())
         if self._stated in WEBSOCKET_TYPES:
-            raise InvalidServerError("WebSockets are not an MCP transport; use streamable HTTP.")
+            raise InvalidServerError(
+                "WebSockets are not an MCP transport; use streamable HTTP.", self._key("type")
+            )
         if self._stated and self._stated not in STDIO_TYPES | HTTP_TYPES | SSE_TYPES:
             self._ignore_unknown_type(word)
         if self._stated in STDIO_TYPES or (not self._stated and self._has_command):
@@ -414,39 +525,55 @@ class EntryReader:
         return self._choose_address(word)
 
     def _ignore_unknown_type(self, word: str) -> None:
-        shown = word[:40]
-        if not self._has_command and not self._has_url:
-            raise InvalidServerError(
-                f"Its type {shown!r} is not an MCP transport, and it has neither a command nor a "
-                "url."
-            )
-        self.notes.append(
-            f"The type {shown!r} is not known; the transport follows from the other keys."
+        expected = f"expected one of {_listed(SHOWN_TYPES)}"
+        similar = similar_names(word, SHOWN_TYPES, 1)
+        hint = f" Did you mean {similar[0]}?" if similar else ""
+        usable = self._has_command or self._has_url
+        result = "; the transport follows from the other keys" if usable else ""
+        self._warn(
+            f"found {written(word)}, {expected}{result}.{hint}", self._key("type"), level="error"
         )
         self._stated = ""
 
     def _choose_program(self) -> Kind:
         if not self._has_command:
-            raise InvalidServerError("It is a program (type stdio or local) and has no command.")
+            raise InvalidServerError(
+                f"It is a program (type stdio or local) and has no command.{self._suggest('command')}"
+            )
         if self._has_url:
-            self.notes.append(f"It has a command and {self._key('url')}; the command is used.")
+            self._warn(f"It has a command and {self._key('url')}; the command is used.")
         self._values.pop("url", None)
         return "stdio"
 
     def _choose_address(self, word: str) -> Kind:
         if not self._has_url:
             if self._has_command:
-                raise InvalidServerError(f"It is of type {word} and has a command and no url.")
-            raise InvalidServerError("It has neither a command nor a url.")
+                raise InvalidServerError(
+                    f"It is of type {word} and has a command and no url.{self._suggest('url')}"
+                )
+            hint = self._suggest("command") or self._suggest("url")
+            raise InvalidServerError(f"It has neither a command nor a url.{hint}")
         if self._has_command:
             note = f"It has a command and {self._key('url')}; by its type {word} the address"
-            self.notes.append(f"{note} is used.")
+            self._warn(f"{note} is used.")
         self._values.pop("command", None)
         # In a Gemini file `url` is an SSE address, and `httpUrl` is streamable HTTP.
         is_gemini_sse = self.is_gemini and self._key("url") == "url"
         if self._stated in SSE_TYPES or (not self._stated and is_gemini_sse):
             return "sse"
         return "http"
+
+    def _suggest(self, name: str) -> str:
+        """Return a sentence about an unknown key that may be a misspelt required one.
+
+        In a strict file, the unknown key is reported itself.
+        """
+        if self.is_strict:
+            return ""
+        for key in self._values:
+            if key not in KNOWN_KEYS and name in similar_names(key, KNOWN_KEYS, 1):
+                return f" Did you mean {name} instead of {key!r}?"
+        return ""
 
     # --- keys without an effect -------------------------------------------------------------------
 
@@ -460,9 +587,7 @@ class EntryReader:
             other, what = ADDRESS_KEYS, "a program"
         for name in [name for name in self._values if name in other]:
             if self._values.pop(name) not in _EMPTY:
-                self.notes.append(
-                    f"The key {self._key(name)!r} has no effect for {what} and was left out."
-                )
+                self._warn(f"This key has no effect for {what} and was left out.", self._key(name))
 
     def _drop_approvals(self) -> None:
         keys = [key for key in _APPROVAL_KEYS if key in self._values]
@@ -470,7 +595,7 @@ class EntryReader:
             keys.append("tools")
         for key in keys:
             if self._values.pop(key):
-                self.notes.append(f"{key} gives no approval here.")
+                self._warn(f"{key} gives no approval here.")
 
     def _drop_empty_variables(self) -> None:
         for name in ("env", "headers", "env_http_headers"):
@@ -478,19 +603,16 @@ class EntryReader:
             if not isinstance(value, Mapping):
                 continue
             for variable in [key for key, item in value.items() if item is None]:
-                self.notes.append(f"{self._key(name)}.{variable} has no value and was left out.")
+                self._warn("It has no value and was left out.", self._key(name), str(variable))
             self._values[name] = {key: item for key, item in value.items() if item is not None}
 
     # --- values -----------------------------------------------------------------------------------
 
-    def _structure(self) -> ServerEntry:
-        """Return the entry with checked types.
+    def _structure(self) -> tuple[ServerEntry, list[Finding]]:
+        """Return the entry with checked types, and the mistakes that make the server unusable.
 
         An invalid value that the server does not need is left out and noted. The rest is then
         structured again.
-
-        Raises:
-            InvalidServerError: The server cannot be used. The error contains all reasons.
         """
         for key in [key for key in self._values if key in DESCRIPTIVE_KEYS]:
             del self._values[key]
@@ -501,35 +623,34 @@ class EntryReader:
             if value is not None and (key in known or value not in _EMPTY)
         }
         try:
-            return _CONVERTER.structure(values, ServerEntry)
+            return _CONVERTER.structure(values, ServerEntry), []
         except ClassValidationError as group:
-            reasons = list(self._repair(group, values))
-        if reasons:
-            raise InvalidServerError(*reasons)
-        return _CONVERTER.structure(values, ServerEntry)
+            unusable = list(self._repair(group, values))
+        return _CONVERTER.structure(values, ServerEntry), unusable
 
-    def _repair(self, group: ClassValidationError, values: dict[str, Any]) -> Iterator[str]:
-        """Remove invalid values that the server does not need, and yield the other mistakes."""
+    def _repair(self, group: ClassValidationError, values: dict[str, Any]) -> Iterator[Finding]:
+        """Remove invalid values, and yield the mistakes that make the server unusable."""
         located, others = group.group_exceptions()
         for error in others:
             if isinstance(error, ForbiddenExtraKeysError):
                 for key in sorted(error.extra_fields, key=list(values).index):
                     del values[key]
-                    shown = str(key)[:80]
-                    self.notes.append(f"The key {shown!r} is not known and was left out.")
+                    if not is_comment(key):
+                        level: Level = "error" if self.is_strict else "info"
+                        self._warn(explain_unknown_key(key, KNOWN_KEYS), key, level=level)
         for error, note in located:
             key = _KEYS[note.name]
+            values.pop(key)
             for mismatch in _mismatches(error):
-                sentence = mismatch.describe(self._key(key))
+                finding = Finding((self._key(key), *mismatch.where), mismatch.describe())
                 if mismatch.fallback is attrs.NOTHING:
-                    yield sentence
+                    yield finding
                     continue
-                self.notes.append(sentence)
-                values[key] = mismatch.fallback
+                self.findings.append(finding)
                 if mismatch.fallback is OFF:
                     values[key] = key == "disabled"
-                elif mismatch.fallback is None:
-                    del values[key]
+                elif mismatch.fallback is not None:
+                    values[key] = mismatch.fallback
 
     def _read_program(self, entry: ServerEntry) -> dict[str, Any]:
         command = list(entry.command or ())
@@ -537,12 +658,13 @@ class EntryReader:
         if len(command) == 1 and not args and self._is_command_line(command[0]):
             key = self._key("command")
             command = self._split(
+                key,
                 command[0],
-                f"{key} has spaces and there are no args: the first word is taken as the program.",
+                "It has spaces and there are no args: the first word is taken as the program.",
             )
         words = [*command, *args]
         if not words or not words[0].strip():
-            raise InvalidServerError(f"{self._key('command')} names no program.")
+            raise InvalidServerError("It names no program.", self._key("command"))
         return {
             "command": words[0],
             "args": tuple(words[1:]),
@@ -560,18 +682,22 @@ class EntryReader:
 
     def _split_arguments(self, args: object) -> list[str]:
         if isinstance(args, str):
-            return self._split(args, "args is one text; it was split into words as a shell would.")
+            return self._split(
+                "args", args, "It is one text; it was split into words as a shell would."
+            )
         return list(args) if isinstance(args, list) else []
 
-    def _split(self, text: str, note: str) -> list[str]:
+    def _split(self, key: str, text: str, note: str) -> list[str]:
         try:
             words = shlex.split(text)
         except ValueError as error:
             shown = text[:80]
-            raise InvalidServerError(f"{shown!r} cannot be split into words: {error}.") from None
+            raise InvalidServerError(
+                f"{shown!r} cannot be split into words: {error}.", key
+            ) from None
         if any("\0" in word for word in words):
-            raise InvalidServerError("command and args may contain no NUL characters.")
-        self.notes.append(note)
+            raise InvalidServerError("It may contain no NUL characters.", key)
+        self._warn(note, key)
         return words
 
     def _read_address(self, entry: ServerEntry) -> dict[str, Any]:
@@ -579,7 +705,8 @@ class EntryReader:
         scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", url)
         if scheme and scheme[1].lower() not in ("http", "https", "ws", "wss"):
             raise InvalidServerError(
-                f"Its address begins with {scheme[1][:20]}:; only http and https are supported."
+                f"Its address begins with {scheme[1][:20]}:; only http and https are supported.",
+                self._key("url"),
             )
         headers = {**entry.request_init, **entry.headers}
         if entry.bearer_token_env_var:
@@ -627,7 +754,7 @@ class EntryReader:
         if entry.tool_timeout_sec is None:
             return timeout
         if timeout is not None:
-            self.notes.append("It has timeout and tool_timeout_sec; tool_timeout_sec is used.")
+            self._warn("It has timeout and tool_timeout_sec; tool_timeout_sec is used.")
         return entry.tool_timeout_sec
 
     def _in_seconds(self, timeout: float) -> float:
@@ -646,7 +773,7 @@ class EntryReader:
             return timeout
         seconds = timeout / 1_000
         if seconds < 1:
-            self.notes.append(f"timeout is {seconds:g} s: this file uses milliseconds.")
+            self._warn(f"It is {seconds:g} s: this file uses milliseconds.", "timeout")
         return seconds
 
 

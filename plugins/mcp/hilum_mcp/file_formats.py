@@ -8,6 +8,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ MAX_SHOWN_KEY = 80
 MAX_DUPLICATES = 20
 Report = Callable[..., None]
 FindLine = Callable[[Sequence[str]], int]
+Lines = dict[tuple[str, ...], int]
+# The lines of deeper keys are not recorded, so that a deeply nested file takes little memory.
+MAX_DEPTH = 8
 
 _STRING = r'"(?:\\.|[^"\\\n])*"?'  # an unclosed string ends at the end of its line
 _COMMENT = rf"(?s)({_STRING})|//[^\n]*|/\*.*?(?:\*/|\Z)"
@@ -56,7 +60,8 @@ class LoadedFile:
     Args:
         data: The mapping in the file.
         mistakes: Mistakes that do not prevent the rest from being read.
-        find_line: Returns the line of a path of keys, or 0 if it is unknown.
+        find_line: Returns the line of a path of keys, or of the nearest key that encloses it; 0 if
+            both are unknown.
     """
 
     data: dict[str, Any]
@@ -79,14 +84,26 @@ def load_file(path: Path) -> LoadedFile:
     def report(reason: str, line: int = 0) -> None:
         mistakes.append(ConfigMistake(path, "", reason, line))
 
-    parse, find_line = _FORMATS.get(path.suffix.lower(), (_parse_json, _find_json_line))
+    parse, index_lines = _FORMATS.get(path.suffix.lower(), (_parse_json, _index_json_lines))
     try:
         data = replace_surrogates(parse(text, report))
     except RecursionError:
         raise UnreadableFile("It is nested too deeply.") from None
     if not isinstance(data, dict):
         raise UnreadableFile(f"It contains {kind_of(data)}; a mapping of servers is expected.")
-    return LoadedFile(data, mistakes, lambda keys: find_line(text, list(keys)))
+
+    @cache
+    def lines() -> Lines:
+        return index_lines(text)  # only for a file with mistakes
+
+    def find_line(keys: Sequence[str]) -> int:
+        # A key without a line of its own, as in a list, is reported on the line of its parent.
+        wanted = tuple(keys)
+        while wanted and wanted not in lines():
+            wanted = wanted[:-1]
+        return lines().get(wanted, 0)
+
+    return LoadedFile(data, mistakes, find_line)
 
 
 def _read_text(path: Path) -> str:
@@ -182,12 +199,12 @@ def _blank_comment(found: re.Match[str]) -> str:
     return found[1] or " " + "\n" * found[0].count("\n")
 
 
-def _find_json_line(text: str, wanted: list[str]) -> int:
-    """Return the line of a key. For duplicate keys, it is the last one, as in the parser."""
+def _index_json_lines(text: str) -> Lines:
+    """Return the line of each key. For duplicate keys, it is the last one, as in the parser."""
     open_keys: list[str | None] = []  # the current key at each depth; None in a list
     line = 1
     key_line = 0
-    found = 0
+    lines: Lines = {}
     key = ""
     for match in re.finditer(_TOKEN, re.sub(_COMMENT, _blank_comment, text)):
         token = match[0]
@@ -199,12 +216,12 @@ def _find_json_line(text: str, wanted: list[str]) -> int:
             del open_keys[-1:]
         elif token == ":" and open_keys and open_keys[-1] is not None:
             open_keys[-1] = key
-            if open_keys == wanted:
-                found = key_line
+            if len(open_keys) <= MAX_DEPTH and None not in open_keys:
+                lines[tuple(map(str, open_keys))] = key_line
         elif token not in ":,":
             key_line = line
             key = _decode_string(token)
-    return found
+    return lines
 
 
 def _decode_string(token: str) -> str:
@@ -229,22 +246,24 @@ def _parse_toml(text: str, report: Report) -> Any:
         raise UnreadableFile(f"It is not TOML: {reason}.", line) from None
 
 
-def _find_toml_line(text: str, wanted: list[str]) -> int:
-    """Return the line of a key, or else the line of its table's header."""
+def _index_toml_lines(text: str) -> Lines:
+    """Return the line of each key and table; a table without a header has that of its first part."""
     table: list[str] = []
-    header_line = 0
+    lines: Lines = {}
+    headers: Lines = {}
+    outer_tables: Lines = {}
     for number, row in enumerate(text.split("\n"), 1):
         header = re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", row)
         if header:
             table = _split_toml_key(header[1])
-            starts_with = table[: len(wanted)] == wanted
-            if table == wanted or (starts_with and not header_line):
-                header_line = number
+            headers[tuple(table)] = number
+            for depth in range(1, min(len(table), MAX_DEPTH)):
+                outer_tables.setdefault(tuple(table[:depth]), number)
             continue
         key = re.match(r"\s*([\w.\"' -]+?)\s*=", row)
-        if key and [*table, *_split_toml_key(key[1])] == wanted:
-            return number
-    return header_line
+        if key:
+            lines.setdefault((*table, *_split_toml_key(key[1])), number)
+    return {**outer_tables, **headers, **lines}
 
 
 def _split_toml_key(text: str) -> list[str]:
@@ -277,9 +296,10 @@ def _parse_yaml(text: str, report: Report) -> Any:
     return document.fields
 
 
-def _find_yaml_line(text: str, wanted: list[str]) -> int:
-    """Return the line of a key by its indentation; flow style is not searched."""
+def _index_yaml_lines(text: str) -> Lines:
+    """Return the line of each key, found by its indentation; flow style is not searched."""
     open_keys: list[tuple[int, str]] = []
+    lines: Lines = {}
     for number, row in enumerate(text.split("\n"), 1):
         match = re.match(r"( *)([\"']?)([^\s\"'#:-][^\"':]*?)\2\s*:(?:\s|$)", row)
         if not match:
@@ -288,13 +308,13 @@ def _find_yaml_line(text: str, wanted: list[str]) -> int:
         while open_keys and open_keys[-1][0] >= depth:
             open_keys.pop()
         open_keys.append((depth, match[3]))
-        if [key for _, key in open_keys] == wanted:
-            return number
-    return 0
+        if len(open_keys) <= MAX_DEPTH:
+            lines.setdefault(tuple(key for _, key in open_keys), number)
+    return lines
 
 
 _FORMATS = {
-    ".toml": (_parse_toml, _find_toml_line),
-    ".yaml": (_parse_yaml, _find_yaml_line),
-    ".yml": (_parse_yaml, _find_yaml_line),
+    ".toml": (_parse_toml, _index_toml_lines),
+    ".yaml": (_parse_yaml, _index_yaml_lines),
+    ".yml": (_parse_yaml, _index_yaml_lines),
 }

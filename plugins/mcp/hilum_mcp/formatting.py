@@ -57,7 +57,7 @@ def format_catalog(
     statuses: Mapping[str, ServerStatus],
     command: str,
 ) -> Iterator[str]:
-    """Yield one or two rows for each server, followed by the complaints.
+    """Yield one or two rows for each server, followed by the parts of files without an effect.
 
     Args:
         catalog: The servers.
@@ -72,8 +72,8 @@ def format_catalog(
     width = max((len(entry.server.name) for entry in catalog.entries), default=0)
     for entry in catalog.entries:
         yield from _format_entry(entry, statuses.get(entry.server.name), width)
-    for complaint in catalog.complaints:
-        yield f"⚠ {complaint}"
+    for warning in catalog.warnings:
+        yield f"⚠ {warning}"
 
 
 def _format_entry(entry: CatalogEntry, status: ServerStatus | None, width: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ import attrs
 import msgspec
 
 Kind = Literal["stdio", "http", "sse"]
+Level = Literal["error", "warning", "info"]
 
 MAX_PREFIX = 30
 
@@ -143,12 +144,17 @@ class ConfigMistake:
         where: The path of keys, joined by dots; empty for the whole file.
         reason: What is wrong, in one sentence.
         line: The line number; 0 if unknown.
+        level: ``error`` for what must be corrected; ``warning`` for what is valid but has no effect
+            in hilum; ``info`` for a key that other programs may know and hilum does not.
+        server: The name of the server that it concerns; empty for none.
     """
 
     file: Path
     where: str
     reason: str
     line: int = 0
+    level: Level = "error"
+    server: str = ""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else f"{self.file}"

@@ -7,11 +7,16 @@ import io
 import json
 import stat
 
+import hilum
 import pytest
 from hilum import HilumError
+from hilum.checks import Check
+from hilum.events import PluginEvent
+from hilum.store import MemoryStore
 from hilum.trust import TrustedFolders
 from hilum_mcp import command, commands, inputs, own_file, read_config, token_store
 from hilum_mcp.catalog import load_catalog, user_file
+from hilum_mcp.checks import check_servers
 from hilum_mcp.command import split_workspace
 from hilum_mcp.commands import CommandContext
 from hilum_mcp.formatting import redact
@@ -88,6 +93,74 @@ async def test_an_unusable_server_is_not_reported_as_unknown(mcp, place):
             HilumError, match=r"server bad cannot be used.*WebSockets are not an MCP transport"
         ):
             await mcp(action, "bad")
+
+
+BROKEN_FILE = """{"mcpServers": {
+  "bad": {"comand": "npx"},
+  "good": {"command": "npx", "autoApprove": ["a"]}
+}}"""
+
+
+async def test_list_shows_what_works_and_fails_for_a_broken_file(place):
+    """Mistakes are on standard error; what has no effect is no failure."""
+    user_file().parent.mkdir(parents=True)
+    user_file().write_text(BROKEN_FILE)
+    out = io.StringIO()
+    err = io.StringIO()
+    assert await commands.run(["list"], CommandContext(place, out, err=err)) == 1
+    assert err.getvalue() == (
+        f"✗ {user_file()}:2: mcpServers.bad: It has neither a command nor a url.\n"
+        f"✗ {user_file()}:2: mcpServers.bad.comand: unknown key. Did you mean command?\n"
+    )
+    said = out.getvalue()
+    assert said.startswith("good  on ")
+    assert f"⚠ {user_file()}:3: mcpServers.good: autoApprove gives no approval here.\n" in said
+    out = io.StringIO()
+    assert await commands.run(["list", "--json"], CommandContext(place, out, err=err)) == 1
+    data = json.loads(out.getvalue())
+    assert [server["name"] for server in data["servers"]] == ["good"]
+    assert (len(data["mistakes"]), len(data["warnings"])) == (2, 1)
+    user_file().write_text(BROKEN_FILE.replace("comand", "command"))
+    assert await commands.run(["list"], CommandContext(place, out, err=err)) == 0
+
+
+def test_doctor_reports_the_mistakes_in_files(place):
+    """Without a file there is nothing to check."""
+    assert list(check_servers(place, online=False)) == []
+    user_file().parent.mkdir(parents=True)
+    user_file().write_text(BROKEN_FILE)
+    first, second = check_servers(place, online=False)
+    assert first == Check(
+        "fail",
+        "MCP servers",
+        f"{user_file()}:2: mcpServers.bad: It has neither a command nor a url.",
+        "Correct the file.",
+    )
+    assert second.found.endswith("mcpServers.bad.comand: unknown key. Did you mean command?")
+    user_file().write_text(BROKEN_FILE.replace("comand", "command"))
+    assert list(check_servers(place, online=False)) == [
+        Check("ok", "MCP servers", "2 configured, no mistakes")
+    ]
+
+
+async def test_a_session_reports_the_mistakes_in_files(place):
+    """The user learns in each session why a server is missing."""
+    user_file().parent.mkdir(parents=True)
+    user_file().write_text(BROKEN_FILE)
+    for _ in range(2):
+        async with (
+            hilum.open_kernel(workspace=place, store=MemoryStore()) as kernel,
+            kernel.open_session(place) as session,
+        ):
+            events = [
+                event
+                for event in session.journal.read_all()
+                if isinstance(event, PluginEvent) and event.name == "mcp.mistakes"
+            ]
+        assert [event.data["say"] for event in events] == [
+            f"{user_file()}:2: mcpServers.bad: It has neither a command nor a url.\n"
+            f"{user_file()}:2: mcpServers.bad.comand: unknown key. Did you mean command?"
+        ]
 
 
 async def test_imported_servers_keep_their_meaning(mcp, place, tmp_path):

@@ -309,38 +309,151 @@ def test_inputs_of_vs_code_are_read(config):
 # --- mistakes -------------------------------------------------------------------------------------
 
 BROKEN = {
-    "no mapping": ("x", "must be a mapping"),
-    "nothing": ({}, "neither a command nor a url"),
-    "websocket": ({"type": "ws", "url": "wss://x"}, "WebSockets"),
-    "kind without command": ({"type": "stdio", "url": "https://x"}, "no command"),
-    "kind without url": ({"type": "http", "command": "x"}, "no url"),
-    "args of a wrong type": ({"command": "x", "args": 5}, "args must be a list"),
-    "args with a mapping": ({"command": "x", "args": [{}]}, "must be texts"),
-    "env as a list": ({"command": "x", "env": ["A=1"]}, "env must be a mapping"),
-    "env with a mapping": ({"command": "x", "env": {"A": {}}}, "env.A must be a text"),
-    "NUL": ({"command": "x", "args": ["a\0b"]}, "NUL"),
-    "a name with =": ({"command": "x", "env": {"A=B": "1"}}, "env.A=B"),
-    "open quotes": ({"command": "x", "args": "a 'b"}, "split into words"),
-    "code of goose": ({"type": "inline_python", "code": "1"}, "not an MCP transport"),
-    "a command that is a mapping of nothing": ({"command": {}}, "neither a command nor a url"),
+    "no mapping": ("x", "", 'found "x", expected a mapping with a server.'),
+    "nothing": ({}, "", "It has neither a command nor a url."),
+    "websocket": (
+        {"type": "ws", "url": "wss://x"},
+        ".type",
+        "WebSockets are not an MCP transport; use streamable HTTP.",
+    ),
+    "kind without command": (
+        {"type": "stdio", "url": "https://x"},
+        "",
+        "It is a program (type stdio or local) and has no command.",
+    ),
+    "kind without url": (
+        {"type": "http", "command": "x"},
+        "",
+        "It is of type http and has a command and no url.",
+    ),
+    "args of a wrong type": (
+        {"command": "x", "args": 5},
+        ".args",
+        "found 5, expected a list of texts.",
+    ),
+    "args with a mapping": (
+        {"command": "x", "args": ["a", {}]},
+        ".args.[1]",
+        "found a mapping, expected a text.",
+    ),
+    "env as a list": (
+        {"command": "x", "env": ["A=1"]},
+        ".env",
+        "found a list, expected a mapping of names to texts.",
+    ),
+    "env with a mapping": (
+        {"command": "x", "env": {"A": {}}},
+        ".env.A",
+        "found a mapping, expected a text.",
+    ),
+    "NUL": (
+        {"command": "x", "args": ["a\0b"]},
+        ".args.[0]",
+        "found one with them, expected a text without NUL characters.",
+    ),
+    "a name with =": (
+        {"command": "x", "env": {"A=B": "1"}},
+        ".env.A=B",
+        'found the name "A=B", expected a name without NUL characters and without =.',
+    ),
+    "open quotes": (
+        {"command": "x", "args": "a 'b"},
+        ".args",
+        """"a 'b" cannot be split into words: No closing quotation.""",
+    ),
+    "a command that is a mapping of nothing": (
+        {"command": {}},
+        "",
+        "It has neither a command nor a url.",
+    ),
 }
 
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_bad_server_does_not_affect_others(config, broken):
-    """The mistake has the keys and the line."""
-    entry, reason = BROKEN[broken]
+    """The mistake has the keys, the line, and what was found and expected."""
+    entry, key, reason = BROKEN[broken]
     found = config(
         "mcp.json",
         {"mcpServers": {"first": {"command": "a"}, "bad": entry, "last": {"command": "b"}}},
     )
     assert list(found.servers) == ["first", "last"]
     (mistake,) = found.mistakes
-    assert mistake.where == "mcpServers.bad"
-    assert reason in mistake.reason
     line = Path(found.file).read_text().split("\n")[mistake.line - 1]
-    assert '"bad"' in line
-    assert str(mistake).startswith(f"{found.file}:{mistake.line}: mcpServers.bad: ")
+    last = key.removesuffix("]").rpartition(".[")[0] or key
+    assert f'"{last.rpartition(".")[2] or "bad"}"' in line
+    assert str(mistake) == f"{found.file}:{mistake.line}: mcpServers.bad{key}: {reason}"
+    assert mistake.level == "error"
+
+
+MISSPELT = {
+    "comand": "npx",
+    "argz": ["x"],
+    "type": "studio",
+    "enabled": "maybe",
+    "oauth": 7,
+    "timeout": "soon",
+    "Headers": {"A": "b"},
+    "colour": "red",
+    "_comment": "y",
+}
+
+
+def test_all_mistakes_of_a_server_are_reported_at_once(config):
+    """In `.mcp.json` and hilum's own files, an unknown key is a mistake, with a suggestion."""
+    for name in (".mcp.json", ".hilum/mcp.json"):
+        found = config(name, {"mcpServers": {"bad": MISSPELT}, "inputz": []})
+        assert [f"{each.line}: {each.where}: {each.reason}" for each in found.mistakes] == [
+            "19: inputz: unknown key. Did you mean inputs?",
+            "3: mcpServers.bad: It has neither a command nor a url.",
+            '8: mcpServers.bad.type: found "studio", expected one of stdio, http, sse. Did you mean'
+            " stdio?",
+            "4: mcpServers.bad.comand: unknown key. Did you mean command?",
+            "5: mcpServers.bad.argz: unknown key. Did you mean args?",
+            "12: mcpServers.bad.Headers: unknown key. Did you mean headers?",
+            "15: mcpServers.bad.colour: unknown key. Known: type, command, args, env, env_vars,"
+            " envFile, cwd, url, headers, env_http_headers, bearer_token_env_var, requestInit …",
+            "10: mcpServers.bad.oauth: found 7, expected true, false or a mapping; it was left out.",
+            '9: mcpServers.bad.enabled: found "maybe", expected true or false; the server is off until'
+            " this is corrected.",
+            '11: mcpServers.bad.timeout: found "soon", expected a number above 0; it was left out.',
+        ]
+        assert {each.level for each in found.mistakes} == {"error"}
+
+
+def test_other_programs_may_have_more_keys(config):
+    """An unknown key is only mentioned as the likely reason for a missing one."""
+    found = config(
+        ".cursor/mcp.json",
+        {"mcpServers": {"bad": {"comand": "npx"}, "good": {"command": "npx", "colour": "red"}}},
+    )
+    assert [(each.where, each.reason) for each in found.mistakes if each.level == "error"] == [
+        (
+            "mcpServers.bad",
+            "It has neither a command nor a url. Did you mean command instead of 'comand'?",
+        )
+    ]
+    assert [each.where for each in found.mistakes if each.level == "info"] == [
+        "mcpServers.bad.comand",
+        "mcpServers.good.colour",
+    ]
+
+
+def test_values_that_may_be_secret_are_not_quoted(config):
+    """They are those of variables, headers, log-ins, and everything nested."""
+    secret = "tk-9d8f7a6b5c"
+    found = config(
+        ".mcp.json",
+        {
+            "mcpServers": {
+                "a": {"command": "x", "env": {"A": [secret]}, "args": [{"token": secret}]},
+                "b": {"url": URL, "oauth": secret, "headers": secret},
+                "c": [secret],
+            }
+        },
+    )
+    assert len(found.mistakes) == 5
+    assert secret not in "".join(map(str, found.mistakes))
 
 
 @pytest.mark.parametrize(
@@ -451,13 +564,16 @@ def test_keys_without_an_effect_are_reported(config):
             "servers": {"c": {"command": "z"}},
         },
     )
-    told = [f"{mistake.where}: {mistake.reason}" for mistake in found.mistakes]
-    assert sum("servers: It was left out" in text for text in told) == 1
-    assert sum("'headers' has no effect for a program" in text for text in told) == 1
-    assert sum("'comand' is not known" in text for text in told) == 1
-    assert sum("env and envs; env is used" in text for text in told) == 1
-    assert sum("serverUrl and url; serverUrl is used" in text for text in told) == 1
-    assert sum("'args' has no effect for an address" in text for text in told) == 1
+    told = [f"{mistake.level} {mistake.where}: {mistake.reason}" for mistake in found.mistakes]
+    assert told == [
+        "warning servers: It was left out: only one table is read, mcpServers.",
+        "warning mcpServers.a: It has env and envs; env is used.",
+        "warning mcpServers.a.headers: This key has no effect for a program and was left out.",
+        "info mcpServers.a.comand: unknown key. Did you mean command?",
+        "warning mcpServers.b: It has serverUrl and url; serverUrl is used.",
+        "warning mcpServers.b.args: This key has no effect for an address and was left out.",
+        "warning mcpServers.b.env: This key has no effect for an address and was left out.",
+    ]
     assert all(mistake.line for mistake in found.mistakes)
 
 
@@ -493,7 +609,9 @@ def test_settings_without_servers_have_no_table(config):
 def test_line_numbers_are_right_in_toml_and_yaml(config):
     """This includes quoted names, and another server with a key of that name."""
     toml = config("config.toml", '[a]\nb = 1\n\n[mcp_servers."b c"]\nargs = 5\ncommand = "x"\n')
-    assert [(mistake.where, mistake.line) for mistake in toml.mistakes] == [("mcp_servers.b c", 4)]
+    assert [(mistake.where, mistake.line) for mistake in toml.mistakes] == [
+        ("mcp_servers.b c.args", 5)
+    ]
     yaml = config(
         "config.yaml",
         "other:\n  bad: 1\nextensions:\n  good:\n    cmd: bad\n  bad:\n    name: x\n    type: stdio\n    enabled: true\n",

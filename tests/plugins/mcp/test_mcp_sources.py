@@ -32,7 +32,7 @@ def approve(place: Path, name: str = "tickets") -> None:
 
 
 def test_without_files_the_catalog_is_empty(place):
-    """It has no entries and no complaints."""
+    """It has no entries and no mistakes."""
     assert load_catalog(place) == ServerCatalog()
 
 
@@ -159,7 +159,7 @@ def test_the_users_server_wins_and_a_clash_is_reported(place):
     write(place / ".cursor/mcp.json", wiki={"command": "w"})
     catalog = load_catalog(place)
     assert catalog.get("tickets").server.command == "mine"
-    assert [complaint for complaint in catalog.complaints if "was left out" in complaint] == [
+    assert [str(mistake) for mistake in catalog.warnings] == [
         f"{place / '.mcp.json'}: tickets: It was left out: {user_file()} has a server of that name."
     ]
 
@@ -169,13 +169,13 @@ def test_files_of_settings_without_servers_are_no_mistake(place):
     (place / ".gemini").mkdir()
     (place / ".gemini/settings.json").write_text('{"theme": "dark"}')
     (place / "opencode.json").write_text('{"model": "x"}')
-    assert load_catalog(place).complaints == ()
+    assert load_catalog(place).mistakes == ()
     (place / ".mcp.json").write_text('{"mcpServer": {}}')
     (place / ".codex").mkdir()
     (place / ".codex/config.toml").write_text("oops\n")
-    complaints = load_catalog(place).complaints
-    assert any("configures no MCP servers" in each for each in complaints)
-    assert any(f"{place}/.codex/config.toml:1: It is not TOML" in each for each in complaints)
+    first, second = map(str, load_catalog(place).errors)
+    assert first == f"{place}/.mcp.json:1: mcpServer: unknown key. Did you mean mcpServers?"
+    assert f"{place}/.codex/config.toml:1: It is not TOML" in second
 
 
 def test_a_link_out_of_the_project_is_not_followed(place, tmp_path):
@@ -184,7 +184,7 @@ def test_a_link_out_of_the_project_is_not_followed(place, tmp_path):
     (place / ".mcp.json").symlink_to(tmp_path / "elsewhere.json")
     catalog = load_catalog(place)
     assert catalog.entries == ()
-    assert "target outside the project" in catalog.complaints[0]
+    assert "target outside the project" in catalog.errors[0].reason
 
 
 def test_other_clients_files_of_the_user_are_not_read(place):

@@ -38,6 +38,7 @@ class CommandContext:
     Attributes:
         workspace: The project.
         out: Receives the output.
+        err: Receives mistakes; ``None`` if they are part of the output.
         ask: Asks the user a question (text, secret); ``None`` if nobody can be asked.
         read_line: Waits for a line that the user types in the meantime, and returns an empty string
             at the end of input. ``None`` if nobody can type.
@@ -51,6 +52,7 @@ class CommandContext:
     read_line: Callable[[], Awaitable[str]] | None = None
     session: Session | None = None
     statuses: Mapping[str, ServerStatus] = attrs.field(factory=dict)
+    err: TextIO | None = None
 
     @property
     def prog(self) -> str:
@@ -66,6 +68,10 @@ class CommandContext:
         """Write a line; control characters are escaped."""
         say(text, to=self.out)
         self.out.flush()
+
+    def complain(self, text: str) -> None:
+        """Write a line about a mistake: on standard error at the command line."""
+        say(text, to=self.err or self.out)
 
     def say_json(self, data: object) -> None:
         """Write data as JSON."""
@@ -86,12 +92,12 @@ class CommandContext:
         entry = catalog.get(name)
         if entry is not None:
             return entry
-        for complaint in catalog.complaints:
-            if f".{name}: " in complaint:
-                raise UsageError(
-                    f"The MCP server {name} cannot be used. {complaint}",
-                    hint="Fix its configuration.",
-                )
+        mistakes = [str(each) for each in catalog.mistakes if each.server == name]
+        if mistakes:
+            raise UsageError(
+                f"The MCP server {name} cannot be used. {' '.join(mistakes)}",
+                hint="Correct its configuration.",
+            )
         names = [entry.server.name for entry in catalog.entries]
         raise unknown_name_error(
             "MCP server",

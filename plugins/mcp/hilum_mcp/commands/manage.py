@@ -13,20 +13,29 @@ from hilum_mcp.commands.context import CommandContext
 
 
 async def list_servers(parser: Parser, argv: list[str], context: CommandContext) -> int:
-    """Run ``list``."""
+    """Run ``list``. The exit code is 1 if a configuration file has a mistake."""
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = context.parse(parser, argv)
     catalog = await context.load_catalog()
+    code = 1 if catalog.errors else 0
     if not options.json:
         for line in formatting.format_catalog(catalog, context.statuses, context.prog):
             context.say(line)
-        return 0
+        for mistake in catalog.errors:
+            context.complain(f"✗ {mistake}")
+        return code
     servers = [
         formatting.encode_entry(entry, context.statuses.get(entry.server.name))
         for entry in catalog.entries
     ]
-    context.say_json({"servers": servers, "complaints": list(catalog.complaints)})
-    return 0
+    context.say_json(
+        {
+            "servers": servers,
+            "mistakes": list(map(str, catalog.errors)),
+            "warnings": list(map(str, catalog.warnings)),
+        }
+    )
+    return code
 
 
 async def enable(parser: Parser, argv: list[str], context: CommandContext) -> int:
