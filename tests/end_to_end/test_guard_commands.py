@@ -313,3 +313,16 @@ async def test_doctor_reports_a_rule_for_a_tool_that_does_not_exist(cli):
     done = await cli("doctor")
     assert done.code == 1
     assert "wirte_file" in done.out
+
+
+async def test_a_rule_for_a_parameter_that_the_tool_does_not_have_is_a_mistake(cli):
+    """`hilum permissions` and `hilum doctor` report it, and it cannot be added."""
+    folder = cli.folder / "config"
+    folder.mkdir(exist_ok=True)
+    told = "write_file has no parameter 'paht'; did you mean path?"
+    added = await cli("permissions", "deny", "write_file(paht=x)")
+    assert (added.code, told in added.err) == (2, True)
+    (folder / "permissions.toml").write_text('deny = ["write_file(paht=x)"]\n')
+    for command in ("permissions", "doctor"):
+        done = await cli(command)
+        assert (done.code, told in done.out) == (1, True)

@@ -11,7 +11,7 @@ from hilum.checks import Check
 
 from hilum_guard import sandbox_probe
 from hilum_guard.backends import INSTALL_ADVICE
-from hilum_guard.permissions_command import find_tool_names
+from hilum_guard.permissions_command import find_tools
 from hilum_guard.redaction import Redactor
 from hilum_guard.rule_files import load
 
@@ -39,7 +39,7 @@ def check_guard(folder: Path, online: bool) -> Iterator[Check]:
 
 def _check_rules(folder: Path) -> Iterator[Check]:
     rules = load(config_folder(), folder)
-    tools = find_tool_names(folder, [rule.tool for rule in rules.rules])
+    tools = find_tools(folder, rules.rules)
     # A rule for a tool that does not exist is also a mistake.
     rules = load(config_folder(), folder, tools)
     for mistake in rules.mistakes:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from hilum_guard.checked_calls import CheckedCall
     from hilum_guard.gate import Gate
+    from hilum_guard.tool_names import KnownTool
 
 SECRET_ADDRESS = "a secret in an address"
 
@@ -41,6 +42,7 @@ class JudgeRequest:
         rules: The rules found by the most recent read.
         tools: The names of the session's tools when these rules were read.
         names: The current names of the session's tools; None while it has none yet.
+        describe_tools: Returns what rules can be checked against, by the names of the tools.
         catalog: The permission categories of the tools, by name.
         approve: The approval policy.
         kind: The kind of session, for rules that apply to one kind only.
@@ -62,6 +64,7 @@ class JudgeRequest:
     rules: rule_files.Rules
     tools: frozenset[str] | None
     names: frozenset[str] | None
+    describe_tools: Callable[[], Mapping[str, KnownTool]]
     catalog: Mapping[str, str]
     approve: str
     kind: str
@@ -102,7 +105,8 @@ def read_rules(request: JudgeRequest) -> rule_files.Rules:
     is_same = request.rules.stamp == rule_files.stamp(request.config, root)
     if is_same and request.tools == request.names:
         return request.rules
-    return rule_files.load(request.config, root, request.names, request.kind)
+    tools = None if request.names is None else request.describe_tools()
+    return rule_files.load(request.config, root, tools, request.kind)
 
 
 def judge(request: JudgeRequest) -> Judgement:

@@ -240,8 +240,12 @@ def fit_arguments(pattern: str, arguments: Mapping[str, object], strict: bool) -
         arguments: The arguments of the call.
         strict: Whether the match is case-sensitive.
     """
-    parts = re.split(r",\s*(?=[A-Za-z_]\w*=)", pattern)
-    return all(_fit_argument(part, arguments, strict) for part in parts)
+    return all(_fit_argument(part, arguments, strict) for part in split_arguments(pattern))
+
+
+def split_arguments(pattern: str) -> list[str]:
+    """Split a pattern for named arguments into parts of the form ``name=pattern``."""
+    return re.split(r",\s*(?=[A-Za-z_]\w*=)", pattern)
 
 
 def _fit_argument(part: str, arguments: Mapping[str, object], strict: bool) -> bool:

@@ -18,10 +18,15 @@ from hilum.command import Parser, check_folder, check_text, say
 from hilum.errors import E_BAD_ARGS, unknown_name_error
 from hilum.store import MemoryStore
 
-from hilum_guard.rule_files import add, load, remove
-from hilum_guard.rules import explain, parse
+from hilum_guard.rule_files import add, explain_unknown_names, load, remove
+from hilum_guard.rules import Rule, explain, parse
 from hilum_guard.session_guard import CallExplanation, Guard
-from hilum_guard.tool_names import explain_unknown_tool
+from hilum_guard.tool_names import (
+    KnownTool,
+    describe_tools,
+    explain_unknown_tool,
+    named_parameters,
+)
 
 COMPLETED = 0
 FAILED = 1
@@ -121,7 +126,7 @@ def _run(argv: Sequence[str]) -> int:
 def _list(options: Namespace, folder: Path) -> int:
     kind = options.session or None
     rules = load(config_folder(), folder)
-    known = find_tool_names(folder, [rule.tool for rule in rules.rules])
+    known = find_tools(folder, rules.rules)
     rules = load(config_folder(), folder, known, kind)
     rows = [
         {
@@ -169,7 +174,7 @@ def _change(options: Namespace, folder: Path) -> int:
         say("\n".join(f"Removed: {each}" for each in gone))
         return COMPLETED
     made = parse(rule, options.action)
-    why = explain_unknown_tool(made.tool, find_tool_names(folder, [made.tool]))
+    why = explain_unknown_names(made, find_tools(folder, [made]))
     if why:
         raise UsageError(
             f"{rule!r} is not a rule: {why}.",
@@ -232,24 +237,29 @@ def _elsewhere(rule: str, folder: Path) -> str:
     )
 
 
-def find_tool_names(folder: Path, wanted: Sequence[str]) -> Sequence[str]:
-    """Return the names of all tools; empty if all the wanted ones are built in. Blocks.
+def find_tools(folder: Path, rules: Sequence[Rule]) -> dict[str, KnownTool]:
+    """Return all tools; empty if rules can be checked without them. Blocks.
 
     Args:
         folder: The workspace.
-        wanted: Names and patterns of tools that rules name.
+        rules: The rules to be checked.
     """
-    if not any(explain_unknown_tool(each, ()) for each in wanted):
-        return ()
+    if not any(_needs_tools(rule) for rule in rules):
+        return {}
     return trio.run(_session_tools, folder)
 
 
-async def _session_tools(folder: Path) -> list[str]:
+def _needs_tools(rule: Rule) -> bool:
+    """Return whether a rule names a parameter, or a tool that is not one of hilum's own."""
+    return bool(explain_unknown_tool(rule.tool, ()) or named_parameters(rule.pattern))
+
+
+async def _session_tools(folder: Path) -> dict[str, KnownTool]:
     async with (
         hilum.open_kernel(workspace=folder, store=MemoryStore()) as kernel,
         kernel.open_session(folder) as session,
     ):
-        return list(session.tools)
+        return describe_tools(session.tools)
 
 
 # --- what would happen ----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,7 @@ import attrs
 from hilum import UsageError
 from hilum.settings import explain_invalid_toml
 
-from hilum_guard.tool_names import explain_unknown_tool
+from hilum_guard.tool_names import KnownTool, explain_unknown_parameter, explain_unknown_tool
 
 if TYPE_CHECKING:  # imported with the first rule file
     from hilum_guard.rule_schema import ProjectRuleLists, RuleLists
@@ -49,6 +49,12 @@ class Rules(NamedTuple):
         return (rule for rule in self.rules if rule.effect == effect)
 
 
+def explain_unknown_names(rule: Rule, tools: Mapping[str, KnownTool]) -> str:
+    """Return why a rule names a tool or a parameter that does not exist; empty if both do."""
+    why = explain_unknown_tool(rule.tool, tools)
+    return why or explain_unknown_parameter(rule.tool, rule.pattern, tools)
+
+
 def user_file(config: Path) -> Path:
     """Return the path of the user's rule file in a configuration folder."""
     return config / FILE
@@ -74,14 +80,18 @@ def _look(path: Path) -> tuple[int, ...]:
 
 
 def load(
-    config: Path, workspace: Path, tools: Collection[str] | None = None, kind: str | None = None
+    config: Path,
+    workspace: Path,
+    tools: Mapping[str, KnownTool] | None = None,
+    kind: str | None = None,
 ) -> Rules:
     """Read both files.
 
     Args:
         config: The user's folder of configuration.
         workspace: Root of the workspace, resolved.
-        tools: The names of the session's tools. If given, a rule that matches no tool is a mistake.
+        tools: The session's tools. If given, a rule that matches no tool, or names a parameter that
+            its tools do not have, is a mistake.
         kind: Kind of session: rules for other kinds are checked but do not apply. Without it, the
             rules of all kinds are returned, for listing.
     """
@@ -154,10 +164,10 @@ class _RuleFile:
 
     Args:
         path: The file.
-        tools: The names of the session's tools; None if they are not known.
+        tools: The session's tools; None if they are not known.
     """
 
-    def __init__(self, path: Path, tools: Collection[str] | None) -> None:
+    def __init__(self, path: Path, tools: Mapping[str, KnownTool] | None) -> None:
         self.rules: list[Rule] = []
         self.mistakes: list[str] = []
         self._path = path
@@ -210,7 +220,7 @@ class _RuleFile:
                 # The placeholder for an invalid rule, which has already been reported.
                 if rule is None:  # a mistake
                     continue
-                why = "" if self._tools is None else explain_unknown_tool(rule.tool, self._tools)
+                why = "" if self._tools is None else explain_unknown_names(rule, self._tools)
                 if why:
                     self.note_mistake((*table, effect, number), why)
                 if applies:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, NamedTuple, NewType, TypeVar
 
 import attrs
@@ -19,6 +18,7 @@ from cattrs import (
     IterableValidationError,
 )
 from cattrs.gen import make_dict_structure_fn
+from hilum.errors import similar_names
 
 from hilum_guard.rules import Effect, Rule, parse
 
@@ -38,6 +38,11 @@ Kind = NewType("Kind", str)
 
 KINDS = ("main", "shared", "headless")
 EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
+_NO_WORKSPACES = (
+    "a project's file applies only in its own folder, so it has no tables for folders; write the"
+    " lists ask and deny at the top of this file, or move the table to a file of your own (hilum"
+    " permissions deny RULE --workspace)"
+)
 _NO_TABLE = "is not a table; write the lists allow, ask, deny below it"
 
 
@@ -126,7 +131,10 @@ def _list_mistakes(error: BaseValidationError, path: Path) -> Iterator[Mistake]:
             raise inner  # an error in hilum, not in the file
         known = [field.name for field in attrs.fields(inner.cl)]
         for unknown in sorted(inner.extra_fields):
-            yield Mistake((*path, unknown), _explain_unknown_key(unknown, known))
+            if inner.cl is ProjectRules and unknown == "workspace":
+                yield Mistake((*path, unknown), _NO_WORKSPACES)
+            else:
+                yield Mistake((*path, unknown), _explain_unknown_key(unknown, known))
     for inner, key in located:
         if isinstance(inner, BaseValidationError):
             yield from _list_mistakes(inner, (*path, key))
@@ -138,7 +146,7 @@ def _list_mistakes(error: BaseValidationError, path: Path) -> Iterator[Mistake]:
 
 def _explain_unknown_key(key: str, known: list[str]) -> str:
     # A mistyped `deny` must not be ignored silently.
-    near = get_close_matches(key, known, n=1)
+    near = similar_names(key, known, 1)
     if near:
         return f"is unknown; did you mean {near[0]}?"
     return f"is unknown; known: {', '.join(known)}"
@@ -180,9 +188,10 @@ def _structure_rule(value: Any, _: Any) -> Rule | None:
 
 def _structure_list(value: Any, _: Any) -> tuple[Rule | None, ...]:
     if not isinstance(value, list):
-        raise ValueError('is not a list; write {key} = ["write_file(docs/**)"]')
-    found: list[Any] = _converter.structure(value, list[RuleItem])
-    return tuple(found)
+        found = _escape(repr(value))
+        raise ValueError(f'found {found}, expected a list: {{key}} = ["write_file(docs/**)"]')
+    rules: list[Any] = _converter.structure(value, list[RuleItem])
+    return tuple(rules)
 
 
 def _refuse(value: Any, _: Any) -> tuple[Rule, ...]:
@@ -200,7 +209,9 @@ def _structure_folder(value: str, _: Any) -> str:
 
 def _structure_kind(value: str, _: Any) -> str:
     if value not in KINDS:
-        raise ValueError(f"is not a kind of session; the kinds are {', '.join(KINDS)}")
+        near = similar_names(value, KINDS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"the kinds are {', '.join(KINDS)}"
+        raise ValueError(f"is not a kind of session; {_escape(hint)}")
     return value
 
 

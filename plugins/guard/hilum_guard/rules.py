@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import attrs
+from hilum.errors import similar_names
 
 from hilum_guard.file_names import folded
 from hilum_guard.network_use import hosts_of
@@ -182,6 +183,11 @@ def _parse_host(text: str, name: str, pattern: str) -> str:
         host = _ADDRESS.sub("", pattern).partition("/")[0]
         raise ValueError(
             f"{text!r} is about a URL; rules are about hosts: write {name}({DOMAIN}{host})"
+        )
+    prefix, colon, host = pattern.partition(":")
+    if colon and prefix != "domain" and similar_names(prefix, ["domain"]):
+        raise ValueError(
+            f"{text!r} begins with {prefix}:, which is unknown; did you mean {name}({DOMAIN}{host})?"
         )
     return f"{DOMAIN}{pattern}" if _HOST.fullmatch(pattern) else pattern
 

@@ -34,7 +34,7 @@ from hilum_guard.result_redaction import ResultRedactor, explain_placeholder, re
 from hilum_guard.sandbox import ExtraAccess, ProtectedPaths
 from hilum_guard.secret_paths import SecretFiles
 from hilum_guard.settings import GuardSettings
-from hilum_guard.tool_names import STANDARD
+from hilum_guard.tool_names import STANDARD, describe_tools
 from hilum_guard.workspace_guard import WorkspaceGuard
 
 if TYPE_CHECKING:
@@ -196,6 +196,7 @@ class Guard:
             tools=self._tools,
             # While the session is opening it has no tools, so the first call checks the names.
             names=frozenset(self._session.tools) or None,
+            describe_tools=partial(describe_tools, dict(self._session.tools)),
             catalog=self._list_tools(),
             approve=self._session.approve,
             kind=self._session.kind,

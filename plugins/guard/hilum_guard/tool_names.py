@@ -6,6 +6,14 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from hilum.errors import similar_names
+
+from hilum_guard.patterns import NAMED, split_arguments
+
+if TYPE_CHECKING:
+    from hilum import Tool
 
 CATEGORIES = ("read", "write", "execute", "network")
 
@@ -45,6 +53,66 @@ def names(pattern: str, tool: str, category: str = "") -> bool:
     if pattern in CATEGORIES:
         return pattern == category
     return fnmatchcase(tool, pattern) or fnmatchcase(tool, server_tools(pattern))
+
+
+class KnownTool(NamedTuple):
+    """What rules can be checked against.
+
+    Attributes:
+        category: The permission category.
+        parameters: The names of its parameters.
+    """
+
+    category: str
+    parameters: frozenset[str]
+
+
+def describe_tools(tools: Mapping[str, Tool]) -> dict[str, KnownTool]:
+    """Return what rules can be checked against, by the names of the tools."""
+    return {
+        name: KnownTool(tool.risk, frozenset(tool.spec.parameters.get("properties", ())))
+        for name, tool in tools.items()
+    }
+
+
+def named_parameters(pattern: str | None) -> list[str]:
+    """Return the parameters that a pattern such as ``url=https://x/**, method=GET`` names."""
+    if pattern is None or not NAMED.match(pattern):
+        return []
+    return [part.partition("=")[0] for part in split_arguments(pattern)]
+
+
+def explain_unknown_parameter(
+    tool: str, pattern: str | None, tools: Mapping[str, KnownTool]
+) -> str:
+    """Return why a rule names a parameter that its tools do not have; empty if they do.
+
+    Args:
+        tool: The first part of the rule.
+        pattern: The pattern of the rule.
+        tools: The known tools. A tool that is not among them is not checked.
+    """
+    named = named_parameters(pattern)
+    found = [known for name, known in tools.items() if names(tool, name, known.category)]
+    # In a rule about commands, NAME=value is an assignment before a command. The tools of MCP
+    # servers can change at any time.
+    is_command = any("command" in each.parameters for each in found)
+    if not named or not found or is_command or "__" in tool:
+        return ""
+    parameters = frozenset[str]().union(*(each.parameters for each in found))
+    reasons = []
+    for name in named:
+        if name in parameters:
+            continue
+        similar = similar_names(name, sorted(parameters), 1)
+        if name == "domain" and any(each.category == "network" for each in found):
+            hint = "did you mean domain: with a colon?"
+        elif similar:
+            hint = f"did you mean {similar[0]}?"
+        else:
+            hint = f"known: {', '.join(sorted(parameters)) or 'none'}"
+        reasons.append(f"{tool} has no parameter {name!r}; {hint}")
+    return "; ".join(reasons)
 
 
 def explain_unknown_tool(pattern: str, tools: Iterable[str]) -> str:

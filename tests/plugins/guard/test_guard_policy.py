@@ -274,7 +274,7 @@ async def test_all_mistakes_are_told_with_place_and_remedy_and_nothing_changes_u
     told = note.data["say"]
     for part in (
         "permissions.toml: line 1: alow: is unknown; did you mean allow?",
-        'ask: is not a list; write ask = ["write_file(docs/**)"]',
+        "ask: found 'write_file', expected a list: ask = [\"write_file(docs/**)\"]",
         "line 4: deny[1]: 'read_file(x' has no closing parenthesis",
         "deny[2]: found 7, expected a rule in quotes",
         "line 6: deny[3]: 'write_file()' has an empty pattern; write write_file for every call",
