@@ -255,7 +255,9 @@ class AddressRefused(HilumError):
         self.listable = listable
 
 
-def similar_names(name: str, known: Iterable[str], limit: int = 2) -> list[str]:
+def similar_names(
+    name: str, known: Iterable[str], limit: int = 2, *, cutoff: float = 0.6
+) -> list[str]:
     """Return the known names that a mistyped name may stand for, the most similar first.
 
     Upper and lower case make no difference, nor do the separators ``-``, ``_``, ``.`` and space.
@@ -264,6 +266,7 @@ def similar_names(name: str, known: Iterable[str], limit: int = 2) -> list[str]:
         name: The mistyped name.
         known: All valid names.
         limit: The maximum number of names.
+        cutoff: How similar a name must be, from 0 to 1.
     """
     from difflib import get_close_matches  # 2 ms, only where something went wrong
 
@@ -271,7 +274,7 @@ def similar_names(name: str, known: Iterable[str], limit: int = 2) -> list[str]:
     originals: dict[str, str] = {}
     for each in known:
         originals.setdefault(_without_separators(each), each)
-    found = get_close_matches(_without_separators(name), originals, n=limit)
+    found = get_close_matches(_without_separators(name), originals, n=limit, cutoff=cutoff)
     return [originals[each] for each in found]
 
 

@@ -225,7 +225,7 @@ async def test_mistakes_in_the_rules_are_shown_on_the_terminal(cli, asks):
     async with cli.model(asks("write_file", path="a", content=""), "I may not."):
         done = await cli("run", "go", "--approve", "auto")
     assert "did you mean allow?" in done.err
-    assert "deny: is not a list" in done.err
+    assert 'deny: found 1, expected a list: deny = ["write_file(docs/**)"]' in done.err
     assert not (cli.workspace / "a").exists()
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from hilum.errors import similar_names
 from hilum.frontmatter import Document, read
 
 from hilum_rules.braces import expand_braces
@@ -14,6 +15,8 @@ from hilum_rules.rule import Mode
 
 # Programs write these values without quotes, although YAML requires them.
 _UNQUOTED = ("description", "globs", "alwaysApply", "paths", "applyTo")
+MIN_SIMILARITY = 0.75
+"""How similar an unknown field must be to a known one to be its misspelling, from 0 to 1."""
 MAX_UNKNOWN = 8
 """Maximum number of unknown fields to list."""
 _SECOND = re.compile(r"\s*---[ \t]*\n(?:[\w-]+[ \t]*:.*\n|[ \t]*\n)+---[ \t]*(?:\n|$)")
@@ -61,7 +64,9 @@ def read_front_matter(data: bytes, dialect: str) -> FrontMatter:
     fields, mistakes = schema.structure_fields(document.fields, dialect)
     mode, globs = schema.find_mode(fields)
     for key, message in mistakes.wrong.items():
-        problems.append((document.lines.get(key, 1), f"{key} {message}"))
+        problems.append((document.lines.get(key, 1), f"{key}: {message}"))
+    for key, message in schema.find_odd_values(document.fields, dialect):
+        problems.append((document.lines.get(key, 1), f"{key}: {message}"))
     if dialect == "instructions" and not globs:
         problems.append((1, _NO_APPLY_TO))
     problems += _report_unknown(document, schema.field_names(dialect), mistakes.unknown)
@@ -100,14 +105,14 @@ def _report_unknown(
     document: Document, names: Iterable[str], unknown_keys: frozenset[str]
 ) -> Iterator[tuple[int, str]]:
     """Yield problems about fields that the format does not have."""
-    known = {name.lower(): name for name in names}
+    known = list(names)
     unknown = []
     for key in document.fields:
         if key not in unknown_keys:
             continue
-        similar = known.get(re.sub(r"[-_ ]", "", key.lower()), "")
-        if similar and similar not in document.fields:
-            message = f"The field {key!r} is unknown; did you mean {similar!r}?"
+        similar = similar_names(key, known, 1, cutoff=MIN_SIMILARITY)
+        if similar:
+            message = f"The field {key[:40]!r} is unknown; did you mean {similar[0]!r}?"
             yield document.lines.get(key, 1), message
         else:
             unknown.append(key)

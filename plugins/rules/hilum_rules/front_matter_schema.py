@@ -5,7 +5,7 @@ Importing this module imports cattrs, so only files with front matter load it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, NewType
 
 import attrs
@@ -109,6 +109,27 @@ def _find_mistakes(error: ClassValidationError) -> Mistakes:
     return Mistakes(wrong, frozenset(unknown))
 
 
+def find_odd_values(values: Mapping[str, object], dialect: str) -> Iterator[tuple[str, str]]:
+    """Yield the fields whose values are of another type than expected, but are read all the same.
+
+    Args:
+        values: The fields as they are in the file.
+        dialect: The format.
+    """
+    for field in attrs.fields(SCHEMAS.get(dialect, PlainFields)):
+        value = values.get(field.name)
+        shown = text(_document(value), "value")[:40]
+        is_text = field.type in ("Text", Text)
+        is_patterns = field.type in ("Globs", Globs)
+        if is_text and isinstance(value, list | dict):
+            kind = "list" if isinstance(value, list) else "mapping"
+            yield field.name, f"found the {kind} {shown!r}, expected a text; it is read as text."
+        elif is_patterns and isinstance(value, dict) and any(value.values()):
+            yield field.name, f"found the mapping {shown!r}, expected a pattern or a list of them."
+        elif is_patterns and isinstance(value, str) and value.count("[") != value.count("]"):
+            yield field.name, f"found {shown!r}, in which a bracket is not closed."
+
+
 def find_mode(fields: Fields) -> tuple[Mode, tuple[str, ...]]:
     """Return when rules are active, and the patterns of the files that activate them."""
     match fields:
@@ -148,7 +169,7 @@ def _structure_switch(value: object, _: object) -> Switch:
     written = _structure_text(value, _)
     is_on = flag(_document(value), "value")
     if is_on is None and written:
-        raise ValueError(f"is {written[:40]!r}, which is neither true nor false: read as false.")
+        raise ValueError(f"found {written[:40]!r}, expected true or false; it is read as false.")
     return Switch(bool(is_on))
 
 

@@ -389,7 +389,7 @@ def test_a_huge_prompt_is_cut_and_reported(load, size):
         ("hooks: {PreToolUse: []}", 4, "not run"), ("isolation: worktree", 4, "ignored"), ("maxTurns: many", 4, "above 0"),
         ("maxTurns: -1", 4, "above 0"),
         ("limits: 5", 4, "must be a mapping with turns, timeout and token_limit, not '5'"),
-        ("limits: {turn: 5}", 4, "limits.turn is not a known key (known: turns, timeout, token_limit)"),
+        ("limits: {turn: 5}", 4, "limits.turn is not a known key (did you mean turns?)"),
         ("mcpServers: {gh: {command: x}}", 4, "are not started: gh"),
         ("permissions: {allow: [Bash]}", 4, "permissions.allow cannot extend an agent"),
         ("permissions: deny", 4, "must be a mapping with deny and ask, not 'deny'"),
@@ -415,7 +415,7 @@ def test_all_mistakes_of_a_file_are_reported_at_once(load):
     found = load(HEAD + front, place=".hilum/agents/a.md")
     assert [(each.line, each.message) for each in found.problems] == [
         (5, "limits.turns must be a number above 0, not 'many'; it is ignored."),
-        (5, "limits.time is not a known key (known: turns, timeout, token_limit); it is ignored."),
+        (5, "limits.time is not a known key (did you mean timeout?); it is ignored."),
         (
             6,
             "answer must be one of explore, review, test, doc, refactor or a mapping, not 'poem';"

@@ -25,7 +25,7 @@ TABLE: list[tuple[str, Mode, tuple[str, ...], str, int, list[tuple[int, str]]]] 
     ("mdc/links.mdc", ALWAYS, (), "", 1, []),
     ("mdc/yes.mdc", ALWAYS, (), "", 1, [(3, "'version', 'since', 'author'")]),
     ("mdc/agent.mdc", AGENT, (), "How releases are made", 2, []),
-    ("mdc/wrong-flag.mdc", AGENT, (), "flag", 1, [(3, "neither true nor false")]),
+    ("mdc/wrong-flag.mdc", AGENT, (), "flag", 1, [(3, "expected true or false; it is read as false.")]),
     ("mdc/misspelled.mdc", AGENT, (), "misspelled", 1, [(3, "did you mean 'alwaysApply'?")]),
     ("mdc/latin1.mdc", AGENT, (), "caf\ufffd", 1, [(2, "not UTF-8")]),
     ("mdc/tag.mdc", AGENT, (), '!!python/object/apply:os.system ["true"]', 1, []),

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hilum.errors import similar_names
 from hilum.frontmatter import Document, Problem, flag, read, text
 
 from hilum_agents.definitions.definition import DEFAULT_TURNS, Definition, Dialect, Scope
@@ -56,6 +57,12 @@ USED = frozenset(
         "timeout_mins",
     ]
 ) - {"turns"}
+# All keys that are read from the top of a file.
+_READ = USED | {"turns", "timeout", "token_limit"}
+# Keys of other programs that are similar to one of these.
+_KEYS_OF_OTHERS = frozenset({"mode", "modes", "models"})
+# How similar a key must be to a known one to be reported as its misspelling.
+MIN_SIMILARITY = 0.8
 # Keys that actually restrict an agent or are checked elsewhere.
 _RESTRICTING = frozenset({"tools", "permission", "permissions", "limits", "answer", *TOOL_KEYS})
 # Keys that look like a restriction, although none of the programs supports them.
@@ -334,12 +341,29 @@ class _Loader:
         for key, message in _IGNORED.items():
             if fields.get(key):
                 self._report(key, message)
+        for key in fields:
+            similar = _meant_key(key)
+            if similar:
+                self._report(
+                    key, f"{key!r} is not a known key (did you mean {similar}?); it is ignored."
+                )
         found = list(_restriction_keys(fields))
         if found:
             top = found[0].partition(".")[0]
             self._report(
                 top, f"{', '.join(found)} has no effect; restrict the agent with permissions."
             )
+
+
+def _meant_key(key: str) -> str:
+    """Return the key that an unknown one is a misspelling of; empty if there is none.
+
+    Other programs have keys that hilum does not know, so only very similar ones are suggested.
+    """
+    if key in _READ or key in _KEYS_OF_OTHERS or _RESTRICTION.fullmatch(key):
+        return ""
+    similar = similar_names(key, sorted(_READ), 1, cutoff=MIN_SIMILARITY)
+    return similar[0] if similar else ""
 
 
 def _title(fields: AgentFields, name: str) -> str:

@@ -13,6 +13,7 @@ import attrs
 from cattrs import ClassValidationError, Converter
 from cattrs.errors import ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn
+from hilum.errors import similar_names
 from hilum.frontmatter import Document, number, text
 
 from hilum_agents.answers import FORMS
@@ -120,9 +121,15 @@ def _wrong_fields(error: ClassValidationError, path: tuple[str, ...]) -> Iterato
             yield WrongField(place, str(inner))
     for each in without_note:
         if isinstance(each, ForbiddenExtraKeysError):
-            known = ", ".join(_known_keys(each.cl))
+            known = _known_keys(each.cl)
             for key in sorted(each.extra_fields):
-                yield WrongField((*path, key), f"is not a known key (known: {known})")
+                yield WrongField((*path, key), f"is not a known key ({_suggest(key, known)})")
+
+
+def _suggest(name: str, known: Sequence[str]) -> str:
+    """Return the most similar of the known names, or all of them, for a message."""
+    similar = similar_names(name, known, 1)
+    return f"did you mean {similar[0]}?" if similar else f"known: {', '.join(known)}"
 
 
 def _without(value: object, path: Sequence[str]) -> object:
@@ -191,7 +198,9 @@ def _answer(value: object, _: object) -> AnswerForm:
             raise ValueError(f"is not a valid answer form: {error}") from None
     name = _written(value)
     if name and name not in FORMS:
-        raise ValueError(f"must be one of {', '.join(FORMS)} or a mapping, not {name!r}")
+        similar = similar_names(name, FORMS, 1)
+        hint = f" (did you mean {similar[0]}?)" if similar else ""
+        raise ValueError(f"must be one of {', '.join(FORMS)} or a mapping, not {name!r}{hint}")
     return AnswerForm(name)
 
 
