@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
+from hilum.errors import similar_names
 
 from hilum_agents.definitions.catalog import CatalogEntry
 from hilum_agents.definitions.definition import Definition
@@ -268,7 +269,9 @@ def _check_tools(definition: Definition, tools: Tools) -> Iterator[Finding]:
         if meant and not set(meant) & set(left):
             yield Finding("⚠", f"tool {entry}: excluded by deny.")
         elif not meant and "__" not in entry:  # MCP tools are unknown without a session
-            yield Finding("⚠", f"tool {entry}: there is no such tool here.")
+            similar = similar_names(entry, [name for name, _ in tools], 1)
+            hint = f" Did you mean {similar[0]}?" if similar else ""
+            yield Finding("⚠", f"tool {entry}: there is no such tool here.{hint}")
     if allow == () and not definition.tools.deny:
         yield Finding("✓", "tools: none, as specified in the file")
     elif not left:

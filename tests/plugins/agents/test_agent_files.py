@@ -406,6 +406,26 @@ def test_problems_are_reported_with_their_line(load, front, line, message):
     )
 
 
+def test_a_misspelt_key_is_reported_with_the_one_that_is_meant(load):
+    """Keys of other programs are legal, as long as they are not similar to a known one."""
+    front = (
+        "toolz: [read_file]\npermisions: {deny: [x]}\nlimits: {turnz: 3}\nMax-Turn: 3\n"
+        "answer: tests\nmode: subagent\ncolor: red\nmodels: [a]\nargument-hint: x"
+    )
+    found = load(HEAD + front, place=".hilum/agents/a.md")
+    assert [(each.line, each.message) for each in found.problems] == [
+        (4, "'toolz' is not a known key (did you mean tools?); it is ignored."),
+        (5, "'permisions' is not a known key (did you mean permissions?); it is ignored."),
+        (6, "limits.turnz is not a known key (did you mean turns?); it is ignored."),
+        (7, "'Max-Turn' is not a known key (did you mean maxTurns?); it is ignored."),
+        (
+            8,
+            "answer must be one of explore, review, test, doc, refactor or a mapping, not 'tests'"
+            " (did you mean test?); it is ignored.",
+        ),
+    ]
+
+
 def test_all_mistakes_of_a_file_are_reported_at_once(load):
     """One wrong field costs no other field."""
     front = (

@@ -160,6 +160,11 @@ def test_a_terminal_asks_for_missing_values(run, tmp_path, monkeypatch):
             ["⚠ line 4", "there is no such tool here", "excludes all"],
         ),
         (
+            "---\nname: a\ndescription: d\ntools: [read_file, raed_file]\n---\nx",
+            0,
+            ["⚠ tool raed_file: there is no such tool here. Did you mean read_file?"],
+        ),
+        (
             "---\nname: a\ndescription: d\ntools: {allow: [read_file, web_fetch], deny: [web_fetch]}\n---\nx",
             0,
             ["⚠ tool web_fetch: excluded"],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hilum_rules import RuleType, load_rules
 from hilum_rules.braces import expand_braces
-from hilum_rules.front_matter import gitignore_patterns
+from hilum_rules.front_matter import gitignore_patterns, read_front_matter
 from hilum_rules.hidden_characters import reveal
 from hilum_rules.parsing import Draft, find_imports, parse_drafts
 from hilum_rules.sections import choose_type, find_type
@@ -239,3 +239,30 @@ def test_any_text_is_read(text: str) -> None:
     found, _ = parse_drafts(text.replace("\r", ""))
     for draft in found:
         assert draft.line >= 1
+
+
+def test_all_mistakes_of_front_matter_are_reported_at_once():
+    """Each has its line, the value and what was expected; misspelt fields have a suggestion."""
+    text = (
+        "---\ndescriptoin: x\nglobs: [src/**, lib\nalwaysAply: true\nalwaysApply: maybe\n"
+        "description: {a: b}\ncolour: red\n---\nUse tabs.\n"
+    )
+    assert sorted(read_front_matter(text.encode(), "mdc").problems) == [
+        (2, "The field 'descriptoin' is unknown; did you mean 'description'?"),
+        (3, "globs: found '[src/**, lib', in which a bracket is not closed."),
+        (4, "The field 'alwaysAply' is unknown; did you mean 'alwaysApply'?"),
+        (5, "alwaysApply: found 'maybe', expected true or false; it is read as false."),
+        (6, "description: found the mapping '{a: b}', expected a text; it is read as text."),
+        (7, "Unknown fields are ignored: 'colour'."),
+    ]
+    text = "---\npathz: [a]\npaths: {a: {b: c}}\ndescription: [1, 2]\n---\nUse tabs.\n"
+    assert sorted(read_front_matter(text.encode(), "claude-rules").problems) == [
+        (2, "The field 'pathz' is unknown; did you mean 'paths'?"),
+        (3, "paths: found the mapping '{a: {b: c}}', expected a pattern or a list of them."),
+        (4, "description: found the list '[1, 2]', expected a text; it is read as text."),
+    ]
+
+
+@pytest.mark.parametrize("globs", ["[ab]*.ts", "{a,b}", "['*.ts', '*.js']", "**/*.{ts,tsx}"])
+def test_patterns_in_every_form_are_no_mistake(globs):
+    assert not read_front_matter(f"---\nglobs: {globs}\n---\nx\n".encode(), "mdc").problems
