@@ -173,6 +173,7 @@ def dropped(data: Any, servers: Mapping[str, Any], told: list[str]) -> Iterator[
             if (
                 f"'{key}'" in text
                 or f"{key} " in text
+                or f".{key}: " in text
                 or not any(gone(leaf, kept) for leaf in leaves(value))
             ):
                 continue

@@ -22,6 +22,7 @@ from hilum_mcp.entries import (
     InvalidServerError,
     explain_unknown_key,
     is_comment,
+    written,
 )
 from hilum_mcp.file_formats import LoadedFile, UnreadableFile, load_file
 from hilum_mcp.paths import PROJECT_FILE, user_file_path
@@ -136,7 +137,7 @@ class _ConfigReader:
         if isinstance(table, list):  # Continue, Augment
             table = self._by_name(table, keys)
         if not isinstance(table, Mapping):
-            self.report("It must be a mapping of names to servers.", *keys)
+            self.report(f"found {written(table)}, expected a mapping of names to servers.", *keys)
             return ConfigFile(self.file, {}, tuple(self.mistakes), table=name)
         for other in _other_tables(self.data, keys):
             self.report(
