@@ -216,7 +216,7 @@ def _structure_text(value: Any, _: Any) -> str:
     if not isinstance(value, str):
         raise MismatchError("a text", written(value))
     if "\0" in value:
-        raise MismatchError("a text without NUL characters", written(value))
+        raise MismatchError("a text without NUL characters", "one with them")
     return value
 
 

@@ -449,10 +449,11 @@ def test_values_that_may_be_secret_are_not_quoted(config):
                 "a": {"command": "x", "env": {"A": [secret]}, "args": [{"token": secret}]},
                 "b": {"url": URL, "oauth": secret, "headers": secret},
                 "c": [secret],
+                "d": {"url": f"https://x.example?key={secret}\0"},
             }
         },
     )
-    assert len(found.mistakes) == 5
+    assert len(found.mistakes) == 6
     assert secret not in "".join(map(str, found.mistakes))
 
 
