@@ -289,9 +289,10 @@ class ShellReader(Expander):
 
     def _read_while(self, node: Node, stdin: str | None) -> str | None:
         """Read `while` and `until`; a `read` in the condition gets one line of the input a time."""
-        lines = stdin.split("\n") if stdin else []
-        # One iteration is enough if the input is not known, or has a single line.
-        for line in list(filter(None, lines))[:MAX_LOOP] or [stdin]:
+        lines = list(filter(None, (stdin or "").split("\n")))
+        if not lines:
+            return self.read_nodes(node.named_children, stdin)
+        for line in lines[:MAX_LOOP]:
             self.read_nodes(node.named_children, line)
         return None
 
