@@ -25,6 +25,8 @@ EXPANSIONS = _SUBSTITUTIONS | {"simple_expansion", "expansion", "arithmetic_expa
 _ALL_PARAMETERS = frozenset("@*")
 _ALL_ELEMENTS = frozenset(("[@]", "[*]"))
 _DEFAULT_IFS = " \t\n"
+# A part of a longer value is unknown: finding what a pattern matches takes quadratic time.
+MAX_CUT = 512
 # `${x%pattern}`, `${x##pattern}`, `${x:1:2}`: parts of a value.
 _PART = re.compile(r"\$\{(\w+)(?:(%%?|##?)(.*)|:(\d{1,4})(?::(\d{1,4}))?)\}", re.DOTALL)
 _EXPANSION = re.compile(r"\$\{(\w+|[@*?#$!-])(\[[@*]\]|\[0\])?(?:(:?[-=+?])(.*))?\}", re.DOTALL)
@@ -260,7 +262,7 @@ def _cut_value(value: str, part: re.Match[str]) -> str:
     The result is `UNKNOWN` if it is known only at run time.
     """
     _, operator, pattern, start, length = part.groups()
-    if UNKNOWN in value:
+    if UNKNOWN in value or len(value) > MAX_CUT:
         return UNKNOWN
     if shell_words.FOUND in value:
         return shell_words.FOUND + _cut_value(value.replace(shell_words.FOUND, ""), part)

@@ -71,7 +71,7 @@ _ESCAPE = re.compile(
     r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
 )
 _MATCHED_CHARACTERS = "".join(map(chr, _MATCHED.values()))
-_GLOB = re.compile(rf"[*?{_MATCHED_CHARACTERS}]|\[.*\]")
+_GLOB = re.compile(rf"[*?{_MATCHED_CHARACTERS}]")
 _SEQUENCE = re.compile(
     r"(-?\d{1,9}|[a-zA-Z])\.\.(-?\d{1,9}|[a-zA-Z])(?:\.\.(-?\d{1,9}))?", re.ASCII
 )
@@ -341,10 +341,17 @@ def split_fields(text: str, plain: bool, find_home: Callable[[str], str]) -> lis
     for variant in variants:
         for field in re.split(r"[ \t\n]+", expand_tilde(variant, find_home)):
             if field:
-                has_glob = _GLOB.search(field) is not None
+                has_glob = _has_glob(field)
                 is_tree = FOUND in field
                 words.append(Word(unmark(field), glob=has_glob, plain=plain, tree=is_tree))
     return words
+
+
+def _has_glob(field: str) -> bool:
+    """Return whether the shell matches a marked word against file names."""
+    # A regular expression for `[…]` takes quadratic time in the number of open brackets.
+    begin = field.find("[")
+    return _GLOB.search(field) is not None or 0 <= begin < field.rfind("]")
 
 
 def expand_tilde(text: str, find_home: Callable[[str], str]) -> str:
