@@ -186,7 +186,8 @@ def _result(call: ToolCall, output: Output) -> ToolResult:
             f" ({lines:,} line{'s' * (lines != 1)}); the rest is not kept: ask for less at once …]"
         )
     parts: tuple[Text | Image, ...] = (Text(text, f"tool:{call.name}"), *output.images)
-    return ToolResult(call.id, call.name, parts, output.code, dict(output.data))
+    data = dict(output.data)
+    return ToolResult(call.id, call.name, parts, output.code, data, output.changed)
 
 
 def _failure(call: ToolCall, code: str, text: str) -> ToolResult:

@@ -98,7 +98,8 @@ class ToolCall(Data, frozen=True, tag="tool_call"):
 class ToolResult(Data, frozen=True, tag="tool_result"):
     """The result of a tool call.
 
-    ``code`` is empty on success; ``data`` is for faces and never sent to a model.
+    ``code`` is empty on success; ``data`` is for faces and never sent to a model. ``changed`` is
+    false if a writing tool reports that it changed nothing.
     """
 
     call_id: str
@@ -106,6 +107,7 @@ class ToolResult(Data, frozen=True, tag="tool_result"):
     parts: tuple[Text | Image, ...]
     code: str = ""
     data: dict[str, Any] = {}
+    changed: bool = True
 
     @property
     def text(self) -> str:

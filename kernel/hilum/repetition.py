@@ -3,7 +3,8 @@
 Calls count only if nothing changed in between. ``FailureCounts`` is folded from the events of an
 agent, so that a resumed run continues the counts. A call that may have changed files resets them: a
 test that fails after each of three edits is normal work; a call that fails three times in a row
-without a change is not.
+without a change is not. A write that found everything as it should be changed nothing: it resets no
+counts, and is itself counted.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Failures(msgspec.Struct):
 
 
 class SameResults(msgspec.Struct):
-    """Equal results in a row of one call that changes nothing."""
+    """Equal results in a row of one call that changes nothing, or found nothing to change."""
 
     tool: str
     digest: str
@@ -138,7 +139,7 @@ class FailureCounts(msgspec.Struct):
             return
         key = _fingerprint(call)
         aim = _aim(call, started, result.code)
-        may_change = started is not None and may_have_changed(started, result.code)
+        may_change = started is not None and may_have_changed(started, result)
         if may_change:
             self.clear(key, aim[:2])
         if result.code in _NO_OUTCOME:
@@ -151,7 +152,7 @@ class FailureCounts(msgspec.Struct):
         self._clear_failures(key, aim)
         if started is not None and started.risk == "read":
             self._clear_cured(frozenset(started.paths))
-        if started is not None and started.effect == "pure":
+        if started is not None and (started.effect == "pure" or not result.changed):
             self._count_result(key, aim[0], result)
 
     def _clear_failures(self, key: str, aim: Aim) -> None:
@@ -278,17 +279,17 @@ def _with_code(failures: Failures) -> str:
     return f"with {failures.code}"
 
 
-def may_have_changed(started: CallStarted, code: str) -> bool:
+def may_have_changed(started: CallStarted, result: ToolResult) -> bool:
     """Return whether a call that ran may have changed anything outside the conversation.
 
     Args:
         started: The event of its start.
-        code: Its failure; empty for success.
+        result: Its result.
     """
-    if started.effect == "pure":
+    if started.effect == "pure" or not result.changed:
         return False
     if started.risk == "write":
-        return not code or code in _MAY_HAVE_WRITTEN
+        return not result.code or result.code in _MAY_HAVE_WRITTEN
     return started.risk != "read" or started.effect == "once"
 
 

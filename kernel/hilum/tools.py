@@ -47,12 +47,15 @@ class Output(msgspec.Struct, frozen=True):
         images: Images for the model.
         data: Plain data for faces (a diff, an exit code); never sent to the model.
         code: An ``E_…`` code if the result is a failure with a long description.
+        changed: False if the call would have changed something, but everything was already so. Such
+            a call is no progress: it counts as a repetition like a call that only reads.
     """
 
     text: str = ""
     images: tuple[Image, ...] = ()
     data: Mapping[str, Any] = {}
     code: str = ""
+    changed: bool = True
 
 
 class Call(msgspec.Struct, eq=False):

@@ -3,7 +3,7 @@ between.
 """
 
 import pytest
-from hilum import Profile, ToolError, tool
+from hilum import Output, Profile, ToolError, tool
 from hilum.errors import E_BAD_ARGS, E_FAILED, E_REPEATED, E_STALE
 from hilum.events import CallStarted, RoundEnded, UserNeeded
 from hilum.messages import ToolCall
@@ -240,6 +240,57 @@ async def test_same_result_again_and_again_is_noticed_and_then_refused(bench, wo
         if any("same result" in note for note in event.notes)
     ]
     assert told == [SAME_RESULTS_NOTED]
+
+
+@tool(risk="write", effect="idempotent", writes="path")
+def put(path: str, text: str = "") -> Output:
+    """Write a file that already has this text."""
+    return Output(f"{path} already has this content.", changed=False)
+
+
+async def test_a_write_that_changes_nothing_is_counted_like_a_read(bench, world):
+    """A note at the fifth time, no run after the tenth; a change in between starts anew."""
+    same = use("put", path="a.py")
+    kit = await bench(
+        world.plugin(),
+        plugin("put", put),
+        answers=[*[same] * (MAX_SAME_RESULTS + 1), use("edit", path="b"), same, "ok"],
+    )
+    await kit.run("x")
+    assert codes(kit) == [""] * MAX_SAME_RESULTS + [E_REPEATED, "", ""]
+    assert len(notes(kit)) == 1
+    assert f"put returned the same result {SAME_RESULTS_NOTED} times" in notes(kit)[0]
+
+
+async def test_a_write_that_changes_nothing_clears_no_count(bench, world):
+    """A command that keeps failing is refused, whatever is written to no effect in between."""
+    world.red = 99
+    test = use("run", command="t")
+    idle = use("put", path="a.py")
+    kit = await bench(
+        world.plugin(),
+        plugin("put", put),
+        answers=[test, idle, test, idle, test, idle, test, use("edit", path="a.py"), test, "ok"],
+    )
+    kit.session.add_agent(Profile("other"))
+    await kit.run("x")
+    ran = [result.code for result in kit.results if result.name == "run"]
+    assert ran == [E_FAILED] * 3 + [E_REPEATED, E_FAILED]
+
+
+async def test_a_write_that_changes_nothing_clears_no_count_of_another_agent(bench, world):
+    """Nothing has changed for them either."""
+    world.red = 99
+    kit = await bench(
+        world.plugin(),
+        plugin("put", put),
+        answers=[use("run", command="t"), "ok", use("put", path="a.py"), "ok"],
+    )
+    kit.session.add_agent(Profile("other"))
+    await kit.run("x")
+    counts = kit.session.agents["main"].conversation.failures
+    await kit.run("y", agent="other")
+    assert counts.calls
 
 
 async def test_a_resume_counts_the_same(bench, world):

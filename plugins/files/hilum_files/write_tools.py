@@ -64,6 +64,7 @@ async def edit_file(
         return Output(
             "Nothing was changed: old_string and new_string are the same.",
             data={"path": show(path)},
+            changed=False,
         )
     edits = [(old_string, new_string)]
     return await trio.to_thread.run_sync(
@@ -152,6 +153,7 @@ def _write(workspace: Workspace, path: str, content: str) -> Output:
         return Output(
             f"{show(path)} already has exactly this content; nothing was written.",
             data={"path": show(path)},
+            changed=False,
         )
     name = _write_text(workspace, path, after, "content", status)
     size = f"{status.st_size:,} bytes" if before is None else _count_lines(before)
@@ -205,7 +207,9 @@ def _edit(
     after = edits[-1].content
     if after == before:
         return Output(
-            "Nothing was changed: the file already has these edits.", data={"path": show(path)}
+            "Nothing was changed: the file already has these edits.",
+            data={"path": show(path)},
+            changed=False,
         )
     name = _write_text(workspace, path, after, "new_string", status)
     return _report_edits(name, edits, _make_diff(name, before, after))

@@ -37,6 +37,8 @@ _COMMAND_ACTIONS = FOLDER_ACTIONS | {"-exec", "-ok"}
 _FD_ACTIONS = frozenset({"-x", "-X", "--exec", "--exec-batch"})
 # Programs that print some of their input lines unchanged.
 _FILTERS = frozenset("grep egrep fgrep sort uniq head tail".split())
+# Programs whose output is predicted only if it consists of all their input lines.
+_COPYING = frozenset(("cat", "tee"))
 _XARGS_VALUED = "IEdaLnPs"
 _UNKNOWN_WORD = Word(UNKNOWN, plain=False)
 _NAME_TESTS = frozenset(("-name", "-iname"))
@@ -85,7 +87,7 @@ def read_xargs(reader: ShellReader, command: ParsedCommand) -> str | None:
     """Read `… | xargs COMMAND`: the command with the piped words as arguments."""
     words = command.words
     at = find_first_operand(words, _XARGS_VALUED)
-    arguments = _split_input(command.stdin)
+    arguments = _split_input(reader, command)
     if reader.state.listed is not None and command.stdin is None:
         arguments = [attrs.evolve(_UNKNOWN_WORD, placeholder="{}")]
         reader.state.finder = reader.state.listed
@@ -117,7 +119,7 @@ def read_parallel(reader: ShellReader, command: ParsedCommand) -> str | None:
     at = find_first_operand(words, "jSdNInaLlPs")
     split = find_word(words, (":::", ":::+", "::::"), at)
     if split == len(words):
-        arguments = _split_input(command.stdin)
+        arguments = _split_input(reader, command)
     elif words[split].value == "::::":
         arguments = [_UNKNOWN_WORD]  # the words are in a file
     else:
@@ -130,21 +132,26 @@ def read_parallel(reader: ShellReader, command: ParsedCommand) -> str | None:
     for argument in arguments:
         # A shell parses the assembled command.
         reader.read_nested(text.replace("{}", argument.value))
-        # Rules need the command as words if its text is unknown.
-        if inner and UNKNOWN in argument.value:
+        # Rules need the command as words if its text is unknown, and a text cannot express that a
+        # path stands for everything below it.
+        if inner and (UNKNOWN in argument.value or argument.tree):
             reader.read_inner(command, (*inner, argument), stdin="")
     return None
 
 
-def _split_input(stdin: str | None) -> list[Word]:
+def _split_input(reader: ShellReader, command: ParsedCommand) -> list[Word]:
     """Return the words that are piped into a command."""
-    if stdin is None:
+    if command.stdin is None:
         return [_UNKNOWN_WORD]
     try:
-        parts = shlex.split(stdin.replace("\0", " "))
+        parts = shlex.split(command.stdin.replace("\0", " "))
     except ValueError:
         return [_UNKNOWN_WORD]
-    return [Word(part, glob="*" in part, plain=False) for part in parts[:MAX_ARGUMENTS]]
+    is_found = reader.state.listed is not None
+    words = []
+    for part in parts[:MAX_ARGUMENTS]:
+        words.append(Word(part, glob="*" in part, plain=False, tree=is_found))
+    return words
 
 
 # --- commands for files ---------------------------------------------------------------------------
@@ -177,7 +184,9 @@ def read_find(reader: ShellReader, command: ParsedCommand) -> str | None:
     """Read `find PATHS … -delete` or `-exec`: what it deletes, or runs for everything found."""
     starts, tests = _split_find_words(command.words[1:])
     targets = _predict_found(starts, tests)
-    found = [attrs.evolve(target, plain=False, placeholder="{}") for target in targets]
+    found = []
+    for target in targets:
+        found.append(attrs.evolve(target, plain=False, placeholder="{}", tree=True))
     first_test = len(command.words) - len(tests)
     outer = reader.state.finder
     for at, word in enumerate(tests):
@@ -255,6 +264,8 @@ def find_listed(commands: list[ParsedCommand], before: FindAction | None) -> Fin
     name = get_program_name(command.words[0])
     if name in {"find", "gfind"}:
         return FindAction(command.words)
+    if before is not None and name in _COPYING:
+        return before
     if before is None or name not in _FILTERS:
         return None
     # `grep -o`, `-n` and `-c` print something other than the lines.

@@ -83,7 +83,7 @@ def find_grave_effect(command: ParsedCommand) -> str:
 def _find_grave_removal(command: ParsedCommand, name: str) -> str:
     recursive = _is_recursive(command)
     for word in _operands(command):
-        if recursive and command.checker.ruin(word, command.cwd):
+        if (recursive or word.tree) and command.checker.ruin(word, command.cwd):
             return "It deletes everything in the workspace."
         path = command.checker.absolute(word.value, command.cwd)
         if path and name in {"shred", "srm", "wipe"} and is_secret(path):
@@ -204,7 +204,7 @@ def _parse_options(command: ParsedCommand) -> tuple[Parsed, list[Word]]:
 def _check_removal(command: ParsedCommand) -> str:
     recursive = _is_recursive(command)
     for word in _operands(command):
-        lost = _find_removed(command, word, recursive)
+        lost = _find_removed(command, word, recursive or word.tree)
         if lost:
             return f"It deletes {lost}."
     return ""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hilum_guard import repositories
 from hilum_guard.file_names import resolve_links
 from hilum_guard.program_names import quote_words
-from hilum_guard.shell_words import UNKNOWN, Word, encode_source
+from hilum_guard.shell_words import UNKNOWN, Word, encode_source, encode_value
 
 if TYPE_CHECKING:
     from hilum_guard.shell_commands import ParsedCommand
@@ -340,7 +340,7 @@ def _read_definition(
         # f`).
         text = f"{value[1:].strip()} {quote_words(arguments)}"
         with reader.implying():
-            reader.read_nested(text, tuple(encode_source(word.value) for word in arguments))
+            reader.read_nested(text, tuple(map(encode_value, arguments)))
         return
     try:
         words = shlex.split(value)

@@ -1,22 +1,33 @@
-"""Find nested repositories in the index of a Git folder, also in one that Git did not write."""
+"""Find nested repositories in the index of a Git folder, also in one that Git did not write.
+
+The format is that of gitformat-index(5), versions 2 to 4.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain, islice
 
 MAX_BYTES = 100_000_000
+MAX_ENTRIES = 5_000_000
+"""Maximum number of entries to read. The extension `IEOT` could name the same ones repeatedly."""
 _HEADER = struct.Struct(">4sII")
+_HASH_SIZES = (20, 32)  # bytes of SHA-1 and SHA-256
 # An entry has 24 bytes before the mode, and after the hash the flags, which hold the length of
 # the path.
-_MODE = struct.Struct(">24xI")
-_FLAGS = struct.Struct(">60xH")
+_ENTRIES = {size: struct.Struct(f">24xI{12 + size}xH") for size in _HASH_SIZES}
 _LONG_PATH = 0xFFF
 _EXTENDED = 0x4000
 # Types of entries in a mode: a nested repository, and a folder of a sparse index, which may hold
 # one. Git ignores all other bits of the mode, so that a comparison with 0160000 is not enough.
 _TYPE = 0xF000
-_NESTING = frozenset((0xE000, 0x4000))
+_NESTED = 0xE000
+_SPARSE = 0x4000
+_BLOCK = struct.Struct(">II")
 
 
 def may_have_nested_repositories(folder: str) -> bool:
@@ -42,41 +53,102 @@ def may_have_nested_repositories(folder: str) -> bool:
     if signature != b"DIRC" or version not in (2, 3, 4):
         return True
     at = _HEADER.size
-    length = 0
-    for _ in range(count):
-        if _MODE.unpack_from(data, at)[0] & _TYPE in _NESTING:
+    for mode, _, end in _read_entries(data, at, count, version, 20):
+        if mode & _TYPE in (_NESTED, _SPARSE):
             return True
-        at, length = _find_next_entry(data, at, length if version == 4 else None)
+        at = end
     # With this extension Git reads entries from the places that it names.
     return data.find(b"IEOT", at) >= 0
 
 
-def _find_next_entry(data: bytes, at: int, previous: int | None) -> tuple[int, int]:
-    """Return where the entry after the one at a position begins, and the length of its path.
+def find_nested_repositories(path: str) -> set[str]:
+    """Return the nested repositories that an index names, relative to its working tree.
 
-    Like Git it takes the length from the flags: an attacker may have written another path.
+    The result may include paths that are not in the index. It omits none among the first
+    `MAX_BYTES` bytes and `MAX_ENTRIES` entries.
+
+    Args:
+        path: An index, or a shared part of a split one. It need not be a regular file.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    # Without O_NONBLOCK, opening a pipe at this path would wait for a writer; and a device such as
+    # /dev/zero has no end.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return set()
+        data = file.read(MAX_BYTES)
+    if len(data) < _HEADER.size:
+        return set()
+    _, version, count = _HEADER.unpack_from(data)
+    names = islice(_find_names(data, count, version), MAX_ENTRIES)
+    return {os.fsdecode(name) for name in names if name}
+
+
+def _find_names(data: bytes, count: int, version: int) -> Iterator[bytes]:
+    """Yield the path of each nested repository, and an empty one for each other entry."""
+    for start, number in chain([(_HEADER.size, count)], _find_blocks(data)):
+        # The index does not name its hash algorithm, so it is read with both.
+        for size in _HASH_SIZES:
+            # Where an entry is not valid, Git stops, or the hashes are of the other size.
+            with suppress(ValueError, struct.error, IndexError):
+                for mode, name, _ in _read_entries(data, start, number, version, size):
+                    yield name if mode & _TYPE == _NESTED else b""
+
+
+def _find_blocks(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the places from which Git reads entries in parallel, and how many are there.
+
+    They are in the extension `IEOT`, which may name other entries than those after the header.
+    """
+    at = data.find(b"IEOT")
+    while at >= 0:
+        # The size and the version of the extension come before its blocks.
+        end = at + 8 + int.from_bytes(data[at + 4 : at + 8])
+        for block in range(at + 12, min(end, len(data)) - _BLOCK.size + 1, _BLOCK.size):
+            yield _BLOCK.unpack_from(data, block)
+        at = data.find(b"IEOT", at + 4)
+
+
+def _read_entries(
+    data: bytes, at: int, count: int, version: int, size: int
+) -> Iterator[tuple[int, bytes, int]]:
+    """Yield the mode and the path of each entry, and where the entry ends.
+
+    Like Git this takes the length of a path from the flags: an attacker may have written another
+    path.
 
     Args:
         data: The index.
-        at: Where the entry begins.
-        previous: In version 4, the length of the path before it; otherwise None.
+        at: Where the first entry begins.
+        count: The number of entries.
+        version: The version of the index, which is 2, 3 or 4.
+        size: The number of bytes of a hash.
+
+    Raises:
+        ValueError, struct.error, IndexError: An entry is not valid.
     """
-    flags = _FLAGS.unpack_from(data, at)[0]
-    name = at + (64 if flags & _EXTENDED else 62)
-    length = flags & _LONG_PATH
-    shared = 0
-    if previous is not None:
-        removed, name = _read_number(data, name)
-        shared = previous - removed
-    if length == _LONG_PATH:
-        length = shared + data.index(b"\0", name) - name
-    if not 0 <= shared <= length:
-        raise ValueError("a path in the index is shorter than its beginning")
-    end = name + length - shared
-    if previous is not None:
-        return end + 1, length
-    # The path and at least one NUL byte fill up 8 bytes.
-    return at + (end - at + 8) // 8 * 8, length
+    entry = _ENTRIES[size]
+    path = b""
+    for _ in range(count):
+        mode, flags = entry.unpack_from(data, at)
+        name = at + entry.size + (2 if flags & _EXTENDED else 0)
+        length = flags & _LONG_PATH
+        shared = 0
+        if version == 4:
+            removed, name = _read_number(data, name)
+            shared = len(path) - removed
+        if length == _LONG_PATH:
+            length = shared + data.index(b"\0", name) - name
+        if not 0 <= shared <= length:
+            raise ValueError("a path in the index is shorter than its beginning")
+        end = name + length - shared
+        path = path[:shared] + data[name:end]
+        # The path and at least one NUL byte fill up 8 bytes, except in version 4.
+        at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
+        yield mode, path, at
 
 
 def _read_number(data: bytes, at: int) -> tuple[int, int]:

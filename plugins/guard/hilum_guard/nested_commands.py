@@ -26,7 +26,7 @@ from hilum_guard.program_names import (
     get_program_name,
     quote_words,
 )
-from hilum_guard.shell_words import UNKNOWN, Word, encode_source
+from hilum_guard.shell_words import MAX_FIELDS, UNKNOWN, Word, encode_source, encode_value
 
 if TYPE_CHECKING:
     from hilum_guard.shell_commands import ParsedCommand
@@ -211,7 +211,7 @@ def _read_shell(reader: ShellReader, command: ParsedCommand) -> str | None:
             continue
         at = find_first_operand(words, "oO", option)
         if at < len(words):
-            after = [encode_source(word.value) for word in words[at + 1 :]]
+            after = [encode_value(word) for word in words[at + 1 :]]
             reader.state.variables["0"] = (after[0] if after else UNKNOWN,)
             # Without arguments `$1` is empty; the outer text's `$1` is not visible.
             return reader.read_nested(words[at].value, tuple(after[1:]) or ("",), command.stdin)
@@ -233,7 +233,7 @@ def _read_script(
             reader.add_unknown()  # a shell's input may be any command
     if text is None:
         return None
-    return reader.read_nested(text, tuple(encode_source(word.value) for word in arguments))
+    return reader.read_nested(text, tuple(map(encode_value, arguments)))
 
 
 def _read_source(reader: ShellReader, command: ParsedCommand) -> str | None:
@@ -280,12 +280,13 @@ def _set_alias(reader: ShellReader, command: ParsedCommand) -> str | None:
 
 def _set_positional(reader: ShellReader, command: ParsedCommand) -> str | None:
     """Read `set -- A B`."""
-    values = command.arguments
-    if "--" in values:
-        values = values[values.index("--") + 1 :]
-    elif not values or values[0].startswith(("-", "+")):
+    words = command.words[1:]
+    end = find_word(words, ("--",))
+    if end < len(words):
+        words = words[end + 1 :]
+    elif not words or words[0].value.startswith(("-", "+")):
         return ""
-    reader.state.positional = tuple(map(encode_source, values))
+    reader.state.positional = tuple(map(encode_value, words))
     return ""
 
 
@@ -301,8 +302,15 @@ def _read_into_variables(reader: ShellReader, command: ParsedCommand) -> str | N
     for value in values:
         if re.fullmatch(r"\w+", value):
             variables[value] = (UNKNOWN,)
-    if command.stdin and values and get_program_name(command.words[0]) == "read":
-        variables[values[-1]] = (encode_source(command.stdin.rstrip("\n")),)
+    if not command.stdin or not values:
+        return ""
+    lines = command.stdin.rstrip("\n").split("\n")
+    if get_program_name(command.words[0]) == "read":
+        lines = ["\n".join(lines)]
+    is_found = reader.state.listed is not None
+    # As for `xargs`, a `*` in the input stands for the names that `ls` prints.
+    words = [Word(line, glob="*" in line, tree=is_found) for line in lines[:MAX_FIELDS]]
+    variables[values[-1]] = tuple(map(encode_value, words))
     return ""
 
 
@@ -314,8 +322,14 @@ def _change_folder(reader: ShellReader, command: ParsedCommand) -> str | None:
         goal = command.words[at]
     else:
         goal = Word(state.variables.get("HOME", (UNKNOWN,))[0], plain=False)
-    if goal.value == "-" or goal.glob or not goal.known or len(command.words) > at + 1:
+    if goal.value == "-" or not goal.known or len(command.words) > at + 1:
         state.cwds = (None,)
+        return ""
+    if goal.glob:
+        # The folder is not known, but a pattern in it may mean the matches of both patterns:
+        # `for d in /*; do cd "$d" && rm -rf *; done`.
+        state.cwds = (None, state.checker.absolute(goal.value, state.cwds[-1]))
+        state.variables["PWD"] = (UNKNOWN,)
         return ""
     reached: list[str | None] = []
     for cwd in state.cwds:

@@ -54,7 +54,10 @@ def fit_words(
     """
     if _match_words(pattern, words, strict, doubtful=False):
         return "yes"
-    if not strict and _match_words(pattern, words, strict, doubtful=True):
+    # Without an unknown word, a second comparison would have the same result.
+    if strict or not any(UNKNOWN in word for word in words):
+        return ""
+    if _match_words(pattern, words, strict, doubtful=True):
         return "maybe"
     return ""
 
@@ -74,6 +77,9 @@ def _match_words(
         for position in _skip_stars(positions, pattern):
             after |= _advance(position, pattern, word, strict, doubtful, is_program=number == 0)
         positions = after
+        # Most patterns are for another program, so that the first word already decides.
+        if not positions:
+            return False
     return any(at == len(pattern) for at, _ in _skip_stars(positions, pattern))
 
 

@@ -18,9 +18,11 @@ import re
 import shlex
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from hilum_guard.file_names import QUARANTINED, resolve_links
+from hilum_guard.git_index import find_nested_repositories
 
 Kind = Literal["setting", "hook", "pointer", "link", "todo", "name", "folder"]
 
@@ -35,9 +37,6 @@ MAX_FOLLOWED = 40
 """Maximum number of configuration files to follow from one repository through `include.path`."""
 MAX_GIT_FOLDERS = 20_000
 """Maximum number of folders in a Git folder to search for links, those nearest its root first."""
-_GITLINK = b"\x00\x00\xe0\x00"  # mode 160000, of a nested repository, as the index writes it
-_HASHES = (20, 32)  # bytes of SHA-1 and SHA-256
-_EXTENDED = 0x40  # in the first byte of an entry's flags: two more bytes follow
 HEADS = frozenset({"HEAD", "commondir", "config.worktree"})
 """Files that make a folder a Git folder, or provide its settings. Other uses are rare."""
 _PARTS = HEADS | {"objects", "refs", "config", "hooks"}
@@ -321,71 +320,9 @@ def gitlinks(folder: str) -> set[str]:
     except OSError:
         return found
     for name in names:
-        try:
-            fd = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(fd, "rb") as file:
-                data = file.read()
-        except OSError:
-            continue
-        if _GITLINK in data:
-            raw = _prefixed_paths(data) if data[4:8] == b"\0\0\0\4" else _plain_paths(data)
-            found.update(os.fsdecode(path) for path in raw)
+        with suppress(OSError):
+            found |= find_nested_repositories(f"{folder}/{name}")
     return found
-
-
-def _plain_paths(data: bytes) -> Iterator[bytes]:
-    """Yield the paths of nested repositories in an index of version 2 or 3.
-
-    After the mode, an entry has 12 bytes, the hash, 2 or 4 bytes of flags, and the NUL-terminated
-    path. The index does not name its hash algorithm, so paths are yielded for each algorithm.
-    """
-    start = data.find(_GITLINK)
-    while start >= 0:
-        for size in _HASHES:
-            flags = start + 16 + size
-            if flags + 2 > len(data):
-                continue
-            path = flags + (4 if data[flags] & _EXTENDED else 2)
-            end = data.find(b"\0", path)
-            if end > path:
-                yield data[path:end]
-        start = data.find(_GITLINK, start + 1)
-
-
-def _prefixed_paths(data: bytes) -> Iterator[bytes]:
-    """Yield the paths of nested repositories in an index of version 4.
-
-    In this version, each path is stored as a difference from the previous one.
-    """
-    for size in _HASHES:
-        last = b""
-        at = 12
-        try:
-            for _ in range(int.from_bytes(data[8:12])):
-                mode = data[at + 24 : at + 28]
-                flags = at + 40 + size
-                at = flags + (4 if data[flags] & _EXTENDED else 2)
-                dropped, at = _read_number(data, at)
-                end = data.index(b"\0", at)
-                if dropped > len(last):
-                    break
-                last = last[: len(last) - dropped] + data[at:end]
-                at = end + 1
-                if mode == _GITLINK:
-                    yield last
-        except (IndexError, ValueError):  # the index uses hashes of the other size
-            continue
-
-
-def _read_number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a variable-length number, as Git encodes offsets, and the position after it."""
-    byte = data[at]
-    number = byte & 127
-    while byte & 128:
-        at += 1
-        byte = data[at]
-        number = ((number + 1) << 7) | (byte & 127)
-    return number, at + 1
 
 
 def metadata_files(folder: str) -> Iterator[str]:

@@ -28,6 +28,9 @@ SESSION = "session"
 EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
 MAX_BYTES = 2_000_000
 """Maximum size of a rule file, in bytes."""
+MAX_RULES = 5_000
+"""Maximum number of rules and other entries of a rule file. Every call is compared with each rule,
+which takes about 0.1 ms, so that more would delay every call noticeably."""
 Stamp = tuple[object, ...]
 
 
@@ -184,7 +187,7 @@ class _RuleFile:
         try:
             # Some editors write a byte order mark, which TOML does not allow.
             self._text = _read_regular(self._path).decode().removeprefix("\ufeff")
-            self._data = tomllib.loads(self._text)
+            data = tomllib.loads(self._text)
         except OSError as error:
             self._note(f"cannot be read: {error.strerror}; correct or remove it")
         except UnicodeDecodeError as error:
@@ -194,6 +197,12 @@ class _RuleFile:
             example = 'deny = ["run_terminal_cmd(git push *)"]'
             reason = explain_invalid_toml(error)
             self._note(f"not valid TOML: {reason}; write lists, for example {example}")
+        else:
+            number = _count_entries(data)
+            if number > MAX_RULES:
+                self._note(_explain_too_many(number))
+            else:
+                self._data = data
         return self._data
 
     def take(
@@ -251,10 +260,30 @@ class _RuleFile:
             wanted = value.strip() if isinstance(value, str) else ""
         if not wanted:
             return 0
-        for number, line in enumerate(self._text.splitlines(), 1):
-            if wanted in line:
-                return number
-        return 0
+        at = self._text.find(wanted)
+        return 0 if at < 0 else self._text.count("\n", 0, at) + 1
+
+
+def _count_entries(data: dict[str, Any]) -> int:
+    """Return the number of values and empty tables in a file."""
+    number = 0
+    waiting: list[Any] = [data]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict) and value:
+            waiting += value.values()
+        elif isinstance(value, list) and value:
+            waiting += value
+        else:
+            number += 1
+    return number
+
+
+def _explain_too_many(number: int) -> str:
+    return (
+        f"has {number:,} rules, and at most {MAX_RULES:,} are supported; combine rules with"
+        " wildcards, for example write_file(docs/**)"
+    )
 
 
 def _name_place(path: Sequence[str | int]) -> str:
@@ -320,11 +349,19 @@ def _change(config: Path, keys: list[str], change: Callable[[list[str]], list[st
     from hilum.settings import change as change_file
 
     changed = False
+    user = _RuleFile(user_file(config), None)
+    number = _count_entries(user.read())
 
     def new(old: Any) -> Any:
         nonlocal changed
         made = change(list(old or ()))
         changed = (made or None) != (old or None)
+        # One rule more would make the whole file invalid.
+        if len(made or ()) > len(old or ()) and number >= MAX_RULES:
+            raise UsageError(
+                f"{user_file(config)} {_explain_too_many(number + 1)}.",
+                hint="Remove rules that are no longer needed: hilum permissions list.",
+            )
         return made if changed else old
 
     try:

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from hilum_guard import shell_words
-from hilum_guard.shell_commands import ShellState
+from hilum_guard.shell_commands import FindAction, ShellState
 from hilum_guard.shell_words import EXPANSION_STARTS, UNKNOWN, Unreadable, Word
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ EXPANSIONS = _SUBSTITUTIONS | {"simple_expansion", "expansion", "arithmetic_expa
 _ALL_PARAMETERS = frozenset("@*")
 _ALL_ELEMENTS = frozenset(("[@]", "[*]"))
 _DEFAULT_IFS = " \t\n"
+# A part of a longer value is unknown: finding what a pattern matches takes quadratic time.
+MAX_CUT = 512
 # `${x%pattern}`, `${x##pattern}`, `${x:1:2}`: parts of a value.
 _PART = re.compile(r"\$\{(\w+)(?:(%%?|##?)(.*)|:(\d{1,4})(?::(\d{1,4}))?)\}", re.DOTALL)
 _EXPANSION = re.compile(r"\$\{(\w+|[@*?#$!-])(\[[@*]\]|\[0\])?(?:(:?[-=+?])(.*))?\}", re.DOTALL)
@@ -40,6 +42,7 @@ class Expander(ABC):
     state: ShellState
     literal_words: list[tuple[int, str]]
     piped_texts: dict[str, str]
+    piped_lists: dict[str, FindAction]
 
     @abstractmethod
     def add_doubt(self, why: str) -> None:
@@ -48,6 +51,10 @@ class Expander(ABC):
     @abstractmethod
     def read_nodes(self, nodes: list[Node], stdin: str | None) -> str | None:
         """Read nodes one after another; return what they print, None if that is not known."""
+
+    @abstractmethod
+    def read_listing(self, nodes: list[Node]) -> tuple[str | None, FindAction | None]:
+        """Read nodes; return what they print, and the `find` that lists it, if there is one."""
 
     @abstractmethod
     def read_nested(
@@ -95,7 +102,9 @@ class Expander(ABC):
         for start, marked, plain in self._lex(nodes):
             value = shell_words.unmark(shell_words.expand_tilde(marked, self.find_home))
             self.literal_words.append((start, value))
-            words.append(Word(value, plain=plain))
+            has_matches = shell_words.has_matches(marked)
+            is_tree = shell_words.FOUND in marked
+            words.append(Word(value, glob=has_matches, plain=plain, tree=is_tree))
         return words
 
     def _lex(self, nodes: list[Node]) -> list[tuple[int, str, bool]]:
@@ -218,28 +227,31 @@ class Expander(ABC):
     def _substitute(self, node: Node, text: str, quoted: bool) -> str:
         """Return the marked output of a command or process substitution."""
         self.add_doubt("It passes the output of one command to another.")
-        output = self._read_substituted(node, text)
+        output, listed = self._read_substituted(node, text)
         if node.type == "process_substitution":
             # Bash counts down from 63, too. A shell that reads this path receives the text.
             path = f"/dev/fd/{63 - len(self.piped_texts)}"
             if text.startswith("<") and output is not None:
                 self.piped_texts[path] = output
+                if listed is not None:
+                    self.piped_lists[path] = listed
             return shell_words.mark(path)
         if output is None:
             output = UNKNOWN
         else:
-            output = shell_words.encode_source(output.rstrip("\n"))
+            output = shell_words.encode_output(output.rstrip("\n"), listed is not None)
         return shell_words.mark(output) if quoted else shell_words.mark_value(output)
 
-    def _read_substituted(self, node: Node, text: str) -> str | None:
+    def _read_substituted(self, node: Node, text: str) -> tuple[str | None, FindAction | None]:
+        """Return the output of a substitution, and the `find` that lists it, if there is one."""
         outer = self.state
         self.state = self.state.copy()
         try:
             # In backquotes a backslash is removed before the inner text is read.
             if text.startswith("`") and "\\" in text:
                 inner = re.sub(r"\\([$`\\])", r"\1", text[1:-1])
-                return self.read_nested(shell_words.decode_source(inner))
-            return self.read_nodes(node.named_children, None)
+                return self.read_nested(shell_words.decode_source(inner)), None
+            return self.read_listing(node.named_children)
         finally:
             self.state = outer
 
@@ -250,8 +262,10 @@ def _cut_value(value: str, part: re.Match[str]) -> str:
     The result is `UNKNOWN` if it is known only at run time.
     """
     _, operator, pattern, start, length = part.groups()
-    if UNKNOWN in value:
+    if UNKNOWN in value or len(value) > MAX_CUT:
         return UNKNOWN
+    if shell_words.FOUND in value:
+        return shell_words.FOUND + _cut_value(value.replace(shell_words.FOUND, ""), part)
     if operator is None:
         rest = value[int(start) :]
         return rest if length is None else rest[: int(length)]

@@ -19,7 +19,7 @@ import attrs
 from hilum_guard import command_runners, indirect_commands, nested_commands, shell_words
 from hilum_guard.path_checks import PathChecker
 from hilum_guard.program_names import quote_words
-from hilum_guard.shell_commands import ParsedCommand, Redirect, ShellState
+from hilum_guard.shell_commands import FindAction, ParsedCommand, Redirect, ShellState
 from hilum_guard.shell_expansion import EXPANSIONS, Expander
 from hilum_guard.shell_grammar import Source
 from hilum_guard.shell_words import UNKNOWN, Unreadable, Word
@@ -81,6 +81,7 @@ class ShellReader(Expander):
         self.doubts: list[str] = []
         self.literal_words: list[tuple[int, str]] = []
         self.piped_texts: dict[str, str] = {}
+        self.piped_lists: dict[str, FindAction] = {}
         self.fork_bombs: list[str] = []
         self.depth = 0
         self.nested = 0
@@ -217,6 +218,17 @@ class ShellReader(Expander):
     def _read_comment(self, node: Node, stdin: str | None) -> str | None:
         return ""
 
+    def read_listing(self, nodes: list[Node]) -> tuple[str | None, FindAction | None]:
+        """Read nodes; return what they print, and the `find` that lists it, if there is one."""
+        self.state.listed = None
+        before = len(self.commands)
+        printed = self.read_nodes(nodes, None)
+        # The filters of a pipeline pass on what its first command lists.
+        listed = None
+        for command in self.commands[before:]:
+            listed = command_runners.find_listed([command], listed)
+        return printed, listed
+
     def _read_pipeline(self, node: Node, stdin: str | None) -> str | None:
         outer = self.state
         listed = None
@@ -266,16 +278,34 @@ class ShellReader(Expander):
         body = node.child_by_field_name("body")
         if variable is None or body is None:
             return self.read_nodes(node.named_children, stdin)
-        values = self.read_words(node.children_by_field_name("value"))
-        for value in values[:MAX_LOOP] or [_UNKNOWN_WORD]:
-            text = shell_words.encode_source(value.value)
-            self.state.variables[self.node_text(variable)] = (text,)
+        words = self.read_words(node.children_by_field_name("value"))
+        values = tuple(map(shell_words.encode_value, words))
+        if not any(child.type == "in" for child in node.children):
+            values = self.state.positional
+        for value in values[:MAX_LOOP] or (UNKNOWN,):
+            self.state.variables[self.node_text(variable)] = (value,)
             self.read_node(body, stdin)
+        return None
+
+    def _read_while(self, node: Node, stdin: str | None) -> str | None:
+        """Read `while` and `until`; a `read` in the condition gets one line of the input a time."""
+        lines = list(filter(None, (stdin or "").split("\n")))
+        if not lines:
+            return self.read_nodes(node.named_children, stdin)
+        for line in lines[:MAX_LOOP]:
+            self.read_nodes(node.named_children, line)
         return None
 
     # --- redirections -----------------------------------------------------------------------------
 
     def _read_redirected(self, node: Node, stdin: str | None) -> str | None:
+        listed = self.state.listed
+        try:
+            return self._read_with_redirects(node, stdin)
+        finally:
+            self.state.listed = listed
+
+    def _read_with_redirects(self, node: Node, stdin: str | None) -> str | None:
         body = node.child_by_field_name("body")
         redirects, extra, stdin = self._read_redirects(node, stdin)
         if body is not None and body.type == "command":
@@ -321,6 +351,8 @@ class ShellReader(Expander):
         if len(children) > MAX_REDIRECTIONS:
             raise Unreadable("The command has too many redirections.")
         for child in children:
+            if child.type != "file_redirect":
+                self.state.listed = None
             if child.type == "herestring_redirect":
                 self.add_doubt("It has a here-string.")
                 values = self.read_values(child.named_children)
@@ -335,7 +367,9 @@ class ShellReader(Expander):
                 redirects += read
                 extra += words
                 if read and read[-1].operator == "<":
-                    stdin = self.piped_texts.get(read[-1].target.value, stdin)
+                    path = read[-1].target.value
+                    stdin = self.piped_texts.get(path, stdin)
+                    self.state.listed = self.piped_lists.get(path)
         return redirects, extra, stdin
 
     def _read_file_redirect(self, node: Node) -> tuple[list[Redirect], list[Node]]:
@@ -377,7 +411,11 @@ class ShellReader(Expander):
     # --- commands ---------------------------------------------------------------------------------
 
     def _read_plain_command(self, node: Node, stdin: str | None) -> str | None:
-        return self._read_command(node, stdin, [], [])
+        listed = self.state.listed
+        try:
+            return self._read_command(node, stdin, [], [])
+        finally:
+            self.state.listed = listed
 
     def _read_command(
         self, node: Node, stdin: str | None, redirects: list[Redirect], extra: list[Node]
@@ -449,7 +487,7 @@ class ShellReader(Expander):
         name = self.node_text(name_node)
         words = self._read_assigned(node, name, value_node)
         values = tuple(
-            shell_words.encode_source(word.value)[: shell_words.MAX_VALUE] for word in words
+            shell_words.encode_value(word)[: shell_words.MAX_VALUE] for word in words
         ) or ("",)
         if any(child.type == "+=" for child in node.children):
             before = self.state.variables.get(name, ("",))
@@ -528,7 +566,7 @@ class ShellReader(Expander):
             return None
         outer = (self.source, self.state.positional, self.nested)
         self.source, body = self.state.functions[name]
-        self.state.positional = tuple(map(shell_words.encode_source, command.arguments))
+        self.state.positional = tuple(map(shell_words.encode_value, command.words[1:]))
         self.nested += 1
         try:
             return self.read_node(body, command.stdin)
@@ -554,6 +592,7 @@ _NODES: dict[str, Callable[[ShellReader, Node, str | None], str | None]] = {
     "subshell": ShellReader._read_subshell,
     "function_definition": ShellReader._read_function,
     "for_statement": ShellReader._read_loop,
+    "while_statement": ShellReader._read_while,
     "redirected_statement": ShellReader._read_redirected,
     "file_redirect": ShellReader._read_lone_redirect,
     "command": ShellReader._read_plain_command,

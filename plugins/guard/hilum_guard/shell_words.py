@@ -23,13 +23,22 @@ MARK = 0xF0000
 UNKNOWN = "\U000f1000"
 """Replaces each part of a word whose value is known only at run time."""
 _EMPTY = "\U000f1001"
+FOUND = "\U000f1002"
+"""Precedes a path in a variable that stands for everything that a `find` finds there."""
 # Braces multiply: `{a,b}{a,b}…` doubles with each pair, so the number of words is limited.
 MAX_FIELDS = 64
 # `x=$x$x` doubles a value; a longer one becomes unknown.
 MAX_VALUE = 4096
 
 _MARKED = {code: code + MARK for code in range(256)}
-_UNMARKED = {code + MARK: code for code in range(256)} | {ord(_EMPTY): None}
+# A variable that a loop sets to the matches of a pattern holds the pattern. Its characters stay
+# active in quotes: in `for f in /*; do rm "$f"; done`, `"$f"` is a path and not the text `/*`.
+_MATCHED = {ord(char): 0xF2000 + ord(char) for char in "*?[]"}
+_UNMARKED = (
+    {code + MARK: code for code in range(256)}
+    | {matched: code for code, matched in _MATCHED.items()}
+    | {ord(_EMPTY): None, ord(FOUND): None}
+)
 # The shell still splits and globs the value of an unquoted expansion.
 _VALUE = _MARKED | {ord(char): char for char in " \t\n*?[]"}
 _BRACE_BYTES = BRACE.encode().decode("latin-1")
@@ -61,7 +70,8 @@ _SIMPLE_ESCAPES = {
 _ESCAPE = re.compile(
     r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
 )
-_GLOB = re.compile(r"[*?]|\[.*\]")
+_MATCHED_CHARACTERS = "".join(map(chr, _MATCHED.values()))
+_GLOB = re.compile(rf"[*?{_MATCHED_CHARACTERS}]")
 _SEQUENCE = re.compile(
     r"(-?\d{1,9}|[a-zA-Z])\.\.(-?\d{1,9}|[a-zA-Z])(?:\.\.(-?\d{1,9}))?", re.ASCII
 )
@@ -82,12 +92,15 @@ class Word:
         plain: Whether the source differs from this value only in its quotes.
         placeholder: The text with ``{}`` for each file that a `find` finds; empty if the word does
             not depend on a `find`.
+        tree: Whether the word also stands for everything below this path, because a `find` lists
+            it.
     """
 
     value: str
     glob: bool = False
     plain: bool = True
     placeholder: str = ""
+    tree: bool = False
 
     @property
     def known(self) -> bool:
@@ -126,6 +139,30 @@ def encode_source(text: str) -> str:
     if text.isascii() or UNKNOWN in text:
         return text
     return text.encode(errors="replace").decode("latin-1")
+
+
+def encode_value(word: Word) -> str:
+    """Return the value of a variable that is set to a word."""
+    text = encode_source(word.value)
+    if word.glob:
+        text = text.translate(_MATCHED)
+    return f"{FOUND}{text}" if word.tree else text
+
+
+def encode_output(text: str, is_found: bool) -> str:
+    """Return the value of a variable that is set to a text that a command prints.
+
+    Args:
+        text: The text.
+        is_found: Whether a `find` prints it, so that each line stands for everything found there.
+    """
+    encoded = encode_source(text)
+    return FOUND + encoded.replace("\n", f"\n{FOUND}") if is_found else encoded
+
+
+def has_matches(marked: str) -> bool:
+    """Return whether a marked word contains the matches of a pattern from a variable."""
+    return any(char in marked for char in _MATCHED_CHARACTERS)
 
 
 def decode_source(text: str) -> str:
@@ -304,9 +341,17 @@ def split_fields(text: str, plain: bool, find_home: Callable[[str], str]) -> lis
     for variant in variants:
         for field in re.split(r"[ \t\n]+", expand_tilde(variant, find_home)):
             if field:
-                has_glob = _GLOB.search(field) is not None
-                words.append(Word(unmark(field), glob=has_glob, plain=plain))
+                has_glob = _has_glob(field)
+                is_tree = FOUND in field
+                words.append(Word(unmark(field), glob=has_glob, plain=plain, tree=is_tree))
     return words
+
+
+def _has_glob(field: str) -> bool:
+    """Return whether the shell matches a marked word against file names."""
+    # A regular expression for `[…]` takes quadratic time in the number of open brackets.
+    begin = field.find("[")
+    return _GLOB.search(field) is not None or 0 <= begin < field.rfind("]")
 
 
 def expand_tilde(text: str, find_home: Callable[[str], str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -48,6 +49,8 @@ def server_tools(pattern: str) -> str:
     return rest if "__" in rest else f"{rest.rstrip('_')}__*"
 
 
+# Every call is compared with every rule, and most rules name one of a few tools.
+@lru_cache(maxsize=10_000)
 def names(pattern: str, tool: str, category: str = "") -> bool:
     """Return whether the first part of a rule names a tool or its category."""
     if pattern in CATEGORIES:

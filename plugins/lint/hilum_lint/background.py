@@ -64,12 +64,14 @@ class BackgroundCheckers:
         nursery: Owns the task.
         settings: The settings.
         plan: A function that returns the slow checkers for files.
+        note_ended: A function that reports a checker that had to be ended.
     """
 
     session: Session
     nursery: trio.Nursery
     settings: LintSettings
     plan: Callable[[list[Path]], Awaitable[dict[CheckerUse, list[Path]]]]
+    note_ended: Callable[[CheckOutcome], None]
     _known: dict[tuple[str, Path], _Known] = attrs.Factory(dict)
     _lines: dict[Path, set[int]] = attrs.Factory(dict)  # written since the last report
     _agents: set[str] = attrs.Factory(set)
@@ -132,6 +134,7 @@ class BackgroundCheckers:
             for use, files in (await self.plan(list(self._lines))).items():
                 places = [] if checks_everything(use, [use.folder]) else files
                 outcome = await run_checker(self.session, use, places, self.settings.timeout)
+                self.note_ended(outcome)
                 if not outcome.problem:
                     new = self._find_new(outcome)
                     news.new += new

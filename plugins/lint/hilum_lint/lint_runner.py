@@ -56,6 +56,8 @@ class LintRunner:
     settings: LintSettings
     _slots: trio.CapacityLimiter = attrs.Factory(lambda: trio.CapacityLimiter(MAX_PARALLEL))
     _slow: set[str] = attrs.Factory(set)  # quick checkers that took too long once
+    # Checkers that were ended, with their folders. Only the tool still runs them.
+    _ended: set[tuple[str, Path]] = attrs.Factory(set)
     edit_checks: EditChecks = attrs.field(init=False)
     background: BackgroundCheckers = attrs.field(init=False)
 
@@ -66,6 +68,7 @@ class LintRunner:
             self.nursery,
             self.settings,
             lambda files: self._plan(files, quick=False),
+            self._note_ended,
         )
 
     # --- the tool ---------------------------------------------------------------------------------
@@ -77,6 +80,12 @@ class LintRunner:
         plan = await self._plan(targets)
         outcomes = await self._run_all(plan, self.settings.timeout, call.deadline - DEADLINE_MARGIN)
         self.background.mark_reported([(outcome, plan[outcome.use]) for outcome in outcomes])
+        for outcome in outcomes:
+            key = (outcome.use.checker.name, outcome.use.folder)
+            if outcome.excessive:
+                self._ended.add(key)
+            elif not outcome.problem:
+                self._ended.discard(key)
         found = [each for outcome in outcomes for each in outcome.found]
         self.edit_checks.mark_reported(call.agent.name, found)
         checked = set(chain.from_iterable(plan.values()))
@@ -97,14 +106,38 @@ class LintRunner:
         *,
         quick: bool | None = None,
     ) -> dict[CheckerUse, list[Path]]:
-        """Return the checkers for files, reading the project, settings and trust again."""
+        """Return the checkers for files, reading the project, settings and trust again.
+
+        Without ``quick`` these are all checkers, and otherwise the quick or the slow ones that run
+        automatically.
+        """
         checkers = list(map(self._with_speed, list_checkers(self.settings)))
 
         def plan() -> dict[CheckerUse, list[Path]]:
             project = LintProject(self.session.workspace, checkers, may_run_code(self.session))
             return project.plan(targets, quick=quick)
 
-        return await trio.to_thread.run_sync(plan, abandon_on_cancel=True)
+        planned = await trio.to_thread.run_sync(plan, abandon_on_cancel=True)
+        if quick is None:
+            return planned
+        return {
+            use: files
+            for use, files in planned.items()
+            if (use.checker.name, use.folder) not in self._ended
+        }
+
+    def _note_ended(self, outcome: CheckOutcome) -> None:
+        """Report a checker that had to be ended to the user, once, and run it no longer."""
+        key = (outcome.use.checker.name, outcome.use.folder)
+        if not outcome.excessive or key in self._ended:
+            return
+        self._ended.add(key)
+        config = f" ({outcome.use.config})" if outcome.use.config else ""
+        say = (
+            f"{outcome.use.checker.name}{config} failed: {outcome.problem}. It no longer runs after"
+            " edits, only for read_lints."
+        )
+        self.session.note("lint.ended", say=say, checker=outcome.use.checker.name)
 
     def _with_speed(self, checker: Checker) -> Checker:
         """Return a checker, marked as slow if it has ever taken too long."""
@@ -154,6 +187,9 @@ class LintRunner:
         outcomes = await self._run_all(plan, QUICK_TIMEOUT)
         # Its result would always come too late; in the background it does no harm.
         self._slow |= {each.use.checker.name for each in outcomes if each.late}
+        for outcome in outcomes:
+            if not outcome.late:
+                self._note_ended(outcome)
         new: list[Diagnostic] = []
         old = 0
         for outcome in outcomes:

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 # Maximum size, in bytes, of a checker's output; hilum ends a checker that prints more.
 MAX_OUTPUT = 32_000_000
+# Starts a checker with a limit on its memory. A configuration may name any file, such as /dev/zero,
+# which a checker would read until the machine has no memory left. The limit is on data (-d): node
+# and Go reserve far more address space (-v) than they use.
+_LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"'
+_OUT_OF_MEMORY = re.compile(
+    r"(?i)out of memory|MemoryError|memory allocation of|bad_alloc|cannot allocate memory"
+)
 _PLAIN = {"NO_COLOR": "1", "FORCE_COLOR": "0", "TERM": "dumb", "PYTHONIOENCODING": "utf-8"}
 _TELLING = re.compile(r"(?i)\w*(error|fatal|exception)\b.*:|.*\berror:")
 
@@ -35,6 +42,8 @@ class CheckOutcome:
         problem: Why there are no diagnostics, on one line; empty if the checker succeeded.
         seconds: Duration in seconds.
         late: Whether it exceeded the time limit.
+        excessive: Whether it was ended because of its time, memory or output, or by a signal. It
+            would probably be so again.
     """
 
     use: CheckerUse
@@ -42,6 +51,7 @@ class CheckOutcome:
     problem: str = ""
     seconds: float = 0.0
     late: bool = False
+    excessive: bool = False
 
 
 class _TooMuch(Exception):
@@ -72,6 +82,7 @@ async def run_checker(
     if seconds <= 0:
         return CheckOutcome(use, problem="there was no time left for it")
     begun = trio.current_time()
+    program = [use.program, *_arguments(use, targets, text is not None)]
     printed = 0
 
     def count(_: str, chunk: bytes) -> None:
@@ -84,7 +95,7 @@ async def run_checker(
     try:
         with trio.move_on_after(seconds):
             done = await session.processes.run(
-                [use.program, *_arguments(use, targets, text is not None)],
+                ["/bin/sh", "-c", _LIMITED, str(use.checker.memory // 1024), *program],
                 cwd=use.folder,
                 # Colors and wide terminals would change the output that is parsed.
                 env={**_PLAIN, **use.checker.env},
@@ -94,7 +105,9 @@ async def run_checker(
             )
     except _TooMuch:
         return CheckOutcome(
-            use, problem=f"it printed more than {MAX_OUTPUT // 1_000_000} MB and was ended"
+            use,
+            problem=f"it printed more than {MAX_OUTPUT // 1_000_000} MB and was ended",
+            excessive=True,
         )
     except ToolError as error:
         return CheckOutcome(use, problem=to_one_line(str(error)))
@@ -105,6 +118,7 @@ async def run_checker(
             problem=f"it took longer than {seconds:.3g} s and was ended",
             seconds=took,
             late=True,
+            excessive=True,
         )
     outcome = await trio.to_thread.run_sync(_read, use, done, session.workspace, targets)
     return attrs.evolve(outcome, seconds=took)
@@ -160,13 +174,21 @@ def _read(
         found = dict.fromkeys(_make_diagnostic(use, path, each) for path, each in parsed if path)
     except READ_ERRORS:
         reason = _find_reason(stderr, stdout) or "its output could not be parsed"
-        return CheckOutcome(use, problem=reason)
+        return CheckOutcome(use, problem=reason, excessive=_was_ended(done, stderr))
     if not parsed and done.returncode:
         ended = f"exit code {done.returncode}"
         if done.returncode < 0:
             ended = f"signal {-done.returncode}"
-        return CheckOutcome(use, problem=f"{_find_reason(stderr, stdout)} ({ended})".strip())
+        reason = f"{_find_reason(stderr, stdout)} ({ended})".strip()
+        if _OUT_OF_MEMORY.search(stderr):
+            reason = f"it needed more than {use.checker.memory // 1_000_000:,} MB of memory"
+        return CheckOutcome(use, problem=reason, excessive=_was_ended(done, stderr))
     return CheckOutcome(use, tuple(found))
+
+
+def _was_ended(done: Completed, stderr: str) -> bool:
+    """Return whether a signal or a lack of memory ended a checker."""
+    return done.returncode < 0 or (done.returncode > 0 and bool(_OUT_OF_MEMORY.search(stderr)))
 
 
 def _make_diagnostic(use: CheckerUse, path: str, found: Finding) -> Diagnostic:

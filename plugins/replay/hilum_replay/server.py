@@ -16,7 +16,7 @@ import msgspec
 import trio
 from hilum import Redactor
 from hilum.errors import HilumError, ModelError
-from hilum.hooks import describe_error
+from hilum.hooks import describe_error, is_failure
 from hilum.messages import AssistantMessage, Text, ToolCall, Usage
 
 from hilum_replay.cassette import Cassette
@@ -98,7 +98,7 @@ class CassetteServer:
         self.url = ""
         self.count = 0
         self.requests: list[WireRequest] = []
-        self.failures: list[Exception] = []
+        self.failures: list[BaseException] = []
         self.playback = playback
         self._source = source
         self._pace = pace
@@ -168,8 +168,11 @@ class CassetteServer:
     async def _answer(self, connection: HttpConnection, request: WireRequest, fault: Fault) -> None:
         try:
             stream = await self._find_stream(request, fault.bad_arguments)
-        except Exception as error:
-            # A script may raise anything. The client gets an error, and the test sees `failures`.
+        except BaseException as error:
+            # A script may raise anything, `SystemExit` included, which would end the server in the
+            # middle of a request. The client gets an error, and the test sees `failures`.
+            if not is_failure(error):
+                raise
             self.failures.append(error)
             if isinstance(error, HilumError):
                 status = getattr(error, "status", 0) or 400
@@ -335,15 +338,18 @@ async def serve(
             rules=rules,
         )
     server = CassetteServer(source, playback, to_factor(pace), faults, parse, keep)
-    error: Exception | None = None
+    error: BaseException | None = None
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
         server.url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
         nursery.start_soon(trio.serve_listeners, server.handle, listeners)
         try:
             yield server
-        except Exception as raised:
-            # It is raised outside of the nursery, which would wrap it in a group.
+        except BaseException as raised:
+            # It is raised outside of the nursery, which would wrap it in a group. This includes the
+            # exceptions with which pytest fails or skips a test.
+            if isinstance(raised, trio.Cancelled):
+                raise
             error = raised
         nursery.cancel_scope.cancel()
     if error is not None:

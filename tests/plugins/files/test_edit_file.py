@@ -123,6 +123,7 @@ async def test_identical_strings(use, root: Path) -> None:
         output = await use("edit_file", path="a.py", old_string=old, new_string=new)
         assert output.code == ""
         assert "Nothing was changed" in output.text
+        assert not output.changed
     assert (root / "a.py").read_text() == CODE
 
 
@@ -344,3 +345,4 @@ async def test_several_edits_are_all_or_none(use, root: Path) -> None:
         await use("multi_edit", path="a.py", edits=[])
     output = await use("multi_edit", path="a.py", edits=[{"old_string": "a", "new_string": "a"}])
     assert output.text.startswith("Nothing was changed")
+    assert not output.changed

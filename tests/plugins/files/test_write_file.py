@@ -59,7 +59,9 @@ async def test_same_content_is_not_written(use, root: Path) -> None:
     """Writing what is there already touches nothing and says so."""
     (root / "a.txt").write_bytes(b"a\r\n")
     os.utime(root / "a.txt", (1, 1))
-    assert "nothing was written" in (await use("write_file", path="a.txt", content="a\n")).text
+    output = await use("write_file", path="a.txt", content="a\n")
+    assert "nothing was written" in output.text
+    assert not output.changed
     assert (root / "a.txt").stat().st_mtime == 1
 
 

@@ -3,6 +3,7 @@
 import random
 import shlex
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,10 @@ SLOW = {
     "sed spaces": "sed '" + " " * 14_000 + "!' x",
     "jq": "jq '" + ".a|" * 3_000 + "!' x",
     "patterns": "rm -rf /" + "*a" * 2_000 + "b",
+    "brackets": "rm " + "[" * 15_000,
+    "parts of a long value": "x=" + "a" * 4_000 + "; " + "echo ${x%%*a*b}; " * 390,
+    "loops over loops": "for a in /*; do " * 8 + 'rm "$a/x";' + "done;" * 8,
+    "lines": "printf '" + "a\\n" * 3_000 + "' | while read f; do " + "ls $f; " * 20 + "done",
     "a pattern for a program": "/" + "*a" * 2_000 + "b x",
 }
 
@@ -154,6 +159,46 @@ def test_texts_built_to_be_slow_are_decided_at_once(name, judged_workspace):
     verdict = judge_command(SLOW[name], workspace=judged_workspace)
     assert time.process_time() - begun < 1
     assert verdict.kind == "ask"
+
+
+HUGE = [
+    "seq 1 99999999999",
+    "for i in $(seq 1 99999999999); do rm x$i; done",
+    "seq 1 99999999999 | xargs -I{} rm x{}",
+    "echo {1..99999999}",
+    "echo {1..999999999}{1..999999999}",
+    "echo {-999999999..999999999}",
+    "echo {1..9999999999999999999999}",
+    "for i in {1..99999999}; do rm x$i; done",
+    "for ((i=0;i<99999999999;i++)); do rm x$i; done",
+    "echo {a..z}{a..z}{a..z}{a..z}{a..z}{a..z}",
+    "printf %099999999d 1",
+    "printf '%0999999999s' x | sh",
+    "x=$(printf %099999999d 1); rm $x",
+    "printf %s {1..99999999} | sh",
+    "echo $((9**9**9**9))",
+    "x=abc; echo ${x:0:99999999999}",
+    "python3 -c 'print(\"a\"*99999999999)' | sh",
+    "python3 -c 'print(9**9**9**9)' | sh",
+    "yes | head -n 999999999999 | xargs rm",
+    "find . -maxdepth " + "9" * 5_000 + " -exec rm {} +",
+    "set -- {1..99999999}; for a; do rm $a; done",
+]
+
+
+@pytest.mark.parametrize("text", HUGE, ids=range(len(HUGE)))
+def test_a_huge_number_is_not_counted_to(text, judged_workspace):
+    """What a text would print or repeat costs the reader nothing: neither memory nor steps."""
+    judge_command("ls", workspace=judged_workspace)  # loads the grammar
+    tracemalloc.start()
+    try:
+        verdict = judge_command(text, workspace=judged_workspace)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
+    assert len(verdict.all_commands) <= 100
+    assert sum(len(word) for each in verdict.all_commands for word in each.words) < 100_000
 
 
 def test_a_text_that_does_not_parse_is_asked(judged_workspace):

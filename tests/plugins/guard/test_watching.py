@@ -2,6 +2,7 @@
 inert; and nothing else is.
 """
 
+import hashlib
 import os
 import subprocess
 import tempfile
@@ -411,6 +412,65 @@ def test_a_split_index_is_read(root: Path) -> None:
     git(root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
     git(root, "update-index", "--split-index")
     assert "sub" in repositories.gitlinks(f"{root}/.git")
+
+
+def indexed(root: Path, count: int) -> bytes:
+    """The index of a repository with files and a nested repository, without its checksum."""
+    for number in range(count):
+        (root / f"file{number}").write_text("x")
+    git(root, "add", "-A")
+    git(root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
+    return (root / ".git/index").read_bytes()[:-20]
+
+
+def test_a_nested_repository_with_unusual_bits_in_its_mode_is_read(root: Path) -> None:
+    """Git looks only at the type in the mode."""
+    data = indexed(root, 1).replace(b"\0\0\xe0\0", b"\x12\x34\xe1\xed")
+    (root / ".git/index").write_bytes(data + hashlib.sha1(data).digest())
+    assert git(root, "ls-files", "--stage").split()[-1] == "sub"
+    assert repositories.gitlinks(f"{root}/.git") == {"sub"}
+
+
+def test_entries_that_an_extension_names_are_read(root: Path) -> None:
+    """Git reads them instead of those that follow the header."""
+    data = bytearray(indexed(root, 1))
+    at = data.index(b"sub\0") - 62
+    data[8:12] = (1).to_bytes(4)
+    blocks = at.to_bytes(4) + (1).to_bytes(4)
+    data += b"IEOT" + (4 + len(blocks)).to_bytes(4) + (1).to_bytes(4) + blocks
+    (root / ".git/index").write_bytes(data)
+    assert "sub" in repositories.gitlinks(f"{root}/.git")
+
+
+@pytest.mark.parametrize("cut", [0, 4, 11, 12, 40, 74, 80])
+def test_a_broken_index_is_read_as_far_as_it_goes(root: Path, cut: int) -> None:
+    """A damaged index is no reason to fail."""
+    data = indexed(root, 3)
+    (root / ".git/index").write_bytes(data[:cut] if cut else data + b"IEOT")
+    assert repositories.gitlinks(f"{root}/.git") == (set() if cut else {"sub"})
+
+
+def test_entries_named_again_and_again_are_not_read_forever(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of entries that are read has a limit."""
+    monkeypatch.setattr("hilum_guard.git_index.MAX_ENTRIES", 10)
+    data = indexed(root, 3)
+    blocks = ((12).to_bytes(4) + (3).to_bytes(4)) * 100_000
+    data += b"IEOT" + (4 + len(blocks)).to_bytes(4) + (1).to_bytes(4) + blocks
+    (root / ".git/index").write_bytes(data)
+    assert repositories.gitlinks(f"{root}/.git") == {"sub"}
+
+
+def test_an_index_that_is_no_file_has_no_nested_repositories(root: Path) -> None:
+    """Reading a pipe or a device would not end."""
+    index = root / ".git/index"
+    index.unlink(missing_ok=True)
+    index.symlink_to("/dev/zero")
+    assert repositories.gitlinks(f"{root}/.git") == set()
+    index.unlink()
+    os.mkfifo(index)
+    assert repositories.gitlinks(f"{root}/.git") == set()
 
 
 def test_beyond_the_limit_nested_repositories_of_the_index_are_seen(

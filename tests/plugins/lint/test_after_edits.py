@@ -4,12 +4,14 @@ a prompt names.
 
 import os
 
+import attrs
 import hilum_lint
 import pytest
 import trio
 import trio.testing
-from hilum.events import RoundEnded, RunStarted
-from hilum.testing import pause, say, use
+from hilum.events import PluginEvent, RoundEnded, RunStarted
+from hilum.testing import Bench, pause, say, use
+from hilum_lint import checkers
 
 RULES = 'lint.select = ["E", "F"]\n'
 RUFF = {"ruff.toml": RULES, "a.py": "import os\n\n\ndef f():\n    return 1\n"}
@@ -202,6 +204,56 @@ async def test_a_quick_checker_that_hangs_counts_as_slow(clock, opened, fake, ch
         with bench.guard():
             await run.wait()
     assert [("E1 bad (good)" in note) for note in notes(bench)] == [False, True, False, True]
+
+
+def ended_checkers(bench: Bench) -> list[str]:
+    """What the user is told of checkers that were ended."""
+    events = [event for event in bench.of(PluginEvent) if event.name == "lint.ended"]
+    return [event.data["say"] for event in events]
+
+
+async def test_a_checker_that_takes_all_memory_fails_once(
+    clock, opened, put, install, monkeypatch
+) -> None:
+    """It is ended, reported to the user, and not run again; the agent is not disturbed."""
+    small = [attrs.evolve(each, memory=200_000_000) for each in checkers.CHECKERS]
+    monkeypatch.setattr(checkers, "CHECKERS", small)
+    put({"ruff.toml": 'extend = "/dev/zero"\n', "a.py": "x = 1\n"})
+    install("ruff")
+    answers = [edit("a.py", "1", "2"), "Done.", edit("a.py", "2", "3"), "Done."]
+    async with opened(answers=answers) as bench:
+        await bench.run("Change it.")
+        await bench.run("Change it again.")
+        assert ended_checkers(bench) == [
+            "ruff (ruff.toml) failed: it needed more than 200 MB of memory. It no longer runs"
+            " after edits, only for read_lints."
+        ]
+    assert not any(notes(bench))
+
+
+async def test_a_checker_that_is_ended_in_the_background_runs_no_more(
+    clock, opened, fake, root, until
+) -> None:
+    """Its time limit there is longer, but no edit has to wait for it twice."""
+    done = trio.Event()
+    settings = fake(f"echo x >> {root}/runs; kill -SEGV $$")
+    answers = [
+        use("write_file", path="a.txt", content="x"),
+        say("So.") + pause(done) + use("write_file", path="b.txt", content="x"),
+        "Done.",
+    ]
+    async with opened(answers=answers, **settings) as bench:
+        run = await bench.start("Write it.")
+        await until(lambda: ended_checkers(bench))
+        done.set()
+        with bench.guard():
+            await run.wait()
+        runner = bench.session.plugin(hilum_lint.Lint).runner
+        assert await runner._plan([root / "b.txt"], quick=False) == {}
+        text = (await bench.call("read_lints", paths=["b.txt"])).text
+    assert "Not checked with fake: (signal 11)." in text
+    assert (root / "runs").read_text() == "x\nx\n"
+    assert len(ended_checkers(bench)) == 1
 
 
 async def test_a_quoted_end_does_not_end_the_block(clock, opened, fake) -> None:

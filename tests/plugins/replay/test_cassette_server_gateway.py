@@ -496,6 +496,30 @@ async def test_answers_of_the_testing_kit_are_served_in_their_order(api: str) ->
         assert "after the last scripted answer" in str(server.failures[0])
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+async def test_a_script_that_ends_the_program_has_failed(kind: type[BaseException]) -> None:
+    """The test goes on, the client gets an error, and the server answers the next request."""
+
+    def script(request: WireRequest) -> str:
+        if request.number == 1:
+            raise kind("oops")
+        return "hi"
+
+    async with serve(script) as server, gateway("chat", server.url) as model:
+        with pytest.raises(ModelError, match=f"The script failed: {kind.__name__}: oops"):
+            await ask(model, [user("x")])
+        assert [type(error) for error in server.failures] == [kind]
+        _, done = await ask(model, [user("x")])
+        assert done.message.text == "hi"
+
+
+async def test_what_ends_the_block_of_a_server_arrives_as_it_is() -> None:
+    """pytest would not recognize its own exceptions in a group."""
+    with pytest.raises(pytest.skip.Exception, match="not here"):
+        async with serve(["hi"]):
+            pytest.skip("not here")
+
+
 async def test_what_http_cannot_carry_is_refused() -> None:
     """A pause in a scripted answer is a mistake of the test, which names the alternative."""
     async with serve([say("one") + pause(1)]) as server, gateway("chat", server.url) as model:

@@ -69,6 +69,7 @@ class CallTrack(msgspec.Struct, eq=False):
     risk: str = ""
     done: int = 0
     code: str = ""
+    changed: bool = True
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -418,7 +419,7 @@ class Checker:
             return
         if track.done:
             self.violated("calls end once", f"{result.name} ended twice")
-        track.done, track.code = event.seq, result.code
+        track.done, track.code, track.changed = event.seq, result.code, result.changed
         self._count(view, track, result.text)
 
     def _count(self, view: AgentView, track: CallTrack, text: str) -> None:
@@ -459,7 +460,8 @@ class Checker:
     def _count_success(self, view: AgentView, track: CallTrack, text: str) -> None:
         same = track.same
         view.failures.pop(same, None)
-        if track.risk and track.risk != "read" and track.call.name not in NO_EFFECT:
+        has_effect = track.changed and track.call.name not in NO_EFFECT
+        if track.risk and track.risk != "read" and has_effect:
             for other in self.views.values():
                 other.failures, other.turns_failed, other.same_results = {}, {}, {}
         results = view.same_results.setdefault(same, [])

@@ -125,7 +125,7 @@ def repeats_are_counted_for_ever() -> Sequence[Replacement]:
     """A failing call is refused the fourth time, whatever was changed in between."""
     repetition = import_module("hilum.repetition")
     return [
-        (repetition, "may_have_changed", lambda started, code: False),
+        (repetition, "may_have_changed", lambda started, result: False),
         (repetition.FailureCounts, "clear", lambda self, call="", aim=(): None),
     ]
 
