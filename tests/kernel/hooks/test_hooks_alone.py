@@ -144,7 +144,7 @@ async def test_an_answer_of_the_wrong_type_names_the_function_and_what_is_expect
     table.add(plugin(list_teas=lambda guest: [7]), "kettle", 0)
     table.add(plugin(list_teas=lambda guest: 8), "pot", 1)
     table.collect("list_teas", guest="Ada")
-    texts = [re.sub(r"\S*(test_hooks_alone.py, line )\d+", r"\1N", str(each)) for each in faults]
+    texts = [re.sub(r"[^ (]*(test_hooks_alone.py, line )\d+", r"\1N", str(each)) for each in faults]
     assert texts == [
         "it returned 7, expected str or a list of str (test_hooks_alone.py, line N)",
         "it returned 8, expected str or a list of str (test_hooks_alone.py, line N)",
