@@ -160,7 +160,7 @@ async def test_help_says_what_each_answer_covers_before_it_is_chosen(cli, asks):
         before = " ".join(terminal.text.split())
         assert "[a]lways: allow every command `touch …` until the session ends." in before
         assert (
-            "[f]orever: yes to every command `touch …` in this folder, in later sessions, too"
+            "[f]orever: allow every command `touch …` in this folder, also in later sessions"
             in before
         )
         terminal.type("?\n")

@@ -202,7 +202,7 @@ def test_blank_lines_before_the_fence_are_told():
     document = read("\n \n---\nname: x\n---\nBody\n")
     assert document.fields == {"name": "x"}
     assert (document.line, document.body) == (6, "Body\n")
-    assert "1: Blank lines" in messages(document)
+    assert "1: There are blank lines" in messages(document)
     assert read("\n\n---\n\nText\n\n---\n").body == "\n\n---\n\nText\n\n---\n"
 
 

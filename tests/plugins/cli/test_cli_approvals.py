@@ -117,7 +117,7 @@ def test_a_look_alike_host_is_shown_in_punycode():
     """With the script of its letters."""
     text = describe_call(question("web_fetch", url="https://\u0430pple.com/x"))
     assert (
-        "host: xn--pple-43d.com (written \u0430pple.com, with Cyrillic letters that can look like other letters)"
+        "host: xn--pple-43d.com (written \u0430pple.com, with Cyrillic letters that can look like others)"
         in text
     )
     assert "host:" not in describe_call(question("web_fetch", url="https://apple.com/x"))

@@ -235,7 +235,9 @@ def test_cut_words_are_refused(content: str, old: str, words: str) -> None:
 def test_the_refusal_of_line_numbers_shows_their_place() -> None:
     """A refusal about line numbers shows the lines of the file that the numbers belong to."""
     content = "".join(f"line{n}\n" for n in range(1, 10))
-    with pytest.raises(EditError, match="some do not") as caught:
+    with pytest.raises(
+        EditError, match="Only some lines of new_string begin with a line number"
+    ) as caught:
         apply_edit(content, "4 | line4\n5 | line5", "4 | other\nline5")
     assert caught.value.lines == (4, 5)
     assert "4 | line4\n5 | line5\n" in caught.value.hint
