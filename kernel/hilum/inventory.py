@@ -5,7 +5,6 @@ It works even if every plugin is broken.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -15,13 +14,17 @@ from typing import Any, NamedTuple
 
 import trio
 
+from hilum.command import say_json
 from hilum.discovery import entry_points, normal
 from hilum.errors import HilumError, UsageError, unknown_name_error
+from hilum.hooks import PluginFailure, split_failure
 from hilum.kernel import open_kernel
 from hilum.plugins import Host
+from hilum.session import Session
 from hilum.settings import FILE, ChangeError, KernelSettings, change, config_folder, load
 from hilum.standard import project_plugins
 from hilum.store import MemoryStore
+from hilum.tools import Tool
 
 USAGE = """usage: hilum plugins [list | show [NAME …] | block NAME | unblock NAME] [--json] [-C DIR] [--plugin FILE …]
 list (the default) imports one plugin after another; show also opens a session, to list their tools and failures;
@@ -63,7 +66,7 @@ def main(argv: list[str]) -> int:
     with redirect_stdout(sys.stderr):  # plugins may print when they are imported
         rows = trio.run(_show, names, options) if action == "show" else _list(options)
     if options.json:
-        print(json.dumps(rows, indent=1))
+        say_json(rows)
     else:
         print("\n".join(map(_text, rows)))
     return 0
@@ -146,7 +149,32 @@ async def _show(names: list[str], options: _Options) -> list[dict[str, Any]]:
             failures = [failure for failure in kernel.faults if failure.plugin == name]
             row["tools"] = [f"{tool.name} ({tool.risk})" for tool in tools]
             row["faults"] = [f"{failure.hook}: {failure}" for failure in failures]
+            row["faults"] += _broken_tools(tools)
+            row["faults"] += _closed_gates(name, session)
+            if row["faults"] and row["state"] == "ready":
+                is_off = any(failure.switched_off for failure in failures)
+                row["state"] = "off" if is_off else "faulty"
         return [*rows, *left_out]
+
+
+def _broken_tools(tools: list[Tool]) -> list[str]:
+    """Return a sentence for each tool that no model can be offered."""
+    broken = []
+    for tool in tools:
+        try:
+            _ = tool.spec
+        except BaseException as error:
+            failure, rest = split_failure(error)
+            if failure is None or rest is not None:
+                raise
+            broken.append(str(PluginFailure(tool.plugin, "", failure)))
+    return broken
+
+
+def _closed_gates(plugin: str, session: Session) -> list[str]:
+    """Return a sentence for each gate of a plugin that is closed, so that no call runs."""
+    closed = session.hooks.closed.items()
+    return [f"the gate {gate} is closed" for gate, plugins in closed if gate and plugin in plugins]
 
 
 def _project_files(workspace: Path) -> tuple[list[str], list[dict[str, Any]]]:
@@ -210,8 +238,11 @@ def _text(row: dict[str, Any]) -> str:
     for key in ("error", "hooks", "tools", "faults"):
         value = row.get(key)
         if value:
-            listed = value if isinstance(value, str) else ", ".join(value)
-            text += f"\n    {key}: {_plain(listed)}"
+            separator = "; " if key == "faults" else ", "
+            listed = value if isinstance(value, str) else separator.join(value)
+            # Several mistakes of a plugin are one line each.
+            first, *lines = map(_plain, listed.split("\n"))
+            text += f"\n    {key}: {first}" + "".join(f"\n    {line}" for line in lines)
     return text
 
 

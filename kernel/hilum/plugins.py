@@ -32,7 +32,7 @@ from hilum.discovery import (
 )
 from hilum.errors import E_PLUGIN, GATE_SHUT, PluginError, UsageError, unknown_name_error
 from hilum.extras import missing_extras
-from hilum.hooks import ALL_GATES, Observer, PluginFailure, Spec, split_failure
+from hilum.hooks import ALL_GATES, Mistake, Observer, PluginFailure, Spec, split_failure
 from hilum.hookspecs import HOOKS, PROJECT
 from hilum.plugin_objects import as_plugin, check_file, is_file, load_file, names_in
 from hilum.settings import KernelSettings, PluginSettings, sections_of, use_environment
@@ -298,11 +298,25 @@ class Host:
                 self._add_specs(plugin)
         for index, plugin in enumerate(self._ready()):
             with self._isolated(plugin):
-                # First, so that the gates are known even if the registration that follows fails.
-                self.table.declare(plugin.name, names_in(plugin.module, "gates"))
-                plugin.replaces = names_in(plugin.module, "replaces")
-                has_hooks = self.table.add(plugin.module, plugin.name, index)
+                mistakes = self._read_declarations(plugin)
+                has_hooks = self.table.add(plugin.module, plugin.name, index, mistakes=mistakes)
                 self._check(plugin, has_hooks)
+
+    def _read_declarations(self, plugin: Plugin) -> list[Mistake]:
+        """Read ``gates`` and ``replaces`` of a plugin, and return the mistakes in them.
+
+        This comes first, so that the gates are known even if the registration that follows fails.
+        """
+        mistakes = []
+        try:
+            self.table.declare(plugin.name, names_in(plugin.module, "gates"))
+        except PluginError as error:
+            mistakes.append(Mistake(error.message, error.hint))
+        try:
+            plugin.replaces = names_in(plugin.module, "replaces")
+        except PluginError as error:
+            mistakes.append(Mistake(error.message, error.hint))
+        return mistakes
 
     def _check(self, plugin: Plugin, has_hooks: bool) -> None:
         if not isinstance(plugin.module, ModuleType) and not has_hooks:
@@ -494,7 +508,7 @@ def _file_error(path: str, failure: BaseException) -> UsageError:
     if isinstance(error, SyntaxError):
         text = error.msg
     else:
-        text = str(PluginFailure("", "load", error)).partition(": ")[2]
+        text = hooks.describe_error(error).partition(": ")[2]
     # The text of an exception may have several lines; the message is one sentence.
     text = " ".join(str(text).split())[:300].rstrip(".")
     kind = type(error).__name__

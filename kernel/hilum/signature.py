@@ -80,7 +80,7 @@ def read(
 
     Raises:
         SignatureError: A parameter has no annotation, is ``*args`` or ``**kwargs``, or appears only
-            in the docstring.
+            in the docstring. The message names every mistake.
     """
     inner = function.func if isinstance(function, functools.partial) else function
     name = name or inner.__name__
@@ -89,6 +89,7 @@ def read(
     described = split_docstring(inspect.getdoc(inner) or "")[1]
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     inject: dict[str, Any] = {}
+    problems = []
     for parameter in inspect.signature(inner).parameters.values():
         key = parameter.name
         hint = hints.get(key)
@@ -98,14 +99,17 @@ def read(
             inject[key] = wanted[hint]
             continue
         if hint is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise error(
-                f"{name}: parameter {key!r} needs a type annotation and must not be *args or"
-                " **kwargs."
+            described.pop(key, "")
+            problems.append(
+                f"parameter {key!r} needs a type annotation and must not be *args or **kwargs"
             )
+            continue
         fields.append(_field(parameter, hint, described.pop(key, "")))
     unknown = ", ".join(key for key in described if key not in inject)
     if unknown:
-        raise error(f"{name}: the docstring describes {unknown}, which the function does not take.")
+        problems.append(f"the docstring describes {unknown}, which the function does not take")
+    if problems:
+        raise error(f"{name}: {'; '.join(problems)}.")
     struct = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
     return Signature(struct, _schema_of(struct), inject)
 

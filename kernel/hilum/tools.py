@@ -12,6 +12,7 @@ import msgspec
 
 from hilum.arguments import BadArguments, decode_arguments
 from hilum.errors import PluginError, ToolError
+from hilum.hooks.failures import Mistake, locate_function, make_error, suggest
 from hilum.messages import Image, ToolSpec
 from hilum.signature import Signature, read, split_docstring
 
@@ -93,19 +94,24 @@ class Call(msgspec.Struct, eq=False):
 injected[Call] = lambda call: call
 
 
-def _wrong(text: str) -> PluginError:
-    return PluginError(f"Tool {text}")
-
-
 def _one_of(choices: Any) -> Callable[[object, Any, object], None]:
     """Return a validator that accepts the values of a literal type."""
 
     def check(_: object, attribute: Any, value: object) -> None:
-        if value not in get_args(choices):
-            known = ", ".join(get_args(choices))
-            raise PluginError(f"The {attribute.name} of a tool is one of {known}, not {value!r}.")
+        mistake = _check_choice(attribute.name, choices, value)
+        if mistake is not None:
+            raise make_error([mistake], PluginError)
 
     return check
+
+
+def _check_choice(name: str, choices: Any, value: object, place: str = "") -> Mistake | None:
+    """Return the mistake if a value is not one of the values of a literal type."""
+    known = get_args(choices)
+    if value in known:
+        return None
+    problem = f"The {name} of a tool is one of {', '.join(known)}, not {value!r}."
+    return Mistake(problem, suggest(str(value), known), place)
 
 
 def _names(names: Names) -> tuple[str, ...]:
@@ -196,7 +202,7 @@ class Tool:
         The signature is read on first use.
         """
         if not self._signature:
-            signature = read(self.function, name=self.name, injected=injected, error=_wrong)
+            signature = read(self.function, name=self.name, injected=injected, error=self._wrong)
             self._check_paths(signature)
             self._signature.append(signature)
         return self._signature[0]
@@ -206,9 +212,21 @@ class Tool:
         if self.schema is not None:
             return
         reads = () if callable(self.reads) else self.reads
+        known = signature.schema["properties"]
+        problems = []
         for parameter in (*self.writes, *reads):
-            if parameter not in signature.schema["properties"]:
-                raise _wrong(f"{self.name}: it has no parameter {parameter!r} to read or write.")
+            if parameter not in known:
+                problem = f"There is no parameter {parameter!r} to read or write."
+                problems.append(f"{problem} {suggest(parameter, known)}".strip())
+        if problems:
+            raise self._wrong(f"{self.name}: {' '.join(problems)}")
+
+    def _wrong(self, text: str) -> Exception:
+        """Create the error for a mistake in the declaration, with the place of the function."""
+        function = self.function
+        if isinstance(function, functools.partial):  # a method
+            function = function.func
+        return make_error([Mistake(f"Tool {text}", place=locate_function(function))], PluginError)
 
     @property
     def spec(self) -> ToolSpec:
@@ -336,10 +354,36 @@ def tool(
             path; ``name``, name for the model, if it should differ from the function's;
             ``deferred``, whether the model finds it through ``find_tools`` instead of in its tool
             list.
+
+    Raises:
+        PluginError: An option does not exist, or has a wrong value; the error lists all of them.
     """
     if function is None:
         return functools.partial(tool, **options)
+    mistakes = _check_options(options, locate_function(function))
+    if mistakes:
+        raise make_error(mistakes, PluginError)
     named = {"name": function.__name__, **options}
     return Tool(
         description=split_docstring(inspect.getdoc(function) or "")[0], function=function, **named
     )
+
+
+def _check_options(options: Mapping[str, Any], place: str) -> list[Mistake]:
+    """Return the mistakes in the options of ``tool``."""
+    mistakes = []
+    choices = {"risk": Risk, "effect": Effect}
+    known = {str(field.alias) for field in attrs.fields(Tool)} - {
+        "description",
+        "function",
+        "signature",
+    }
+    for name, value in options.items():
+        if name not in known:
+            hint = suggest(name, known) or f"Options are {', '.join(sorted(known))}."
+            mistakes.append(Mistake(f"A tool has no option {name!r}.", hint, place))
+        elif name in choices:
+            mistake = _check_choice(name, choices[name], value, place)
+            if mistake is not None:
+                mistakes.append(mistake)
+    return mistakes

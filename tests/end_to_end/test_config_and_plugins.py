@@ -234,3 +234,82 @@ async def test_the_command_line_wins_and_plugins_are_chosen_there(cli):
         assert sealed["layers"] == []
         assert "read_file" in [tool["name"] for tool in sealed["tools"]]
     assert server.count == 2
+
+
+BROKEN_WHEN_OPENED = {
+    "tool.py": (
+        "from hilum import hookimpl, tool\n@tool\ndef a(x):\n    'A.'\n"
+        "@hookimpl\ndef provide_tools():\n    return [a]\n",
+        "faulty",
+        "tool.py, line 2: Tool a: parameter 'x' needs a type annotation",
+    ),
+    "answer.py": (
+        "from hilum import hookimpl\n@hookimpl\ndef provide_tools():\n    return 7\n",
+        "faulty",
+        "provide_tools: it returned 7, expected Tool (answer.py, line 2)",
+    ),
+    "gate.py": (
+        "from hilum import hookimpl\ngates = ('on_tool_call',)\n@hookimpl\ndef remind(): ...\n",
+        "off",
+        "the gate on_tool_call is closed",
+    ),
+    "raises.py": (
+        "from hilum import hookimpl\n@hookimpl\ndef open_session():\n    return 1 / 0\n",
+        "off",
+        "open_session: ZeroDivisionError: division by zero (raises.py, line 4)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_WHEN_OPENED)
+async def test_a_plugin_whose_tools_or_gates_are_broken_is_not_shown_as_ready(cli, name):
+    """It loads, but a session cannot use it."""
+    source, state, fault = BROKEN_WHEN_OPENED[name]
+    file = cli.folder / name
+    file.write_text(source)
+    rows = await listed(cli, "show", file.stem, "--plugin", str(file))
+    (row,) = rows.values()
+    assert row["state"] == state
+    assert any(fault in each for each in row["faults"])
+    assert not any(each.endswith(".") for each in row["faults"])
+
+
+async def test_every_mistake_of_a_project_plugin_is_a_line(cli):
+    """One is never hidden behind another."""
+    folder = cli.workspace / ".hilum" / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "two.py").write_text(
+        "from hilum import hookimpl\n@hookimpl\ndef remnd(): ...\n"
+        "@hookimpl\ndef remind(result): ...\n"
+    )
+    assert (await cli("trust", str(cli.workspace))).code == 0
+    shown = (await cli("plugins")).out
+    assert (
+        "    error: 2 mistakes:\n"
+        "      two.py, line 2: There is no hook 'remnd'. Did you mean remind?\n"
+        "      two.py, line 4: remind has no argument result; it has agent, results."
+        " Did you mean results?\n"
+    ) in shown
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["config"],
+        ["doctor"],
+        ["permissions", "list"],
+        ["plugins"],
+        ["trust", "--list"],
+    ],
+    ids=" ".join,
+)
+async def test_json_has_no_character_that_a_terminal_interprets(cli, command):
+    """It is escaped as JSON allows, by one helper for all commands."""
+    folder = cli.folder / "red\x9b31m"
+    folder.mkdir()
+    (folder / "x.py").write_text("")
+    assert (await cli("trust", str(folder))).code == 0
+    arguments = [] if command == ["trust", "--list"] else ["-C", str(folder)]
+    done = await cli(*command, "--json", *arguments)
+    assert "\x9b" not in done.out
+    json.loads(done.out)

@@ -375,7 +375,7 @@ async def test_a_gate_that_fails_once_is_in_the_exit_code(cli, asks, failing, ca
     if code:
         assert done.result["code"] == "E_PLUGIN"
         assert (
-            "The plugin keeper, which guards this, failed: RuntimeError: boom."
+            "The plugin keeper, which guards this, failed: RuntimeError: boom (keeper.py, line 11)."
             in done.result["error"]
         )
         assert "hilum doctor" in done.result["hint"]

@@ -144,3 +144,16 @@ async def test_exports_hold_no_keys(cli):
         assert "[REDACTED:GITHUB_TOKEN]" in done.out
         if form == "jsonl":
             assert all(map(json.loads, done.out.splitlines()))
+
+
+async def test_sessions_alone_lists_them(cli, session):
+    """As git branch and hilum agents do; --help still explains all commands."""
+    listed = await cli("sessions", "list")
+    for arguments in ([], ["--all"], ["--limit", "5"]):
+        done = await cli("sessions", *arguments)
+        assert (done.code, done.err) == (0, "")
+        assert done.out[:20] == listed.out[:20]
+        assert session in done.out
+    assert "export" in (await cli("sessions", "--help")).out
+    wrong = await cli("sessions", "lst")
+    assert wrong.code == 2

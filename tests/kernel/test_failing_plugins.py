@@ -195,7 +195,8 @@ async def test_crash_of_a_lifespan_ends_the_plugins_calls_and_tools(bench, guard
     assert "service" in kit.result("slow").text
     fault = kit.of(PluginFault)[0]
     assert (fault.plugin, fault.hook, fault.switched_off) == ("service", "lifespan", True)
-    assert fault.error == "ConnectionError: the server went away"
+    assert fault.error.startswith("ConnectionError: the server went away (")
+    assert "test_failing_plugins.py, line " in fault.error
     assert (await kit.call("quick")).code == E_UNKNOWN_TOOL
     assert (await kit.call("look")).code == (E_DENIED if guards else "")
     assert any(
@@ -363,7 +364,7 @@ async def test_faults_are_kept_as_text_and_not_for_ever(bench):
     await kit.session.hooks.gather("remind", agent=kit.session.agents["main"], results=[])
     kit.observed.clear()  # the bench keeps errors for its reports
     gc.collect()
-    assert [str(fault) for fault in kit.kernel.faults] == ["OSError: deep"]
+    assert [str(fault).partition(" (")[0] for fault in kit.kernel.faults] == ["OSError: deep"]
     assert alive[0]() is None
     for number in range(1000):
         kit.kernel.keep_fault(PluginFailure("bad", "remind", OSError(str(number))))

@@ -166,7 +166,7 @@ async def test_the_user_blocks_a_broken_gate_by_name(bench):
     refused = await kit.call("look")
     assert refused.code == E_DENIED
     assert (
-        "It declares the gate on_tool_call, but neither its module nor its instance has it."
+        "It declares the gate on_tool_call, but neither its module nor its instance has it)."
         in refused.text
     )
     assert "--no-plugin keeper" in refused.text
@@ -334,7 +334,9 @@ GIVEN = {
     "def x(): return '\0'\n": "does not load: SyntaxError: ",
     "import hilum\n": "It defines no plugin: no function in it is marked as a hook.",
     "": "It defines no plugin: no function in it is marked as a hook.",
-    "from hilum import hookimpl\n@hookimpl\ndef reminds(): ...\n": "There is no hook 'reminds'.",
+    "from hilum import hookimpl\n@hookimpl\ndef reminds(): ...\n": "given.py, line 2: There is no hook 'reminds'.",
+    "from hilum import hookimpl, tool\n\n@tool(risk='reed')\ndef f() -> str: ...\n": "given.py, line 3: "
+    "The risk of a tool is one of read, write, execute, network, not 'reed'.",
     "from hilum import hookimpl\ngates = 7\n@hookimpl\ndef remind(): ...\n": "gates is 7.",
 }
 

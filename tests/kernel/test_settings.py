@@ -61,8 +61,9 @@ def test_a_project_cannot_widen_what_the_agent_may_do(tmp_path, environ, text, k
     project.write_text(text)
     with pytest.raises(SettingsError) as caught:
         load([KernelSettings], workspace=tmp_path, environ=environ)
+    line = len(text.splitlines())
     assert caught.value.problems == [
-        f"{project}: {key}: only the user may set this, in a file of their own and not in a project"
+        f"{project}, line {line}: {key}: only the user may set this, in a file of their own and not in a project"
     ]
 
 
@@ -75,8 +76,8 @@ def test_mistakes_are_an_error_of_hilum_with_code_and_hint(environ, user):
     assert (caught.value.code, caught.value.exit_code) == ("E_SETTINGS", 2)
     assert str(caught.value) == (
         "The settings have 2 mistakes:\n"
-        f"  {user}: turns: found 0, expected a whole number of at least 1\n"
-        f"  {user}: unknown key modle. Did you mean mode or model?\n"
+        f"  {user}, line 1: turns: found 0, expected a whole number of at least 1\n"
+        f"  {user}, line 2: unknown key modle. Did you mean mode or model?\n"
         "hilum config shows all settings and where they come from."
     )
     with pytest.raises(SettingsError, match="key=value"):

@@ -38,12 +38,17 @@ def say(text: str, *, to: TextIO | None = None) -> None:
 
 
 def say_json(data: object) -> None:
-    """Print data as JSON on standard output.
+    """Print data as JSON on standard output (see ``format_json``)."""
+    _write(format_json(data), sys.stdout)
+
+
+def format_json(data: object) -> str:
+    """Return data as JSON.
 
     Characters that a terminal would interpret are escaped as JSON allows, so nothing is lost.
     """
     text = json.dumps(data, ensure_ascii=False, indent=1)
-    _write(re.sub(_HARMFUL, lambda match: json.dumps(match[0])[1:-1], text), sys.stdout)
+    return re.sub(_HARMFUL, lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def _write(text: str, to: TextIO) -> None:

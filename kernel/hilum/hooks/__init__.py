@@ -9,6 +9,7 @@ here (``Table``).
 from hilum.hooks.failures import (
     PLUGIN_EXCEPTIONS,
     HookError,
+    Mistake,
     PluginFailure,
     describe_error,
     is_failure,
@@ -27,6 +28,7 @@ __all__ = [
     "HookError",
     "Implementation",
     "Lifespans",
+    "Mistake",
     "Observer",
     "PluginFailure",
     "Registry",

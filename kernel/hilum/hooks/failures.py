@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+import os
+from collections.abc import Iterable, Sequence
+from types import CodeType, TracebackType
+from typing import NamedTuple
 
 import msgspec
 import trio
@@ -10,11 +13,59 @@ import trio
 # Everything that our own code may raise, except what trio and Python use to end a program.
 # A plugin may raise any class: where its code runs, use `is_failure`.
 PLUGIN_EXCEPTIONS = (Exception, SystemExit, GeneratorExit)
+# Packages whose frames are between the kernel and a plugin in a traceback.
+_CALLERS = frozenset(("hilum", "trio", "outcome", "contextlib", "asyncio", "functools", "msgspec"))
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the class and the text of an exception, also if it cannot make its text."""
-    return f"{type(error).__name__}: {_text(error)}".rstrip(": ")
+    """Return the class and the text of an exception, also if it cannot make its text.
+
+    The result has no full stop at its end, so that it can be part of a sentence.
+    """
+    return f"{type(error).__name__}: {_text(error)}".rstrip(": ").removesuffix(".")
+
+
+def locate_function(function: object) -> str:
+    """Return file and line of a function, as ``package/module.py, line 7``; empty if unknown.
+
+    The path begins at the package: where that is installed is of no interest.
+    """
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType):
+        return ""
+    return _place(code.co_filename, code.co_firstlineno, str(getattr(function, "__module__", "")))
+
+
+def locate_error(error: BaseException) -> str:
+    """Return file and line of the plugin's code that raised an exception; empty if unknown.
+
+    It is the last line of the package that the kernel called: a line of a library that this package
+    uses would not help its author.
+    """
+    place = ""
+    package = ""
+    traceback = error.__traceback__
+    while traceback is not None:
+        frame = traceback.tb_frame
+        module = str(frame.f_globals.get("__name__", ""))
+        root = module.partition(".")[0]
+        if not package and root not in _CALLERS:
+            package = root
+        if package and root == package:
+            place = _place(frame.f_code.co_filename, traceback.tb_lineno, module)
+        traceback = traceback.tb_next
+    return place
+
+
+def _place(path: str, line: int, module: str) -> str:
+    if not path.endswith(".py"):  # code that was made from a text
+        return ""
+    folders = module.count(".")
+    if os.path.basename(path) == "__init__.py":
+        folders += 1
+    parts = path.split(os.sep)[-folders - 1 :]
+    return f"{'/'.join(parts)}, line {line}"
 
 
 def is_failure(error: BaseException) -> bool:
@@ -80,6 +131,49 @@ class HookError(Exception):
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(f"{message} {hint}".strip())
+        self.message = message
+        self.hint = hint
+
+
+class Mistake(NamedTuple):
+    """A mistake in the code of a plugin.
+
+    Args:
+        problem: The problem, in one sentence.
+        hint: The next step, in one sentence; may be empty.
+        place: File and line; empty if they are not known.
+    """
+
+    problem: str
+    hint: str = ""
+    place: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.problem} {self.hint}".strip()
+        return f"{self.place}: {text}" if self.place else text
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return a question with the known names that are similar to an unknown one, or nothing."""
+    from difflib import get_close_matches  # 2 ms, only after a mistake
+
+    near = get_close_matches(name, sorted(known), n=2)
+    return f"Did you mean {' or '.join(near)}?" if near else ""
+
+
+def make_error(mistakes: Sequence[Mistake], error: type[Exception] = HookError) -> Exception:
+    """Create the error for the mistakes of a plugin: one sentence, or one line for each.
+
+    Args:
+        mistakes: The mistakes, at least one.
+        error: The class of the error; it takes a message and a ``hint``.
+    """
+    first = mistakes[0]
+    if len(mistakes) == 1:
+        message = str(first._replace(hint=""))
+        return error(message, hint=first.hint)  # type: ignore[call-arg]
+    lines = "\n".join(f"  {mistake}" for mistake in mistakes)
+    return error(f"{len(mistakes)} mistakes:\n{lines}")
 
 
 class PluginFailure(msgspec.Struct, frozen=True):
@@ -101,7 +195,11 @@ class PluginFailure(msgspec.Struct, frozen=True):
         error = unwrap_group(self.error)
         if isinstance(error, trio.TooSlowError):
             return f"it took longer than its deadline. {error}".rstrip(". ")
-        return describe_error(error)
+        if isinstance(getattr(error, "hint", None), str):
+            # An error of hilum is a sentence for the reader, who does not know its class.
+            return _text(error).removesuffix(".")
+        place = locate_error(error)
+        return f"{describe_error(error)} ({place})" if place else describe_error(error)
 
 
 def _text(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, cast
@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 import pluggy
 
-from hilum.hooks.failures import HookError
+from hilum.hooks.failures import HookError, Mistake, locate_function, make_error, suggest
 from hilum.hooks.specs import Spec
 
 # Options of a marker, as pluggy writes them, by the name of the marked attribute.
@@ -115,21 +115,30 @@ class Registry(pluggy.PluginManager):
         """
         return plugin._marks[name]
 
-    def add(self, contribution: Contribution) -> None:
+    def add(self, contribution: Contribution, mistakes: Sequence[Mistake] = ()) -> None:
         """Register the implementations of a plugin's module or instance.
+
+        Args:
+            contribution: The implementations.
+            mistakes: Mistakes of the plugin that were found before. If there are any, nothing is
+                registered, and the error lists them together with those found here.
 
         Raises:
             HookError: An implementation does not fit its specification; none is registered in that
-                case.
+                case, and the error lists every mistake.
         """
-        self._check_functions(contribution)
+        if mistakes or any(self._check_call(*each)[0] for each in contribution.functions()):
+            found = [*mistakes, *self._find_mistakes(contribution)]
+            raise make_error(found, self._error)
         name = f"{contribution._plugin} {contribution._place}"
         try:
             self.register(contribution, name)
             self.check_pending()
         except pluggy.PluginValidationError as error:
+            # pluggy stops at the first mistake, and does not say where it is.
             self.unregister(name=name)
-            raise self._explain(contribution, error) from error
+            found = self._find_mistakes(contribution) or [Mistake(str(error))]
+            raise make_error(found, self._error) from error
         self._by_plugin.setdefault(contribution._plugin, []).append(contribution)
         self._called.clear()
 
@@ -177,48 +186,57 @@ class Registry(pluggy.PluginManager):
 
     # --- validation -------------------------------------------------------------------------------
 
-    def _check_functions(self, contribution: Contribution) -> None:
-        """Check what pluggy does not: that the functions can be called as their hooks are.
+    def _find_mistakes(self, contribution: Contribution) -> list[Mistake]:
+        """Return the implementations that do not fit their hooks, each with its place."""
+        found = []
+        for hook, options, function in contribution.functions():
+            problem, hint = self._check_call(hook, options, function)
+            if not problem:
+                problem, hint = self._check_names(hook, options, function)
+            if problem:
+                found.append(Mistake(problem, hint, locate_function(function)))
+        return found
 
-        Raises:
-            HookError: A function does not fit.
+    def _check_call(self, hook: str, options: Marks, function: Any) -> tuple[str, str]:
+        """Check what pluggy does not: that a function can be called as its hook is.
+
+        Returns:
+            The problem and a hint; both are empty if there is none.
         """
-        for hook, options, function in contribution.functions():
-            if not isinstance(function, FunctionType | MethodType):
-                raise self._failure(f"{hook} must be a function.")
-            if options.get("wrapper") or options.get("hookwrapper"):
-                raise self._failure(f"{hook} is marked as a wrapper, but hooks have no wrappers.")
-            spec = self._specs.get(hook)
-            if spec is None:
-                continue
-            if spec.shape in ("collect", "filter") and inspect.iscoroutinefunction(function):
-                raise self._failure(f"{hook} must be a plain def.")
-            # pluggy neither passes nor checks arguments that have a default. We pass them.
-            if function.__defaults__:
-                self._check_arguments(hook, function)
+        if not isinstance(function, FunctionType | MethodType):
+            return f"{hook} must be a function.", ""
+        if options.get("wrapper") or options.get("hookwrapper"):
+            return f"{hook} is marked as a wrapper, but hooks have no wrappers.", ""
+        spec = self._specs.get(hook)
+        if spec is None:
+            return "", ""
+        if spec.shape in ("collect", "filter") and inspect.iscoroutinefunction(function):
+            return f"{hook} must be a plain def.", "Remove async."
+        # pluggy neither passes nor checks arguments that have a default. We pass them.
+        if function.__defaults__:
+            return self._check_names(hook, options, function)
+        return "", ""
 
-    def _check_arguments(self, hook: str, function: Callable[..., Any]) -> None:
-        known = self._specs[hook].arguments
+    def _check_names(self, hook: str, options: Marks, function: Any) -> tuple[str, str]:
+        """Explain which name pluggy rejects: that of the hook, or of an argument.
+
+        Returns:
+            The problem and a hint; both are empty if there is none.
+        """
+        spec = self._specs.get(hook)
+        if spec is None:
+            if options.get("optionalhook"):
+                return "", ""
+            hint = suggest(hook, self._specs) or "The hook reference lists them all."
+            return f"There is no hook {hook!r}.", hint
+        known = spec.arguments
         extra = sorted(set(inspect.signature(function).parameters).difference(known))
-        if extra:
-            has = ", ".join(sorted(known)) or "no arguments"
-            raise self._failure(f"{hook} has no argument {', '.join(extra)}; it has {has}.")
-
-    def _explain(self, contribution: Contribution, error: Exception) -> Exception:
-        """Return the error for an implementation that pluggy rejected, for the plugin's author."""
-        for hook, options, function in contribution.functions():
-            if hook in self._specs:
-                try:
-                    self._check_arguments(hook, function)
-                except self._error as explained:
-                    return explained
-            elif not options.get("optionalhook"):
-                hint = "The hook reference lists them all."
-                return self._failure(f"There is no hook {hook!r}.", hint)
-        return self._failure(str(error))
-
-    def _failure(self, problem: str, hint: str = "") -> Exception:
-        return self._error(problem, hint=hint)  # type: ignore[call-arg]
+        if not extra:
+            return "", ""
+        has = ", ".join(sorted(known)) or "no arguments"
+        hints = [suggest(name, known) for name in extra]
+        problem = f"{hook} has no argument {', '.join(extra)}; it has {has}."
+        return problem, " ".join(hint for hint in hints if hint)
 
 
 def read_marks(owner: object, mark: str) -> tuple[Marks, list[str]]:

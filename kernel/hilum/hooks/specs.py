@@ -16,6 +16,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 Shape = Literal["collect", "gather", "first", "pipe", "filter", "gate", "supervised"]
 
 
+class WrongAnswer(TypeError):
+    """An implementation returned a value that its hook does not accept.
+
+    Attributes:
+        hint: Empty: the message is a sentence for the plugin's author.
+    """
+
+    hint = ""
+
+
 class Spec(msgspec.Struct, frozen=True):
     """The specification of a hook.
 
@@ -56,7 +66,7 @@ class Spec(msgspec.Struct, frozen=True):
         """Return an answer after checking its type.
 
         Raises:
-            TypeError: It is of the wrong type.
+            WrongAnswer: It is of the wrong type.
         """
         if value is None or isinstance(value, self.returns):
             return value
@@ -66,7 +76,10 @@ class Spec(msgspec.Struct, frozen=True):
             and all(isinstance(item, self.returns) for item in value)
         ):
             return value
-        raise TypeError(f"it returned {value!r:.80}")
+        expected = self.returns.__name__
+        if self.returns_many:
+            expected += f" or a list of {expected}"
+        raise WrongAnswer(f"it returned {value!r:.80}, expected {expected}")
 
 
 class Specifier(Protocol):

@@ -11,14 +11,21 @@ from __future__ import annotations
 import inspect
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import trio
 
-from hilum.hooks.failures import HookError, PluginFailure, split_failure
+from hilum.hooks.failures import (
+    HookError,
+    Mistake,
+    PluginFailure,
+    locate_function,
+    split_failure,
+    suggest,
+)
 from hilum.hooks.registry import (
     Contribution,
     Implementation,
@@ -26,7 +33,7 @@ from hilum.hooks.registry import (
     read_class_marks,
     read_marks,
 )
-from hilum.hooks.specs import Spec
+from hilum.hooks.specs import Spec, WrongAnswer
 from hilum.hooks.supervised import call_within
 
 MAX_FAILURES = 3
@@ -88,7 +95,15 @@ class Table:
 
     # --- implementations --------------------------------------------------------------------------
 
-    def add(self, owner: Any, plugin: str, index: int, *, instance: bool = False) -> bool:
+    def add(
+        self,
+        owner: Any,
+        plugin: str,
+        index: int,
+        *,
+        instance: bool = False,
+        mistakes: Sequence[Mistake] = (),
+    ) -> bool:
         """Add the implementations of a plugin's module, or of an object that is its instance.
 
         Args:
@@ -97,6 +112,7 @@ class Table:
             index: Its position among the plugins.
             instance: Whether the owner is an instance: its class is then read once, and its gates
                 must be declared.
+            mistakes: Mistakes of the plugin that were found before; see ``Registry.add``.
 
         Returns:
             Whether it has any function marked as an implementation, even of a hook that does not
@@ -104,8 +120,8 @@ class Table:
 
         Raises:
             HookError: An implementation names an unknown hook or argument, is ``async`` although
-                its hook does not allow that, is not marked, or is a gate that was not declared;
-                nothing is added.
+                its hook does not allow that, is not marked, or is a gate that was not declared.
+                Nothing is added, and the error lists every mistake.
         """
         mark = f"{self.project}_impl"
         if instance:
@@ -116,17 +132,20 @@ class Table:
         contribution = Contribution(plugin, (index, instance), owner, marks)
         hooks = {hook for hook, _, _ in contribution.functions()}
         undeclared = self._declare_implemented(plugin, hooks | set(others))
+        found = [*mistakes]
         for name in others:
             if name in self.specs:
                 hint = "Mark it with @hookimpl, or give it another name."
-                raise self._failure(f"{name} is not marked as a hook.", hint)
+                place = locate_function(inspect.getattr_static(owner, name))
+                found.append(Mistake(f"{name} is not marked as a hook.", hint, place))
         if instance and undeclared:
             gates = tuple(sorted(self.gates[plugin] - {ALL_GATES}))
-            raise self._failure(
-                f"{type(owner).__name__} implements the gate {min(undeclared)}, which its module does not declare.",
-                f"Write in its module: gates = {gates!r}.",
+            problem = (
+                f"{type(owner).__name__} implements the gate {min(undeclared)}, which its module"
+                " does not declare."
             )
-        self.registry.add(contribution)
+            found.append(Mistake(problem, f"Write in its module: gates = {gates!r}."))
+        self.registry.add(contribution, found)
         return bool(marks)
 
     def _declare_implemented(self, plugin: str, names: Iterable[str]) -> set[str]:
@@ -169,8 +188,9 @@ class Table:
         gates = set(gates)
         for gate in gates - {ALL_GATES}:
             if gate not in self.specs or not self.specs[gate].guards:
-                known = ", ".join(sorted(name for name, spec in self.specs.items() if spec.guards))
-                raise self._failure(f"There is no gate {gate!r}.", f"Gates are {known}.")
+                known = sorted(name for name, spec in self.specs.items() if spec.guards)
+                hint = suggest(gate, known) or f"Gates are {', '.join(known)}."
+                raise self._failure(f"There is no gate {gate!r}.", hint)
         if gates:
             self.gates.setdefault(plugin, set()).update(gates)
 
@@ -200,6 +220,8 @@ class Table:
         for impl in self.registry.implementations(hook):
             with self._guard(hook, impl):
                 items = self._inline(hook, impl, _arguments(impl, arguments))
+                if items is not None and not isinstance(items, Iterable):
+                    items = [items]  # the check of its type says what is expected
                 found += [(impl.plugin, check(item)) for item in items or ()]
         return found
 
@@ -342,6 +364,8 @@ class Table:
                 raise
             own, rest = split_failure(error)
             if own is not None:
+                if isinstance(own, WrongAnswer):
+                    own = WrongAnswer(f"{own} ({locate_function(impl.function)})")
                 faults.append(self.record_failure(impl.plugin, hook, own))
             if rest is error:
                 raise

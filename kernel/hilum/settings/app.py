@@ -188,6 +188,7 @@ class App(NamedTuple):
         def top_defaults() -> dict[str, Any]:
             return attrs.asdict(by_name[""]()) if "" in by_name else {}
 
+        texts = {source.name: source.text for source in sources}
         tree, origin = _checked(sources, root, known, problems, ignored, top_defaults)
         values = {}
         rows: list[Explained] = []
@@ -196,7 +197,7 @@ class App(NamedTuple):
                 given = tree.get(name, {})
             else:
                 given = {key: tree[key] for key in top if key in tree}
-            values[name], explained = _create_section(cls, given, origin, problems)
+            values[name], explained = _create_section(cls, given, origin, problems, texts)
             rows += explained
         if problems and strict:
             raise SettingsError(problems, hint=self.hint)
@@ -237,7 +238,15 @@ def _checked(
         if source.project and source.data:
             before = _leaves(_merge(defaults() | _defaults(root), tree))
         where = source.kind + source.name
-        reader = Reader(where, problems, {}, project=source.project, before=before, ignored=ignored)
+        reader = Reader(
+            where,
+            problems,
+            {},
+            project=source.project,
+            before=before,
+            ignored=ignored,
+            text=source.text,
+        )
         data = {}
         for name, value in source.data.items():
             if name in root or (known is not None and name not in known):
@@ -268,15 +277,28 @@ def _leaves(tree: Mapping[str, Any], key: str = "") -> dict[str, Any]:
 
 
 def _create_section(
-    cls: Any, given: dict[str, Any], origin: dict[str, str], problems: list[str]
+    cls: Any,
+    given: dict[str, Any],
+    origin: dict[str, str],
+    problems: list[str],
+    texts: Mapping[str, str],
 ) -> tuple[Any, list[Explained]]:
-    """Create a section from its defaults and the values of the sources, and explain its values."""
+    """Create a section from its defaults and the values of the sources, and explain its values.
+
+    Args:
+        cls: The class of the section.
+        given: Its values.
+        origin: The name of the source of each value, by dotted key.
+        problems: Receives one message for each mistake.
+        texts: The texts of the sources that are files, by name.
+    """
     from hilum.settings.reader import Reader
 
     name = cls.__section__
     defaults = cls()
     where = dict.fromkeys(source for key, source in origin.items() if key.startswith(f"{name}."))
-    reader = Reader(", ".join(where), problems, {}, whole=True)
+    text = texts.get(next(iter(where)), "") if len(where) == 1 else ""
+    reader = Reader(", ".join(where), problems, {}, whole=True, text=text)
     section = reader.read((cls, Info()), _merge(attrs.asdict(defaults), given), name)
     rows = []
     for key, (value, info) in reader.leaves.items():

@@ -91,6 +91,7 @@ class Reader(NamedTuple):
         before: For a project's file: the values without it, by dotted key. ``None`` within a list,
             which is compared as a whole.
         ignored: Receives one sentence for each value of a project's file that has no effect.
+        text: The text of the source if it is a file, in which the lines of keys are found.
     """
 
     where: str
@@ -100,6 +101,7 @@ class Reader(NamedTuple):
     whole: bool = False
     before: Mapping[str, Any] | None = MappingProxyType({})
     ignored: list[str] | None = None
+    text: str = ""
 
     def read(self, declared: Member, value: Any, key: str = "") -> Any:
         """Return the valid part of a value, ``NOTHING`` if there is none.
@@ -178,7 +180,7 @@ class Reader(NamedTuple):
         if name in known:
             return self.read(known[name], value, key)
         what = "section" if key == name and isinstance(value, Mapping) else "key"
-        self.problems.append(f"{self.where}: unknown {what} {key}. {near(name, known)}")
+        self.problems.append(f"{self._place(key)}: unknown {what} {key}. {near(name, known)}")
         return attrs.NOTHING
 
     def _narrows(self, key: str, value: Any, info: Info) -> bool:
@@ -209,10 +211,19 @@ class Reader(NamedTuple):
         if self.ignored is not None:
             line = f"{key} = {_written(value)}"
             self.ignored.append(
-                f"{self.where}: {line} is ignored: {why}. To use it all the same, put `{line}` into"
+                f"{self._place(key)}: {line} is ignored: {why}. To use it all the same, put `{line}` into"
                 " your own settings file."
             )
 
     def _wrong(self, key: str, what: str) -> Any:
-        self.problems.append(f"{self.where}: {key}: {what}")
+        self.problems.append(f"{self._place(key)}: {key}: {what}")
         return attrs.NOTHING
+
+    def _place(self, key: str) -> str:
+        """Return the source of a key, with the line if it is a file."""
+        if not self.text:
+            return self.where
+        from hilum.settings.lines import find_line  # only after a mistake
+
+        number = find_line(self.text, key)
+        return f"{self.where}, line {number}" if number else self.where

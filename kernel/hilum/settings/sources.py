@@ -51,12 +51,14 @@ class Source(NamedTuple):
         data: Its settings.
         kind: A prefix for the name in messages.
         project: Whether it is a project's file.
+        text: The text of a file, in which the lines of mistakes are found.
     """
 
     name: str
     data: Mapping[str, Any]
     kind: str = ""
     project: bool = False
+    text: str = ""
 
 
 def split_key(key: str) -> list[str]:
@@ -135,7 +137,8 @@ def read(path: Path) -> tuple[str, dict[str, Any]]:
 def file(path: Path, project: bool, problems: list[str]) -> Iterator[Source]:
     """Yield the settings of a file; report it as a problem if it cannot be read."""
     try:
-        yield Source(str(path), read(path)[1], project=project)
+        text, data = read(path)
+        yield Source(str(path), data, project=project, text=text)
     except Unreadable as error:
         problems.append(f"{path}: {error}")
 

@@ -52,7 +52,10 @@ def _run(argv: Sequence[str]) -> int:
         out.say(f"{hilum.config_folder() / 'settings.toml'}\n{folder}/.hilum/settings.toml")
     else:
         rows = _rows(folder, options.what)
-        out.say(json.dumps(rows, ensure_ascii=False, indent=1) if options.json else table(rows))
+        if options.json:
+            out.say_json(rows)
+        else:
+            out.say(table(rows))
     if out.gone:
         quiet_exit()
         return exits.BROKEN_PIPE

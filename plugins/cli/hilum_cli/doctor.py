@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
@@ -81,7 +80,7 @@ def _run(argv: Sequence[str]) -> int:
             # At once: a later check may take long, or end the process.
             out.say(escape_terminal(_format(row)))
     if options.json:
-        out.say(json.dumps(msgspec.to_builtins(rows), ensure_ascii=False, indent=1))
+        out.say_json(msgspec.to_builtins(rows))
     if any(row.grade == "fail" for row in rows):
         return exits.FAILED
     return exits.COMPLETED

@@ -58,10 +58,18 @@ def _resume(argv: list[str]) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     check_text(argv)
-    options = make_parser().parse_args(argv)
+    options = make_parser().parse_args(_insert_list(argv))
     code = run_async(_with_kernel, options)
     quiet_exit()
     return exits.BROKEN_PIPE if options.out.gone else code
+
+
+def _insert_list(argv: Sequence[str]) -> list[str]:
+    """Return the arguments, with ``list`` added if they contain no command."""
+    is_option = not argv or argv[0].startswith("-")
+    if is_option and argv[:1] not in (["-h"], ["--help"]):
+        return ["list", *argv]
+    return [*argv]
 
 
 async def _with_kernel(options: Namespace) -> int:
@@ -80,7 +88,9 @@ async def _with_kernel(options: Namespace) -> int:
 def make_parser() -> Parser:
     """Declare commands and options."""
     parser = Parser(
-        "hilum sessions", "List, show, resume, fork, rename, delete and export sessions.", EPILOG
+        "hilum sessions",
+        "List (the default), show, resume, fork, rename, delete and export sessions.",
+        EPILOG,
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Sub)
 

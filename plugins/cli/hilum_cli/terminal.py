@@ -174,6 +174,10 @@ class Out:
         """Write hilum's own text and a newline immediately."""
         self.put((text + "\n").encode(errors="backslashreplace"))
 
+    def say_json(self, data: object) -> None:
+        """Write data as JSON and a newline immediately."""
+        self.say(hilum.command.format_json(data))
+
 
 def report(message: str, *, hint: str = "", code: str = "") -> None:
     """Write an error message to standard error."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -64,7 +63,7 @@ def _run(argv: Sequence[str]) -> int:
 def _list(trust: TrustedFolders, *, as_json: bool) -> None:
     states = {path: _state(trust, path) for path in trust.folders()}
     if as_json:
-        Out(1).say(json.dumps(states, ensure_ascii=False, indent=1))
+        Out(1).say_json(states)
         return
     lines = []
     for path, state in states.items():

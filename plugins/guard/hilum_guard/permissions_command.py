@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import hilum
 import trio
 from hilum import UsageError, config_folder
-from hilum.command import Parser, check_folder, check_text, say
+from hilum.command import Parser, check_folder, check_text, say, say_json
 from hilum.errors import E_BAD_ARGS, unknown_name_error
 from hilum.store import MemoryStore
 
@@ -141,7 +141,7 @@ def _list(options: Namespace, folder: Path) -> int:
         for rule in rules.of(effect)
     ]
     if options.json:
-        say(json.dumps({"rules": rows, "mistakes": rules.mistakes}, ensure_ascii=False, indent=1))
+        say_json({"rules": rows, "mistakes": rules.mistakes})
         return FAILED if rules.mistakes else COMPLETED
     for row in rows:
         where = str(row["source"])
@@ -272,7 +272,7 @@ def _test(options: Namespace, folder: Path) -> int:
     name, *given = options.words
     found = trio.run(_explain, folder, name, given, options.approve, options.session)
     if options.json:
-        say(json.dumps(found._asdict(), ensure_ascii=False, indent=1))
+        say_json(found._asdict())
     else:
         lines = [found.outcome, f"  because: {found.reason}", f"  by: {found.source}"]
         lines += [f"  a lasting approval would be: {found.scope}"] if found.scope else []

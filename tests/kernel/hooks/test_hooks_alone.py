@@ -2,6 +2,8 @@
 another kind relies on.
 """
 
+import json
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -11,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 import pluggy
 import pytest
 import trio
-from hilum.hooks import HookError, Lifespans, PluginFailure, Table, specifier
+from hilum.hooks import HookError, Lifespans, Mistake, PluginFailure, Table, specifier
 
 hookspec, hookimpl = specifier("tea"), pluggy.HookimplMarker("tea")
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "kernel-packages.md"
@@ -66,7 +68,8 @@ async def test_a_failure_is_a_fault_and_the_others_answer(table, faults):
     assert [plugin for plugin, _ in answers] == ["kettle", "assam"]
     assert isinstance(answers[0][1], PluginFailure)
     assert answers[1][1] == "Assam for Ada"
-    assert [str(fault) for fault in faults] == ["RuntimeError: no water"]
+    (fault,) = faults
+    assert re.fullmatch(r"RuntimeError: no water \(\S*test_hooks_alone.py, line \d+\)", str(fault))
 
 
 async def test_a_pipe_that_fails_raises_and_stays_closed_when_it_goes(table, faults):
@@ -95,6 +98,76 @@ def test_a_plugin_that_does_not_fit_is_refused_whole(table):
     with pytest.raises(HookError, match="suggest has no argument host; it has guest"):
         table.add(plugin(pour=lambda cup: cup, suggest=lambda host: ""), "kettle", 0)
     assert table.names("kettle") == []
+
+
+@hookimpl
+async def suggest_wrongly(gust):
+    return gust
+
+
+@hookimpl
+def pouring(cup, saucer=None):
+    return cup
+
+
+def test_every_mistake_of_a_plugin_is_reported_with_line_and_suggestion(table):
+    """Not only the first one; pluggy rejects two of them, and hilum the others."""
+    module = ModuleType("kettle")
+    module.suggest = suggest_wrongly
+    module.pour = hookimpl(lambda cups="": cups)
+    module.puor = pouring
+    with pytest.raises(HookError) as caught:
+        table.add(module, "kettle", 0, mistakes=[Mistake("gates is 7.")])
+    first, *lines = caught.value.message.splitlines()
+    assert first == "4 mistakes:"
+    place = r"\S*test_hooks_alone.py, line \d+"
+    expected = [
+        r"  gates is 7\.",
+        rf"  {place}: suggest has no argument gust; it has guest\. Did you mean guest\?",
+        rf"  {place}: pour has no argument cups; it has cup\. Did you mean cup\?",
+        rf"  {place}: There is no hook 'puor'\. Did you mean pour\?",
+    ]
+    assert len(lines) == len(expected)
+    for line, pattern in zip(lines, expected, strict=True):
+        assert re.fullmatch(pattern, line), line
+    assert f"line {suggest_wrongly.__code__.co_firstlineno}: suggest" in lines[1]
+    assert table.names("kettle") == []
+
+
+async def test_an_answer_of_the_wrong_type_names_the_function_and_what_is_expected(faults):
+    """The exception is raised by the kernel, so its traceback has no line of the plugin."""
+
+    @hookspec(shape="collect", on_failure="left out", returns=str, returns_many=True)
+    def list_teas(guest): ...
+
+    table = Teas(faults.append, {"list_teas": list_teas.tea_spec_info}, [])
+    table.add(plugin(list_teas=lambda guest: [7]), "kettle", 0)
+    table.add(plugin(list_teas=lambda guest: 8), "pot", 1)
+    table.collect("list_teas", guest="Ada")
+    texts = [re.sub(r"[^ (]*(test_hooks_alone.py, line )\d+", r"\1N", str(each)) for each in faults]
+    assert texts == [
+        "it returned 7, expected str or a list of str (test_hooks_alone.py, line N)",
+        "it returned 8, expected str or a list of str (test_hooks_alone.py, line N)",
+    ]
+
+
+def test_a_failure_is_part_of_a_sentence():
+    """It has no full stop, because the messages around it add one."""
+    assert str(PluginFailure("kettle", "pour", ValueError("It is empty."))) == (
+        "ValueError: It is empty"
+    )
+    assert str(PluginFailure("kettle", "pour", HookError("It leaks.", hint="Mend it."))) == (
+        "It leaks. Mend it"
+    )
+
+
+def test_the_place_of_a_failure_is_in_the_plugin_and_not_in_a_library():
+    """Its author needs the own line: the last one of the package that was called."""
+    try:
+        json.loads("{")
+    except ValueError as error:
+        text = str(PluginFailure("kettle", "pour", error))
+    assert re.search(r"\(\S*test_hooks_alone.py, line \d+\)$", text), text
 
 
 async def test_a_lifespan_that_crashes_is_told_and_ends_alone():

@@ -170,10 +170,10 @@ def test_every_mistake_in_every_source_is_named_at_once(place):
     user, project = place.user, place.project
     assert problems == [
         "environment ORCHARD_MODLE: unknown variable. Did you mean ORCHARD_MODE or ORCHARD_MODEL?",
-        f"{user}: unknown key trun. Did you mean turns?",
-        f"{user}: turns: found '5', expected a whole number of at least 1",
-        f"{user}: shell.timeout: found 'fast', expected a number of at least 0",
-        f"{project}: unknown section shel. Did you mean shell?",
+        f"{user}, line 1: unknown key trun. Did you mean turns?",
+        f"{user}, line 2: turns: found '5', expected a whole number of at least 1",
+        f"{user}, line 4: shell.timeout: found 'fast', expected a number of at least 0",
+        f"{project}, line 1: unknown section shel. Did you mean shell?",
         "environment ORCHARD_SHELL_LOGIN: shell.login: found 1, expected true or false",
         "command line: unknown key shell.timeot. Did you mean timeout?",
     ]
@@ -227,7 +227,7 @@ def test_every_mistake_in_every_source_is_named_at_once(place):
 )
 def test_types_are_strict(place, text, problem):
     """No value is bent to fit, and the message says what was found and what was expected."""
-    assert f"{place.user}: {problem}" in place.problems(text)
+    assert f"{place.user}, line 1: {problem}" in place.problems(text)
 
 
 def test_a_whole_number_does_for_a_number(place):
@@ -240,9 +240,9 @@ def test_a_whole_number_does_for_a_number(place):
 def test_a_required_setting_of_a_nested_table_must_be_there(place):
     """The message names the table and the file it is missing from."""
     (problem,) = place.problems("[reach.servers.x]\nargs = ['-v']")
-    assert problem == f"{place.user}: reach.servers.x.command: missing, expected a string"
+    assert problem == f"{place.user}, line 1: reach.servers.x.command: missing, expected a string"
     (problem,) = place.problems("[reach.servers.x]")
-    assert problem == f"{place.user}: reach.servers.x.command: missing, expected a string"
+    assert problem == f"{place.user}, line 1: reach.servers.x.command: missing, expected a string"
 
 
 @pytest.mark.parametrize(
@@ -262,9 +262,10 @@ def test_a_project_cannot_set_what_is_for_the_user_to_say(place, text, key):
     user's.
     """
     (problem,) = place.problems("", text)
-    assert (
-        problem
-        == f"{place.project}: {key}: only the user may set this, in a file of their own and not in a project"
+    line = len(text.splitlines())
+    assert problem == (
+        f"{place.project}, line {line}: {key}: only the user may set this, in a file of their own"
+        " and not in a project"
     )
     assert "hunter2" not in problem
     place.load(text)
@@ -382,7 +383,7 @@ def test_a_file_that_cannot_be_understood_is_named_with_its_line(place, data, pr
         place.read()
     first, second = caught.value.problems
     assert first.startswith(f"{place.user}: {problem}")
-    assert second.startswith(f"{place.project}: turns")
+    assert second.startswith(f"{place.project}, line 1: turns")
 
 
 def test_what_is_no_readable_file_is_a_problem_and_never_waited_for(place):
@@ -518,7 +519,7 @@ def test_mistakes_come_with_the_hints_of_the_application(tmp_path):
 def test_a_name_without_near_ones_gets_all_there_are(place):
     """So that nobody has to guess."""
     (problem,) = place.problems("[shell.limits]\nzzz = 1")
-    assert problem == f"{place.user}: unknown key shell.limits.zzz. Known: cpu, memory."
+    assert problem == f"{place.user}, line 2: unknown key shell.limits.zzz. Known: cpu, memory."
 
 
 def test_raw_text_is_text():
@@ -553,3 +554,71 @@ def test_nothing_to_read_costs_no_import(place):
     assert imported("25") == ""
     place.user.write_text("turns = 7")
     assert imported("7") == "tomllib"
+
+
+SPREAD = """\
+# turns = 0
+model = '''
+turns = 0
+'''
+"turns" = 0
+[shell]  # timeout
+  timeout = "5"
+limits.memory = 0
+[roles]
+"a.b" = 1
+[reach.servers.x]
+command = "x"
+args = [
+  "a",
+  5,
+]
+[[reach.mirrors]]
+command = "y"
+[[reach.mirrors]]
+command = 7
+"""
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff", "\r\n"], ids=["plain", "mark", "windows"])
+def test_every_mistake_has_its_line(place, start):
+    """A key in a comment, in a text or in another table is not that key."""
+    text = SPREAD
+    if start == "\r\n":
+        text = text.replace("\n", "\r\n")
+    else:
+        text = start + text
+    place.user.write_bytes(text.encode())
+    with pytest.raises(SettingsError) as caught:
+        place.read()
+    found = [problem.removeprefix(f"{place.user}, ") for problem in caught.value.problems]
+    assert [problem.partition(": found")[0] for problem in found] == [
+        "line 5: turns",
+        "line 7: shell.timeout",
+        "line 8: shell.limits.memory",
+        "line 10: roles.a.b",
+        "line 13: reach.servers.x.args[1]",
+        "line 20: reach.mirrors[1].command",
+        "line 20: reach.mirrors[1].command: missing, expected a string",
+    ]
+
+
+def test_a_line_is_looked_for_only_as_long_as_it_is_cheap(place):
+    """A project's file must not slow hilum down: where it is large, the file alone is named."""
+    text = "x = 0\n" + "# x\n" * 6_000 + "turns = 'x'\n"
+    assert [problem.partition(" ")[0] for problem in place.problems("", text)] == [
+        f"{place.project}:",
+        f"{place.project}:",
+    ]
+
+
+def test_an_ignored_value_of_a_project_has_its_line(place):
+    """So that the warning leads to the line as well."""
+
+    @section("")
+    class LowTurns:
+        turns: int = setting(default=25, project="lower", help="Turns.")
+
+    settings = place.load("turns = 5", "# more\nturns = 50", sections=[LowTurns])
+    (ignored,) = settings.ignored
+    assert ignored.startswith(f"{place.project}, line 2: turns = 50 is ignored: ")
