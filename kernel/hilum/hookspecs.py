@@ -150,7 +150,7 @@ class Interpretation(msgspec.Struct, frozen=True):
 
 @hookspec(shape="supervised", deadline=30.0, on_failure="plugin off")
 async def open_kernel(kernel: Kernel) -> AsyncIterator[object]:
-        """Create the plugin's instance for the kernel, such as connections that all sessions share.
+    """Create the plugin's instance for the kernel, such as connections that all sessions share.
 
     An async generator that yields once: the plugin's kernel instance (``kernel.plugin(Type)``).
     Code after the ``yield`` runs when the kernel closes. The generator runs in a separate task: a
@@ -214,7 +214,7 @@ async def gather_context(agent: Agent, request: ContextRequest) -> Sequence[Bloc
 def build_prompt_layer(agent: Agent) -> Layer | Sequence[Layer] | None:
     """Return layers of the system prompt.
 
-        Called before each model call, so be quick and return the same text for the same state. A layer
+    Called before each model call, so be quick and return the same text for the same state. A layer
     that changes within a run becomes a note at the end of the conversation, and is part of the
     prompt from the next run on.
     """
