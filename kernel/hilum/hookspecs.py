@@ -1,27 +1,32 @@
-"""The map of the program: every hook and how it is called.
+"""All hooks and how they are called: read this first to find your way through the program.
 
 Each specification states when it is called, how implementations combine, and what a failure means.
 
 An implementation is a function of the same name, marked with ``@hookimpl``, that takes any of the
 hook's arguments. It is defined in a plugin's module, or as a method of the instance that a
-plugin yields from ``open_session``. Order: ``tryfirst``, plugin order, module before instance, ``trylast``. Shapes:
+plugin yields from ``open_session``. Implementations marked ``tryfirst`` are called first and those
+marked ``trylast`` last; all others are called in the order of the plugins, and those of a plugin's
+module before those of its instance. The shape of a hook decides how they are called and combined:
 
-- ``collect``: plain ``def``; every implementation returns an iterable; all are joined.
-- ``gather``: all are called at once; answers are in plugin order; ``None`` is left out.
-- ``first``: one after another until one returns a value other than ``None``.
-- ``pipe``: each receives the value of the one before; ``None`` leaves it unchanged.
-- ``filter``: a ``pipe`` of plain ``def``, which may be called in a thread and must not use the
-  session.
-- ``gate``: all are called; the strictest answer wins; a failure or a missed deadline counts as the
-  strictest.
-- ``supervised``: a lifespan: it yields the plugin's instance, and the rest runs when it closes.
+- ``collect``: every implementation is a plain ``def`` and returns an iterable; the results are
+  joined.
+- ``gather``: all are called at the same time; the results are in the order of the plugins, without
+  ``None``.
+- ``first``: one after another is called until one returns a value other than ``None``.
+- ``pipe``: each receives the value of the previous one; ``None`` leaves it unchanged.
+- ``filter``: a ``pipe`` of plain ``def`` functions, which may be called in a thread and must not
+  use the session.
+- ``gate``: all are called, and the strictest verdict wins; a failure or a missed deadline counts as
+  the strictest verdict.
+- ``supervised``: a generator that yields the plugin's instance and is resumed when the session or
+  the kernel closes.
 
-Implementations of shape ``gate``, ``pipe`` and ``filter`` are gates. Those of an instance must be
-declared in the plugin's module: ``gates = ("on_tool_call",)``. While a plugin with gates is not in
-full working order, no call and no process runs.
+Implementations of the shapes ``gate``, ``pipe`` and ``filter`` are gates. Gates of an instance must
+be declared in the plugin's module: ``gates = ("on_tool_call",)``. While any part of a plugin with
+gates does not work, no call and no process runs.
 
-Except for ``collect`` and ``filter``, an implementation may be ``def`` (runs inline, must not
-block) or ``async def``.
+Except for ``collect`` and ``filter``, an implementation may be an ``async def``, or a ``def``, which
+runs inline and must not block.
 """
 
 from __future__ import annotations
@@ -145,7 +150,7 @@ class Interpretation(msgspec.Struct, frozen=True):
 
 @hookspec(shape="supervised", deadline=30.0, on_failure="plugin off")
 async def open_kernel(kernel: Kernel) -> AsyncIterator[object]:
-    """Open what lives as long as the kernel, such as connections that all sessions share.
+    """Create the plugin's instance for the kernel, such as connections that all sessions share.
 
     An async generator that yields once: the plugin's kernel instance (``kernel.plugin(Type)``).
     Code after the ``yield`` runs when the kernel closes. The generator runs in a separate task: a
@@ -209,9 +214,9 @@ async def gather_context(agent: Agent, request: ContextRequest) -> Sequence[Bloc
 def build_prompt_layer(agent: Agent) -> Layer | Sequence[Layer] | None:
     """Return layers of the system prompt.
 
-    Called before each model call, so be quick and return the same text for the same state: a layer
-    that changes within a run becomes a note at the end, and is part of the prompt from the next run
-    on.
+    Called before each model call, so be quick and return the same text for the same state. A layer
+    that changes within a run becomes a note at the end of the conversation, and is part of the
+    prompt from the next run on.
     """
 
 
