@@ -123,7 +123,8 @@ class Table:
         if instance and undeclared:
             gates = tuple(sorted(self.gates[plugin] - {ALL_GATES}))
             raise self._failure(
-                f"{type(owner).__name__} implements the gate {min(undeclared)}, which its module does not declare.",
+                f"{type(owner).__name__} implements the gate {min(undeclared)}, which its module"
+                " does not declare.",
                 f"Write in its module: gates = {gates!r}.",
             )
         self.registry.add(contribution)
