@@ -23,11 +23,47 @@ from collections.abc import Iterable, Sequence
 # ``errors.E_TIMEOUT``.
 CODES = frozenset(
     """
-    E_ADDRESS E_APPROVAL_TIMEOUT E_BAD_ARGS E_BLOCKED E_BUSY E_CMD_FAIL E_CONTENT E_DENIED E_FAILED E_FILE_NOT_FOUND E_HTTP
-    E_INTERNAL E_INTERRUPTED E_LLM_429 E_LLM_AUTH E_LLM_FAIL E_LLM_TIMEOUT E_MULTIPLE_MATCHES E_NOT_CONFIGURED E_NOT_FOUND
-    E_NOT_INSTALLED E_NO_MODEL E_OUTPUT_LIMIT E_PATH_TRAVERSAL E_PLUGIN E_READBACK_FAIL E_REJECTED E_REPEATED E_SERVER
-    E_SETTINGS E_STALE E_STOPPED E_STORE E_TIMEOUT E_TOKEN_LIMIT E_TOO_LARGE E_TURN_LIMIT E_UNKNOWN E_UNKNOWN_TOOL
-    E_UNREACHABLE E_WINDOW
+    E_ADDRESS
+    E_APPROVAL_TIMEOUT
+    E_BAD_ARGS
+    E_BLOCKED
+    E_BUSY
+    E_CMD_FAIL
+    E_CONTENT
+    E_DENIED
+    E_FAILED
+    E_FILE_NOT_FOUND
+    E_HTTP
+    E_INTERNAL
+    E_INTERRUPTED
+    E_LLM_429
+    E_LLM_AUTH
+    E_LLM_FAIL
+    E_LLM_TIMEOUT
+    E_MULTIPLE_MATCHES
+    E_NOT_CONFIGURED
+    E_NOT_FOUND
+    E_NOT_INSTALLED
+    E_NO_MODEL
+    E_OUTPUT_LIMIT
+    E_PATH_TRAVERSAL
+    E_PLUGIN
+    E_READBACK_FAIL
+    E_REJECTED
+    E_REPEATED
+    E_SERVER
+    E_SETTINGS
+    E_STALE
+    E_STOPPED
+    E_STORE
+    E_TIMEOUT
+    E_TOKEN_LIMIT
+    E_TOO_LARGE
+    E_TURN_LIMIT
+    E_UNKNOWN
+    E_UNKNOWN_TOOL
+    E_UNREACHABLE
+    E_WINDOW
     """.split()
 )
 
@@ -54,7 +90,10 @@ GATE_TEXTS = (GATE_SHUT, GATE_FAILED, RESULT_WITHHELD, COMMAND_WITHHELD)
 """Phrases in the text of a call that was refused, or whose result was withheld, because a plugin is
 not working; faces search for them."""
 UNATTENDED = "It needs the user's approval and nobody is there to give it"
-"""Beginning of the text of a call that was denied because no user is present; faces search for it."""
+"""Beginning of the text of a call that was denied because no user is present.
+
+Faces search for it.
+"""
 
 RULE = "rule"
 """Key in the data of such a result: a rule that allows the call."""

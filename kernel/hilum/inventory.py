@@ -26,10 +26,14 @@ from hilum.standard import project_plugins
 from hilum.store import MemoryStore
 from hilum.tools import Tool
 
-USAGE = """usage: hilum plugins [list | show [NAME …] | block NAME | unblock NAME] [--json] [-C DIR] [--plugin FILE …]
-list (the default) imports one plugin after another; show also opens a session, to list their tools and failures;
-block and unblock change the list of plugins that are never loaded, in your settings.toml. Plugins of the project in this
-folder (.hilum/plugins) are imported only if you trust it; -C DIR selects another folder, --plugin FILE adds a file."""
+USAGE = """usage: hilum plugins [list | show [NAME …] | block NAME | unblock NAME] [--json] [-C \
+DIR] [--plugin FILE …]
+list (the default) imports one plugin after another; show also opens a session, to list their \
+tools and failures;
+block and unblock change the list of plugins that are never loaded, in your settings.toml. \
+Plugins of the project in this
+folder (.hilum/plugins) are imported only if you trust it; -C DIR selects another folder, \
+--plugin FILE adds a file."""
 
 
 class _Options(NamedTuple):

@@ -196,6 +196,14 @@ class Reader:
             seq, kind, call_id = key
             text, seen[key] = stream.since(self._seen.get(key, 0))
             if text:
-                found.append(Delta(seq, stream.agent, stream.run, kind, text, call_id))  # type: ignore[arg-type]
+                delta = Delta(
+                    seq,
+                    stream.agent,
+                    stream.run,
+                    kind,  # type: ignore[arg-type]
+                    text,
+                    call_id,
+                )
+                found.append(delta)
         self._seen = seen
         return found

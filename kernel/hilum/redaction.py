@@ -322,7 +322,9 @@ class Redaction:
         if isinstance(event, PromptQueued):
             names = _names([changed.text, changed.attached], [event.text, event.attached])
             self.names.update(names)
-            return msgspec.structs.replace(changed, redacted=names) if names else changed  # type: ignore[no-any-return]
+            if names:
+                changed = msgspec.structs.replace(changed, redacted=names)
+            return changed  # type: ignore[no-any-return]
         if isinstance(event, ModelAnswered):
             now = changed.message.calls
             before = event.message.calls
@@ -334,7 +336,7 @@ class Redaction:
             names = _names(_texts(changed), _texts(event))
             self.names.update(names)
             if names or withheld:
-                return msgspec.structs.replace(changed, redacted=names, withheld=tuple(withheld))  # type: ignore[no-any-return]
+                changed = msgspec.structs.replace(changed, redacted=names, withheld=tuple(withheld))
         return changed  # type: ignore[no-any-return]
 
 
@@ -552,8 +554,8 @@ def notice(names: Sequence[str]) -> str:
     listed = ", ".join(names)
     what = "a secret" if len(names) == 1 else "secrets"
     return (
-        f"Your prompt contained {what} ({listed}). The model gets [REDACTED:…] instead, and so does the"
-        " log. Put it into a file or an environment variable yourself, and tell the agent its"
+        f"Your prompt contained {what} ({listed}). The model gets [REDACTED:…] instead, and so does"
+        " the log. Put it into a file or an environment variable yourself, and tell the agent its"
         " name. To have prompts sent and stored as you write them, set guard.redact_prompts ="
         " false."
     )

@@ -15,8 +15,10 @@ from hilum_cli.options import run_async, run_command
 from hilum_cli.terminal import Out, escape_terminal, quiet_exit
 
 EPILOG = """\
-In increasing order of precedence: defaults, the user's settings.toml, the project's .hilum/settings.toml, environment variables
-(HILUM_SHELL_TIMEOUT for shell.timeout), the command line (hilum run --set shell.timeout=60). Secrets are never shown.
+In increasing order of precedence: defaults, the user's settings.toml, the project's \
+.hilum/settings.toml, environment variables
+(HILUM_SHELL_TIMEOUT for shell.timeout), the command line (hilum run --set shell.timeout=60). \
+Secrets are never shown.
 """
 
 

@@ -37,7 +37,8 @@ CASSETTE = HERE / "demo.toml"
 EXPECTED = HERE / "demo.diff"
 INTRO = """\
 hilum demo: hilum fixes a real bug in a small time-sheet program.
-The model's answers are a recording played over HTTP; the program, the edits, the commands and the tests are real.
+The model's answers are a recording played over HTTP; the program, the edits, the commands and \
+the tests are real.
 """
 LIVE = """\
 With a live model, in your own project:

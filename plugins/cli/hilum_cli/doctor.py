@@ -27,7 +27,8 @@ from hilum_cli.options import run_async, run_command
 from hilum_cli.terminal import Out, escape_terminal, is_terminal
 
 EPILOG = """\
-ok: no problem. warn: hilum works with limitations. fail: must be fixed. The exit code is 1 if any check fails.
+ok: no problem. warn: hilum works with limitations. fail: must be fixed. The exit code is 1 if \
+any check fails.
 """
 
 

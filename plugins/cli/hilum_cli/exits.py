@@ -19,8 +19,10 @@ HELP = """exit codes:
   0    completed
   1    failed
   2    usage error: unknown option, name, key or file; invalid settings; no model
-  3    partial success: the turn or token limit was reached, the answer was cut off, calls were denied because nobody
-       was there to approve them (see --approve) and no other call with an effect ran, or a plugin with a gate failed
+  3    partial success: the turn or token limit was reached, the answer was cut off, calls were \
+denied because nobody
+       was there to approve them (see --approve) and no other call with an effect ran, or a \
+plugin with a gate failed
        and a call was refused for that; all finished work is kept
   4    the model did not answer: it rejected the key, cannot be reached, or failed
   5    the session store: in use, damaged, or the disk is full

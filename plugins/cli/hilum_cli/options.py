@@ -91,7 +91,8 @@ def _read_stdin(wanted: bool) -> str:
         # hilum is waiting for.
         if not select.select([0], [], [], PATIENCE)[0]:
             Out(2).say(
-                "hilum: reading standard input to its end (to run without it: hilum run … < /dev/null)"
+                "hilum: reading standard input to its end"
+                " (to run without it: hilum run … < /dev/null)"
             )
     elif is_terminal(0):
         Out(2).say("hilum: type the prompt, then Ctrl-D")

@@ -119,7 +119,8 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
     outer = stopping.stop
     text = proposal.text
     err.say(
-        f"\n── The plan above awaits your decision. Nothing has been changed yet.\n{wrap(CHOICES, columns())}"
+        "\n── The plan above awaits your decision. Nothing has been changed yet.\n"
+        f"{wrap(CHOICES, columns())}"
     )
     discard_typed()
     with trio.CancelScope() as scope:

@@ -21,7 +21,8 @@ from hilum_cli.run_options import RunOptions
 LAST = "last"
 EPILOG = (
     """\
-The prompt is the text on the command line. Piped input is added to it as data, or is the prompt if there is no other.
+The prompt is the text on the command line. Piped input is added to it as data, or is the prompt \
+if there is no other.
 Commands (/…) and calls of agents (@…) work only in text that you type.
 
   hilum run "fix the failing test"

@@ -199,7 +199,10 @@ async def _list(kernel: Kernel, options: Namespace) -> None:
         if options.all:
             more = ""
         else:
-            more = f" of {escape_terminal(folder)}. hilum sessions list --all shows those of other folders"
+            more = (
+                f" of {escape_terminal(folder)}."
+                " hilum sessions list --all shows those of other folders"
+            )
         options.out.say(f"There are no sessions{more}.")
 
 
@@ -327,7 +330,9 @@ async def _export(kernel: Kernel, options: Namespace) -> None:
         return
     try:
         # "x" fails if the file exists, even if it was created just now by another program.
-        with open(options.output, "wb" if options.force else "xb") as file:  # noqa: ASYNC230  (a local file, at the end)
+        mode = "wb" if options.force else "xb"
+        # Blocking is harmless here: the file is local, and the command has nothing else to do.
+        with open(options.output, mode) as file:  # noqa: ASYNC230
             file.write(data)
     except FileExistsError:
         hint = "Give another name, or overwrite it with --force."

@@ -21,11 +21,12 @@ SIGNALS = tuple(
 # compares the two.
 _NO_TOKENS = '{"input":0,"cached":0,"cache_write":0,"output":0,"reasoning":0,"total":0,"cost":null}'
 _RESULT = (
-    '{"type":"result","seq":0,"at":0.0,"agent":"","run":"","schema":1,"version":"","session":"","workspace":"","kind":"",'
-    '"model":"","state":"stopped","text":"","commentary":"","done":"","code":"E_STOPPED",'
+    '{"type":"result","seq":0,"at":0.0,"agent":"","run":"","schema":1,"version":"","session":"",'
+    '"workspace":"","kind":"","model":"","state":"stopped","text":"","commentary":"","done":"","code":"E_STOPPED",'
     '"error":"The run was stopped before it began.","hint":"","left":"",'
-    f'"turns":0,"seconds":0.0,"usage":{_NO_TOKENS},"session_usage":{_NO_TOKENS},"session_runs":0,"calls":[],"agents":[],'
-    '"faults":[],"denied":0,"denied_rules":[],"interrupted":[],"redacted":[],"files_changed":null,"services":[],"exit_code":%d}\n'
+    f'"turns":0,"seconds":0.0,"usage":{_NO_TOKENS},"session_usage":{_NO_TOKENS},"session_runs":0,'
+    '"calls":[],"agents":[],"faults":[],"denied":0,"denied_rules":[],"interrupted":[],"redacted":[],'
+    '"files_changed":null,"services":[],"exit_code":%d}\n'
 )
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _INTERPRETER = re.compile(
     r"(?:python|ipython|pypy)[\d.]*|node|nodejs|deno|bun|ts-node|tsx|ruby|perl|php|lua|luajit|tclsh"
-    r"|rscript|r|julia|osascript|guile|racket|elixir|groovy|expect|gawk|awk|mawk|pwsh|powershell|gdb"
-    r"|ex|ed|tmux|screen|crontab|parallel|watch|xargs|script|at|batch|busybox"
+    r"|rscript|r|julia|osascript|guile|racket|elixir|groovy|expect|gawk|awk|mawk|pwsh|powershell"
+    r"|gdb|ex|ed|tmux|screen|crontab|parallel|watch|xargs|script|at|batch|busybox"
 )
 # Programs that read code from their input, and none of whose operands is a code file.
 _INPUT_ONLY = frozenset("sqlite3 vim nvim vi emacs sed gsed make gmake npm npx jq ssh".split())

@@ -152,7 +152,8 @@ def _list(options: Namespace, folder: Path) -> int:
         say(f"{row['effect']:5}  {row['rule']}\n       {row['means']}\n       {where}")
     if not rows:
         say(
-            "There are no rules, so the approval policy decides (approve = ask_first, auto, readonly)."
+            "There are no rules, so the approval policy decides"
+            " (approve = ask_first, auto, readonly)."
         )
     for mistake in rules.mistakes:
         say(f"MISTAKE  {mistake}")

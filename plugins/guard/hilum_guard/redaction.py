@@ -169,7 +169,8 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("ecret", "ECRET"),
         r"(?i)(?P<keep>(?:aws|amazon|secret_?access)[a-z0-9_."
         r" -]{0,30}[\\\"']{0,2}\s{0,3}(?:[:=]|=>|:=)\s{0,3}[\\\"']{0,2})"
-        r"(?-i:(?=[A-Za-z0-9/+]{0,39}[0-9])(?=[A-Za-z0-9/+]{0,39}[A-Z])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=]))",
+        r"(?-i:(?=[A-Za-z0-9/+]{0,39}[0-9])(?=[A-Za-z0-9/+]{0,39}[A-Z])"
+        r"[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=]))",
     ),
     (
         "AZURE_KEY",
@@ -195,8 +196,10 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         rf"(?P<keep>{_B}(?:[A-Za-z][A-Za-z0-9]{{0,30}}[_-]){{0,6}}"
         r"(?i:api_?key|api-key|access_?key|account_?key|secret(?:_?key)?(?:_base)?|token|password"
         r"|passwd|cookie)"
-        r"\\?[\"']?\s?[:=]\s?)(?:(?P<quote>\\?[\"'])(?=[^\s\"'\\]{0,200}\d)[^\s\"'\\{}()$<>]{8,4000}+(?=\\?[\"'])"
-        r"|(?!\[REDACTED)(?=[A-Za-z0-9+/_=-]{0,200}\d)(?=\d{0,200}[A-Za-z])[A-Za-z0-9+/_=-]{12,}+(?:(?![.(\[\w])|(?P<skip>)))",
+        r"\\?[\"']?\s?[:=]\s?)"
+        r"(?:(?P<quote>\\?[\"'])(?=[^\s\"'\\]{0,200}\d)[^\s\"'\\{}()$<>]{8,4000}+(?=\\?[\"'])"
+        r"|(?!\[REDACTED)(?=[A-Za-z0-9+/_=-]{0,200}\d)(?=\d{0,200}[A-Za-z])"
+        r"[A-Za-z0-9+/_=-]{12,}+(?:(?![.(\[\w])|(?P<skip>)))",
     ),
     # In settings files, a password may be a word.
     (

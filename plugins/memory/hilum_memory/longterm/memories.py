@@ -342,8 +342,10 @@ def _search_index(
     scopes: Sequence[str],
     limit: int,
 ) -> list[tuple[Memory, float]]:
-    query = f"""SELECT {_COLUMNS}, bm25(found) AS rank FROM found JOIN memories m ON m.id = found.rowid
-        WHERE found MATCH ? AND m.scope IN ({_marks(scopes)}) AND m.replaced = 0 ORDER BY rank LIMIT ?"""
+    query = f"""SELECT {_COLUMNS}, bm25(found) AS rank
+        FROM found JOIN memories m ON m.id = found.rowid
+        WHERE found MATCH ? AND m.scope IN ({_marks(scopes)}) AND m.replaced = 0
+        ORDER BY rank LIMIT ?"""
     file.execute("CREATE VIRTUAL TABLE temp.held USING fts5vocab('main', 'found', 'row')")
     counts: list[tuple[int, str]] = []
     for word in asked:
