@@ -26,9 +26,9 @@ def replace_surrogates(text: str) -> str:
 
 NOTE_TAG = "hilum_note"
 # An opening or closing note tag in text that is not a note: only the program writes notes.
-_FORGED_NOTE = re.compile(rf"<(?=\s*(?:/\s*)?{NOTE_TAG}\b)", re.IGNORECASE)
+_FORGED_NOTE = rf"(?i)<(?=\s*(?:/\s*)?{NOTE_TAG}\b)"
 
-_ESCAPED_NOTE = re.compile(rf"<\\(?=\s*(?:/\s*)?{NOTE_TAG}\b)", re.IGNORECASE)
+_ESCAPED_NOTE = rf"(?i)<\\(?=\s*(?:/\s*)?{NOTE_TAG}\b)"
 
 
 def escape_notes(text: str) -> str:
@@ -38,12 +38,12 @@ def escape_notes(text: str) -> str:
     """
     if NOTE_TAG not in text and NOTE_TAG not in text.lower():
         return text
-    return _FORGED_NOTE.sub(r"<\\", text)
+    return re.sub(_FORGED_NOTE, r"<\\", text)
 
 
 def unescape_notes(text: str) -> str:
     """Return the original text of ``escape_notes``."""
-    return _ESCAPED_NOTE.sub("<", text)
+    return re.sub(_ESCAPED_NOTE, "<", text)
 
 
 class Data(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -35,8 +35,8 @@ _NO_OUTCOME = frozenset({"E_INTERRUPTED", "E_STOPPED"})
 _WRONG_CALL = frozenset({"E_BAD_ARGS", "E_UNKNOWN_TOOL"})
 
 # Durations differ between equal results, so they do not count.
-_DURATION = re.compile(r"(?<!\d)\d++(?:\.\d++)? ?(?:ms|s|sec|secs|seconds?)\b")
-_AFTER = re.compile(r" after \d+(?:\.\d+)? s\b")
+_DURATION = r"(?<!\d)\d++(?:\.\d++)? ?(?:ms|s|sec|secs|seconds?)\b"
+_AFTER = r" after \d+(?:\.\d+)? s\b"
 
 Aim = tuple[str, str, str]
 """A tool, the target of its call (a path, a program), and the code it failed with."""
@@ -145,7 +145,7 @@ class FailureCounts(msgspec.Struct):
         if result.code in _NO_OUTCOME:
             return
         if result.code:
-            text = _digest(_DURATION.sub("", result.text)) if may_change else ""
+            text = _digest(re.sub(_DURATION, "", result.text)) if may_change else ""
             is_one_call = is_readable(call.arguments) and not call.problem
             self._count_failure(key, aim, started, turn, text, is_one_call=is_one_call)
             return
@@ -255,7 +255,9 @@ class FailureCounts(msgspec.Struct):
     def _count_result(self, key: str, tool: str, result: ToolResult) -> None:
         line, _, rest = result.text.partition("\n")
         others = tuple(part for part in result.parts if not isinstance(part, Text))
-        digest = _digest(f"{_AFTER.sub('', line)}\n{rest}\n{msgspec.json.encode(others).decode()}")
+        digest = _digest(
+            f"{re.sub(_AFTER, '', line)}\n{rest}\n{msgspec.json.encode(others).decode()}"
+        )
         same = self.results.get(key)
         if same is not None and same.digest == digest:
             same.count += 1

@@ -23,7 +23,7 @@ PREFIX = "hilum-"
 OWNER = "owner"
 """The file in a temporary folder that its owner locks."""
 _NEW_OWNER = f"{OWNER}.new"
-_RANDOM_NAME = re.compile(PREFIX + r"(?:[a-z]+-)?[a-z0-9_]{8}")  # as `tempfile` creates them
+_RANDOM_NAME = PREFIX + r"(?:[a-z]+-)?[a-z0-9_]{8}"  # as `tempfile` creates them
 _ABANDONED_SECONDS = 60
 """Age in seconds above which a folder has no owner that is still about to lock its file."""
 
@@ -85,7 +85,7 @@ def _is_abandoned(folder: str) -> bool:
     """Return whether a folder without an owner is hilum's by its name, and too old to get one."""
     with suppress(OSError):
         old = time.time() - os.lstat(folder).st_mtime > _ABANDONED_SECONDS
-        return old and bool(_RANDOM_NAME.fullmatch(os.path.basename(folder)))
+        return old and bool(re.fullmatch(_RANDOM_NAME, os.path.basename(folder)))
     return False
 
 

@@ -23,7 +23,8 @@ _WHICH = (
     r"|#?\d+|(?:all|both|each|any)(?:\s+of\s+(?:it|them|these|those))?|everything"
     r"|one|two|three|four|five)"
 )
-_YES = re.compile(
+_YES = (
+    r"(?i)"
     # yes, please …
     r"\s*(?:(?:ok(?:ay)?|yes|yep|yeah|sure|fine|good|great|perfect|lgtm|(?:sounds|looks)"
     r" good|please|then|now|and|but|let'?s"
@@ -42,15 +43,13 @@ _YES = re.compile(
     r"。！,.!]|$)"
     r"|按(?:这|第|你|上|计划|方案|提案|建议|\d)|第\s*[一二三四五\d]+\s*(?:个|项|条|步)?(?:[\s和与、"
     r"，,及]*第?\s*[一二三四五\d]+\s*(?:个|项|条|步)?)*\s*(?:吧|就行|可以)?[\s。！.!]*$"
-    r"|[\s.!,，。！]*$)",
-    re.IGNORECASE,
+    r"|[\s.!,，。！]*$)"
 )
 # Any of these words makes the answer doubtful: "yes, but why …", "do it, not 2".
-_NO = re.compile(
-    r"\b(?:no|not|don['’]?t|never|stop|wait|nothing|none|cancel|why|what|how"
+_NO = (
+    r"(?i)\b(?:no|not|don['’]?t|never|stop|wait|nothing|none|cancel|why|what|how"
     r"|explain|describe|show|tell|reconsider|rethink|another)\b|[?？]"
-    r"|不要|不用|不行|不对|别|先|等等|取消|什么|怎么|如何|吗|呢|解释|说明|分析|之前|再提|新的",
-    re.IGNORECASE,
+    r"|不要|不用|不行|不对|别|先|等等|取消|什么|怎么|如何|吗|呢|解释|说明|分析|之前|再提|新的"
 )
 
 
@@ -87,4 +86,4 @@ def is_yes(words: str) -> bool:
         # The marker prevents patterns anchored at the end of the text from matching where it was
         # cut.
         beginning = f"{words[:MAX_CHARACTERS]}…"
-    return bool(words.strip()) and bool(_YES.match(beginning)) and not _NO.search(words)
+    return bool(words.strip()) and bool(re.match(_YES, beginning)) and not re.search(_NO, words)

@@ -88,7 +88,7 @@ MAX_SHOWN = 4_000_000
 # Actions whose answers do not describe the current page.
 _WITHOUT_PAGE = ("tabs", "get_text", "console", "network")
 # Matches the relevant lines in the output of a browser that does not start.
-_TELLING = re.compile(r"FATAL|ERROR:(?!.*(dbus|crashpad))|rror:|o such file|enied")
+_TELLING = r"FATAL|ERROR:(?!.*(dbus|crashpad))|rror:|o such file|enied"
 
 
 class Browsers:
@@ -418,7 +418,7 @@ def _explain_start_error(executable: str, output: str) -> ToolError:
             ),
         )
     lines = [line.strip(" -") for line in output.splitlines()]
-    telling = [line for line in lines if _TELLING.search(line)]
+    telling = [line for line in lines if re.search(_TELLING, line)]
     candidates = telling or [line for line in lines if line] or [output]
     return ToolError(
         f"{executable} does not start: {candidates[-1][:500]}",

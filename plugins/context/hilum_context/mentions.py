@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 # Maximum number of characters of a prompt to search.
 MAX_PROMPT_LENGTH = 20_000
-_NAME = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_]{2,79}(?![A-Za-z0-9_])")
-_QUOTED = re.compile(r"`([A-Za-z_][\w.]{1,79})(?:\(\))?`")
+_NAME = r"(?<![A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_]{2,79}(?![A-Za-z0-9_])"
+_QUOTED = r"`([A-Za-z_][\w.]{1,79})(?:\(\))?`"
 _SPECIAL = re.compile(
     r"[a-z0-9]_[a-zA-Z0-9]|^_|[A-Z0-9]_[A-Z0-9]|[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z]\d+[A-Za-z]"
 )
@@ -27,7 +27,7 @@ _PATHS = tuple(
     )
     for flags in (re.ASCII, re.UNICODE)
 )
-_LINKS = re.compile(r"(?<!\w)\w++://\S+")  # the look-behind keeps it linear
+_LINKS = r"(?<!\w)\w++://\S+"  # the look-behind keeps it linear
 
 
 def find_identifiers(text: str, most: int = 8) -> list[str]:
@@ -41,16 +41,16 @@ def find_identifiers(text: str, most: int = 8) -> list[str]:
         The identifiers in order of appearance, without duplicates, ordinary words and parts of
         paths.
     """
-    text = _LINKS.sub(" ", text[:MAX_PROMPT_LENGTH])
+    text = re.sub(_LINKS, " ", text[:MAX_PROMPT_LENGTH])
     found: list[tuple[int, str]] = []
-    for match in _QUOTED.finditer(text):
+    for match in re.finditer(_QUOTED, text):
         name = match[1].rpartition(".")[2]  # the method of a quoted `object.method`
         found.append((match.start(1), name))
     bare = text
     for path in find_path_names(text):
         if "/" in path:  # a name with a dot and no slash may be a method
             bare = bare.replace(path, " " * len(path))
-    for match in _NAME.finditer(bare):
+    for match in re.finditer(_NAME, bare):
         is_called = bare.startswith("(", match.end())
         if is_called or _SPECIAL.search(match[0]):
             found.append((match.start(), match[0]))
@@ -65,7 +65,7 @@ def find_path_names(text: str, most: int = 50) -> list[str]:
         text: The text.
         most: Maximum number of paths.
     """
-    text = _LINKS.sub(" ", text[:MAX_PROMPT_LENGTH])
+    text = re.sub(_LINKS, " ", text[:MAX_PROMPT_LENGTH])
     found: list[tuple[int, str]] = []
     # Search twice, because some languages do not put a space between a word and a file name.
     for run, pattern in _PATHS:

@@ -31,7 +31,7 @@ TAGS = {
 # -1).
 _PRIORITY = dict(zip(TYPES, (10, 9, 8, 7, 6, 0, -1), strict=True))
 NOTICE_TOKENS = 30
-_CLOSING = re.compile(rf"<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)", re.IGNORECASE)
+_CLOSING = rf"(?i)<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)"
 
 
 class ContextPiece(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class ContextPiece(msgspec.Struct, frozen=True):
     def block(self) -> Block:
         """Return the block for the kernel."""
         # A file may contain a block's closing tag, followed by text that imitates the user's.
-        text = _CLOSING.sub(r"<\\", self.text)
+        text = re.sub(_CLOSING, r"<\\", self.text)
         tag = TAGS[self.type]
         return Block(tag, text, self.path, self.line, _PRIORITY[self.type])
 

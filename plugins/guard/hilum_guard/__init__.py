@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hilum_guard.file_access import UNKNOWN, CommandEffects, FileAccess
     from hilum_guard.file_search import Findings, search
     from hilum_guard.git_effects import git_words
-    from hilum_guard.harmless_git import repository_doubt
     from hilum_guard.judge import judge_command
     from hilum_guard.options import operands
     from hilum_guard.patterns import fit_path, fit_words, pattern_words
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from hilum_guard.protected import hidden as explain_hidden_file
     from hilum_guard.protected import secret as explain_secret_file
     from hilum_guard.redaction import Redactor
+    from hilum_guard.repository_settings import repository_doubt
     from hilum_guard.rule_files import add as add_rule
     from hilum_guard.rule_files import load as load_rules
     from hilum_guard.rule_files import remove as remove_rule
@@ -108,7 +108,7 @@ _MODULES = {
     "describe_scope": "previews",
     "explain_hidden_file": "protected.hidden",
     "host_of": "addresses",
-    "repository_doubt": "harmless_git",
+    "repository_doubt": "repository_settings",
     "looks_secret": "environment",
     "python_prints": "predicted_output",
     "explain_secret_file": "protected.secret",

@@ -17,18 +17,18 @@ MAX_QUERY = 300
 # random bytes 3.5 and more. A token of mixed words and numbers needs more entropy than a plain one
 # to count as encoded.
 _MIXED_BITS = 3.9
-_HAS_HOST = re.compile(r"https?://[^/?#]", re.I)
+_HAS_HOST = r"(?i)https?://[^/?#]"
 # URL parsers handle whitespace, control characters and backslashes differently.
-_AMBIGUOUS = re.compile(r"[\s\\\x00-\x20\x7f]")
-_TOKEN = re.compile(rf"[A-Za-z0-9+_=~-]{{{MAX_TOKEN},}}")
+_AMBIGUOUS = r"[\s\\\x00-\x20\x7f]"
+_TOKEN = rf"[A-Za-z0-9+_=~-]{{{MAX_TOKEN},}}"
 _KINDS_OF_CHARACTERS = (re.compile(r"\d"), re.compile(r"[A-Z]"), re.compile(r"[a-z]"))
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_BARE_HOST = re.compile(
-    r"(?<![\w@./-])((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,24})(?![\w-]|\.\w)", re.I
+_COMMIT = r"[0-9a-f]{40}|[0-9a-f]{64}"
+_BARE_HOST = (
+    r"(?i)(?<![\w@./-])((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,24})(?![\w-]|\.\w)"
 )
-_PIPED = re.compile(r"<stdin>\n.*\Z", re.S)
+_PIPED = r"(?s)<stdin>\n.*\Z"
 # Brackets are part of an address only around an IPv6 host.
-_LINK = re.compile(r"\bhttps?://(?:\[[0-9a-f:.]+\])?[^\s<>\"'`)\]]*", re.I)
+_LINK = r"(?i)\bhttps?://(?:\[[0-9a-f:.]+\])?[^\s<>\"'`)\]]*"
 # File names that look like hosts.
 _FILE_ENDINGS = frozenset(
     "py md rs sh js ts go txt json toml yml yaml cfg ini html css lock log c h cpp java rb php"
@@ -41,7 +41,7 @@ def host_of(url: object) -> str:
 
     Empty if the address has no host, or if URL parsers may disagree about it.
     """
-    if not isinstance(url, str) or not _HAS_HOST.match(url) or _AMBIGUOUS.search(url):
+    if not isinstance(url, str) or not re.match(_HAS_HOST, url) or re.search(_AMBIGUOUS, url):
         return ""
     try:
         host = urlsplit(url.strip()).hostname or ""
@@ -69,14 +69,14 @@ def ascii_host(host: str) -> str:
 
 def remove_piped_text(text: str) -> str:
     """Return a prompt without its ``<stdin>`` block, which another program may have written."""
-    return _PIPED.sub(" ", text)
+    return re.sub(_PIPED, " ", text)
 
 
 def find_named_hosts(text: str) -> Iterator[str]:
     """Yield the hosts that a text mentions, in addresses or alone (``docs.python.org``)."""
-    for link in _LINK.findall(text):
+    for link in re.findall(_LINK, text):
         yield host_of(link)
-    for host in _BARE_HOST.findall(text):
+    for host in re.findall(_BARE_HOST, text):
         if host.rpartition(".")[2].lower() not in _FILE_ENDINGS:
             yield host.lower()
 
@@ -105,7 +105,7 @@ def hosts_within(url: str) -> list[str]:
     """
     text = unquote(unquote(url))
     inner = text[len("https://") :]
-    return [host for host in map(host_of, _LINK.findall(inner)) if host]
+    return [host for host in map(host_of, re.findall(_LINK, inner)) if host]
 
 
 def carried_data(url: str) -> str:
@@ -131,7 +131,7 @@ def carried_data(url: str) -> str:
     text = unquote(f"{parts.path} {parts.query} {parts.fragment}")
     if not text.isprintable():
         return "it contains encoded bytes"
-    for token in _TOKEN.findall(text):
+    for token in re.findall(_TOKEN, text):
         if _looks_encoded(token):
             return f"it contains {len(token)} characters that look like encoded data"
     return ""
@@ -139,7 +139,7 @@ def carried_data(url: str) -> str:
 
 def _looks_encoded(token: str) -> bool:
     """Return whether a long token of an address looks like encoded data."""
-    if _COMMIT.fullmatch(token):
+    if re.fullmatch(_COMMIT, token):
         return False
     # Hyphens and underscores separate words, but URL-safe base64 uses them too.
     longest = max(map(len, re.split(r"[-_+=~]", token)))

@@ -8,8 +8,8 @@ import unicodedata
 
 QUARANTINED = ".quarantined"
 """Suffix of the name of a file that was made inert. No program looks for such names."""
-_ENDING = re.compile(r"(\.\d+)?" + re.escape(QUARANTINED) + "$")
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_ENDING = r"(\.\d+)?" + re.escape(QUARANTINED) + "$"
+_CONTROLS = r"[\x00-\x1f\x7f-\x9f]"
 
 
 def folded(name: str) -> str:
@@ -31,7 +31,7 @@ def resolve_links(path: str | os.PathLike[str]) -> str:
 
 def original(name: str) -> str:
     """Return the name that a file had before it was made inert; other names are unchanged."""
-    return _ENDING.sub("", name)
+    return re.sub(_ENDING, "", name)
 
 
 def printable(text: str) -> str:
@@ -46,4 +46,4 @@ def printable(text: str) -> str:
     except UnicodeEncodeError:  # surrogates that represent no byte
         data = text.encode(errors="backslashreplace")
     decoded = data.decode(errors="backslashreplace")
-    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", decoded)
+    return re.sub(_CONTROLS, lambda match: f"\\x{ord(match[0]):02x}", decoded)

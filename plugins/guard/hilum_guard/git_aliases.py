@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hilum_guard import repositories
 from hilum_guard.file_names import resolve_links
 from hilum_guard.program_names import quote_words
+from hilum_guard.repository_settings import is_bare_repository
 from hilum_guard.shell_words import UNKNOWN, Word, encode_source, encode_value
 
 if TYPE_CHECKING:
@@ -289,15 +290,6 @@ def _find_git_folder(folder: str) -> str:
         if above == folder:
             return ""
         folder = above
-
-
-def is_bare_repository(folder: str) -> bool:
-    """Return whether a folder is a Git folder itself. Looks at the disk."""
-    # HEAD may be a link to a branch that does not exist, and `commondir` may name another folder
-    # for the objects.
-    if not os.path.lexists(os.path.join(folder, "HEAD")):
-        return False
-    return any(os.path.lexists(os.path.join(folder, name)) for name in ("objects", "commondir"))
 
 
 def _read_files(files: list[str]) -> Iterator[tuple[str, str]]:

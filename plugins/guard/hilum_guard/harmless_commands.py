@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from hilum_guard import harmless_git
 from hilum_guard.harmless_arguments import GLOB_AS_TEXT, Program, find_argument_doubt
-from hilum_guard.path_checks import SECRET_NAMES, matches
+from hilum_guard.secret_names import SECRET_NAMES, matches
 from hilum_guard.shell_commands import ParsedCommand, Redirect
 from hilum_guard.shell_words import Word
 

@@ -6,14 +6,13 @@ import fnmatch
 import glob
 import os
 import re
-from functools import cache
 from itertools import chain, islice
 
 import attrs
 
 from hilum_guard import executed_files, repositories
 from hilum_guard.file_names import folded, resolve_links
-from hilum_guard.secret_names import original_names
+from hilum_guard.secret_names import NOT_SECRET, SECRET_NAMES, matches, original_names
 from hilum_guard.secret_paths import SKIPPED
 from hilum_guard.shell_words import UNKNOWN, Word
 
@@ -30,25 +29,13 @@ GUARDED = tuple(
     "/bin /boot /etc /lib /lib32 /lib64 /private/etc /proc /sbin /sys /system /usr/bin /usr/lib"
     " /usr/lib64 /usr/sbin /var/spool/cron".split()
 )
-SAFE_DEVICES = re.compile(
+SAFE_DEVICES = (
     r"/dev/(null|zero|full|random|urandom|stdin|stdout|stderr|tty|ptmx|fd|shm|mqueue|pts)(/.*)?"
     r"|/dev"
 )
 READABLE = ("/usr", "/opt", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/private/etc")
 READABLE_FILES = frozenset(
     "/dev/null /proc/cpuinfo /proc/meminfo /proc/version /proc/loadavg /proc/uptime".split()
-)
-SECRET_NAMES = tuple(
-    """.env .env.* *.env .envrc .netrc _netrc .pgpass .npmrc .pypirc .git-credentials
-    .htpasswd .dockercfg .vault-token *.pem *.key *.p12 *.pfx *.kdbx *.jks *.keystore
-    id_rsa* id_dsa* id_ecdsa* id_ed25519* credentials credentials.* *.credentials secret
-    secrets secret.* secrets.* *.secret *.secrets shadow shadow- gshadow gshadow-
-    sudoers *_history terraform.tfstate* .ssh .aws .gnupg .kube .docker .azure .gcloud
-    sudoers.d wpa_supplicant.conf ssh_host_*_key""".split()
-)
-NOT_SECRET = re.compile(
-    r"\.env\.(example|sample|template|dist|defaults?|schema)|.*\.pub|secrets?\.(py|pyi|js|ts|go|rs"
-    r"|md|rst|txt)"
 )
 # Files that other programs execute, and instructions for agents: writing to one changes what runs
 # later, or what needs approval.
@@ -64,16 +51,6 @@ MAX_BELOW = 20_000
 """Maximum number of names below a folder to search for secrets."""
 
 
-def matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Return whether a name matches one of some patterns, ignoring differences in spelling."""
-    return _union(patterns).match(folded(name)) is not None
-
-
-@cache
-def _union(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(fnmatch.translate(pattern) for pattern in patterns))
-
-
 def within(path: str, folder: str) -> bool:
     """Return whether a path is the given folder or inside it, comparing whole components."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
@@ -83,7 +60,7 @@ def is_secret(path: str) -> bool:
     """Return whether any component of a path is named like a secret."""
     names = chain.from_iterable(map(original_names, filter(None, path.split("/"))))
     return any(
-        matches(name, SECRET_NAMES) and not NOT_SECRET.fullmatch(folded(name)) for name in names
+        matches(name, SECRET_NAMES) and not re.fullmatch(NOT_SECRET, folded(name)) for name in names
     )
 
 
@@ -198,7 +175,7 @@ class PathChecker:
     def device(self, path: str) -> str:
         """Return a description of the device at a path, unless commands routinely write to it."""
         low = folded(path)
-        if within(low, "/dev") and not SAFE_DEVICES.fullmatch(low):
+        if within(low, "/dev") and not re.fullmatch(SAFE_DEVICES, low):
             return f"the device {path}"
         return ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,8 +11,7 @@ from hilum import config_folder, data_folder
 
 from hilum_guard import executed_files, repositories
 from hilum_guard.file_names import folded, resolve_links
-from hilum_guard.path_checks import NOT_SECRET, SECRET_NAMES, matches
-from hilum_guard.secret_names import original_names
+from hilum_guard.secret_names import NOT_SECRET, SECRET_NAMES, matches, original_names
 from hilum_guard.secret_paths import SecretFiles
 
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"})
@@ -76,7 +76,9 @@ def secret(path: str) -> str:
 def _is_secret_name(name: str) -> bool:
     low = folded(name)
     return (
-        matches(name, SECRET_NAMES) and not NOT_SECRET.fullmatch(low) and not low.endswith(_SOURCE)
+        matches(name, SECRET_NAMES)
+        and not re.fullmatch(NOT_SECRET, low)
+        and not low.endswith(_SOURCE)
     )
 
 

@@ -25,7 +25,7 @@ from hilum_guard.secret_names import is_secret_name
 
 _SHORTEST = 8
 # Values of switches and numbers, which are not secrets, whatever their names are.
-_PLAIN = re.compile(r"\d+|true|false|yes|no|on|off|none", re.IGNORECASE)
+_PLAIN = r"(?i)\d+|true|false|yes|no|on|off|none"
 
 # The beginning of a word. The last letter of a JSON or terminal escape may precede it.
 _B = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4})|(?<=[0-9]m))"
@@ -221,29 +221,27 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
 _GUESSED = frozenset({"ASSIGNMENT", "CREDENTIAL"})
 # Patterns that are secrets only in settings files.
 _OF_SETTINGS = frozenset({"PASSWORD"})
-_SOURCE = re.compile(
-    r"\.(py[iwx]?|ipynb|[cm]?[jt]sx?|go|rs|java|kts?|scala|c|cc|cpp|cxx|h|hh|hpp|cs|fs|rb|php|pl"
+_SOURCE = (
+    r"(?i)\.(py[iwx]?|ipynb|[cm]?[jt]sx?|go|rs|java|kts?|scala|c|cc|cpp|cxx|h|hh|hpp|cs|fs|rb|php|pl"
     r"|pm|swift|m|mm|lua|r|jl|ex|exs|erl"
     r"|hs|ml|clj|dart|vue|svelte|html?|css|scss|sql|proto|graphql|md|rst|adoc|tex|patch|diff|lock"
-    r"|sum)$",
-    re.I,
+    r"|sum)$"
 )
-_SETTINGS = re.compile(
-    r"(^|/)(\.?env(\.[\w.-]+)?|\.?[\w-]*rc|config|credentials|settings|secrets?)$"
+_SETTINGS = (
+    r"(?i)(^|/)(\.?env(\.[\w.-]+)?|\.?[\w-]*rc|config|credentials|settings|secrets?)$"
     r"|\.(ya?ml|json5?|jsonc|toml|ini|cfg|conf|config|properties|env|xml|plist|tfvars|hcl|netrc"
-    r"|pgpass|reg|txt|log)$",
-    re.I,
+    r"|pgpass|reg|txt|log)$"
 )
 
 
 def is_source(path: str) -> bool:
     """Return whether a file is source code or prose, where such values are rarely secrets."""
-    return _SOURCE.search(path) is not None
+    return re.search(_SOURCE, path) is not None
 
 
 def is_settings(path: str) -> bool:
     """Return whether a file contains settings, where values named like passwords are secret."""
-    return _SETTINGS.search(path) is not None
+    return re.search(_SETTINGS, path) is not None
 
 
 PLACEHOLDER = re.compile(r"\[REDACTED:[^\]\s]{1,200}\]")
@@ -281,7 +279,7 @@ class Redactor:
         """Add a value in the spellings that it has in text, JSON and URLs."""
         if len(value) < _SHORTEST:  # it would be found inside ordinary words
             bare = value.strip()
-            if bare and not _PLAIN.fullmatch(bare):
+            if bare and not re.fullmatch(_PLAIN, bare):
                 self.too_short.append(name)
             return
         escaped = json.dumps(value)[1:-1]

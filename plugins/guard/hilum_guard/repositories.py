@@ -19,6 +19,7 @@ import shlex
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from typing import Literal, NamedTuple
 
 from hilum_guard.file_names import QUARANTINED, resolve_links
@@ -151,13 +152,12 @@ SETTINGS: tuple[tuple[str, str], ...] = (
     (r"log\.(date|decorate|follow|abbrevcommit|mailmap)", ".*"),
     (r"lfs\.repositoryformatversion", ".*"),
 )
-_HARMLESS = tuple((re.compile(name), re.compile(value, re.I)) for name, value in SETTINGS)
-_SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\x00-\x1f]|\\["\\])*)")?\]')
-_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?")
-_PLAIN_VALUE = re.compile(r'[^"\\#;\x00-\x08\x0b-\x1f\x7f]*|"[^"\\#;\x00-\x1f\x7f]*"')
-_PLAIN_TARGET = re.compile(r"(?! )[^\x00-\x1f\x7f]+(?<! )")
-_EXEC = re.compile(r"\s*(exec|x)\s")
-_INCLUDES = re.compile(r"include\.path|includeif\.path")
+_SECTION = r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\x00-\x1f]|\\["\\])*)")?\]'
+_KEY = r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?"
+_PLAIN_VALUE = r'[^"\\#;\x00-\x08\x0b-\x1f\x7f]*|"[^"\\#;\x00-\x1f\x7f]*"'
+_PLAIN_TARGET = r"(?! )[^\x00-\x1f\x7f]+(?<! )"
+_EXEC = r"\s*(exec|x)\s"
+_INCLUDES = r"include\.path|includeif\.path"
 
 
 def parse_config(text: str) -> list[Setting]:
@@ -169,18 +169,18 @@ def parse_config(text: str) -> list[Setting]:
         line = raw.strip(" \t\r")
         if not line or line[0] in "#;":
             continue
-        if line[0] == "[" and (match := _SECTION.fullmatch(line)):
+        if line[0] == "[" and (match := re.fullmatch(_SECTION, line)):
             name, _, dotted = match[1].partition(".")
             section = name.lower()
             subsection = match[2] or dotted
             found.append(Setting("", subsection, section, number))
             continue
-        match = _KEY.fullmatch(line)
+        match = re.fullmatch(_KEY, line)
         if match is None or not section:
             found.append(Setting("?", "", line, number, plain=False))
             continue
         value = "true" if match[2] is None else match[2].strip(" \t\r")
-        plain = bool(_PLAIN_VALUE.fullmatch(value)) and "\r" not in raw[:-1]
+        plain = bool(re.fullmatch(_PLAIN_VALUE, value)) and "\r" not in raw[:-1]
         found.append(
             Setting(f"{section}.{match[1].lower()}", subsection, _unquote(value), number, plain)
         )
@@ -199,8 +199,15 @@ def is_harmless(setting: Setting) -> bool:
     if not setting.name:
         return True
     return setting.plain and any(
-        name.fullmatch(setting.name) and value.fullmatch(setting.value) for name, value in _HARMLESS
+        name.fullmatch(setting.name) and value.fullmatch(setting.value)
+        for name, value in _harmless_patterns()
     )
+
+
+@cache
+def _harmless_patterns() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+    """Return the patterns of ``SETTINGS``; most sessions do not need them."""
+    return tuple((re.compile(name), re.compile(value, re.I)) for name, value in SETTINGS)
 
 
 def without(text: str, details: Iterable[str]) -> str:
@@ -447,7 +454,7 @@ def entries(folder: str) -> Iterator[Entry]:
     for name in ("rebase-merge", "rebase-apply"):
         path = f"{folder}/{name}/git-rebase-todo"
         for line in (read(path) or "").split("\n"):
-            if _EXEC.match(line) or line == UNREADABLE:
+            if re.match(_EXEC, line) or line == UNREADABLE:
                 yield Entry("todo", path, line.strip())
 
 
@@ -504,7 +511,7 @@ def _hooks(folder: str) -> Iterator[Entry]:
 def pointed(path: str) -> str:
     """Return the resolved Git folder that a `.git` file points to; empty if unknown."""
     word, _, target = (read(path) or "").rstrip("\r\n").partition(" ")
-    if word != "gitdir:" or not _PLAIN_TARGET.fullmatch(target):
+    if word != "gitdir:" or not re.fullmatch(_PLAIN_TARGET, target):
         return ""
     return resolve(os.path.dirname(path), target)
 
@@ -521,7 +528,7 @@ def is_untold(path: str) -> bool:
     return (
         word == "gitdir:"
         and bool(target)
-        and not (_PLAIN_TARGET.fullmatch(target) and pointed(path))
+        and not (re.fullmatch(_PLAIN_TARGET, target) and pointed(path))
     )
 
 
@@ -552,14 +559,14 @@ def named_files(configs: Iterable[str], worktree: str) -> list[str]:
                 continue
             paths = _find_setting_paths(setting, os.path.dirname(config), worktree)
             found |= dict.fromkeys(paths)
-            if _INCLUDES.fullmatch(setting.name):
+            if re.fullmatch(_INCLUDES, setting.name):
                 waiting += paths
     return list(found)
 
 
 def _find_setting_paths(setting: Setting, folder: str, worktree: str) -> list[str]:
     """Return the files and folders that a setting names."""
-    if setting.name == "core.hookspath" or _INCLUDES.fullmatch(setting.name):
+    if setting.name == "core.hookspath" or re.fullmatch(_INCLUDES, setting.name):
         base = worktree if setting.name == "core.hookspath" else folder
         path = resolve(base, setting.value, home=True)
         return [path] if path else []

@@ -116,7 +116,7 @@ _HIDDEN_NAMES = tuple(
 _PRIVATE_NAMES = tuple(
     ".npmrc .pypirc *.env *.pem *.key *.p12 *.pfx *.credentials secret secrets *_history".split()
 )
-_NO_SECRET = re.compile(
+_NO_SECRET = (
     r"\.env\.(example|sample|template|dist|defaults?|schema|ci|test\.example)|.*\.(example|sample"
     r"|template|pub)"
 )
@@ -290,7 +290,7 @@ def is_private_name(name: str) -> bool:
 
 
 def _is_named(patterns: tuple[str, ...], low: str) -> bool:
-    return _pattern(patterns).match(low) is not None and not _NO_SECRET.fullmatch(low)
+    return _pattern(patterns).match(low) is not None and not re.fullmatch(_NO_SECRET, low)
 
 
 def list_secret_paths(homes: Iterable[str], configs: Iterable[str]) -> Iterator[str]:

@@ -41,7 +41,7 @@ GRACE = 0.15
 """Seconds between SIGTERM and SIGKILL for a command that its sandbox no longer confines."""
 MAX_NAMED = 3
 """Maximum number of paths and settings named in a message."""
-_REFUSED = re.compile(
+_REFUSED = (
     r"Read-only file system|Device or resource busy|Permission denied|Operation not"
     r" permitted|EROFS|EBUSY"
 )
@@ -220,7 +220,7 @@ class WorkspaceGuard(SandboxObserver):
         """Return why a command failed that tried to write to a protected path; else nothing."""
         if result.name != "run_terminal_cmd":
             return ""
-        lines = [line for line in result.text.splitlines() if _REFUSED.search(line)]
+        lines = [line for line in result.text.splitlines() if re.search(_REFUSED, line)]
         if not lines:
             return ""
         root = os.path.join(os.path.realpath(self._session.workspace.root), "")

@@ -12,7 +12,7 @@ SEVERITIES = ("error", "warning", "info")
 # Maximum number of characters of a message to show.
 MAX_MESSAGE = 300
 # Whitespace, control characters and invisible characters, which could hide text from the user.
-_ODD = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
+_ODD = r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+"
 
 Key = tuple[str, str, str, str]
 
@@ -58,7 +58,7 @@ class Diagnostic:
 
 def to_one_line(text: str, longest: int = MAX_MESSAGE) -> str:
     """Return a checker's text on one line; it may quote arbitrary file content."""
-    text = _ODD.sub(" ", text).strip()
+    text = re.sub(_ODD, " ", text).strip()
     if len(text) <= longest:
         return text
     return text[: longest - 1] + "…"

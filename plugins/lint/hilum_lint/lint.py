@@ -37,7 +37,7 @@ SLACK = 15.0
 # Maximum number of words in a prompt to try as file names.
 MAX_NAMES = 50
 MAX_PROMPT_LENGTH = 20_000
-_FILE_NAME = re.compile(r"(?<![\w./~-])[\w./~-]*[\w-]\.\w{1,5}\b")
+_FILE_NAME = r"(?<![\w./~-])[\w./~-]*[\w-]\.\w{1,5}\b"
 
 
 class Lint:
@@ -115,7 +115,7 @@ class Lint:
         """Return new diagnostics of slow checkers, and errors in files that the prompt names."""
         names: list[str] = []
         if self.settings.in_context and not self.reported_by:
-            found = _FILE_NAME.findall(request.subject[:MAX_PROMPT_LENGTH])
+            found = re.findall(_FILE_NAME, request.subject[:MAX_PROMPT_LENGTH])
             names = list(dict.fromkeys(found))[:MAX_NAMES]
         if "runner" not in vars(self) and not names:
             return None

@@ -42,14 +42,13 @@ _CATALOG = msgspec.json.decode(
 _PREFIXES = sorted(_CATALOG, key=len, reverse=True)
 
 # The usual local servers have no tool template for these models.
-_NO_TOOLS = re.compile(
-    r"^(gemma-?[23]?\b|codegemma|llama-?2|codellama|phi-?[23]\b|phi3|tinyllama|vicuna|orca"
+_NO_TOOLS = (
+    r"(?i)^(gemma-?[23]?\b|codegemma|llama-?2|codellama|phi-?[23]\b|phi3|tinyllama|vicuna|orca"
     r"|starcoder|wizardcoder|deepseek-coder\b|stable-code|yi-?coder|falcon|zephyr|openchat"
-    r"|dolphin-mi|solar)",
-    re.IGNORECASE,
+    r"|dolphin-mi|solar)"
 )
 # OpenRouter writes versions with a dot, and Anthropic with a hyphen.
-_DOTTED_VERSION = re.compile(r"(claude-(?:opus|sonnet|haiku|fable|mythos)-\d+)\.(\d)")
+_DOTTED_VERSION = r"(claude-(?:opus|sonnet|haiku|fable|mythos)-\d+)\.(\d)"
 # Local servers use a much smaller window than the model supports, unless configured otherwise.
 LOCAL_WINDOW = 32_768
 LOCAL_MAX_OUTPUT = 8_192
@@ -65,10 +64,10 @@ def find_facts(model: str, *, local: bool = False) -> ModelFacts:
             gets a cautious window.
     """
     name = model.rpartition("/")[2].lower()
-    name = _DOTTED_VERSION.sub(r"\1-\2", name)
+    name = re.sub(_DOTTED_VERSION, r"\1-\2", name)
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), None)
     facts = _CATALOG[prefix] if prefix else ModelFacts()
-    tools = not _NO_TOOLS.match(name)
+    tools = not re.match(_NO_TOOLS, name)
     if not local:
         return msgspec.structs.replace(facts, tools=tools)
     return ModelFacts(

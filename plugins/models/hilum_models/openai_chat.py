@@ -56,10 +56,10 @@ from hilum_models.think_tags import Piece, ThinkTagParser
 
 # Mistral's models are strict on every server: ids have nine letters and digits, and no user message
 # may follow a tool message.
-_MISTRAL = re.compile(r"mistral|ministral|devstral|codestral|magistral|pixtral", re.IGNORECASE)
+_MISTRAL = r"(?i)mistral|ministral|devstral|codestral|magistral|pixtral"
 _MISTRAL_ID = (r"[A-Za-z0-9]{9}", 9)
 # The templates of these models require user and model messages to alternate.
-_ALTERNATING = re.compile(r"gemma|llama-?2\b|vicuna|zephyr", re.IGNORECASE)
+_ALTERNATING = r"(?i)gemma|llama-?2\b|vicuna|zephyr"
 _ANY_ID = (r"(?s).{1,40}", 32)
 _BRIDGE = b'{"role":"assistant","content":"Understood."}'
 _TOOL = b'{"role":"tool"'
@@ -168,13 +168,13 @@ class ChatWire(msgspec.Struct, frozen=True):
         """Join the pieces, with answers in between where the model's template requires them."""
         if self._is_mistral:
             pieces = list(_add_bridges(pieces, _TOOL))
-        elif _ALTERNATING.search(self.target.id):
+        elif re.search(_ALTERNATING, self.target.id):
             pieces = list(_add_bridges(pieces, _USER))
         return join(head, pieces)
 
     @property
     def _is_mistral(self) -> bool:
-        return bool(_MISTRAL.search(self.target.name))
+        return bool(re.search(_MISTRAL, self.target.name))
 
     def _encode_id(self, id: str) -> str:
         return call_id(id, *(_MISTRAL_ID if self._is_mistral else _ANY_ID))

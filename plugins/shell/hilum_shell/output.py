@@ -15,14 +15,14 @@ PATTERN_TIMEOUT = 0.25
 """Maximum seconds to search a page, because some patterns take forever on some texts."""
 _LONG_LINE = 4096  # maximum bytes of an unfinished line to search again with its rest
 
-_ESCAPES = re.compile(
+_ESCAPES = (
     r"\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # titles, links and pictures, to their end
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and movements
     r"|\x1b[ -/]*[0-~]"
     r"|[^\n]\x08"  # overstriking, as in old manual pages
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-_RETURNS = re.compile(r"(?<!\r)\r+(?=\n|\Z)")  # looking back keeps the search linear
+_RETURNS = r"(?<!\r)\r+(?=\n|\Z)"  # looking back keeps the search linear
 
 
 def strip_escapes(text: str) -> str:
@@ -33,7 +33,7 @@ def strip_escapes(text: str) -> str:
     # Most texts are printable, and this check is 20 times as fast as the substitution.
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    text = _RETURNS.sub("", _ESCAPES.sub("", text))
+    text = re.sub(_RETURNS, "", re.sub(_ESCAPES, "", text))
     if "\r" not in text:
         return text
     return "\n".join(line.rpartition("\r")[2] for line in text.split("\n"))

@@ -17,7 +17,7 @@ Limits = tuple[tuple[str, ...], ...]
 RANK = 50
 MAX_BODY = 100_000
 MAX_LISTED = 100
-_OPENING = re.compile(r'^<skill name="([^"\n]{1,500})" version="', re.MULTILINE)
+_OPENING = r'(?m)^<skill name="([^"\n]{1,500})" version="'
 _INDEX = """\
 Skills are instructions for special tasks, chosen by the user. Before a task that fits the
 description of one, call use_skill with its name, and follow its instructions. Do not guess them
@@ -121,7 +121,7 @@ def find_active_names(texts: Iterable[str], known: Iterable[str]) -> list[str]:
     by_attribute = {_attribute(name): name for name in known}
     found: dict[str, None] = {}
     for text in texts:
-        found |= dict.fromkeys(_OPENING.findall(text))
+        found |= dict.fromkeys(re.findall(_OPENING, text))
     return [by_attribute[name] for name in found if name in by_attribute]
 
 

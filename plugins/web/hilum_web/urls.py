@@ -30,16 +30,16 @@ _BAD_PORTS = """
 """
 BAD_PORTS = frozenset(map(int, _BAD_PORTS.split()))
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
+_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):(//)?"
 # Whitespace, control characters and backslashes. URL parsers interpret them differently.
-_ODD = re.compile(r"[\s\x00-\x20\x7f-\x9f\\]")
+_ODD = r"[\s\x00-\x20\x7f-\x9f\\]"
 # A host, in brackets if it contains colons, and a port.
-_NETLOC = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{0,5}))?")
-_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.I)
+_NETLOC = r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{0,5}))?"
+_LABEL = r"(?i)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 # Some parsers interpret a name whose last label looks like a number as an address: 0x7f.1,
 # 0177.0.0.1, 2130706433.
-_NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\.?", re.I)
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_NUMBER = r"(?i)(0x[0-9a-f]*|[0-9]+)\.?"
+_NOT_ASCII = r"[^\x00-\x7f]+"
 
 Resolve = Callable[[str], Iterable[str]]
 Kind = Literal["allowed", "invalid", "unknown", "metadata", "refused"]
@@ -109,7 +109,7 @@ def parse_url(text: str) -> Target:
             reason.
     """
     scheme, parts = _split(text)
-    netloc = _NETLOC.fullmatch(parts.netloc)
+    netloc = re.fullmatch(_NETLOC, parts.netloc)
     if not netloc:
         raise ValueError(f"{parts.netloc!r} is not a host with a port")
     host, address = _parse_host(netloc[1])
@@ -130,10 +130,10 @@ def _split(text: str) -> tuple[str, SplitResult]:
         raise ValueError(
             f"the URL has {len(text):,} characters, more than the maximum of {MAX_LENGTH:,}"
         )
-    odd = _ODD.search(text)
+    odd = re.search(_ODD, text)
     if odd:
         raise ValueError(f"the URL contains {odd[0]!a}; write it with %-escapes")
-    scheme = _SCHEME.match(text)
+    scheme = re.match(_SCHEME, text)
     if not scheme or scheme[1].lower() not in PORTS:
         raise ValueError("only http:// and https:// are fetched")
     if not scheme[2]:
@@ -157,11 +157,11 @@ def _parse_host(raw: str) -> tuple[str, Address | None]:
     name = raw if raw.isascii() else _encode_idna(raw)
     name = name.lower().removesuffix(".")
     labels = name.split(".")
-    if _NUMBER.fullmatch(labels[-1]):
+    if re.fullmatch(_NUMBER, labels[-1]):
         return _parse_ipv4(raw, name)
     if not name:
         raise ValueError("the URL has no host")
-    are_valid = all(map(_LABEL.fullmatch, labels))
+    are_valid = all(re.fullmatch(_LABEL, label) for label in labels)
     if not are_valid or len(name) > 253:
         raise ValueError(f"{raw!r} is not a host name")
     return name, None
@@ -204,7 +204,7 @@ def _encode_idna(raw: str) -> str:
 
 def _escape(text: str) -> str:
     """Escape non-ASCII characters, as browsers do, and no others."""
-    return _NOT_ASCII.sub(lambda match: quote(match[0], safe="", errors="replace"), text)
+    return re.sub(_NOT_ASCII, lambda match: quote(match[0], safe="", errors="replace"), text)
 
 
 def resolve_host(host: str) -> list[str]:
