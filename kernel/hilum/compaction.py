@@ -87,7 +87,7 @@ def window_error(info: ModelInfo, prompt: int, tools: int, request: int) -> Usag
         ways.insert(0, "shorten the request, or put it into a file and name that")
     elif tools >= prompt:
         ways.insert(
-            0, "leave out plugins and MCP servers whose tools you do not need (--no-plugin NAME)"
+            0, "leave out plugins and MCP servers whose tools you do not need (plugins.block)"
         )
     else:
         ways.insert(0, "leave out rules and skills that you do not need")

@@ -305,7 +305,10 @@ async def open_kernel(
     first = read([KernelSettings], workspace=root, known=None, strict=False).get(KernelSettings)
     host.find(plugins, first.plugins, without, extra, project_plugins)
     if host.clashes:
-        hint = "Or block the plugin by name: plugins.block in settings.toml, or --no-plugin."
+        hint = (
+            "Or block the plugin by name: plugins.block in settings.toml, --no-plugin, or"
+            " without=[…] in a program."
+        )
         raise PluginError(" ".join(host.clashes), hint=hint)
     with use_environment(environ):
         host.load()

@@ -85,7 +85,7 @@ class Table(hooks.Table):
                 return (
                     f"The plugin {plugin!r} {GATE_SHUT} ({reason}). No call runs until it works"
                     f" again, or until the user blocks it by name: plugins.block = [{plugin!r}] in"
-                    f" settings.toml, or --no-plugin {plugin}."
+                    f" settings.toml, --no-plugin {plugin}, or without=[{plugin!r}] in a program."
                 )
         return ""
 

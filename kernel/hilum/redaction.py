@@ -122,8 +122,8 @@ class Redaction:
 
     def _error(self, problem: str) -> PluginError:
         hint = (
-            "Block the plugin by name to work without it: plugins.block in settings.toml, or"
-            " --no-plugin."
+            "Block the plugin by name to work without it: plugins.block in settings.toml,"
+            " --no-plugin, or without=[…] in a program."
         )
         self._own |= {problem, hint}
         return PluginError(problem, hint=hint)

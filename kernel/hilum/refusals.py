@@ -141,7 +141,7 @@ def _gate_refusal(broken: Sequence[CallOutcome], count: int) -> Refusal:
         error=f"{what} {broken[-1].broken}",
         hint=(
             "`hilum doctor` shows which gates are closed; correct the plugin, or leave it out"
-            " with --no-plugin."
+            " with --no-plugin, or with without=[…] in a program."
         ),
         left=f"Calls that were refused: {_names(broken)}.",
     )

@@ -277,7 +277,7 @@ async def find_session(kernel: Kernel, wanted: str, workspace: str | os.PathLike
     for info in await kernel.store.list(folder):
         if info.title or info.events > 2:
             return info.id
-    hint = "`hilum sessions list --all` lists the sessions of all folders."
+    hint = "`hilum sessions list --all` lists the sessions of all folders; a program names one by its id."
     raise UsageError(f"There is no session of {folder} to resume.", code=E_UNKNOWN, hint=hint)
 
 
