@@ -95,7 +95,8 @@ def _find_names(data: bytes, count: int, version: int) -> Iterator[bytes]:
             # Where an entry is not valid, Git stops, or the hashes are of the other size.
             with suppress(ValueError, struct.error, IndexError):
                 for mode, name, _ in _read_entries(data, start, number, version, size):
-                    yield name if mode & _TYPE == _NESTED else b""
+                    # For Git a path ends at a NUL byte, and no function of Python accepts one.
+                    yield name.partition(b"\0")[0] if mode & _TYPE == _NESTED else b""
 
 
 def _find_blocks(data: bytes) -> Iterator[tuple[int, int]]:

@@ -442,6 +442,20 @@ def test_entries_that_an_extension_names_are_read(root: Path) -> None:
     assert "sub" in repositories.gitlinks(f"{root}/.git")
 
 
+def test_no_path_of_an_index_has_a_nul_byte(root: Path) -> None:
+    """Read with hashes of the other size, an entry has a long path that no function accepts."""
+    (root / "README.md").write_text("x")
+    git(root, "add", "-A")
+    git(root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},.hg/store/sub")
+    index = root / ".git/index"
+    data = index.read_bytes()
+    at = data.index(b".hg/store/sub")
+    # The 12 bytes after the flags of 20-byte hashes are those of the flags of 32-byte ones.
+    index.write_bytes(data[: at + 10] + b"\0\x80" + data[at + 12 :])
+    assert repositories.gitlinks(f"{root}/.git")
+    assert not any("\0" in path for path in repositories.gitlinks(f"{root}/.git"))
+
+
 @pytest.mark.parametrize("cut", [0, 4, 11, 12, 40, 74, 80])
 def test_a_broken_index_is_read_as_far_as_it_goes(root: Path, cut: int) -> None:
     """A damaged index is no reason to fail."""
