@@ -69,7 +69,7 @@ class LiveFace(TextFace):
     def _start(self) -> None:
         self._live = Live(
             console=self.console,
-            # rich would refresh in a thread of its own, while the event loop changes the view.
+            # rich would refresh in a separate thread, while the event loop changes the view.
             auto_refresh=False,
             transient=True,
             # rich would replace ``sys.stdout``, which hilum has already redirected.

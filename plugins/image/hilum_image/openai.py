@@ -217,7 +217,7 @@ def _fits(size: str) -> bool:
     if not found:
         return False
     short, long = sorted(map(int, found.groups()))
-    # The limits are those that ``_explain_size`` names.
+    # OpenAI's documented limits, which ``_explain_size`` names to the user.
     if short % 16 or long % 16 or long > 3 * short:
         return False
     return 0 < long <= _MAX_SIDE and short * long <= _MAX_PIXELS

@@ -42,7 +42,7 @@ async def compact(
         settings: The settings.
     """
     conversation = agent.conversation
-    # Of the model that reads the result: tokenizers differ by up to a factor of two.
+    # Of the model that will read the result, because tokenizers differ.
     calibrator = conversation.calibrator(agent.session.kernel.router.current(agent))
     can_recall = any(tool.name == RECALL for tool in agent.tools())
     # The kernel keeps the current run's request, wherever the cut is.

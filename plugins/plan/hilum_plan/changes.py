@@ -100,7 +100,7 @@ def change_list(
             changed, reason = _create(todo, clock)
         if reason:
             refused.append(f"{todo.id}: {reason}")
-            # A refused change keeps the item, also if the list is replaced.
+            # A refused change keeps the item, even if the list is replaced.
             changed = item
         if changed is not None:
             result[todo.id] = changed

@@ -331,8 +331,7 @@ class Plan:
         waiting = _OpenQuestion(asked)
         by = "headless"
         try:
-            # Without anybody to answer, the question is still recorded, with its default as the
-            # answer.
+            # Without anybody to answer, the question and its end are still recorded.
             if self._session.attended:
                 # Set before the wait, so that a cancellation is recorded as a stop.
                 by = "stop"

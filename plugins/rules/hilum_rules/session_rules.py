@@ -207,7 +207,7 @@ class Rules:
         else:
             verdicts.append(self._judge_rewrite(agent, call, tool))
         objections = [verdict for verdict in verdicts if verdict]
-        # The strictest verdict wins, whatever order the checks have.
+        # The strictest verdict wins, regardless of the order of the checks.
         return max(objections, key=lambda verdict: verdict.rank, default=None)
 
     def _judge_rewrite(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:

@@ -250,7 +250,7 @@ class _Head(msgspec.Struct, frozen=True):
     commit: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z]+$")]
     at: float
     left_out: tuple[str, ...] = ()
-    # Not read by hilum; it tells a person whose repository the folder contains.
+    # Not read by hilum; it shows a person which repository the folder contains.
     url: str = msgspec.field(name="from", default="")
 
 

@@ -316,7 +316,8 @@ def make_environment(given: Mapping[str, str], schemes: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in given.items()
-        # ``GIT_DIR`` and ``GIT_CONFIG_COUNT`` are examples: hilum may itself run in a Git hook.
+        # Dropped are, for example, ``GIT_DIR``, which is set if hilum runs in a Git hook, and
+        # ``GIT_CONFIG_COUNT``.
         if not name.startswith("GIT_") or re.fullmatch(_KEPT, name)
     }
     ssh = kept.get("GIT_SSH_COMMAND", "ssh")

@@ -140,7 +140,7 @@ class Memories:
             alike = _select(file, [memory.scope], only, "ORDER BY m.id DESC", (about, *given))
             key = comparison_key(memory.text)
             for known in alike:
-                # The same text in other letter case is confirmed, not stored twice.
+                # The same text in different letter case is confirmed, not stored twice.
                 if comparison_key(known.text) == key:
                     file.execute("UPDATE memories SET updated = ? WHERE id = ?", (now, known.id))
                     return WriteResult(msgspec.structs.replace(known, updated=now), "same")
@@ -212,7 +212,7 @@ class Memories:
         """Delete memories that are too old or unused, or exceed the maximum number."""
         ask = file.execute
         old = (
-            # Only what a model chose by itself expires; the user's own requests do not.
+            # Only memories that a model chose expire; the user's own requests do not.
             "SELECT id FROM memories WHERE origin = 'run' AND replaced = 0 AND max(updated,"
             " used) < ?"
         )

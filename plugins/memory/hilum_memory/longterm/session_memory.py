@@ -349,7 +349,7 @@ class LongTermMemory:
                     hint=f"hilum memory forget {number} does it.",
                 )
             memory = await _in_thread(lambda: self.memories.get(number))
-            # Memories of another workspace are none of this session's business, even by number.
+            # A number must not reach the memories of another workspace.
             if memory.scope not in self.scopes:
                 raise UsageError(
                     f"There is no memory {number} here.",

@@ -66,7 +66,7 @@ def _has_word(plain: str, wanted: str) -> bool:
 
 
 def _starts(plain: str, wanted: str) -> bool:
-    # Marks of Markdown are not displayed, so they do not count.
+    # Markdown marks are not displayed, so they do not count.
     return plain.lstrip("*_#> ").startswith(wanted)
 
 

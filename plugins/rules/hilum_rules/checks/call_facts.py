@@ -94,7 +94,7 @@ class CallFacts:
         if self.tool.risk != "execute":
             return []
         folder = self._find_folder()
-        # A text of another tool may be called ``text`` or ``input`` without being a command.
+        # Another tool may have an argument ``text`` or ``input`` that is not a command.
         names = _COMMANDS | _INPUTS if self._is_own else _COMMANDS
         return [
             judge_command(text, workspace=self.matcher.root, folder=folder)

@@ -69,8 +69,8 @@ def normalize_host(host: str) -> str:
     try:
         # Both spellings of an internationalized name must be equal (RFC 3490).
         host = host.encode("idna").decode() if not host.isascii() else host
-        # ``http://2130706433/`` is 127.0.0.1 to clients that call ``inet_aton``, so other spellings
-        # of a forbidden address would get past a rule.
+        # ``http://2130706433/`` is 127.0.0.1 to clients that call ``inet_aton``; without the
+        # conversion, this spelling would get past a rule.
         if re.fullmatch(r"0x[0-9a-f]+|\d{6,10}", host):
             return str(ipaddress.ip_address(int(host, 0)))
     except ValueError:  # not a host name, or not an IP address
