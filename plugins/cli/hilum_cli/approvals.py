@@ -42,6 +42,7 @@ class Approver:
     def __init__(self, session: Session, face: Face) -> None:
         self._session = session
         self._face = face
+        # Without a limit, because ``note`` is not async: showing events must not wait for the user.
         self._send, self._queue = trio.open_memory_channel[ApprovalAsked | Question](float("inf"))
         self._settled: set[str] = set()
         self._open: ApprovalAsked | Question | None = None
@@ -80,16 +81,19 @@ class Approver:
     async def run(self) -> None:
         """Ask until cancelled."""
         async for asked in self._queue:
+            # It expired, or was answered elsewhere, while an earlier question was open.
             if asked.id in self._settled:
                 continue
             if (
                 isinstance(asked, ApprovalAsked)
+                # The answer to an earlier question in the queue may cover this call, too.
                 and (asked.scope or asked.call.name) in self._session.grants
             ):
                 self._answer(asked, True)
                 continue
             self._open = asked
             self._scope = trio.CancelScope()
+            # A progress line would otherwise overwrite what the user is typing.
             with self._face.held():
                 with self._scope:
                     await (
@@ -133,10 +137,13 @@ class Approver:
 
     async def _ask(self, asked: ApprovalAsked) -> None:
         texts = find_approval_texts()
+        # In a thread, because the description may contain the diff of a large file.
         whole = await trio.to_thread.run_sync(texts.describe_call, asked, self._session)
         short, is_folded = folded(whole, columns())
         covered = texts.describe_scope(asked)
         try:
+            # The time limit starts now: an approval must not expire while it waits behind another
+            # one.
             left = format_duration(max(self._session.approval_shown(asked.id) - time.time(), 0))
         except UsageError:  # it was answered in the meantime
             return
@@ -159,6 +166,7 @@ class Approver:
                     return self._answer(asked, True)
                 case "a" | "all" | "always":
                     return self._answer(asked, True, remember="session")
+                # Without a scope, no rule describes the call, so nothing can be saved.
                 case "f" | "forever" if asked.scope:
                     return self._answer(asked, True, remember="always")
                 case "n" | "no":
@@ -243,6 +251,7 @@ def discard_typed() -> None:
     if termios is None:
         return
     try:
+        # A "y" that was typed for something else must not approve a call.
         termios.tcflush(0, termios.TCIFLUSH)
     except OSError:  # no longer a terminal
         pass
@@ -252,6 +261,8 @@ async def read_line(fd: int) -> str:
     """Read a line from a terminal, cancellable at any time; ``\\x04`` means end of input."""
     data = b""
     while not data.endswith(b"\n") and len(data) < LONGEST:
+        # Not in a thread: a thread that reads the terminal could not be cancelled, and would take
+        # the next input.
         await trio.lowlevel.wait_readable(fd)
         try:
             piece = os.read(fd, 4096)

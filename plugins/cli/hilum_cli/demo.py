@@ -85,7 +85,9 @@ def _play(folder: Path, options: Namespace) -> int:
     work = headless.Headless(run_options(project, folder), face)
     pace = 0.0 if options.fast or not is_terminal(2) else 1.0
     with ExitStack() as stack:
+        # Registered first and therefore called last, even if the run raises an exception.
         stack.callback(face.close)
+        # Output printed by plugins must not corrupt standard output.
         stack.enter_context(redirect_stdout(sys.stderr))
         code = run_async(serve_and_work, work, pace)
     if work.end is None or work.stopping.signal:
@@ -139,6 +141,7 @@ def run_options(project: Path, folder: Path) -> RunOptions:
     os.environ["PATH"] = os.pathsep.join(
         (os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath))
     )
+    # A folder without settings: the demo must run the same on every machine.
     os.environ["HILUM_CONFIG"] = str(folder / "config")
     # The session is stored with the user's sessions; no other user setting affects the demo.
     environ = {

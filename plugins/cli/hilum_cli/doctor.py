@@ -130,6 +130,7 @@ def _settings(folder: Path) -> Iterator[Check]:
     except HilumError as error:
         yield Check("fail", "settings", error.message, error.hint)
         return
+    # The command exists to explain failures, so no plugin's error may end it.
     except Exception as error:
         yield Check(
             "fail",
@@ -171,6 +172,7 @@ def _folders() -> Iterator[Check]:
         if path.exists():
             found = path
         else:
+            # A missing folder can be created if its nearest existing parent is writable.
             found = next(parent for parent in path.parents if parent.exists())
         if not os.access(found, os.W_OK | os.X_OK) or not found.is_dir():
             yield Check(
@@ -181,6 +183,7 @@ def _folders() -> Iterator[Check]:
             )
         elif not path.exists():
             yield Check("ok", what, f"{path} (created when needed)")
+        # Whoever can write here can allow any call or run programs as the user.
         elif (mode := stat.S_IMODE(path.stat().st_mode)) & 0o022:
             yield Check(
                 "fail",
@@ -188,6 +191,7 @@ def _folders() -> Iterator[Check]:
                 f"{path} is writable by others (mode {mode:o})",
                 f"chmod go-w {path}",
             )
+        # Sessions contain source code and command output.
         elif mode & 0o055 and what == "data folder":
             yield Check(
                 "warn", what, f"{path} is readable by others (mode {mode:o})", f"chmod go-rx {path}"

@@ -26,7 +26,9 @@ async def edit(text: str, suffix: str = ".md") -> str:
     Raises:
         UsageError: The editor could not be started or failed, or the text is missing.
     """
+    # The same order as Git's; POSIX guarantees vi.
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    # A private folder, because editors write backup files beside the text.
     folder = await trio.to_thread.run_sync(lambda: tempfile.TemporaryDirectory(prefix="hilum-"))
     path = Path(folder.name) / f"plan{suffix}"
     try:

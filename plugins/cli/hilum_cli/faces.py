@@ -237,6 +237,7 @@ class PlainFace(TextFace):
             return text
         if card is not None and card.ended and not self.view.is_covered(card):
             return self._card_line(card)
+        # Text without calls is the answer, which goes to standard output at the end.
         if isinstance(item, ModelAnswered) and item.message.calls:
             return escape_terminal(item.message.text.strip())
         return ""

@@ -57,6 +57,8 @@ def run(options: RunOptions, face: Face) -> int:
         with redirect_stdout(sys.stderr):
             code = trio.run(_main, work)
     finally:
+        # The work is finished: from here on, a signal must neither print a traceback nor change the
+        # exit code.
         signals.end_with(code)
         face.close()
         quiet_exit()
@@ -105,6 +107,7 @@ class Headless:
     async def main(self) -> int:
         """Run the task, show the result and return the exit code."""
         async with trio.open_nursery() as nursery:
+            # ``start`` returns when the handlers are installed, so no signal is missed.
             await nursery.start(self.stopping.listen)
             nursery.start_soon(self._watch_reader)
             error = await self._work_until_stopped()
@@ -147,6 +150,8 @@ class Headless:
         An unexpected error is shown with its traceback.
         """
         if isinstance(error, ExceptionGroup):
+            # Nurseries wrap errors in groups; a group with another error is a bug and shown in
+            # full.
             ours, rest = error.split(HilumError)
             if ours is not None and rest is None:
                 return _first(ours)
@@ -176,6 +181,7 @@ class Headless:
         await self._write_result(error, code)
         if not self.face.out.gone:
             return code
+        # A closed terminal sends SIGHUP; a closed pipe sends SIGPIPE, which Python ignores.
         if self.face.out.terminal:
             return exits.HUNG_UP
         return exits.BROKEN_PIPE
@@ -241,6 +247,8 @@ class Headless:
             needs_model=options.piped or not options.prompt.startswith("/"),
             prepare=self.record.note_kernel,
         )
+        # The nursery is outside the session, so that its task still shows events while the session
+        # closes.
         async with trio.open_nursery() as late, opened as session:
             # Exclude objects loaded so far from garbage collection: traversing them would block
             # every agent for 50 ms.
@@ -283,6 +291,8 @@ class Headless:
         unwind = self.stopping.stop
         runs = await self._start(session)
         while True:
+            # A signal now ends the runs cleanly instead of cancelling the work, so that calls are
+            # recorded.
             self.stopping.stop = session.stop
             await self._run(session, runs, recorder, approver)
             self.stopping.stop = unwind
@@ -359,6 +369,8 @@ class Headless:
             )
             return
         await self.face.advise(f"Still running: {titles}. Press Ctrl-C to end them.")
+        # Before waiting, because a program that reads the output waits for the result, not for a
+        # server.
         await self._write_result(None, self._exit_code(None))
         for service in running:
             await service.ended.wait()
@@ -476,6 +488,7 @@ class Headless:
     ) -> list[RunEnded]:
         """Show events until everything has ended, and return the lead agent's run ends."""
         ends: list[RunEnded] = []
+        # A recording needs the events of the opening, which are already shown.
         after = self._recorded if recorder else self._shown
         async for item in session.events(after, deltas=self.face.deltas):
             if isinstance(item, Delta):
@@ -559,6 +572,7 @@ async def _used_before(session: Session, last: int) -> Totals:
         for event in session.journal.since(seen):
             totals.apply(event)
             seen = event.seq
+        # A session may have many thousands of events; signals must be handled between them.
         await trio.lowlevel.checkpoint()
     return totals
 
@@ -617,6 +631,7 @@ def make_recorder(path: str) -> Recorder:
     from hilum_replay import Recorder
 
     try:
+        # Opened for appending, so that an existing file is checked without being truncated.
         with open(path, "a+b") as file:
             file.seek(0)
             head = file.read(8)

@@ -65,11 +65,13 @@ def event_line(event: ev.Event, *, include_prompt: bool) -> Line | None:
     name = data.pop("type")
     for key in where:
         data.pop(key, None)
+    # A new event of the kernel needs no new version of the schema.
     return output.PluginEventLine(name=f"kernel.{name}", data=data, **where)
 
 
 def _run_started(event: ev.RunStarted, where: dict[str, Any], include_prompt: bool) -> Line:
     context = []
+    # The first part is the prompt itself.
     for part in event.message.parts[1:]:
         text = getattr(part, "text", "")
         shown = text if include_prompt else ""

@@ -69,8 +69,10 @@ class LiveFace(TextFace):
     def _start(self) -> None:
         self._live = Live(
             console=self.console,
+            # rich would refresh in a separate thread, while the event loop changes the view.
             auto_refresh=False,
             transient=True,
+            # rich would replace ``sys.stdout``, which hilum has already redirected.
             redirect_stdout=False,
             redirect_stderr=False,
         )
@@ -99,6 +101,7 @@ class LiveFace(TextFace):
         """Build the live part: answer, calls, agents, current todo item and status."""
         width, height = self.console.size
         spin = FRAMES[self._frame % len(FRAMES)]
+        # At most half of the screen: a live part higher than the screen could not be erased.
         rows = self._answer_rows(width, max(height // 2, 3))
         rows += self._call_rows(spin, width)
         others = [view for view in self.view.agents.open() if view.actor != self.view.lead]
@@ -112,6 +115,7 @@ class LiveFace(TextFace):
 
     def _answer_rows(self, width: int, most: int) -> list[Text]:
         answer = self.view.streaming()
+        # Wrapping a whole long answer ten times a second would waste processor time.
         text = answer.text.tail(TAIL) if answer else ""
         if not text.strip():
             return []
@@ -224,6 +228,7 @@ class LiveFace(TextFace):
     def close(self) -> None:
         """Remove the live part and restore the cursor."""
         if self._live is not None:
+            # Empty, because otherwise the last state would stay on the screen.
             self._live.update(Group())
             self._live.stop()
             self._live = None

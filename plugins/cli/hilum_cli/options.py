@@ -82,6 +82,7 @@ def _is_piped() -> bool:
         mode = os.fstat(0).st_mode
     except OSError:  # closed
         return False
+    # Not a terminal or /dev/null (a character device): nothing was piped in.
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
@@ -99,6 +100,7 @@ def _read_stdin(wanted: bool) -> str:
     data = bytearray()
     while len(data) <= STDIN_LIMIT:
         try:
+            # Not ``sys.stdin``, whose encoding depends on the locale.
             piece = os.read(0, 1 << 16)
         except OSError as error:
             raise UsageError(
@@ -113,6 +115,7 @@ def _read_stdin(wanted: bool) -> str:
             f"Standard input has more than {STDIN_LIMIT:,} bytes.", code=E_BAD_ARGS, hint=hint
         )
     try:
+        # Programs on Windows write a byte order mark.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         hint = "Convert the input first, for example with iconv -t utf-8."

@@ -124,6 +124,7 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
     )
     discard_typed()
     with trio.CancelScope() as scope:
+        # A signal only closes this question: the run has ended, and the plan stays undecided.
         stopping.stop = scope.cancel
         try:
             while True:
@@ -155,6 +156,7 @@ async def _edited(text: str, stopping: Stopping, err: Out) -> str:
     """Let the user edit the plan, and show the edited version."""
     from hilum_cli import editor
 
+    # Ctrl-C belongs to the editor while it is open.
     stopping.lent = True
     try:
         changed = await editor.edit(text, ".md")
@@ -163,6 +165,7 @@ async def _edited(text: str, stopping: Stopping, err: Out) -> str:
         return text
     finally:
         stopping.lent = False
+    # An empty file usually means that the user wants to abort, as with a commit message in Git.
     if not changed.strip():
         err.say("The text is empty: the plan was not changed.")
         return text

@@ -17,9 +17,11 @@ def folded(text: str, width: int, rows: int = FOLD_ROWS) -> tuple[str, bool]:
 
     The middle of the text is left out.
     """
+    # Terminal rows and not lines count: one long line could fill the screen.
     wrapped = [row for part in text.split("\n") for row in _rows(part, width)]
     if len(wrapped) <= rows:
         return text, False
+    # One row is for the notice.
     head = wrapped[: rows - TAIL_ROWS - 1]
     tail = wrapped[-TAIL_ROWS:]
     left_out = len(wrapped) - len(head) - len(tail)

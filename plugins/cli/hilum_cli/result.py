@@ -160,6 +160,7 @@ class Record(msgspec.Struct):
                 error=fault.error,
                 switched_off=fault.switched_off,
             )
+            # A plugin that was not loaded is reported by the kernel and by the session.
             if (summary.plugin, summary.hook) not in {
                 (known.plugin, known.hook) for known in faults
             }:
@@ -252,6 +253,7 @@ def _refused_by_gates(view: SessionView) -> list[Card]:
         key = (card.agent, card.call.name, card.call.arguments)
         if card.code in (E_DENIED, E_PLUGIN) and any(text in card.text for text in GATE_TEXTS):
             refused[key] = card
+        # The same call succeeded later, so nothing is missing.
         elif card.ended and not card.code:
             refused.pop(key, None)
     return list(refused.values())
@@ -272,6 +274,7 @@ def without_effect(end: RunEnded, view: SessionView, approve: str) -> RunEnded:
     refused = _refused_by_gates(view)
     if refused:
         return _refused_end(end, refused, sum(card.ended for card in view.cards))
+    # If another call had an effect, the model may have found another way, and its answer counts.
     if not view.unattended or view.effects:
         return end
     return msgspec.structs.replace(
@@ -320,6 +323,7 @@ def exit_code_of(end: RunEnded, signal: int, *, cut_short: bool) -> int:
         cut_short: Whether the signal stopped agents or commands that the run had started, after the
             run itself had finished.
     """
+    # The run itself completed, so its state would hide that the user stopped the rest.
     if cut_short:
         return 128 + signal
     return exits.of_run(end, signal)

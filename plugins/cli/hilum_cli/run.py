@@ -44,6 +44,8 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit code (see ``exits``).
     """
+    # A rough guess first: a signal may arrive while ``re`` compiles the pattern that finds the
+    # format.
     signals.end_before_run(json=any("json" in word for word in argv if len(word) < 40))
     output_format = _wanted_format(argv)
     signals.end_before_run(json=output_format != "text")
@@ -117,6 +119,7 @@ def parse(argv: Sequence[str]) -> Namespace:
             hint="`hilum sessions list` shows the ids of the sessions.",
         )
     if not is_id:
+        # ``hilum run --resume "and now …"``: argparse takes the prompt for the id.
         options.words.insert(0, options.resume)
         options.resume = LAST
     if options.cassette and options.model:

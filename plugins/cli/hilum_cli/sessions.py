@@ -75,6 +75,7 @@ def _insert_list(argv: Sequence[str]) -> list[str]:
 async def _with_kernel(options: Namespace) -> int:
     """Open a kernel to access its store; no model is used."""
     options.out = Out(1)
+    # Only the plugins that store sessions, so that no other plugin can slow or break the command.
     async with hilum.open_kernel(storage_plugins()) as kernel:
         if isinstance(kernel.store, MemoryStore):
             raise StoreError(
@@ -165,6 +166,7 @@ class _Sub(Parser):
 async def read_all(kernel: Kernel, session: str) -> list[AnyEvent]:
     """Read all events of a session."""
     events: list[AnyEvent] = []
+    # The store returns a page of limited size.
     while page := await kernel.store.read(session, events[-1].seq if events else 0):
         events += page
     return events
@@ -214,6 +216,7 @@ def _width() -> int:
 
 async def _settled(kernel: Kernel, info: SessionInfo) -> SessionInfo:
     """Return a session, as ``interrupted`` if its log shows it running but no process runs it."""
+    # A killed process leaves a log that shows a running session.
     if info.state in ("idle", *FINAL) or await is_open(kernel.store, info.id):
         return info
     return msgspec.structs.replace(info, state="interrupted")

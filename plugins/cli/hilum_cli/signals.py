@@ -48,11 +48,14 @@ def end_before_run(*, json: bool) -> None:
     def end(number: int, frame: FrameType | None) -> None:
         try:
             if json:
+                # ``os.write`` and not ``print``: the handler may have interrupted a write to the
+                # same stream.
                 os.write(1, early_result(number))
             else:
                 os.write(2, b"hilum: stopped before the run began.\n")
         except OSError:  # the reader closed it
             pass
+        # An exception would be raised in the middle of an import and shown as a traceback.
         os._exit(128 + number)
 
     _install(end)

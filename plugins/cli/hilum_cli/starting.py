@@ -43,6 +43,7 @@ def make_face(
     face: TextFace
     if quiet:
         face = TextFace()
+    # A dumb terminal cannot move its cursor, as in some editors and CI systems.
     elif is_terminal(2) and os.environ.get("TERM", "dumb") != "dumb":
         from hilum_cli.live import LiveFace  # imports rich, which nothing else needs
 

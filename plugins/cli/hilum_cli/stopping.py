@@ -53,9 +53,12 @@ class Stopping:
         numbers = listened()
         if not numbers:
             task_status.started()
+            # ``nohup`` and background jobs ignore the signals, and trio needs at least one to
+            # receive.
             await trio.sleep_forever()
         try:
             with trio.open_signal_receiver(*numbers) as received:
+                # After trio has installed its handlers, because these wrap them.
                 for number in numbers:
                     self._limit_time(number)
                 task_status.started()
@@ -67,6 +70,7 @@ class Stopping:
                 faulthandler.cancel_dump_traceback_later()
 
     def _receive(self, number: int) -> None:
+        # The terminal sends Ctrl-C to all programs of the foreground group, to the editor as well.
         if self.lent and number == signal.SIGINT:
             return
         if self.signal:
@@ -91,6 +95,7 @@ class Stopping:
             if self._limit is not None:
                 self._end_at_once(128 + received)
             self._limit = threading.Timer(MAX_STOP, self._end_at_once, (128 + received,))
+            # A finished process must not wait for the timer.
             self._limit.daemon = True
             self._limit.start()
             _end_in_silence()

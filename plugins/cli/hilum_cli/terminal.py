@@ -68,6 +68,7 @@ def cut(text: str, width: int) -> str:
     """Cut a line to a number of columns."""
     if cells(text) <= width:
         return text
+    # One column is for the ellipsis.
     used = 1
     kept = ""
     for char in text:
@@ -158,7 +159,9 @@ class Out:
         view = memoryview(data)
         while view and not self.gone and self.error is None:
             try:
+                # A write to a pipe or terminal may be partial.
                 view = view[os.write(self.fd, view) :]
+            # Another program that shares the terminal may have made it nonblocking.
             except BlockingIOError:
                 select.select([], [self.fd], [])
             except BrokenPipeError:
@@ -195,6 +198,7 @@ def quiet_exit() -> None:
             if stream is not None:
                 stream.flush()
         except (OSError, ValueError):
+            # Python flushes again at exit, which now succeeds.
             os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
 
 

@@ -45,6 +45,7 @@ def _walk(view: SessionView, events: Sequence[Event]) -> Iterator[AnyEntry]:
     for event in events:
         changes = view.apply(event)
         for entry in changes.entries:
+            # An entry changes several times; it is shown once, in its final state.
             if isinstance(entry, Card) and (entry is not changes.card or not entry.ended):
                 continue
             if isinstance(entry, Answer) and entry.state != "done":

@@ -83,6 +83,7 @@ def _remove(trust: TrustedFolders, folder: str) -> None:
 
 def _add(trust: TrustedFolders, path: str) -> None:
     out = Out(1)
+    # Before the folder is added, which makes its current state the trusted one.
     changes = trust.changes(path) if trust.folders() else []
     names = trust.add(path)
     if changes:
@@ -103,6 +104,7 @@ def _add(trust: TrustedFolders, path: str) -> None:
 
 def _servers(path: str) -> list[str]:
     """Return the MCP servers of a project that are awaiting approval, each with its file."""
+    # The plugin is optional; ``find_spec`` does not import it.
     if find_spec("hilum_mcp") is None:
         return []
     from hilum_mcp.catalog import load_catalog

@@ -85,6 +85,8 @@ class _Watcher:
 
     async def _show(self, item: AnyEvent | Delta) -> None:
         if not isinstance(item, Delta):
+            # Recorded before it is shown, so that ``end`` does not show the event again if showing
+            # is cancelled.
             self._seq = item.seq
             if self._approver:
                 self._approver.note(item)
@@ -92,6 +94,7 @@ class _Watcher:
 
     async def end(self) -> None:
         """Show the remaining events and restore the terminal."""
+        # The task that follows the events may not have run since the last ones were written.
         for event in self._session.journal.since(self._seq):
             await self._show(event)
         await self._face.finish()

@@ -83,6 +83,7 @@ class GatheredContext(msgspec.Struct, eq=False):
             ordered.sort(key=lambda file: file.path != active)
         files: dict[str, OpenFile] = {}
         for file in ordered:
+            # The first entry wins: an entry from the face may contain unsaved text.
             files.setdefault(file.path, file)
         return list(files.values())
 

@@ -98,6 +98,7 @@ async def gather(
     async with trio.open_nursery() as nursery:
         for source in sources:
             nursery.start_soon(_find, source, context, reports[source.type], found)
+    # Once for all pieces, because the conversation may be long.
     earlier = _find_earlier(agent)
     # One after another, in order of importance, so that each source sees the remaining budget.
     for source in sources:
@@ -122,6 +123,7 @@ async def _find(
 ) -> None:
     began = time.perf_counter()
     limit = min(context.settings.timeout, MAX_SOURCE_SECONDS)
+    # The time limit is inside, so that a source that fails while it is cancelled is still isolated.
     with _isolate(report), trio.move_on_after(limit):
         found[source.type] = await source.find(context)
     report.ms = _milliseconds_since(began)
@@ -134,6 +136,7 @@ def _isolate(report: SourceReport) -> Iterator[None]:
     """Record any exception of a source in its report, so that the other sources continue."""
     try:
         yield
+    # Not BaseException: a cancellation of the run must pass.
     except Exception as error:
         # trio wraps the exception in a group; the user is shown the cause.
         inner: BaseException = error
@@ -156,6 +159,7 @@ def _add_piece(
     if is_repeated and piece.tokens >= MIN_REPEATED_TOKENS:
         piece = msgspec.structs.replace(piece, text=UNCHANGED)
     if piece.tokens > context.tokens_left:
+        # Not an error: a smaller piece of a less important source may still fit.
         context.omit(piece.type, piece.path, "no tokens are left for it")
         return
     context.tokens_left -= piece.tokens
@@ -178,6 +182,7 @@ def _find_earlier(agent: Agent) -> dict[tuple[str, str], str]:
             continue
         first_line = head.partition("\n")[0]
         after_name = first_line.partition(' path="')[2]
+        # The kernel escapes paths in tags.
         path = unescape(after_name.partition('"')[0])
         found[tags[part.source], path] = part.text
     return found

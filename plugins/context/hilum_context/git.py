@@ -53,6 +53,7 @@ async def read_status(session: Session, top: str) -> GitStatus | None:
         session: The session.
         top: Top folder of the repository.
     """
+    # No grace: reading the status leaves nothing to clean up, and the prompt waits for it.
     done = await session.processes.run(STATUS_COMMAND, cwd=session.workspace.root, grace=0)
     # Git may be missing or too old, or the repository damaged; the prompt does not depend on it.
     if done.returncode:
@@ -93,6 +94,7 @@ def parse_status(output: bytes, top: str) -> GitStatus:
         branch="" if branch == "(detached)" else branch,
         commit="" if commit == "(initial)" else commit,
         upstream=headers.get("branch.upstream", ""),
+        # Git writes "+1 -2": the number of commits behind is negative.
         ahead=abs(int(ahead)),
         behind=abs(int(behind)),
         changed=tuple(changed),
@@ -113,10 +115,12 @@ def find_repository(session: Session, policy: ContentPolicy) -> str:
         program that the repository configures.
     """
     root = folder = str(session.workspace.root)
+    # ``.git`` is a file in worktrees and submodules.
     while not os.path.lexists(os.path.join(folder, ".git")):
         if folder == os.path.dirname(folder):
             return ""
         folder = os.path.dirname(folder)
+    # A cloned repository may configure a filter or another program that ``git status`` would run.
     return "" if policy.explain_unsafe_repository(root) else folder
 
 
@@ -153,4 +157,5 @@ class GitStatusReader:
 
 
 def _path(top: str, name: bytes) -> str:
+    # Git names paths in bytes, which need not be UTF-8.
     return os.path.join(top, os.fsdecode(name))

@@ -49,6 +49,7 @@ def find_identifiers(text: str, most: int = 8) -> list[str]:
     bare = text
     for path in find_path_names(text):
         if "/" in path:  # a name with a dot and no slash may be a method
+            # Spaces of the same length keep the positions, which determine the order of the names.
             bare = bare.replace(path, " " * len(path))
     for match in re.finditer(_NAME, bare):
         is_called = bare.startswith("(", match.end())

@@ -31,6 +31,7 @@ TAGS = {
 # -1).
 _PRIORITY = dict(zip(TYPES, (10, 9, 8, 7, 6, 0, -1), strict=True))
 NOTICE_TOKENS = 30
+# With spaces and in any case, because models accept such a tag as closed, too.
 _CLOSING = rf"(?i)<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)"
 
 

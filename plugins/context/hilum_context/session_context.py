@@ -56,6 +56,7 @@ class SessionContext:
         """
         lint = self.session.plugin(Lint)
         if lint:
+            # Otherwise the model would receive the same errors twice.
             lint.reported_by = "context"
         return ()
 
@@ -73,6 +74,7 @@ class SessionContext:
         from hilum_context.gathering import gather
         from hilum_context.state import WorkspaceState, to_state
 
+        # An invalid state counts as an empty one: hilum's own sources still work.
         state = WorkspaceState()
         try:
             state = await trio.to_thread.run_sync(to_state, request.state)  # texts may be long
@@ -81,6 +83,7 @@ class SessionContext:
         gathered = await gather(agent, request, state, self.settings, policy)
         changes = self.session.plugin(FileChanges)
         if gathered.whole and changes is not None:
+            # The model has seen these files, so it may edit them without reading them again.
             changes.mark_as_read(agent, gathered.whole)
         data = gathered.data
         if data["blocks"] or "say" in data or data["left_out"]:

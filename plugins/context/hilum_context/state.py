@@ -150,6 +150,8 @@ def read_state(data: bytes, name: str) -> WorkspaceState:
             value found and the expected value.
     """
     try:
+        # Editors and shells on Windows write a byte order mark, which RFC 8259 lets a parser
+        # ignore.
         return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=WorkspaceState)
     except msgspec.ValidationError as error:
         raise _wrong(error, name) from None
@@ -178,6 +180,7 @@ def load_state(path: str) -> WorkspaceState:
         )
     try:
         with Path(path).expanduser().open("rb") as file:
+            # Bounded, because the path may name a pipe or a device without an end.
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -120,6 +120,8 @@ class FileTexts(msgspec.Struct, eq=False):
         why = await trio.to_thread.run_sync(explain, place, shown)
         if why:
             return why
+        # The gates judge the call that the model would make, so that context cannot bypass the
+        # rules and permissions that apply to tools.
         tool = session.tools.get("read_file")
         if tool is None:
             return ""
@@ -217,6 +219,8 @@ class FileTexts(msgspec.Struct, eq=False):
     # --- reading, in a thread ---------------------------------------------------------------------
 
     def _head_of(self, path: Path) -> tuple[str, int, str]:
+        # Opened relative to its folder, so that a link put in its place after the check is not
+        # followed.
         with self.workspace.at(path) as place, place.open() as file:
             data = file.read(HEAD_BYTES)
             is_whole = len(data) < HEAD_BYTES
@@ -239,6 +243,7 @@ def _decode(data: bytes, *, whole: bool) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in data[:8192]:
         raise OmittedError("it is binary, or not UTF-8 text")
     try:
+        # Incremental, because a cut may be in the middle of a character.
         return codecs.getincrementaldecoder("utf-8-sig")().decode(data, final=whole)
     except UnicodeDecodeError as error:
         raise OmittedError(f"it is not UTF-8 text (byte {error.start:,})") from None

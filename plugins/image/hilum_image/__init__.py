@@ -19,5 +19,6 @@ def provide_tools(session: Session) -> Sequence[Tool]:
 
     It is deferred if image generation is disabled. A call then explains how to configure it.
     """
+    # A deferred tool costs no tokens until the model looks for it.
     is_deferred = not session.settings(ImageSettings).enabled
     return (attrs.evolve(generate_image, deferred=is_deferred),)

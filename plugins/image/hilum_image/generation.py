@@ -51,6 +51,7 @@ async def generate(call: Call, settings: ImageSettings, options: Options) -> Out
     Raises:
         ToolError: No image was generated or saved.
     """
+    # First, because without a provider nothing else matters to the user.
     providers = configure_providers(settings)
     saver = find_file_saver()
     name = options.filename or await _find_free_name(call)
@@ -102,6 +103,7 @@ def configure_providers(settings: ImageSettings) -> list[Provider]:
     if openai.is_official and not openai.key:
         # The key from the environment is only sent to OpenAI itself, never to another server.
         openai = msgspec.structs.replace(openai, key=environment().get("OPENAI_API_KEY", ""))
+    # A compatible server on the user's machine often needs no key.
     if openai.key or not openai.is_official:
         found.append(openai.replace_retired_model())
     if settings.sd_url:
@@ -135,6 +137,7 @@ async def _read_base_and_mask(
             code=errors.E_BAD_ARGS,
             hint="Make it transparent where the image may change.",
         )
+    # Checked here, because a provider would reject the request only after the upload.
     if mask_image.size != base.size:
         raise ToolError(
             f"The mask is {mask_image.size}, but the image to change is {base.size}.",
@@ -162,12 +165,14 @@ async def _ask_providers(
     notes: list[str] = []
     last: ToolError | None = None
     for provider in providers:
+        # Checked before the request, which may cost money.
         unsupported = provider.explain_unsupported(wanted)
         if unsupported:
             notes.append(unsupported)
             continue
         call.emit(f"Asking {provider.name} for an image …\n")
         try:
+            # For each provider, so that a slow one does not use up the time of the next.
             with trio.fail_after(seconds):
                 return await provider.generate(wanted, call.emit), notes
         except trio.TooSlowError:
@@ -198,6 +203,7 @@ def _format_output(path: str, result: ImageResult, notes: list[str], suffix: str
         lines.append(f"It cost ${result.cost:.3f}.")
     else:
         lines.append("It was made at no cost.")
+    # The image was paid for, so it is saved as it is, and the model may rename the file.
     if suffix not in SUFFIXES[image.media_type]:
         actual = image.media_type.partition("/")[2].upper()
         lines.append(f"The provider returned {actual}, which does not match the file name.")

@@ -48,6 +48,7 @@ class ImageFile(msgspec.Struct, frozen=True):
                 return b"\xff\xd9" in self.data[-64:]
             case "image/webp":  # the header contains the length
                 return len(self.data) >= 8 + int.from_bytes(self.data[4:8], "little")
+        # GIF ends with the trailer 0x3B, which is ";"; some encoders pad the file with zeros.
         return self.data.rstrip(b"\0").endswith(b";")
 
     @property
@@ -80,6 +81,7 @@ def _read_jpeg_size(data: bytes) -> tuple[int, int]:
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]
         if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
+            # Marker (2 bytes), length (2) and precision (1) come first.
             height, width = struct.unpack(">HH", data[at + 5 : at + 9])
             return width, height
         at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
@@ -97,9 +99,11 @@ def _read_webp_size(data: bytes) -> tuple[int, int]:
         case b"VP8X":
             width = int.from_bytes(data[24:27], "little")
             height = int.from_bytes(data[27:30], "little")
+            # The file contains each dimension minus one.
             return width + 1, height + 1
         case b"VP8 ":
             width, height = struct.unpack("<HH", data[26:30])
+            # The upper two bits are a scaling hint.
             return width & 0x3FFF, height & 0x3FFF
         case b"VP8L":  # two 14-bit numbers
             bits = int.from_bytes(data[21:25], "little")

@@ -73,6 +73,8 @@ class OpenAI(msgspec.Struct, frozen=True):
     @property
     def is_official(self) -> bool:
         """Whether the server is OpenAI itself."""
+        # The host is compared, not a prefix of the URL: ``https://api.openai.com.example`` is not
+        # OpenAI.
         return urlsplit(self.url).hostname == urlsplit(API).hostname
 
     def replace_retired_model(self) -> OpenAI:
@@ -90,6 +92,7 @@ class OpenAI(msgspec.Struct, frozen=True):
             return "dall-e-3 cannot change images; gpt-image-1 and dall-e-2 can."
         if self.model.startswith("dall-e") and wanted.suffix != ".png":
             return f"{self.model} makes PNG images: the name must end with .png."
+        # The documented limit of the gpt-image models.
         max_text = _MAX_TEXT.get(self.model, 32_000)
         if len(wanted.text) > max_text:
             return (
@@ -131,6 +134,7 @@ class OpenAI(msgspec.Struct, frozen=True):
         if answer.status != 200:
             raise self._to_error(answer)
         first = get_first(answer.data, "data")
+        # The response of a compatible server may have any form.
         if not isinstance(first, dict):
             first = {}
         encoded = first.get("b64_json")
@@ -194,6 +198,7 @@ class OpenAI(msgspec.Struct, frozen=True):
                 hint="The user must check image.openai_api_key, or OPENAI_API_KEY.",
             )
         hint = answer.advice
+        # OpenAI sends this code with status 429, but waiting does not help.
         if kind == "insufficient_quota":
             hint = "The user must add credit there."
         elif kind == "model_not_found":
@@ -212,6 +217,7 @@ def _fits(size: str) -> bool:
     if not found:
         return False
     short, long = sorted(map(int, found.groups()))
+    # OpenAI's documented limits, which ``_explain_size`` names to the user.
     if short % 16 or long % 16 or long > 3 * short:
         return False
     return 0 < long <= _MAX_SIDE and short * long <= _MAX_PIXELS

@@ -41,6 +41,7 @@ def compute_price(model: str, size: str, quality: str, usage: object) -> float |
         return _DALL_E_3.get((quality or "standard", width == height))
     if model == "dall-e-2":
         return _DALL_E_2.get(size)
+    # A dated version, such as ``gpt-image-1-2025-04-23``, has the price of its model.
     rates = _TOKENS.get(_DATE.sub("", model))
     if rates is None or not isinstance(usage, Mapping):
         return None
@@ -59,6 +60,7 @@ def compute_price(model: str, size: str, quality: str, usage: object) -> float |
 
 
 def _count(value: object) -> int:
+    # In Python, True is an int.
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
     return 0

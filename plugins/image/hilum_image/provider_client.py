@@ -41,6 +41,8 @@ def open_client(
         verify=httpx.create_ssl_context()
         if is_secure
         else False,  # loading certificates takes 20 ms
+        # No limit on reading: a provider may compute for minutes before the first byte, and the
+        # caller limits the whole request.
         timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
     )
 
@@ -64,6 +66,8 @@ class Answer(msgspec.Struct, frozen=True):
         if self.status == httpx.codes.PAYMENT_REQUIRED:
             return "The user must add credit there."
         if self.status >= 500 or self.status == httpx.codes.TOO_MANY_REQUESTS:
+            # The header may also be a date (RFC 9110, section 10.2.3), or any text of a broken
+            # server.
             is_short = self.retry_after.isdecimal() and len(self.retry_after) < 7
             return f"Try again in {self.retry_after} s." if is_short else "Try again later."
         return "Change the description, or tell the user the reason."
@@ -175,10 +179,13 @@ async def fetch_image(url: str, server: str, who: str) -> ImageFile:
         # A local provider returns URLs with its own host and port, which the address check would
         # refuse.
         own = policy.parse_url(server)
+        # An IPv6 address needs brackets before a port (RFC 3986, section 3.2.2).
         host = f"[{own.host}]" if ":" in own.host else own.host
         place = f"{host}:{own.port}"
         headers = {"accept-encoding": "gzip, deflate"}
         async with (
+            # The policy checks every address to which a name resolves (server-side request
+            # forgery).
             policy.open_client(hosts={place}, timeout=FETCH_TIMEOUT, headers=headers) as client,
             client.stream("GET", url) as response,
         ):
@@ -248,6 +255,7 @@ def format_origin(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return "an invalid address"
+    # Without user name and password, and without the path and query, which may contain a key.
     return to_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", 200)
 
 
@@ -267,6 +275,7 @@ def to_line(text: str, limit: int) -> str:
 
     Invisible characters could hide instructions for the model, or change what a terminal shows.
     """
+    # Cut first: a server's text may be megabytes long, and most of it is dropped.
     words = text[: 4 * limit].split()
     visible = ["".join(filter(str.isprintable, word)) for word in words]
     line = " ".join(filter(None, visible))

@@ -98,6 +98,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
         if answer.status != 200:
             raise self._to_error(answer)
         image = decode_image(get_first(answer.data, "images"), WHO)
+        # The user's own server charges nothing.
         return ImageResult(image, f"{WHO} at {format_origin(self.url)}", 0.0)
 
     async def _send(
@@ -122,12 +123,14 @@ class StableDiffusion(msgspec.Struct, frozen=True):
                 # The server does not notice that the connection was closed and would continue.
                 await self._interrupt(client, api)
                 raise
+            # Ends the task that shows progress.
             nursery.cancel_scope.cancel()
         if failed is not None:
             raise failed
         return answer
 
     async def _watch(self, client: Client, api: str, show_progress: Callable[[str], None]) -> None:
+        # Without the preview, which would be sent as an image with each response.
         url = f"{api}/progress?skip_current_image=true"
         last = -1
         while True:
@@ -147,6 +150,8 @@ class StableDiffusion(msgspec.Struct, frozen=True):
 
     async def _interrupt(self, client: Client, api: str) -> None:
         with trio.move_on_after(INTERRUPT_TIMEOUT) as scope:
+            # Shielded, because the call is already cancelled; the short time limit bounds the
+            # delay.
             scope.shield = True
             try:
                 await request(client, WHO, "POST", f"{api}/interrupt")
@@ -186,5 +191,6 @@ def _parse_size(size: str) -> tuple[int, int] | None:
     if not found:
         return None
     width, height = map(int, found.groups())
+    # The model works on an image that is an eighth as large in each direction.
     sides = range(MIN_SIDE, MAX_SIDE + 1, 8)
     return (width, height) if width in sides and height in sides else None

@@ -42,15 +42,20 @@ async def compact(
         settings: The settings.
     """
     conversation = agent.conversation
+    # Of the model that will read the result, because tokenizers differ.
     calibrator = conversation.calibrator(agent.session.kernel.router.current(agent))
     can_recall = any(tool.name == RECALL for tool in agent.tools())
     # The kernel keeps the current run's request, wherever the cut is.
     request = conversation.kept_request
     if request is not None:
         sizes = [*sizes]
+        # At least half, because a request that fills the window would otherwise leave nothing else.
         budget = max(budget - sizes[request], budget // 2)
         sizes[request] = 0
+    # The summary must not take the room that the compaction makes; below 150 tokens, its five
+    # sections could not say anything.
     summary_tokens = max(min(settings.summary_tokens, budget // 6), 150)
+    # Before planning, because the plan must reserve room for these texts.
     kept = await _collect_kept_texts(agent, int(budget / 4 / calibrator.factor))
     # A model may write twice as many tokens as requested.
     note_tokens = 2 * summary_tokens + min(NOTE_TOKENS, budget // 6) + sum(map(estimate, kept))
@@ -71,6 +76,7 @@ async def compact(
     if not plan.upto:
         return Compaction(thinned=dict(plan.thinned)) if plan.thinned else None
     current = None if request is None else messages[request]
+    # From the original messages, not the shortened ones, so that the summary misses nothing.
     past = read_removed(messages[: plan.upto], current)
     _report_plan(agent, plan)
     focus = requested.focus if requested else ""

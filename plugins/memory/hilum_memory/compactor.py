@@ -79,6 +79,7 @@ class Compactor:
         if pattern:
             return Output(await search_lines(result.text, pattern))
         text = format_page(result.text, offset, _page_size(call.agent, result.text))
+        # Only on the first page: images do not belong to a part of the text.
         images = () if offset else get_images(result)
         return Output(text, images=images)
 

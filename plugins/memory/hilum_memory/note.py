@@ -67,6 +67,8 @@ def read_removed(messages: Sequence[Message], current: Message | None = None) ->
     if messages and isinstance(messages[0], NoteMessage):
         old = messages[0].text
         messages = messages[1:]
+        # Taken over literally, so that the user's words are never summarized, however many
+        # compactions follow.
         asked = _read_asked(old)
         summary = _read_block(old, "summary") or old
     request = ""

@@ -76,11 +76,14 @@ class CompactionPlanner:
     _repeated: set[str] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        # A cut before a tool message would separate results from their calls, which providers
+        # reject.
         kept = UserMessage | AssistantMessage
         self.starts = [
             index for index, message in enumerate(self.messages) if isinstance(message, kept)
         ]
         ids = Counter(result.call_id for result in _find_results(self.messages))
+        # Some providers number the calls of each answer from zero, so ids can repeat.
         self._repeated = {identity for identity, count in ids.items() if count > 1}
 
     def plan(self, budget: int, reserve: int, *, cut: bool = False) -> CompactionPlan:
@@ -100,10 +103,12 @@ class CompactionPlanner:
             return CompactionPlan(0, thinned, sum(sizes))
         upto = self._cut(sizes, budget - reserve)
         # The results of a single turn may exceed the window, but even the last ones must fit.
+        # The budget is half of the available size, so twice the budget is what the model can read.
         if sum(sizes[upto:]) > 2 * budget - reserve:
             thinned |= self._thin_hard(upto, 2 * budget - reserve)
             sizes = self._sizes_with(thinned)
         left = {result.call_id for result in _find_results(self.messages[upto:])}
+        # Results that the summary replaces need no shortened text.
         thinned = {i: text for i, text in thinned.items() if i in left}
         return CompactionPlan(upto, thinned, sum(sizes[upto:]))
 
@@ -147,6 +152,7 @@ class CompactionPlanner:
     def _is_big(self, result: ToolResult, limit: int) -> bool:
         if result.name in self.never:
             return False
+        # An image costs as much as a long text, whatever the length of its text.
         if any(isinstance(part, Image) for part in result.parts):
             return True
         return len(result.text) > self.over or self.measure(result.text) > 3 * limit
@@ -173,6 +179,7 @@ class CompactionPlanner:
             if call.id not in among:
                 continue
             for value in find_short_arguments(call):
+                # Other short arguments, such as words of a query, occur in recent turns by chance.
                 if _is_path_like(value) and value in recent:
                     newest[value] = call.id
         return set(newest.values())
@@ -185,6 +192,7 @@ class CompactionPlanner:
         # At least three characters a token, so that the texts fit in any script.
         characters = int((room - rest) * 3 / self.factor)
         share = max(characters // max(len(results), 1), 300)
+        # The notice between both parts needs about 200 characters.
         head = share * 2 // 3 - 150
         tail = share // 3 - 50
         thinned = {}
@@ -206,6 +214,7 @@ class CompactionPlanner:
                 text = thinned.get(result.call_id)
                 if text is not None:
                     sizes[index] -= self._cost(result) - self.measure(text)
+            # Sizes are estimates, so the difference may be larger than the size itself.
             sizes[index] = max(sizes[index], 1)
         return sizes
 

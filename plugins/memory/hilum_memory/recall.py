@@ -44,9 +44,11 @@ class ResultFinder:
             events = await store.read(session, self._read)
             if not events:
                 break
+            # The log only grows, so the next search continues where this one ended.
             self._read = events[-1].seq
             for event in events:
                 if isinstance(event, CallDone):
+                    # A repeated id means the newest result.
                     self._places[event.agent, event.result.call_id] = event.seq
         place = self._places.get((agent, call))
         if place is not None:
@@ -92,6 +94,7 @@ async def search_lines(text: str, pattern: str) -> str:
     def matching() -> Iterator[str]:
         place = 0
         for number, line in enumerate(text.splitlines(keepends=True), 1):
+            # ``concurrent`` releases the GIL, so that a slow pattern does not stop the event loop.
             found = compiled.search(line, timeout=SEARCH_TIMEOUT, concurrent=True)
             if found:
                 start = max(found.start() - MAX_LINE_LENGTH // 2, 0)
@@ -108,6 +111,7 @@ async def search_lines(text: str, pattern: str) -> str:
         return found
 
     try:
+        # The thread only reads a text, so a stopped run need not wait for it.
         found = await trio.to_thread.run_sync(run, abandon_on_cancel=True)
     except TimeoutError:
         raise ToolError(

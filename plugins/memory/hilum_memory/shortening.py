@@ -13,6 +13,7 @@ def split_ends(text: str, head: int, tail: int) -> tuple[str, str]:
     first = text[:head]
     last = text[len(text) - tail :] if tail else ""
     first_cut = first.rfind("\n")
+    # At most half is given up to end at a line break, because a text may be one long line.
     if first_cut > head // 2:
         first = first[: first_cut + 1]
     last_cut = last.find("\n")

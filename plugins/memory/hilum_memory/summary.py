@@ -86,6 +86,7 @@ async def summarize(
     # The conversation's model is used if the cheaper one fails.
     names = dict.fromkeys((router.resolve("summarize"), router.current(agent)))
     why = "no model was asked"
+    # The time limit covers all attempts, because the user waits for the compaction.
     with trio.move_on_after(seconds) as patience:
         for name in filter(None, names):
             try:
@@ -111,9 +112,12 @@ async def _ask_model(agent: Agent, name: str, past: RemovedMessages, most: int, 
     """
     model = agent.session.kernel.router.model(name)
     factor = agent.conversation.calibrator(model.info.name).factor
+    # A share of the window, because sizes are estimates and a rejected request costs an attempt.
     window = (model.info.window - model.info.max_output) * WINDOW_SHARE / max(factor, 1.0)
     # Space for the summary so far, the new summary and the instructions.
     room = int(window) - 2 * most - 1_000
+    # Each part is summarized together with the summary so far, as a new summary replaces the old
+    # one.
     summary = past.summary
     chunks = split_messages(past.messages, max(room, 1_000))
     words = max(most * 6 // 10, 100)
@@ -132,6 +136,7 @@ async def _ask_model(agent: Agent, name: str, past: RemovedMessages, most: int, 
             order += f" Focus on: {focus.rstrip('.')}."
         prompt = "\n\n".join([*parts, order])
         instructions = INSTRUCTIONS.format(words=words, mark=mark)
+        # Without tools, so that text in the conversation cannot make the model call one.
         answer = await ask_model(agent, name, instructions, prompt, purpose="summary")
         summary = check_summary(answer, most)
     return summary
@@ -151,6 +156,7 @@ def check_summary(message: AssistantMessage, most: int) -> str:
         raise InvalidSummaryError("calls tools")
     if message.stop == "refusal":
         raise InvalidSummaryError("is a refusal")
+    # A truncated summary lacks its last section, the open work.
     if message.stop == "length":
         raise InvalidSummaryError("was cut off")
     # Some models enclose the whole answer in a code block.
@@ -259,6 +265,7 @@ def extract_summary(past: RemovedMessages, most: int) -> str:
     )
     text = "\n".join(_format_section(name, lines) for name, lines in sections)
     if past.summary:
+        # Half of the length, so that neither the old nor the new part displaces the other.
         text = f"## Before that\n{shorten(past.summary, length // 2)}\n{text}"
     return shorten(text, length)
 
@@ -300,6 +307,7 @@ def _find_failures(past: RemovedMessages) -> list[str]:
 
 def _find_open_work(past: RemovedMessages) -> list[str]:
     texts = [message.text for message in _find_answers(past) if message.text.strip()]
+    # An agent usually announces its next step in its last message.
     lines = [f"You last said: {to_one_line(text, 600)}" for text in texts[-1:]]
     for call in _find_calls(past)[-3:]:
         lines.append(f"You last called {call.name} {to_one_line(call.arguments, 120)}")

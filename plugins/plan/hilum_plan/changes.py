@@ -31,6 +31,7 @@ _Status = Annotated[
 ]
 
 
+# A misspelled field is an error that the model can correct, not a change that is silently lost.
 class Todo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An item of the list."""
 
@@ -99,9 +100,11 @@ def change_list(
             changed, reason = _create(todo, clock)
         if reason:
             refused.append(f"{todo.id}: {reason}")
+            # A refused change keeps the item, even if the list is replaced.
             changed = item
         if changed is not None:
             result[todo.id] = changed
+    # Checked after merging: several small calls could otherwise make a list without a limit.
     if len(result) > MAX_ITEMS:
         raise _malformed(
             f"The list would have {len(result)} items",
@@ -124,6 +127,7 @@ def _is_same(item: Item, todo: Todo, merge: bool, stale: bool) -> bool:
     """Return whether a change is for an existing item instead of a new one with the same id."""
     if todo.content in (UNSET, item.content):
         return True
+    # A replaced list may reuse the id of a finished item for a new step.
     return not stale and (merge or item.open)
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 Status = Literal["pending", "in_progress", "completed", "cancelled", "blocked", "failed", "skipped"]
+# A failed or blocked item is still to be done: the model must retry it, or give it up explicitly.
 OPEN: frozenset[str] = frozenset({"pending", "in_progress", "blocked", "failed"})
 DROPPED: frozenset[str] = frozenset({"cancelled", "skipped"})
 # Number of failures after which a failed item may be cancelled.
@@ -110,6 +111,7 @@ def allowed_states(item: Item, now: float, blocked_timeout: float) -> tuple[str,
         blocked_timeout: Seconds after which a blocked item may be cancelled.
     """
     timed_out = item.status == "blocked" and now - item.since >= blocked_timeout
+    # Before that, cancelling would be an easy way to make a hard item disappear.
     hopeless = item.status == "failed" and item.failures >= MAX_FAILURES
     if timed_out or hopeless:
         return (*TRANSITIONS[item.status], "cancelled")

@@ -185,6 +185,7 @@ class Plan:
         """Return the two tools."""
         return [self.todo_write, self.ask_question]
 
+    # In a queue, because parallel calls of one answer would otherwise read the same old list.
     @tool(risk="read", effect="idempotent", timeout=1, queues="todos")
     async def todo_write(
         self,
@@ -207,6 +208,8 @@ class Plan:
         # An earlier run wrote the list, so its ids may now refer to other items.
         stale = plan.written != plan.run
         changed = change_list(plan.items, todos, self._clock(), merge=merge, stale=stale)
+        # If some items were changed, the call has succeeded in part and must not be repeated as a
+        # whole.
         if changed.refused and changed.items == plan.items:
             reasons = "\n".join(f"- {reason}" for reason in changed.refused)
             raise ToolError(f"Nothing was changed.\n{reasons}", code=E_BAD_ARGS)
@@ -229,6 +232,8 @@ class Plan:
             return None
         if any(result.name == "todo_write" for result in results):
             return None
+        # A tool filter may have removed the tool; the reminder would ask for a call that cannot be
+        # made.
         if all(tool.name != "todo_write" for tool in agent.tools()):
             return None
         reminded = self._reminded.setdefault(agent.name, set())
@@ -241,6 +246,7 @@ class Plan:
         text = texts.describe_left_items(self._plan(agent.name))
         return Block("todos", text) if text else None
 
+    # The hook is declared by the plugin for memory, which may not be installed.
     @hookimpl(optionalhook=True)
     def keep_on_compaction(self, agent: Agent) -> str | None:
         """Return the open items, which must survive a compaction."""
@@ -308,6 +314,8 @@ class Plan:
         multiple: bool,
     ) -> Question:
         return Question(
+            # Not the id of the call, which two agents may share, and with which a resumed call asks
+            # again.
             id=os.urandom(6).hex(),
             agent=agent.name,
             call=call,
@@ -323,7 +331,9 @@ class Plan:
         waiting = _OpenQuestion(asked)
         by = "headless"
         try:
+            # Without anybody to answer, the question and its end are still recorded.
             if self._session.attended:
+                # Set before the wait, so that a cancellation is recorded as a stop.
                 by = "stop"
                 self._waiting[asked.id] = waiting
                 with trio.move_on_after(self._settings.question_timeout):
@@ -362,6 +372,7 @@ class Plan:
         asked = waiting.question
         answer = Answer(asked.id, asked.call, questions.check_answers(asked, answers))
         self._emit(ANSWERED, self._session.agents[asked.agent], **msgspec.to_builtins(answer))
+        # Removed at once, so that a second answer is rejected even before the waiting task runs.
         del self._waiting[question]
         waiting.answer = answer
         waiting.answered.set()
@@ -387,6 +398,7 @@ class Plan:
             edited = text is not None and text.strip() != proposal.text.strip()
             prompt = EDITED_PROMPT.format(text=text) if edited else ACCEPTED_PROMPT
             before = self._session.mode.name
+            # Before the prompt, which is built for the session's mode.
             self._session.set(mode="agent")
             try:
                 run = await self._session.prompt(prompt, agent=agent)

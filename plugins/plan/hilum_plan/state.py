@@ -91,7 +91,10 @@ class AgentPlan(msgspec.Struct, eq=False):
             case ev.CallDone():
                 self._finish_call(event)
             case ev.RoundEnded():
+                # A round in which a plugin objected to an answer had no calls that could have
+                # changed the list.
                 self.rounds += not event.objected
+            # The end of an earlier run may be written after the next one has started.
             case ev.RunEnded() if event.run == self.run:
                 self._end_run(event)
             case ev.PluginEvent():
@@ -126,8 +129,11 @@ class AgentPlan(msgspec.Struct, eq=False):
         self.ended = event.run
         if event.state == "stopped":
             self.dropped = tuple(self.open)
+            # With the event's time and not the current one: folding the log again must give the
+            # same list.
             self.items = cancel_open(self.items, event.at)
             self.owed = TODOS if self.dropped else ""
+        # Only a completed run: an interrupted one has no plan that the user could accept.
         elif event.state == "completed" and self.mode == PLAN_MODE and not self.child:
             self.proposal = Proposal(event.run, event.text)
             self.owed = PROPOSED

@@ -75,6 +75,7 @@ def remind(plan: AgentPlan, clock: Clock, *, after: int, reminded: set[str]) -> 
             new ones are added.
     """
     notes = []
+    # Each once: repeated in every round, a reminder would cost tokens and be ignored.
     for key, note in [*_idle_reminder(plan), *_stuck_reminders(plan, clock)]:
         if key not in reminded:
             reminded.add(key)

@@ -75,6 +75,8 @@ MODES = (
     Mode(
         "debug",
         ToolFilter(("read", "execute"), _WORK),
+        # In debug mode, each command is confirmed, whatever the policy, because commands could edit
+        # files.
         frozenset({"execute"}),
         "Finds the cause of a failure; reads, and runs commands once you allow them.",
     ),
@@ -83,6 +85,7 @@ MODES = (
 _TEXTS = {"agent": AGENT, "ask": ASK, "plan": PLAN, "debug": DEBUG}
 
 
+# Otherwise, the model would try call after call, each of which is denied.
 READ_ONLY_POLICY = """\
 # Approval
 This session is read-only: every call that would change something is denied."""
@@ -96,6 +99,8 @@ and that `--approve auto` would allow it."""
 
 def make_mode_text(mode: Mode, abilities: Abilities) -> str:
     """Return the mode layer; for another plugin's mode, it contains the name and description."""
+    # A text that demands changes would make an agent without those tools claim changes that it did
+    # not make.
     if mode.name == "agent" and not (abilities.edits or abilities.runs_commands):
         return READ_ONLY_AGENT
     return _TEXTS.get(mode.name) or f"# Mode: {mode.name}\n{mode.description}".strip()

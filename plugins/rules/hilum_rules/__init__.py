@@ -56,6 +56,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"hilum_rules.{_MODULES[name]}"), name)
+    # ``__getattr__`` is not called again for a name that the module has.
     globals()[name] = value
     return value
 
@@ -69,6 +70,7 @@ async def open_session(session: Session) -> AsyncIterator[Rules]:
 
     settings = session.settings(RulesSettings)
     root = session.workspace.root
+    # In a thread, because reading and parsing all files may take longer than other tasks can wait.
     store = await trio.to_thread.run_sync(open_store, root, settings, session.kind)
     yield Rules(session, store, settings.prompt_limit, settings.remind)
 

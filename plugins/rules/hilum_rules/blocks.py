@@ -30,6 +30,7 @@ _ITEM = re.compile(
 )
 _DIVIDER = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
 _TAG = re.compile(r"[ \t]*<(/?)([A-Za-z][\w.:-]*)(?:\s[^<>]*)?(/?)>[ \t]*$")
+# At most three spaces, as in CommonMark 5.1: with four, the line is code.
 _QUOTE = re.compile(r" {0,3}>[ ]?")
 _LABEL = re.compile(r"(\*\*|__)[^*_\n]{1,60}(?:[:：]\1|\1[ \t]*[:：])")
 # HTML tags that do not name a section.
@@ -102,6 +103,7 @@ class _Splitter:
         self.end_table()
         self.end_part()
         if self.code:
+            # Code that is never closed is kept and reported: everything below it is affected.
             self.add("code", self.code_at, "\n".join(self.code), -1)
 
     def add(self, kind: BlockKind, line: int, text: str, level: int = 0) -> None:
@@ -149,6 +151,7 @@ class _Splitter:
 
     def read_line(self, number: int, line: str) -> None:
         """Read a non-blank line outside code."""
+        # First, because a row may look like a list item or a heading.
         if self.head and "|" in line:
             self.read_row(number, line)
             return
@@ -166,6 +169,7 @@ class _Splitter:
         self.read_text(number, line)
 
     def read_row(self, number: int, line: str) -> None:
+        # Each row must be understandable alone, because it becomes a rule of its own.
         row = "" if _DIVIDER.match(line) else _name_cells(self.head, _cells(line))
         if row:
             self.head_at = 0
@@ -225,11 +229,13 @@ class _Splitter:
         if found is None:
             return False
         indent = _indent(found[1])
+        # CommonMark: an indent of four inside a paragraph is no list, only a wrapped line.
         is_wrapped = self.part and not self.indents and not self.after_blank and indent >= 4
         if is_wrapped:  # the next line of a paragraph
             self.part.append(line.rstrip())
             return True
         self.end_part()
+        # Two columns are the width of the shortest mark, "- ". A smaller indent is the same level.
         while self.indents and indent < self.indents[-1] + 2:
             self.indents.pop()
         self.indents.append(indent)
@@ -297,6 +303,7 @@ def _dedent(lines: Sequence[str]) -> str:
 
 def _cells(line: str) -> list[str]:
     row = line.strip().removeprefix("|").removesuffix("|")
+    # A pipe after a backslash is text (GitHub Flavored Markdown 4.10).
     return [cell.replace(r"\|", "|").strip() for cell in re.split(r"(?<!\\)\|", row)]
 
 

@@ -17,6 +17,8 @@ def expand_braces(pattern: str, limit: int = 200) -> list[str]:
     """
     expanded: list[str] = []
     waiting = [pattern]
+    # Ten groups with two choices each make 1,024 patterns, so a short line could exhaust the
+    # memory.
     while waiting and len(expanded) + len(waiting) <= limit:
         current = waiting.pop()
         found = _BRACES.search(current)
@@ -26,5 +28,6 @@ def expand_braces(pattern: str, limit: int = 200) -> list[str]:
         before = current[: found.start()]
         after = current[found.end() :]
         choices = [choice.strip() for choice in found[1].split(",")]
+        # Reversed, because the last one is taken first: the order stays as written.
         waiting += [f"{before}{choice}{after}" for choice in reversed(choices)]
     return expanded + waiting

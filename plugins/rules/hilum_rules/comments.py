@@ -31,6 +31,8 @@ class FenceTracker:
             if found:
                 self.mark = found[1]
             return found is not None
+        # A closing fence is at least as long as the opening one, without an info string (CommonMark
+        # 4.5).
         if found and found[1].startswith(self.mark) and not line[found.end() :].strip():
             self.mark = ""
         return True
@@ -111,6 +113,7 @@ def remove_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
         before, _, after = lines[last].partition(_CLOSE)
         inner = [first_line[start + len(_OPEN) :], *lines[number + 1 : last], before]
         comments.append(Comment(number + 1, len(inner), "\n".join(inner)))
+        # Blank lines take the place of a comment, so that reported line numbers stay right.
         lines[number:last] = [first_line[:start].rstrip(), *[""] * (last - number - 1)]
         lines[last] = after
         number = last
@@ -124,6 +127,7 @@ def _remove_from_line(line: str, number: int, comments: list[Comment]) -> tuple[
         The rest of the line, and the position of a comment in it that does not end on this line, or
         -1.
     """
+    # Of the same length as the line, so that positions in one are valid in the other.
     plain = blank_code_spans(line)
     rest = ""
     at = 0

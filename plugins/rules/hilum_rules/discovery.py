@@ -102,6 +102,8 @@ def _find_repository(workspace: Path, home: Path) -> Path:
     try:
         owner = os.stat(workspace).st_uid
         for folder in (workspace, *workspace.parents):
+            # The home folder ends it as well: with dotfiles in a repository, it would be the top of
+            # each project.
             if os.stat(folder).st_uid != owner or folder == home != workspace:
                 break
             if os.path.lexists(folder / ".git"):
@@ -164,6 +166,7 @@ class RulesFinder:
         yield from self._tree(
             github / "instructions", "instructions", (".instructions.md",), governs=folder
         )
+        # Last, because it is the user's own file, which is not committed.
         yield from self._named(folder, ("CLAUDE.local.md",), "claude")
 
     def add_problem(self, path: str, reason: str) -> None:
@@ -175,6 +178,7 @@ class RulesFinder:
 
     def _agents(self, folder: Path, origin: str = "project") -> Iterator[FoundFile]:
         """Yield ``AGENTS.override.md``, or else ``AGENTS.md``."""
+        # Codex, too, reads the override in place of the plain file.
         override = list(self._named(folder, (OVERRIDE,), "agents", origin=origin))
         plain = list(self._named(folder, _AGENTS, "agents", origin=origin))
         yield from override or plain
@@ -245,6 +249,7 @@ class RulesFinder:
         self.watched.append(folder)
         try:
             with os.scandir(folder) as scanned:
+                # Sorted, because later files win and the order of a folder differs between disks.
                 entries = sorted(scanned, key=lambda entry: entry.name)
         except OSError as error:
             self._skip(folder, f"the folder cannot be listed: {error.strerror or error}")
@@ -264,6 +269,7 @@ class RulesFinder:
     def _found(self, path: Path, dialect: str, origin: str, governs: Path) -> FoundFile:
         shown = self._paths.display(path)
         workspace = self._paths.workspace
+        # The user's own files may be links to anywhere, for example to a folder of dotfiles.
         if origin != "project":
             return FoundFile(path, shown, dialect, self._anywhere, origin, base=workspace)
         folder = PurePosixPath(".")

@@ -72,6 +72,7 @@ def read_front_matter(data: bytes, dialect: str) -> FrontMatter:
     problems += _report_unknown(document, schema.field_names(dialect), mistakes.unknown)
     if _SECOND.match(document.body):
         problems.append((document.line, "There is a second front matter here; it is read as text."))
+    # The description is shown to the model, so it must not contain text that a person cannot see.
     description, hidden = reveal(" ".join(getattr(fields, "description", "").split()))
     if hidden:
         line = document.lines.get("description", 1)

@@ -174,6 +174,7 @@ def _structure_switch(value: object, _: object) -> Switch:
 
 
 def _make_converter() -> Converter:
+    # Unknown keys are errors, so that a misspelled ``globs`` is reported.
     converter = Converter(forbid_extra_keys=True)
     hooks: dict[Any, Any] = {
         Text: _structure_text,

@@ -41,6 +41,7 @@ def complete_sentence(sentence: str, heading: str) -> Iterator[str]:
     if _verb_headings().fullmatch(plain):
         yield f"{plain}: {sentence}"
     files = set(re.findall(r"(?<![\w-])[\w-]+\.(?:md|txt|json|ya?ml|toml)\b", plain))
+    # With two files, it would be unclear which one the sentence is about.
     if len(files) == 1:
         file = files.pop()
         completed = _loading_pattern().sub(lambda found: f"{found[1]} `{file}`", sentence, count=1)

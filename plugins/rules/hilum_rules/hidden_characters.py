@@ -47,8 +47,11 @@ def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
     found: list[tuple[int, int]] = []
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
+        # Most lines are plain, and this check is much faster than the pattern.
         if line.isascii() and line.isprintable():
             continue
+        # Shown and not removed: an attempt to hide text should be visible to the model and the
+        # user.
         revealed, count = _hidden_pattern().subn(lambda found: f"<U+{ord(found[0]):04X}>", line)
         lines[number - 1] = revealed
         if count:

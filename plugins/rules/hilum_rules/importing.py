@@ -170,6 +170,7 @@ class ImportResolver:
         path = self._join(name, chain[-1].real)
         real = Path(os.path.realpath(path))
         suffix = Path(name).suffix.lower()
+        # The resolved path is checked, because a link could lead out of the project.
         fence = self._find_fence(real, found)
         problem = ""
         if fence is None:
@@ -191,6 +192,7 @@ class ImportResolver:
         if real in [step.real for step in chain]:
             cycle = " imports ".join(step.shown for step in chain)
             raise _NotImportedError(f"is not imported again: {cycle} imports it.")
+        # The depth that Claude Code documents for its imports.
         if len(chain) > MAX_DEPTH:
             raise _NotImportedError(f"is not imported: the maximum import depth is {MAX_DEPTH}.")
         if self._imports >= MAX_IMPORTS:

@@ -64,11 +64,14 @@ class Loader:
         self._stamps[path] = stamp
         known = self._parsed.get((path, dialect))
         if isinstance(known, str):
+            # A file that could not be read is tried again: the permissions of its folder may have
+            # changed.
             known = None
         if known and known.source.stamp == stamp and not known.may_have_changed:
             return known
         try:
             source = read_source(path, fence, self.limit)
+            # After links are followed, because ``AGENTS.md`` may be a link to ``.env``.
             self._check_secret(source.real)
         except UnreadableError as error:
             self._parsed[path, dialect] = str(error)
@@ -171,6 +174,7 @@ class Loader:
     ) -> RulesFile:
         sources = resolver.sources if resolver else []
         import_problems = resolver.problems if resolver else []
+        # A changed import changes the file's hash, too.
         hashes = [f"{path} {digest}" for path, digest in sources]
         source_hash = digest_text("\n".join([found.shown, parsed.hash, *hashes]))
         rules, rule_problems = self._remember_rules(found, drafts, source_hash)
@@ -196,6 +200,7 @@ class Loader:
         places = tuple((placed.draft.line, placed.path) for placed in drafts)
         key = (source_hash, found.folder, places)
         if key not in self._rules:
+            # The oldest entry comes first, because a dict keeps the order of insertion.
             while len(self._rules) >= MAX_REMEMBERED:
                 del self._rules[next(iter(self._rules))]
             self._rules[key] = self._make_rules(found, drafts)
@@ -243,6 +248,7 @@ def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
     enforced = [each for each in compiled if each.check is not None]
     if not enforced:
         return compiled[0]
+    # A rule below "When deploying" would otherwise be enforced at all times.
     if limit:
         shown = escape_name(limit)[:60]
         return checks.Compiled(None, f"advice: it is under {shown!r}, which may limit it")

@@ -53,6 +53,7 @@ def parse_source(source: Source, dialect: str, digest: str) -> ParsedFile:
     data = source.data
     is_cut = source.size > len(data)
     if is_cut:
+        # Half a line could mean the opposite of the whole: "never push … without approval".
         data = data[: data.rfind(b"\n") + 1] or data
     front_matter = read_front_matter(data, dialect)
     drafts, problems = parse_drafts(front_matter.body, front_matter.line)

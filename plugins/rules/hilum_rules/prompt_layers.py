@@ -8,6 +8,7 @@ from hilum_rules.hidden_characters import escape_name
 from hilum_rules.rule import Mode, Rule, RulesFile
 from hilum_rules.rule_store import Snapshot
 
+# Before skills (50), because a changed layer ends the cached prefix, and skills change more often.
 RANK = 40
 MAX_DESCRIPTION = 300
 MAX_GLOBS = 5
@@ -84,6 +85,7 @@ def _format_file(file: RulesFile, number: int, limit: int) -> str:
             lead = rule.lead
             part += [lead] if lead else []
         part.append(_format_rule(f"{number}.{index}", rule))
+        # One for the newline.
         size += sum(len(line.encode()) + 1 for line in part)
         if size > limit:
             last = f"{number}.{len(file.rules)}"

@@ -114,6 +114,7 @@ class RuleStore:
         self._stamps = {folder: read_stamp(folder) for folder in finder.watched}
         files: list[RulesFile] = []
         excluded: list[Problem] = []
+        # Without any rules, the loader and its modules are not imported.
         if found or self.settings.text or self.snapshot.files:
             files, excluded = self._exclude(self._read(found))
         numbers = self.snapshot.numbers
@@ -121,6 +122,7 @@ class RuleStore:
         for file in files:
             problems += file.problems
             if file.rules:
+                # Numbers are never reused, because the conversation may still refer to them.
                 numbers.setdefault(file.path, len(numbers) + 1)
         snapshot = Snapshot(
             files=tuple(files), problems=tuple(dict.fromkeys(problems)), numbers=numbers
@@ -131,6 +133,8 @@ class RuleStore:
 
     def _read(self, found: list[FoundFile]) -> list[RulesFile]:
         self.loader.begin()
+        # The user's rules come first, because later files win: a project's rules are nearer to the
+        # work.
         files = self.loader.load(file for file in found if file.origin == "user")
         files += self.loader.load_texts(self.settings.text)
         files += self.loader.load(file for file in found if file.origin != "user")
@@ -152,6 +156,7 @@ class RuleStore:
         workspace = self.paths.workspace
         for pattern in self.settings.files:
             full = os.path.join(workspace, os.path.expanduser(pattern))
+            # An iterator, so that ``**`` in a large folder ends at the limit.
             matches = glob.iglob(full, recursive=True, include_hidden=True)
             listed = [Path(path) for path in sorted(islice(matches, MAX_LISTED))]
             if not listed:
@@ -186,6 +191,7 @@ class RuleStore:
         from hilum_rules import checks
 
         all_rules = [rule for _, rule in rules]
+        # A repository must not be able to switch off the user's rules.
         user_rules = [rule for origin, rule in rules if origin != "project"]
         rules_against = {"settings": [], "user": user_rules, "project": all_rules}
         loaded = []
@@ -206,6 +212,7 @@ class RuleStore:
             for path in file.sources:
                 yield Path(os.path.realpath(path))
             if file.real is not None and file.dialect == "agents":
+                # Creating this file would replace the rules without changing them.
                 yield file.real.with_name(OVERRIDE)
 
     # --- what is in play --------------------------------------------------------------------------

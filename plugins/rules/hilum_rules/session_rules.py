@@ -95,6 +95,8 @@ class Rules:
 
     async def _run_in_thread(self, cause: str, work: Callable[..., T], *arguments: Any) -> T:
         """Run work on the rules in a thread, one at a time, and report the resulting changes."""
+        # The store may be used by only one thread at a time, but several agents judge calls at
+        # once.
         async with self._lock:
             result = await trio.to_thread.run_sync(work, *arguments)
             self._report(cause)
@@ -109,6 +111,8 @@ class Rules:
 
         guard = self.session.plugin(Guard)
         if guard:
+            # Set before the call, so that the guard is asked only once; the function it receives
+            # reads the current rules.
             self._protects = True
             root = self.session.workspace.root
             guard.protect(
@@ -155,6 +159,8 @@ class Rules:
     async def build_prompt_layer(self, agent: Agent) -> list[Layer] | None:
         """Return the rules as layers. A change on disk takes effect at this turn."""
         if agent.name not in self._restored:
+            # A resumed conversation has rules of nested folders that no call has named in this
+            # process.
             self._restored.add(agent.name)
             known = _known_files(agent)
             if known:
@@ -189,6 +195,7 @@ class Rules:
 
     def _judge(self, agent: Agent, call: ToolCall, tool: Tool, named: list[str]) -> Verdict | None:
         inside = self._inside(named)
+        # Before the rules are read: a nested folder's rules apply to the first call that uses it.
         self._store.touch(inside)
         rules = self._enforced()
         if not rules:
@@ -200,6 +207,7 @@ class Rules:
         else:
             verdicts.append(self._judge_rewrite(agent, call, tool))
         objections = [verdict for verdict in verdicts if verdict]
+        # The strictest verdict wins, regardless of the order of the checks.
         return max(objections, key=lambda verdict: verdict.rank, default=None)
 
     def _judge_rewrite(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
@@ -218,6 +226,7 @@ class Rules:
         rules = self._enforced()
         if not rules:
             return None
+        # In a thread, because an expression of a rule may take up to ``MATCH_TIMEOUT`` seconds.
         return await trio.to_thread.run_sync(checks.judge_answer, rules, message.text)
 
     def _inside(self, names: Iterable[str]) -> list[str]:

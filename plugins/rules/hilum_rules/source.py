@@ -78,6 +78,8 @@ def read_source(path: Path, fence: Workspace, limit: int) -> Source:
     """
     try:
         with fence.at(path) as place:
+            # Relative to an open folder, so that replacing a parent folder with a link has no
+            # effect.
             status = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
                 raise UnreadableError("It is a folder, not a file.")
@@ -85,6 +87,8 @@ def read_source(path: Path, fence: Workspace, limit: int) -> Source:
                 with place.open() as file:
                     before = _stamp_of(os.fstat(file.fileno()))
                     data = file.read(limit + 1)
+                    # An editor may be writing; half a file could lack the rule that forbids
+                    # something.
                     after = _stamp_of(os.fstat(file.fileno()))
                 if before == after:
                     _check_text(data)

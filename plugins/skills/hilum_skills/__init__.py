@@ -52,6 +52,7 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Stored in the module, so that ``__getattr__`` runs only once for each name.
     value = globals()[name] = getattr(import_module(f"hilum_skills.{_MODULES[name]}"), name)
     return value
 
@@ -67,6 +68,8 @@ async def limit_skills(agent: Agent) -> Sequence[str] | None:
 @hookimpl
 async def open_kernel(kernel: Kernel) -> AsyncIterator[Fetcher]:
     """Fetch missing repositories in the background until the kernel closes."""
+    # The kernel owns the fetches, not a session: a session that closes early does not interrupt
+    # them, and sessions that open later share their results.
     async with lazy.fetcher.open_fetcher(kernel) as fetcher:
         yield fetcher
 
@@ -77,6 +80,8 @@ async def open_session(session: Session) -> AsyncIterator[Skills]:
     settings = session.settings(SkillsSettings)
     fetcher = session.kernel.plugin(lazy.fetcher.Fetcher)
     clones = lazy.clones.Clones()
+    # Without the kernel plugin, nothing is fetched, but earlier fetched repositories are still
+    # found.
     failed: dict[str, str] = {}
     if fetcher is not None:
         clones = fetcher.clones
@@ -85,5 +90,6 @@ async def open_session(session: Session) -> AsyncIterator[Skills]:
         with trio.move_on_after(min(settings.wait, 25.0)):
             await fetcher.done.wait()
     skills = lazy.session_skills.Skills(session, settings, clones, failed)
+    # Scan before the session starts, because its list of tools depends on whether there are skills.
     await skills.refresh(first=True)
     yield skills

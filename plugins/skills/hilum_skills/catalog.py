@@ -72,6 +72,7 @@ class SkillCatalog(msgspec.Struct, frozen=True):
     def get(self, name: str) -> CatalogEntry | None:
         """Return the first skill with a name; an enabled one takes precedence."""
         named = [entry for entry in self.entries if entry.skill.name == name]
+        # A disabled or untrusted skill may come before an enabled one with the same name.
         enabled = [entry for entry in named if entry.state == "on"]
         return next(iter([*enabled, *named]), None)
 
@@ -94,6 +95,7 @@ class _Places(msgspec.Struct):
 
     places: list[_Place] = msgspec.field(default_factory=list)
     missing: list[SkillSource] = msgspec.field(default_factory=list)
+    # ``hilum skills disable`` in another terminal takes effect in running sessions, too.
     watched: list[Path] = msgspec.field(default_factory=lambda: [choices_path()])
     complaints: list[str] = msgspec.field(default_factory=list)
 
@@ -139,10 +141,12 @@ def build_catalog(settings: SkillsSettings, workspace: Path | None, clones: Clon
     entries = found.list_entries()
     # Trust is checked only if it matters, because the check reads the project's files.
     has_project_skills = any(entry.kind == "project" for entry in entries)
+    # None, unlike False, means "not checked", and ``has_changed`` does not check it either.
     trusts = _is_trusted(workspace) if has_project_skills else None
     disabled = {*settings.disabled, *choices.disabled}
     judged = tuple(_judge(entries, disabled, bool(trusts)))
     is_untrusted = any(entry.state == "untrusted" for entry in judged)
+    # Sources may overlap; each file is checked once for each prompt.
     watched = tuple(dict.fromkeys(found.watched))
     return SkillCatalog(
         judged,
@@ -189,9 +193,13 @@ def _search_folders(workspace: Path | None) -> Iterator[_Place]:
         for name in SKILL_FOLDERS:
             # In a session in the home folder, these are the user's own skills, which need no trust.
             if (workspace / name).resolve() != (home / name).resolve():
+                # Links out of the project are not followed, because the project may come from a
+                # stranger.
                 found = find_skills(workspace / name, workspace)
                 yield _Place(f"project {name}", "project", found)
+    # The user's own links may lead anywhere, for example to a folder of dotfiles.
     yield _Place("user skills", "user", find_skills(config_folder() / "skills", None))
+    # Not ``~/.hilum/skills``: the folder for settings replaces it in the home folder.
     for name in SKILL_FOLDERS[1:]:
         yield _Place(f"user ~/{name}", "user", find_skills(home / name, None))
 
@@ -209,6 +217,7 @@ def _search_source(
     markers = [clones.marker_path(source)]
     if clone is None:
         return None, markers
+    # ``source.path`` must not lead out of the clone either, for example through a link.
     found = find_skills(clone.folder / source.path, clone.folder, whole=True)
     complaints = [*found.complaints, *(f"{source.text}: {left}" for left in clone.left_out)]
     if not found.skills:
@@ -221,6 +230,7 @@ def _search_source(
 
 def _search_user_folder(source: SkillSource) -> DiscoveredSkills:
     found = find_skills(Path(source.where), None, whole=True)
+    # A folder that the user named is not optional, unlike those in ``SKILL_FOLDERS``.
     if os.path.lexists(source.where):
         return found
     return msgspec.structs.replace(found, complaints=(f"There is no folder {source.where}.",))
@@ -262,6 +272,7 @@ def _judge(
                 state="untrusted",
                 reason="the project is not trusted",
             )
+        # After the checks above, so that a skill that cannot be used never hides one that can.
         elif name in taken:
             first = taken[name].skill
             mine = entry.skill

@@ -109,6 +109,7 @@ class Clones(msgspec.Struct, frozen=True):
                 written.
         """
         try:
+            # Before the lock, so that a fetch by the process that held it counts as new enough.
             begun = time.time()
             async with self._hold_lock(source, progress):
                 known = await trio.to_thread.run_sync(self.find, source)
@@ -116,6 +117,8 @@ class Clones(msgspec.Struct, frozen=True):
                 if known is not None and (not update or known.at >= begun):
                     return known
                 if known is not None and await self._is_newest(known, source, git):
+                    # The time is stored, so that the processes that wait for the lock do not ask
+                    # the server again.
                     confirmed = msgspec.structs.replace(known, at=time.time())
                     await trio.to_thread.run_sync(self._record_commit, source, confirmed)
                     return known
@@ -140,8 +143,11 @@ class Clones(msgspec.Struct, frozen=True):
     async def _fetch(self, source: SkillSource, git: GitClient, progress: Progress) -> Clone:
         selection = lazy.selection
         home = self.root / source.key
+        # The lock is held, so no other process is using these files.
         await trio.to_thread.run_sync(_remove_leftovers, home)
         made = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
+        # In the same folder as its target, because a rename is atomic only within one file system.
+        # The mode keeps other users out, because a repository may be private.
         made.mkdir(mode=0o700, parents=True)
         try:
             bare = made / "git"
@@ -157,6 +163,7 @@ class Clones(msgspec.Struct, frozen=True):
             await trio.to_thread.run_sync(selection.write_files, chosen.entries, contents, tree)
             left_out = tuple(chosen.left_out[:MAX_LEFT_OUT])
             clone = Clone(home / commit, commit, time.time(), left_out, new=True)
+            # Another ref may point to the same commit. Its files never change, so they are kept.
             if not clone.folder.exists():
                 tree.rename(clone.folder)
             await trio.to_thread.run_sync(self._record_commit, source, clone)
@@ -176,8 +183,12 @@ class Clones(msgspec.Struct, frozen=True):
         new = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
         new.write_bytes(msgspec.json.format(msgspec.json.encode(heads), indent=1))
         new.replace(home / "heads.json")
+        # Only now, because a session may read the old commit until ``heads.json`` names the new
+        # one.
         kept = {head.commit for head in heads.values()}
         for path in home.iterdir():
+            # Temporary folders are left to their creator: the one of this fetch still contains the
+            # repository.
             is_temporary = path.name.startswith(_TEMPORARY)
             if path.is_dir() and path.name not in kept and not is_temporary:
                 shutil.rmtree(path, ignore_errors=True)
@@ -209,6 +220,7 @@ async def _wait_for_lock(file: int, source: SkillSource) -> None:
         if trio.current_time() > until:
             message = f"Another hilum has been fetching {source.text} for minutes."
             raise HilumError(message, code=E_BUSY, hint="Wait, or stop the other hilum.")
+        # Short enough to be unnoticeable, and long enough to use hardly any processor time.
         await trio.sleep(0.05)
 
 
@@ -234,9 +246,11 @@ def _remove_leftovers(home: Path) -> None:
 class _Head(msgspec.Struct, frozen=True):
     """An entry in ``heads.json`` for one ref."""
 
+    # The id is used as a folder name, so a damaged file must not contain a path such as ``..``.
     commit: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z]+$")]
     at: float
     left_out: tuple[str, ...] = ()
+    # Not read by hilum; it shows a person which repository the folder contains.
     url: str = msgspec.field(name="from", default="")
 
 

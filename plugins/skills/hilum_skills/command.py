@@ -67,6 +67,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--workspace", "-C", default=".", metavar="DIR", help="another folder")
     parser.add_argument("--json", action="store_true", help="as JSON")
     try:
+        # Intermixed, so that options may come between or after names: ``show NAME --json``.
         options = parser.parse_intermixed_args(argv)
     except SystemExit as error:  # --help
         return int(error.code or 0)
@@ -89,6 +90,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _settings(options: argparse.Namespace) -> SkillsSettings:
+    # ``known=None`` accepts sections of other plugins, which this command does not load.
     return load([SkillsSettings], workspace=_folder(options), known=None).get(SkillsSettings)
 
 
@@ -187,6 +189,7 @@ def _switch(options: argparse.Namespace, *, on: bool) -> int:
 def _add(options: argparse.Namespace) -> int:
     for text in options.what:
         source = parse_source(text)
+        # Before the fetch, which may take minutes.
         _check_place(source)
         if source.kind == "git":
             # Fetch the source before storing it, so that a source that does not work is never
@@ -226,6 +229,7 @@ def _check_place(source: SkillSource) -> None:
             f"There is no {source.where}.",
             hint="owner/name without ./ means a repository at GitHub.",
         )
+    # This also covers ``/``. Instructions from any project would become the user's trusted skills.
     elif Path.home().resolve().is_relative_to(os.path.realpath(source.where)):
         message = (
             f"{source.where} contains your whole home folder, with the skills of every project in"
@@ -323,6 +327,7 @@ async def _fetch(
     results = list[Clone | HilumError]()
     async with Warden() as warden:
         git = lazy.git.GitClient(warden, settings.timeout, settings.megabytes * 1_000_000)
+        # One after another, because the progress of each takes the same line of the terminal.
         for source in wanted:
             with formatting.show_progress(source.text) as step:
                 try:

@@ -52,6 +52,7 @@ def find_skills(root: Path, inside: Path | None, *, whole: bool = False) -> Disc
         whole: Whether the file itself, or the README of a folder without skills, is a skill.
     """
     if not os.path.lexists(root):
+        # A missing folder is watched, too, so that skills are found as soon as it is created.
         return DiscoveredSkills(watched=(root,))
     if not _is_allowed(root, inside):
         return DiscoveredSkills(watched=(root,), complaints=(f"{root} leads out of {inside}.",))
@@ -108,6 +109,8 @@ def _walk(root: Path, inside: Path | None) -> Iterator[_Visit]:
             yield _Visit(root, complaint=message)
             return
         try:
+            # Sorted, because the order of a folder differs between disks and would change the
+            # prompt's cached prefix.
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
             message = f"{folder} cannot be read: {error.strerror or error}."
@@ -149,6 +152,8 @@ def _is_allowed(path: Path, inside: Path | None) -> bool:
 
 def _find_readme(root: Path) -> Path | None:
     try:
+        # In reverse order, so that of two names that differ only in case, the first remains in the
+        # table.
         names = {name.casefold(): name for name in sorted(os.listdir(root), reverse=True)}
     except OSError:
         return None

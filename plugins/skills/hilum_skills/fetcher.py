@@ -40,6 +40,7 @@ async def open_fetcher(kernel: Kernel) -> AsyncIterator[Fetcher]:
     """Fetch missing repositories in the background until the kernel closes."""
     settings = kernel.settings(SkillsSettings)
     fetcher = Fetcher()
+    # In a thread, because reading the cache blocks.
     missing = await trio.to_thread.run_sync(_find_missing, settings, fetcher.clones)
     async with trio.open_nursery() as nursery:
         if missing:
@@ -69,8 +70,11 @@ async def _fetch_all(
             try:
                 await fetcher.clones.fetch(source, git)
             except HilumError as error:
+                # A source that cannot be fetched must not end the others or the kernel; the session
+                # reports it.
                 fetcher.failed[source.text] = str(error)
 
+    # The warden ends Git and its child processes if the kernel closes during a fetch.
     async with Warden() as warden:
         git = lazy.git.GitClient(warden, settings.timeout, settings.megabytes * 1_000_000)
         async with trio.open_nursery() as nursery:

@@ -83,6 +83,7 @@ def format_skill(entry: CatalogEntry) -> str:
     """Return all details of a skill as text."""
     skill = entry.skill
     tools = ""
+    # Only shown: a skill from a repository must not be able to approve its own tool calls.
     if skill.allowed_tools:
         tools = f"{', '.join(skill.allowed_tools)} (named by the skill; this approves nothing)"
     facts = {

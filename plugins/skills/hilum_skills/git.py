@@ -103,9 +103,11 @@ class GitClient:
             FetchError: The repository cannot be reached, requires a password, does not contain the
                 ref, or exceeds the size or time limit.
         """
+        # An empty template, because the user's ``init.templateDir`` may contain hooks.
         await self._run_local(
             ["init", "--quiet", "--bare", "--template=", "--", str(folder)], folder.parent
         )
+        # ``parse_source`` has rejected refs with a colon or a leading hyphen.
         wanted = f"+{source.ref or 'HEAD'}:{HEAD}"
         options = [
             "fetch",
@@ -133,12 +135,14 @@ class GitClient:
         kind = await self._run_local(
             ["cat-file", "--batch-check"],
             folder,
+            # ``^{commit}`` follows an annotated tag to its commit (gitrevisions(7)).
             f"{HEAD}^{{commit}}\n".encode(),
         )
         commit, _, _ = kind.stdout.decode().partition(" commit ")
         if not re.fullmatch(_COMMIT, commit):
             ref = source.ref or "HEAD"
             message = f"{ref!r} of {source.text} is not a commit, but another kind of Git object."
+            # A tag may also point to a tree or a single file.
             raise FetchError(message, hint="Use a branch, a tag of a commit, or a commit.")
         return commit
 
@@ -152,6 +156,7 @@ class GitClient:
         Raises:
             FetchError: The repository cannot be reached, or requires a password.
         """
+        # A commit never changes, so the server is not asked.
         if re.fullmatch(_COMMIT, source.ref):
             return source.ref
         done = await self._run_remote(
@@ -187,6 +192,8 @@ class GitClient:
 
         def count(_: str, chunk: bytes) -> None:
             nonlocal seen
+            # Counted while Git runs, so that the command ends at the limit instead of filling the
+            # memory.
             seen += len(chunk)
             if seen > _MAX_LISTING:
                 message = "The repository has too many files."
@@ -252,6 +259,7 @@ class GitClient:
             nonlocal big
             while not big:
                 await trio.sleep(_SIZE_INTERVAL)
+                # Git has no option that limits the size of a fetch.
                 big = await trio.to_thread.run_sync(_size, folder) > self.max_bytes
             nursery.cancel_scope.cancel()
 
@@ -280,6 +288,7 @@ class GitClient:
                 code=E_TIMEOUT,
                 hint="Raise skills.timeout, or try again later.",
             )
+        # Measured once more, because a fast fetch may end between two checks.
         if done is None or await trio.to_thread.run_sync(_size, folder) > self.max_bytes:
             message = f"{source.text} is larger than {self.max_bytes // 1_000_000:,} MB."
             raise FetchError(
@@ -307,20 +316,28 @@ def make_environment(given: Mapping[str, str], schemes: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in given.items()
+        # Dropped are, for example, ``GIT_DIR``, which is set if hilum runs in a Git hook, and
+        # ``GIT_CONFIG_COUNT``.
         if not name.startswith("GIT_") or re.fullmatch(_KEPT, name)
     }
     ssh = kept.get("GIT_SSH_COMMAND", "ssh")
     return kept | {
+        # Git would otherwise prompt on the terminal that hilum is using, and wait until the time
+        # limit.
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "true",
         "SSH_ASKPASS": "true",
         "SSH_ASKPASS_REQUIRE": "never",
         "GCM_INTERACTIVE": "never",
+        # A server may redirect to another protocol, such as ``ext::``, which runs a command.
         "GIT_ALLOW_PROTOCOL": schemes,
         "GIT_LFS_SKIP_SMUDGE": "1",
+        # Reading an object must not connect to a server that the repository's configuration names.
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_OPTIONAL_LOCKS": "0",
+        # BatchMode makes ssh fail instead of prompting for a passphrase or an unknown host.
         "GIT_SSH_COMMAND": f"{ssh} -oBatchMode=yes",
+        # ``_KNOWN_ERRORS`` and ``_PROGRESS`` contain Git's English texts.
         "LC_ALL": "C",
         "GIT_PROTOCOL_FROM_USER": "0",
     }

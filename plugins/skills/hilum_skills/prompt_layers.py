@@ -17,6 +17,7 @@ Limits = tuple[tuple[str, ...], ...]
 RANK = 50
 MAX_BODY = 100_000
 MAX_LISTED = 100
+# Only at the start of a line, as ``format_instructions`` writes it, not in quoted text.
 _OPENING = r'(?m)^<skill name="([^"\n]{1,500})" version="'
 _INDEX = """\
 Skills are instructions for special tasks, chosen by the user. Before a task that fits the
@@ -68,6 +69,8 @@ def make_layers(
     listed: dict[str, list[str]] = {}
     for entry in shown:
         listed.setdefault(entry.source, []).append(_format_line(entry.skill))
+    # One layer for each source, because a layer for each of hundreds of skills would have little
+    # text.
     layers = [Layer(RANK, "skills", _INDEX)]
     for source, lines in listed.items():
         layers.append(Layer(RANK, f"skills of {source}", "\n".join(lines)))
@@ -76,6 +79,7 @@ def make_layers(
 
 def format_instructions(skill: Skill) -> str:
     """Return a skill's instructions in an element that no text in them can close."""
+    # A body with ``</skill>`` could pretend that the text after it comes from the user.
     body = re.sub(r"<(?=\s*(?:/\s*)?skill\b)", r"<\\", skill.body[:MAX_BODY], flags=re.IGNORECASE)
     if len(skill.body) > MAX_BODY:
         cut = f'\n[Cut here; read on with resource="{skill.file.name}".]'

@@ -58,7 +58,10 @@ def parse_listing(data: bytes) -> list[RepositoryFile]:
         if not row:
             continue
         about, _, raw = row.partition(b"\t")
+        # "MODE TYPE OBJECT SIZE", where the size of a submodule is "-"; see git-ls-tree(1).
         mode, _, name, size = about.decode("ascii", "replace").split()
+        # Git does not require UTF-8; other bytes are kept here and rejected by
+        # ``_explain_bad_path``.
         path = raw.decode("utf-8", "surrogateescape")
         if any(_is_malicious(part) for part in path.split("/")):
             message = (
@@ -119,6 +122,8 @@ class _Selector:
         """Select a file, or report why it is left out."""
         why = _explain_unsupported(file) or self._explain_conflict(file)
         if not why:
+            # The folded name is recorded only for files that are written; a left-out file is no
+            # conflict.
             self._names.add(_fold(file.path))
             self._bytes += file.size
             self.chosen.append(file)
@@ -148,6 +153,7 @@ def _is_in(path: str, roots: set[str]) -> bool:
 def _explain_unsupported(file: RepositoryFile) -> str:
     """Return why a file must not be written; empty if it may be."""
     if file.kind not in ("100644", "100755", "100664"):
+        # A link could lead out of the repository, and a submodule would need another fetch.
         kinds = {"160000": "it is a submodule", "120000": "it is a link"}
         return kinds.get(file.kind, "it is not a regular file")
     if file.size > MAX_FILE_BYTES:
@@ -160,8 +166,11 @@ def _explain_bad_path(path: str) -> str:
         return "its path is too long"
     if len(path.encode(errors="surrogateescape")) > 500:
         return "its path is too long"
+    # Surrogates (names that are not UTF-8) are not printable. A backslash separates folders on
+    # Windows.
     if not path.isprintable() or "\\" in path:
         return "its name has unsupported characters"
+    # Most file systems allow 255 bytes for a name.
     if any(len(part.encode()) > 200 for part in path.split("/")):
         return "its name is too long"
     return ""
@@ -198,6 +207,8 @@ def _split_blobs(contents: bytes, chosen: list[RepositoryFile]) -> Iterator[byte
         head = contents[at:head_end].decode("ascii", "replace").split()
         begin = head_end + 1
         end = begin + entry.size
+        # A missing object or truncated output would otherwise shift the contents of all later
+        # files.
         is_expected = head == [entry.object, "blob", str(entry.size)]
         if head_end < 0 or not is_expected or end > len(contents):
             raise FetchError(

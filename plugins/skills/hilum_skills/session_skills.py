@@ -74,6 +74,7 @@ class Skills:
         # Agents may build their prompts at the same time, but only one of them scans.
         async with self._lock:
             if not first and not await trio.to_thread.run_sync(has_changed, self.catalog, root):
+                # A fetch that fails after the session has started changes no watched file.
                 if not self._failed.keys() <= self._reported_failures:
                     self._report()
                 return
@@ -87,6 +88,8 @@ class Skills:
             self._layers.clear()
             self._report()
             if not first and had != bool(self.catalog.enabled()):
+                # Agents list their tools again, because ``use_skill`` exists only while there are
+                # skills.
                 self._session.tools_changed()
 
     async def read(self, name: str) -> str | None:
@@ -127,6 +130,7 @@ class Skills:
         """Return the tool ``use_skill`` if there are enabled skills."""
         return [self.use_skill] if self.catalog.enabled() else []
 
+    # The hook is declared by the plugin for memory, which may not be installed.
     @hookimpl(optionalhook=True)
     async def keep_on_compaction(self, agent: Agent) -> str | None:
         """Return the instructions of the skills that the agent is using.
@@ -172,6 +176,7 @@ class Skills:
             written = _cut_lines(written, start_line, f"The skill {skill.name}", MAX_INSTRUCTIONS)
         if in_layers or any(written in text for text in _find_texts(agent)):
             where = "in your instructions" if in_layers else "above"
+            # Repeated instructions would cost thousands of tokens without new information.
             written = f"The skill {skill.name} is already active: its instructions are {where}."
         return f"{written}\n{listed}".rstrip()
 
@@ -201,6 +206,8 @@ class Skills:
 
     async def _read_resource(self, skill: Skill, path: str, start: int) -> str:
         """Return the content of a file, which must be in the skill's folder."""
+        # A workspace of the skill's folder applies the same checks against ``..`` and links as
+        # other tools.
         folder = Workspace(skill.folder)
         try:
             # The instructions contain the folder's path, so models pass absolute paths.
@@ -288,6 +295,7 @@ def _make_relative(path: str, skill: Skill) -> str:
 
 
 async def _list_files(skill: Skill) -> list[str]:
+    # The thread only reads, so a cancellation need not wait for a slow disk.
     return await trio.to_thread.run_sync(skill.resources, abandon_on_cancel=True)
 
 
@@ -307,6 +315,7 @@ def _cut_lines(content: str, start: int, path: str, room: int = MAX_RESOURCE) ->
     for line in lines[start - 1 :]:
         if shown and room < len(line):
             break
+        # The first line is always shown, cut if necessary, so that each call makes progress.
         shown.append(line[:limit])
         room -= len(line) + 1
     if not shown:

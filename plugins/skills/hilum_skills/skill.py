@@ -123,11 +123,13 @@ def _read(file: Path) -> bytes:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(file, flags)
     with os.fdopen(descriptor, "rb") as stream:
+        # The descriptor is checked, not the path, which could be replaced between check and read.
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "it is not a regular file")
         if status.st_size > MAX_BYTES:
             raise OSError(0, f"it has {status.st_size:,} bytes, more than {MAX_BYTES:,}")
+        # The file may grow after the size was read.
         data = stream.read(MAX_BYTES + 1)
         # The text of an LFS pointer would be mistaken for instructions.
         if data.startswith(b"version https://git-lfs.github.com/spec/"):

@@ -44,6 +44,7 @@ class SkillSource(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """The name of the repository's folder in the cache; sources with the same URL share it."""
+        # Servers treat the URL with and without ``.git`` as the same repository.
         plain = self.where.removesuffix("/").removesuffix(".git")
         address = plain.partition("://")[2] or plain
         slug = re.sub(r"[^A-Za-z0-9]+", "-", address).strip("-")
@@ -86,6 +87,7 @@ def _parse_scp_address(text: str) -> SkillSource:
     user, _, rest = text.partition("@")
     host, _, path = rest.partition(":")
     source = _parse_url(f"ssh://{user}@{host}/{path.lstrip('/')}")
+    # The text stays as typed, so that the user recognizes it in the list.
     return msgspec.structs.replace(source, text=text)
 
 
@@ -132,6 +134,7 @@ def _check_host(text: str, parts: SplitResult, host: str) -> None:
     if scheme not in ("https", "ssh", "file", "http"):
         _refuse(text, f"{scheme}:// is not supported; use https, ssh or file")
     if scheme == "http" and not re.fullmatch(_LOOPBACK, host):
+        # HTTP to this machine does not cross a network.
         _refuse(text, "http:// can be changed in transit; use https://")
     needs_host = scheme != "file"
     if needs_host != bool(host) or (host and not re.fullmatch(_HOST, host)) or parts.query:
@@ -144,12 +147,15 @@ def _check_user(text: str, parts: SplitResult) -> None:
             text,
             "keys and passwords do not belong in a URL; Git's credential helpers store them",
         )
+    # A name with a leading hyphen would be an option of ssh.
     if parts.username and not re.fullmatch(r"[A-Za-z0-9_][\w.-]*", parts.username):
         _refuse(text, "its user name has invalid characters")
 
 
 def _check_repository_path(text: str, path: str) -> None:
     names = unquote(path).strip("/").split("/")
+    # After decoding, because ``%2e%2e`` and ``%2d`` mean the same to a server. The Git program on
+    # an SSH server would read a path with a leading hyphen as an option.
     if any(name in (".", "..", "") or name.startswith("-") for name in names):
         _refuse(text, "its path has '..', an empty name, or one that looks like an option")
 

@@ -70,6 +70,7 @@ def validate(path: str | os.PathLike[str]) -> list[Problem]:
     if file is None:
         return [Problem(1, f"There is no {SKILL_FILE} in {folder}.", fatal=True)]
     skill = load_skill(file)
+    # The file could not be read, so that checks of its fields would only report consequences.
     if not skill.fields and skill.error:
         return [Problem(1, skill.error, fatal=True)]
     document = read(file.read_bytes())
@@ -102,6 +103,7 @@ def _give_advice(document: Document) -> list[Problem]:
     if isinstance(tools, str) and "," in tools:
         message = "allowed-tools should be separated by spaces, not commas."
         advice.append(document.problem("allowed-tools", message))
+    # About four characters make a token.
     if document.body.count("\n") > MAX_LINES or len(document.body) // 4 > MAX_TOKENS:
         message = (
             f"Instructions should stay below {MAX_LINES} lines and {MAX_TOKENS:,} tokens; move"
@@ -136,6 +138,7 @@ def _check_name(value: object, folder: str) -> Name:
     if not isinstance(value, str) or not value.strip():
         raise InvalidValueError(_MISSING["name"])
     # The specification compares names in this form.
+    # macOS may store file names decomposed, so equal names may have different code points.
     name = unicodedata.normalize("NFKC", value.strip())
     has_bad_hyphen = name.startswith("-") or name.endswith("-") or "--" in name
     rules = {

@@ -62,6 +62,7 @@ def find_mistakes(error: ClassValidationError) -> Iterator[Mistake]:
             yield Mistake(note.name, message)
     for each in without_key:
         if isinstance(each, ForbiddenExtraKeysError):
+            # An empty message lets the caller add the known keys.
             for key in sorted(each.extra_fields):
                 yield Mistake(key, "")
         elif isinstance(each, KeyError):

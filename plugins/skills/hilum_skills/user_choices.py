@@ -73,6 +73,7 @@ def _read_bytes(path: Path) -> bytes:
     if path.exists() and not path.is_file():
         raise ValueError("it is not a regular file")
     with path.open("rb") as file:
+        # One byte more than the limit shows that the file is too large without reading all of it.
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
@@ -80,6 +81,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _structure(path: Path, table: dict[str, object]) -> UserChoices:
+    # Strict, because a misspelled ``disabled`` would silently enable skills.
     converter = lazy.structure.make_converter({Texts: lazy.structure.check_texts})
     choices, mistakes = lazy.structure.structure(converter, table, ChoicesFile)
     if choices is not None:

@@ -29,6 +29,7 @@ class AroundCursor(ContextSource[FileText | None]):
         cursor = context.state.cursor
         if cursor is None:
             return None
+        # The first open file is the active one, and the cursor usually is in it.
         paths = [cursor.path, *(file.path for file in context.open_files)]
         path = next(filter(None, paths), "")
         if not path:

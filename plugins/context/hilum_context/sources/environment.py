@@ -29,6 +29,7 @@ class Environment(ContextSource[str]):
 
     async def find(self, context: GatheredContext) -> str:
         """Return the text."""
+        # In the user's time zone: "today" in a prompt means the user's day.
         today = datetime.now().astimezone()
         lines = [f"Date: {today:%A, %Y-%m-%d}"]
         status = await context.git.status()
@@ -64,6 +65,7 @@ def describe_status(status: GitStatus) -> str:
 
 def find_last_sent(context: GatheredContext) -> str:
     """Return the last environment text in the conversation; empty if there is none."""
+    # From the end, because the newest text is nearly always in one of the last messages.
     for message in reversed(context.agent.conversation.messages):
         for part in message.parts if isinstance(message, UserMessage) else ():
             if isinstance(part, Text) and part.source == "context:environment":

@@ -64,6 +64,7 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
     ) -> list[Diagnostic]:
         shown: dict[str, str] = {}
         found = []
+        # Before the limit, because language servers send thousands of hints.
         relevant = [each for each in said if each.severity in ("error", "warning")]
         for each in relevant[:MAX_EXAMINED]:
             if each.path not in shown:
@@ -108,6 +109,7 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
     ) -> Iterator[ContextPiece]:
         """Yield the list of diagnostics, errors first."""
         if found:
+            # Without duplicates: the editor and a linter may report the same error.
             text = format_diagnostics(list(dict.fromkeys(found)), MAX_DIAGNOSTICS)
             source = "lint" if context.state.diagnostics is None else "editor"
             yield ContextPiece(self.type, text, source=source)

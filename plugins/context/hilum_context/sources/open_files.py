@@ -39,6 +39,7 @@ class OpenFiles(ContextSource[list[tuple[FileText, str]]]):
             except OmittedError as why:
                 context.omit(self.type, file.path, why, said=True)
                 continue
+            # By the displayed path, because two names may lead to the same file.
             found.setdefault(text.path, (text, "disk" if file.text is None else "editor"))
         return list(found.values())
 
@@ -49,6 +50,7 @@ class OpenFiles(ContextSource[list[tuple[FileText, str]]]):
     ) -> Iterator[ContextPiece]:
         """Yield each file, cut to its share of the budget."""
         for text, source in found:
+            # A share of what remains, so that the first file cannot take the room of the others.
             room = min(int(SHARE * context.tokens_left), context.settings.open_file_tokens)
             if room < MIN_TOKENS:
                 context.omit(self.type, text.path, "no tokens are left for it", said=True)
@@ -56,5 +58,6 @@ class OpenFiles(ContextSource[list[tuple[FileText, str]]]):
             frame = 25 + len(text.path) // 3  # number of tokens in the tag
             whole = "\n".join(text.lines)
             shown, lines = cut_text(whole, room - frame, None if text.whole else text.total)
+            # A hash marks the file as read, which must not happen if only a part of it is sent.
             hashed = text.hash if shown == whole else ""
             yield ContextPiece(self.type, shown, text.path, source=source, lines=lines, hash=hashed)

@@ -65,6 +65,7 @@ class RecentEdits(ContextSource[list[tuple[FileText, str]]]):
         for path, at in changes.recent(MAX_TRIED) if changes else ():
             known[path] = ("journal", at)
         # Files in the journal are sent even if Git does not respond in time.
+        # Less than the source's own limit, so that the files in the journal are still read.
         with trio.move_on_after(0.8 * context.settings.timeout) as scope:
             status = await context.git.status()
             if status is None:
@@ -74,6 +75,8 @@ class RecentEdits(ContextSource[list[tuple[FileText, str]]]):
                 source = "git"
                 read = partial(_read_times, root, [*status.changed, *status.untracked])
             for path, at in await trio.to_thread.run_sync(read, abandon_on_cancel=True):
+                # The journal's entry wins: its time is that of the edit, and not of a checkout or a
+                # formatter.
                 known.setdefault(path, (source, at))
         if scope.cancelled_caught:
             context.omit(self.type, "", "looking for changed files took too long")
@@ -151,4 +154,5 @@ def _walk(root: str) -> Iterator[tuple[str, float]]:
 
 
 def _is_visible(entry: os.DirEntry[str]) -> bool:
+    # Tools write to these folders, and the user does not edit files in them.
     return not entry.name.startswith(".") and entry.name not in _SKIPPED

@@ -57,6 +57,7 @@ class SearchResults(ContextSource[SearchHits]):
         wanted: list[str],
         found: list[FileText],
     ) -> None:
+        # Files found before the limit are kept.
         with trio.move_on_after(context.settings.search_timeout):
             for path in wanted:
                 if len(found) == MAX_NAMED:
@@ -76,6 +77,7 @@ class SearchResults(ContextSource[SearchHits]):
         try:
             similar = await find_paths(context.session, path, 5)
             same = [each for each in similar if f"/{each}".endswith(f"/{path}")]
+            # With several files of this name, any choice could be the wrong one.
             if len(same) == 1:
                 return await context.texts.head(same[0], lines=HEAD_LINES)
             return None
@@ -96,6 +98,7 @@ class SearchResults(ContextSource[SearchHits]):
             mentions = await find_mentions(
                 context.session,
                 words,
+                # Twice as many, because some of the files may not be sent.
                 limit=2 * MAX_FILES,
                 seconds=context.settings.search_timeout,
             )
@@ -106,6 +109,7 @@ class SearchResults(ContextSource[SearchHits]):
             if len(found) == MAX_FILES:
                 return
             try:
+                # The search reads files without asking the gates, so each result is checked here.
                 _, path = await context.texts.find(mention.path)
             except OmittedError as why:
                 context.omit(self.type, mention.path, why)

@@ -48,11 +48,14 @@ async def open_session(session: Session) -> AsyncIterator[LongTermMemory]:
 
     Learning that does not end soon after the session closes is cancelled.
     """
+    # Two nurseries: learning may continue for a moment after the session closes, but the endless
+    # task that follows the events must be cancelled.
     async with trio.open_nursery() as watcher:
         async with trio.open_nursery() as jobs:
             memory = LongTermMemory(session, jobs, session.settings(LongTermSettings))
             watcher.start_soon(memory.watch)
             yield memory
+            # The last run may have ended after the watcher last ran.
             memory.catch_up()
             jobs.cancel_scope.deadline = trio.current_time() + CLOSE_TIMEOUT
         if jobs.cancel_scope.cancelled_caught:

@@ -148,6 +148,7 @@ def make_parser() -> Parser:
 def _memories(options: argparse.Namespace) -> Memories:
     """Return the memories, with the limits from the settings if memories are added."""
     path = memory_path()
+    # Other commands need no limits, and work even if the settings have a mistake.
     if options.action is not _add:
         return Memories(path)
     found = load([LongTermSettings], workspace=None, known=None).get(LongTermSettings)
@@ -287,6 +288,7 @@ def _edit(options: argparse.Namespace, memories: Memories) -> int:
 
 def _edit_in_editor(text: str) -> str:
     """Let the user edit a text in an editor, and return the result."""
+    # ``VISUAL`` takes precedence, as in Git and in most Unix programs.
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor or not sys.stdin.isatty():
         hint = 'Pass the text: hilum memory edit ID "…"; or set EDITOR, on a terminal.'
@@ -295,10 +297,12 @@ def _edit_in_editor(text: str) -> str:
             code=errors.E_BAD_ARGS,
             hint=hint,
         )
+    # A private folder (mode 0700), because an editor may write copies beside the file.
     with TemporaryDirectory(prefix="hilum-memory-") as folder:
         file = Path(folder) / "memory.txt"
         file.write_text(text + "\n")
         try:
+            # Split, because ``EDITOR`` may contain options: ``code --wait``.
             code = subprocess.call([*shlex.split(editor), str(file)])
         except (OSError, ValueError) as error:
             raise UsageError(

@@ -88,7 +88,10 @@ def open_database(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connec
             _create_file(path)
         with closing(_connect(path)) as connection:
             if write:
+                # Take the write lock now: if two transactions read first and then both want to
+                # write, SQLite fails one of them at once instead of waiting.
                 connection.execute("BEGIN IMMEDIATE")
+            # Inside the transaction, so that two processes cannot both create the tables.
             _check_schema(connection, path, write)
             yield connection
             if write:
@@ -119,6 +122,7 @@ def _is_there(path: Path) -> bool:
 
 def _create_file(path: Path) -> None:
     path.parent.parent.mkdir(parents=True, exist_ok=True)
+    # Other users of the machine must not read memories.
     path.parent.mkdir(mode=0o700, exist_ok=True)
     # SQLite would create it with the permissions of the umask.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -131,6 +135,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         uri,
         uri=True,
         timeout=LOCK_TIMEOUT,
+        # Otherwise the module would begin transactions on its own, with a deferred lock.
         isolation_level=None,
         check_same_thread=False,
     )
@@ -153,6 +158,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path, write: bool) -> No
     application, version = _read_stamp(connection)
     if application != APPLICATION:
         raise _foreign(path, "another program made it")
+    # An older hilum could damage data that it does not know.
     if version > VERSION:
         raise StoreError(
             f"The file of memories {path} was made by a newer hilum (format {version}, this one"
@@ -168,6 +174,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path, write: bool) -> No
 
 
 def _is_new(connection: sqlite3.Connection) -> bool:
+    # Zero is SQLite's default, so a file with these values and without tables is new.
     if _read_stamp(connection) != (0, 0):
         return False
     return connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None

@@ -96,6 +96,7 @@ class RunMaterial:
         match event:
             case RunStarted(message=message):
                 self.said.append(remove_requests(message.typed))
+            # Why the user rejects a call is often a preference.
             case ApprovalAnswered(accepted=False, by="user", reason=reason) if reason:
                 self.said.append(remove_foreign_text(reason))
             case CallStarted(call=call, risk=risk):
@@ -105,6 +106,8 @@ class RunMaterial:
                     self._open[call.id] = _read_command(call.arguments)
             case CallDone(result=result):
                 command = self._open.pop(result.call_id, "")
+                # A command that ran again updates its outcome, even if there is no room for new
+                # ones.
                 has_room = len(self.done) < MAX_COMMANDS or command in self.done
                 if command and has_room:
                     self.done[command] = not result.code
@@ -118,6 +121,7 @@ class RunMaterial:
         """The texts from which a memory may be derived."""
         if self.outside:
             return list(self.said)
+        # A command that failed is no example to follow.
         return [*self.said, *(command for command, good in self.done.items() if good)]
 
     def render(self, known: Sequence[Memory]) -> str:
@@ -191,6 +195,8 @@ def parse_answer(text: str) -> tuple[ProposedMemory, ...]:
 def is_supported(found: ProposedMemory, material: RunMaterial) -> bool:
     """Return whether the run's sources contain the quote and support the text."""
     quote = _normalize(found.quote)
+    # Both checks: the quote shows where the memory comes from, and the second check keeps the model
+    # from adding to it.
     is_quoted = any(quote in _normalize(source) for source in material.sources)
     return is_quoted and is_drawn_from(found.text, material.sources)
 

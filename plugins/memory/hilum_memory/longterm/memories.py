@@ -140,6 +140,7 @@ class Memories:
             alike = _select(file, [memory.scope], only, "ORDER BY m.id DESC", (about, *given))
             key = comparison_key(memory.text)
             for known in alike:
+                # The same text in different letter case is confirmed, not stored twice.
                 if comparison_key(known.text) == key:
                     file.execute("UPDATE memories SET updated = ? WHERE id = ?", (now, known.id))
                     return WriteResult(msgspec.structs.replace(known, updated=now), "same")
@@ -147,6 +148,7 @@ class Memories:
             new = msgspec.structs.replace(new, id=_insert(file, new, about))
             for one in alike:
                 file.execute("UPDATE memories SET replaced = ? WHERE id = ?", (new.id, one.id))
+            # At each write, because no background job runs for memories.
             self._delete_surplus(file, new, now)
             return WriteResult(new, "replaces" if alike else "new", tuple(alike))
 
@@ -184,6 +186,7 @@ class Memories:
         with open_database(self.path, write=True) as file:
             found = [_get(file, id) for id in dict.fromkeys(ids)]
             assert file is not None
+            # What a forgotten memory replaced often says nearly the same, so it must go, too.
             wanted = [memory.id for memory in found]
             replaced = [memory.id for memory in _history(file, wanted)]
             _delete(file, [*wanted, *replaced])
@@ -209,6 +212,7 @@ class Memories:
         """Delete memories that are too old or unused, or exceed the maximum number."""
         ask = file.execute
         old = (
+            # Only memories that a model chose expire; the user's own requests do not.
             "SELECT id FROM memories WHERE origin = 'run' AND replaced = 0 AND max(updated,"
             " used) < ?"
         )
@@ -248,6 +252,7 @@ def _select(
     order: str,
     values: Sequence[object] = (),
 ) -> list[Memory]:
+    # Only constants and placeholders are inserted; values are always bound.
     query = f"SELECT {_COLUMNS} FROM memories m WHERE m.scope IN ({_marks(scopes)}) {only} {order}"
     return [_memory(row) for row in file.execute(query, (*scopes, *values))]
 
@@ -346,6 +351,7 @@ def _search_index(
         FROM found JOIN memories m ON m.id = found.rowid
         WHERE found MATCH ? AND m.scope IN ({_marks(scopes)}) AND m.replaced = 0
         ORDER BY rank LIMIT ?"""
+    # In ``temp``, so that reading does not write to the file.
     file.execute("CREATE VIRTUAL TABLE temp.held USING fts5vocab('main', 'found', 'row')")
     counts: list[tuple[int, str]] = []
     for word in asked:
@@ -363,6 +369,7 @@ def _search_index(
         room -= count
     if not rarest:
         return []
+    # Quoted, because words such as NEAR and NOT are operators of FTS5.
     match = " OR ".join(f'"{word}"' for word in rarest)
     rows = file.execute(query, (match, *scopes, limit))
     return [(_memory(row), -row["rank"]) for row in rows]  # SQLite's BM25 is negative

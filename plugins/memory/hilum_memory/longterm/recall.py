@@ -52,16 +52,19 @@ def recall_memories(
     for memory, score in found:
         scores[memory.id] = score * WEIGHTS[memory.kind] * _freshness(memory, now)
     least = MIN_SCORE_SHARE * max(scores.values(), default=0.0)
+    # BM25 scores have no fixed scale, so only a comparison with the best one means anything.
     fitting = [memory for memory, _ in found if scores[memory.id] >= least]
     best = sorted(fitting, key=lambda memory: -scores[memory.id])
     if first:
         preferences = memories.preferences(scopes, MAX_PREFERENCES)
+        # At the end: memories that fit the prompt take the budget first.
         best += [memory for memory in preferences if memory.id not in scores]
     return best
 
 
 def _freshness(memory: Memory, now: float) -> float:
     age = max(now - max(memory.updated, memory.created), 0.0) / DAY
+    # Age lowers a score by at most 40 %, because an old decision may still hold.
     return 0.6 + 0.4 * math.pow(0.5, age / HALF_LIFE_DAYS)
 
 
@@ -81,6 +84,7 @@ def fit_budget(found: Iterable[Memory], budget: int, known: frozenset[str]) -> l
     for memory in found:
         line = format_memory(memory)
         size = estimate(line)
+        # A memory that does not fit does not end the loop, because a shorter one may still fit.
         if line not in known and size <= room:
             kept.append(memory)
             room -= size

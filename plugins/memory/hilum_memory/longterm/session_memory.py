@@ -70,6 +70,7 @@ class LongTermMemory:
             self.scopes.append(USER)
         self.writes = settings.enabled and session.kind in settings.kinds
         self._memories: Memories | None = None
+        # A resumed session does not learn again from runs that ended before.
         self._seen = session.journal.last
         self._runs: dict[str, RunMaterial] = {}
         self._turn = trio.Lock()
@@ -119,6 +120,7 @@ class LongTermMemory:
         if asks:
             written = await self._write_requests(agent, request.typed)
         found: list[Memory] = []
+        # At most a quarter, because other plugins share the budget for context.
         budget = min(self.settings.budget, request.budget // 4)
         if budget and not self._is_kept_out():
             found = await self._recall(agent, request.subject, budget)
@@ -217,6 +219,7 @@ class LongTermMemory:
         """
 
         def write() -> WriteResult:
+            # In the thread, because the first call compiles the patterns of secrets (10 ms).
             text = lazy.validation.check_text(memory.text)
             checked = msgspec.structs.replace(
                 memory,
@@ -346,6 +349,7 @@ class LongTermMemory:
                     hint=f"hilum memory forget {number} does it.",
                 )
             memory = await _in_thread(lambda: self.memories.get(number))
+            # A number must not reach the memories of another workspace.
             if memory.scope not in self.scopes:
                 raise UsageError(
                     f"There is no memory {number} here.",
@@ -394,6 +398,7 @@ class LongTermMemory:
             left = self.session.journal.since(self._seen)
 
     def _fold(self, event: Event) -> None:
+        # ``watch`` and ``catch_up`` may both receive an event.
         if event.seq <= self._seen:
             return
         self._seen = event.seq
@@ -408,6 +413,8 @@ class LongTermMemory:
         material.apply(event)
         if isinstance(event, RunEnded):
             del self._runs[event.run]
+            # A stopped or failed run shows little about what the user wants, and most runs contain
+            # nothing lasting, so no model is asked.
             if event.state in ("completed", "partial_success") and material.is_promising():
                 self.jobs.start_soon(self._learn, material, name=f"memories of run {event.run}")
 
@@ -443,6 +450,7 @@ class LongTermMemory:
         for one in found[:MAX_PER_RUN]:
             scope = self._choose_scope(everywhere=one.about == "user")
             own = [memory.id for memory in known if memory.scope == scope]
+            # The model may name only memories that it was shown, and only those of the same scope.
             ids = [id for id in own if id in one.replaces]
             memory = Memory(
                 scope=scope,

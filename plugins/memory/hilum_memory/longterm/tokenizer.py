@@ -40,6 +40,7 @@ def split_runs(text: str) -> list[str]:
 
     Each run is either entirely in a script without spaces, or contains no such characters.
     """
+    # Full-width letters and composed characters must equal their plain forms.
     return re.findall(_PIECES, unicodedata.normalize("NFKC", text))
 
 
@@ -65,11 +66,13 @@ def tokenize(text: str, *, whole: bool = False) -> list[str]:
 
 def _split_cjk(run: str, whole: bool) -> list[str]:
     pairs = [run[at : at + 2] for at in range(len(run) - 1)]
+    # The index has single characters as well, so that a query of one character finds something.
     return pairs if whole and pairs else [*run, *pairs]
 
 
 def _split_name(name: str) -> list[str]:
     parts = re.findall(_CAMEL, name)
+    # ``loadConfig`` is found by the whole name and by "config".
     words = [name, *parts] if len(parts) > 1 else [name]
     return [stem(word.casefold()) for word in words]
 
@@ -107,6 +110,7 @@ def subject_key(text: str) -> str:
     """
     # "Use tabs" and "do not use tabs" have the same subject, and often only a number has changed.
     plain = re.sub(_NOT, " ", text)
+    # Sorted, so that the order of words makes no difference.
     about = sorted(word for word in find_significant_words(plain) if not word.isdigit())
     return " ".join(about) or comparison_key(text)
 

@@ -123,6 +123,7 @@ def _split_request(part: str) -> tuple[str, str]:
 
 def guess_kind(text: str) -> Kind:
     """Return the kind of a sentence, guessed from its words."""
+    # First, because "we decided that we always …" contains words of both kinds.
     if re.search(_DECISION, text):
         return "decision"
     if re.search(_PREFERENCE, text):

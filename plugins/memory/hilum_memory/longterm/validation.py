@@ -42,6 +42,7 @@ def check_text(text: str) -> str:
         ToolError: The text is empty, too long, or seems to contain a secret. The message does not
             repeat the text.
     """
+    # Before the patterns run, because they would take long on megabytes.
     if len(text) > MAX_CHECKED:
         raise _too_long(len(text))
     # Invisible characters could hide an instruction from the user who lists the memories.
@@ -68,6 +69,8 @@ def check_text(text: str) -> str:
 
 
 def _seems_secret(line: str) -> bool:
+    # The redactor may also know the values of secrets in the environment, which have no typical
+    # form.
     if _redactor()(line) != line:
         return True
     return any(re.search(shape, line) for shape in (*_SPOKEN, _LONG))

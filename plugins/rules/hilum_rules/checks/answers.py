@@ -59,12 +59,14 @@ def _normalize(text: str) -> str:
 
 
 def _has_word(plain: str, wanted: str) -> bool:
+    # Chinese has no spaces between words, so only ASCII texts must be whole words.
     begin = r"(?<!\w)" if re.match(r"\w", wanted) and wanted.isascii() else ""
     end = r"(?!\w)" if re.search(r"\w$", wanted) and wanted.isascii() else ""
     return re.search(f"{begin}{re.escape(wanted)}{end}", plain) is not None
 
 
 def _starts(plain: str, wanted: str) -> bool:
+    # Markdown marks are not displayed, so they do not count.
     return plain.lstrip("*_#> ").startswith(wanted)
 
 
@@ -92,6 +94,7 @@ _EMOJI = re.compile(rf"[\U0001f300-\U0001faff\U0001f1e6-\U0001f1ff{_PICTURES}]|\
 
 
 def _find_emoji(constraint: Answers, text: str) -> str:
+    # Code is excluded, because an answer may have to quote a program that contains an emoji.
     found = _EMOJI.search(_CODE.sub("", text))
     if found is None:
         return ""
@@ -112,6 +115,7 @@ def _find_length(constraint: Answers, text: str) -> str:
 
 def _count(text: str, unit: str) -> int:
     if unit == "words":
+        # Each Chinese character counts as a word, as in word processors.
         return len(re.findall(r"[\u4e00-\u9fff]|[^\s\u4e00-\u9fff]+", text))
     if unit == "characters":
         return len("".join(text.split()))

@@ -94,6 +94,7 @@ class CallFacts:
         if self.tool.risk != "execute":
             return []
         folder = self._find_folder()
+        # Another tool may have an argument ``text`` or ``input`` that is not a command.
         names = _COMMANDS | _INPUTS if self._is_own else _COMMANDS
         return [
             judge_command(text, workspace=self.matcher.root, folder=folder)
@@ -126,6 +127,8 @@ class CallFacts:
     @cached_property
     def unknown_command(self) -> str:
         """Why some effects of the call are known only at run time; empty if all are known."""
+        # A part that the guard could not read may do anything, so rules about paths and commands
+        # ask.
         if not all(verdict.complete for verdict in self._verdicts):
             return "the command cannot be read completely"
         for command in self.commands:
@@ -140,6 +143,8 @@ class CallFacts:
     def accesses(self) -> list[FileAccess]:
         """The effects of the call on files named in its words."""
         named = [access for access, findings in self._command_accesses if findings is None]
+        # The command of one of hilum's own tools shows what is accessed; another tool may also use
+        # paths in its other arguments.
         if not self._verdicts or not self._is_own:
             named += self._argument_accesses()
         return named
@@ -165,6 +170,8 @@ class CallFacts:
             if not effects.found:
                 accesses += [(access, None) for access in effects.files]
             for found in effects.found:
+                # Each search runs once, because commands often repeat one, and a search reads the
+                # disk.
                 if is_settled and found.query not in answers:
                     answers[found.query] = search(found.query)
                 findings = answers.get(found.query)
@@ -174,6 +181,8 @@ class CallFacts:
 
     def _argument_accesses(self) -> Iterator[FileAccess]:
         for name, text in self._strings:
+            # hilum's tools declare which arguments they write; for other tools, the names must
+            # suffice.
             is_path = name in self.tool.writes or _PATHS.search(_snake_case(name))
             if is_path and name not in _TEXTS and 0 < len(text) <= MAX_PATH:
                 path = _local_path(text)
@@ -186,6 +195,8 @@ class CallFacts:
         if self.tool.risk == "read" or (not self._is_own and _READERS.match(name)):
             if name not in _LISTERS:
                 yield attrs.evolve(access, kind="read")
+        # A server does not say what its tool does, so its name decides. Without a hint it may write
+        # and read, which is the strictest assumption.
         elif _DELETERS.search(name):
             yield attrs.evolve(access, kind="delete", deep="all")
         elif _MOVERS.search(name):
@@ -250,6 +261,7 @@ def _find_strings(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]
     """Yield all strings in plain data, each with its key."""
     if isinstance(value, str):
         yield key, value
+    # Arguments come from a model; deep nesting must not exhaust the stack.
     elif depth > MAX_DEPTH:
         return
     elif isinstance(value, dict):

@@ -102,6 +102,7 @@ def _sentence_frames() -> CompiledFrames:
             Frame(
                 closed, lambda found, sentence: denial(_read_files(found["what"], WRITES, sentence))
             ),
+            # Last, because it is the most general: most other sentences would match it, too.
             Frame(rf"{_NOT}(?P<own>{_OWN})?(?P<act>.+?){_ENDS}", _read_prohibition),
         ]
     )
@@ -255,10 +256,12 @@ def _read_files(
 ) -> Paths | None:
     """Read the object of a verb about files: ``⟦0⟧ 目录下的文件``."""
     found = _files_pattern().fullmatch(text.strip())
+    # ``等`` ("and so on") means files that are not named, so hilum cannot know all of them.
     if found is None or "等" in found["kind"]:
         return None
     described = found["lead"] + found["kind"]
     if re.search(r"已有|现有", described):
+        # A rule about existing files does not forbid new ones.
         actions = actions - v.CREATES
     is_named = re.search(r"目录|文件夹|文件|下|中|里|内", described) is not None
     return sentence.read_paths(found["list"], actions, by_hand=by_hand, named=is_named)

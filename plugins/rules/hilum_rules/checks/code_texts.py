@@ -34,6 +34,7 @@ def read_texts(effects: CommandEffects, cwd: str | None) -> list[str]:
 def runs_unknown_script(effects: CommandEffects, cwd: str | None) -> bool:
     """Return whether a shell runs a file that does not exist yet, or that cannot be read."""
     script = effects.script
+    # Asking before each ``source .venv/bin/activate`` would teach users to approve without reading.
     if script is None or not script.shell or _ENVIRONMENT.search(script.path):
         return False
     return not _read_script(script.path, cwd)
@@ -44,6 +45,7 @@ def _read_script(path: str, cwd: str | None) -> str:
     if UNKNOWN in path:
         return ""
     path = os.path.join(cwd or "/", os.path.expanduser(path))
+    # The words in a compiled program do not show what it does.
     return "" if _is_binary(path) else read_text(path, MAX_SCRIPT)
 
 
@@ -74,6 +76,7 @@ def mention_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
     """Return a pattern for a command in code: words separated by whitespace, quotes and commas."""
     separator = r"""[\s'"`,\[\]()+]+"""
     named = [re.escape(word).replace(r"\*", r"\S*") for word in words if word != "*"]
+    # At most one option with a value may be between two words; more would match unrelated text.
     between = rf"(?:{separator}-{{1,2}}[\w=./-]+(?:{separator}[\w=./-]+)?)?{separator}"
     return re.compile(rf"(?<![\w.-]){between.join(named)}(?![\w-])", re.IGNORECASE)
 
@@ -115,7 +118,9 @@ _PATH = re.compile(r"""[\w.~/@*?-]+""")
 
 def find_paths(text: str) -> list[str]:
     """Return the words of a text that may be paths, even if code joins them from parts."""
+    # Otherwise ``open(".e" + "nv")`` would get past a rule about ``.env``.
     added = re.sub(r"""['"]\s*\+\s*['"]""", "", text)
+    # The same for ``os.path.join("src", "gen")`` and ``Path("src") / "gen"``.
     joined = re.sub(r"""['"]\s*[,/]\s*['"]""", "/", text)
     words = [word.strip("'\"") for word in _PATH.findall(text)]
     words += _PATH.findall(added)

@@ -39,6 +39,7 @@ def match_command(constraint: Commands, command: CommandFacts) -> Fit:
     if not command.words:
         return ""
     words = _plain_words(command)
+    # ``git push --help`` only displays a page.
     if words[0] == "git" and words[-1] == "--help":
         return ""
     best = _match_words(constraint, command, words, is_path=False)
@@ -46,6 +47,7 @@ def match_command(constraint: Commands, command: CommandFacts) -> Fit:
         best = stronger_fit(
             best, _match_words(constraint, command, by_path, is_path="/" in by_path[0])
         )
+    # Code does not show which branch is checked out when it runs.
     if best != "yes" and not constraint.branches and _is_in_code(constraint, command):
         return "yes"
     return best
@@ -67,6 +69,7 @@ def _plain_words(command: CommandFacts) -> Words:
     """Return a command with its program's name as used in rules."""
     if command.effects.program == "git":
         return git_words(command.words)
+    # ``pip3.12`` is pip, and a rule against ``pip install`` means it, too.
     versioned = re.fullmatch(r"(pip3?)[\d.]+", command.effects.program)
     return (versioned[1], *command.words[1:]) if versioned else command.words
 
@@ -81,6 +84,7 @@ def _words_by_path(command: CommandFacts, words: Words) -> Iterator[Words]:
         yield (os.path.basename(run[0]), *run[1:])
     for start in starts:
         parts = os.path.normpath(os.path.join(command.cwd or "/", start[0])).split("/")
+        # A pattern such as ``scripts/deploy.sh`` names only the end of the path.
         for number in range(2, min(5, len(parts))):
             yield ("/".join(parts[-number:]), *start[1:])
 
@@ -108,6 +112,7 @@ def _is_in_code(constraint: Commands, command: CommandFacts) -> bool:
     if not command.texts:
         return False
     for pattern in constraint.patterns:
+        # A single word such as ``rm`` or ``make`` is often something else in code.
         if len(pattern) == 1 and pattern[0] not in _RARE_NAMES:
             continue
         mention = code_texts.mention_pattern(pattern)
@@ -136,12 +141,15 @@ _REFSPECS = ("+*", ":*")
 def _is_option(word: str) -> bool:
     if word in _REFSPECS:
         return True
+    # ``-m`` and ``-S`` are kept in order like sub-commands: ``python -m pip``, ``pacman -S``.
     return word.startswith("-") and word not in ("-", "--", "-m", "-S")
 
 
 def _has_option(option: str, words: Words) -> bool:
     """Return whether words have an option, in any spelling."""
     if "--" in words:
+        # After ``--``, words are operands even if they look like options (POSIX, Utility Syntax
+        # Guideline 10).
         words = words[: words.index("--")]
     if option in _REFSPECS:
         return any(fnmatch.fnmatchcase(word, option) for word in words[1:])
@@ -155,6 +163,7 @@ def _is_long_option(word: str, option: str) -> bool:
         return True
     # Programs accept abbreviated long options.
     missing = len(option) - len(word)
+    # Without this, ``git push --forc`` would get past a rule against ``--force``.
     is_cut = word.startswith("--") and len(word) > 4 and option.startswith(word)
     return is_cut and missing < len(option) // 2
 
@@ -165,6 +174,7 @@ def _has_letters(letters: str, words: Words) -> bool:
     for word in words[1:]:
         if re.fullmatch(r"-[A-Za-z]+", word):
             given |= set(word[1:])
+    # ``-R`` and ``-r`` mean the same to ``rm`` and ``cp``; to other programs, they may not.
     if "R" in given and words[0].rpartition("/")[2] in ("rm", "cp", "ls"):
         given.add("r")
     long = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
@@ -175,6 +185,7 @@ def _installs_own(words: Words) -> bool:
     """Return whether the words after an install command name only files of the project."""
     is_value = False
     for word in words:
+        # A variable may contain the name of a package.
         if UNKNOWN in word:
             return False
         if is_value or _OWN_PACKAGE.fullmatch(word):

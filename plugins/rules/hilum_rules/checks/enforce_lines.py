@@ -110,6 +110,7 @@ _SYNONYMS = v.pairs(
 
 
 def _find_similar(kind: str) -> str:
+    # The guess only decides what is denied until the author corrects the line.
     close = get_close_matches(kind, _READERS, n=1, cutoff=0.7)
     return _SYNONYMS.get(kind) or "".join(close)
 
@@ -167,6 +168,7 @@ def _commands(text: str, folder: PurePosixPath) -> Constraint:
         (word for words in commands for word in words if re.search(r"[|&;<>$()`]", word)), ""
     )
     if odd:
+        # Fail closed: the whole program is denied, because the exact command is unclear.
         programs = tuple((words[0],) for words in commands if re.fullmatch(r"[\w./-]+", words[0]))
         raise MalformedLineError(
             f"{odd!r} is shell syntax, not a word; write the command's words, such as git push",
@@ -183,6 +185,8 @@ def _tools(text: str, folder: PurePosixPath) -> Constraint:
     wrong = ""
     for name in _split(text):
         if re.fullmatch(r"[\w.*?-]+", name):
+            # Names that other agents use are accepted, because rules files are shared between
+            # agents.
             tools += v.TOOLS.get(name.lower(), (name,))
         else:
             wrong = wrong or name
@@ -238,6 +242,8 @@ def _answers(text: str, folder: PurePosixPath) -> Constraint:
     if len(expression) > MAX_EXPRESSION:
         raise MalformedLineError(f"the expression has more than {MAX_EXPRESSION} characters")
     try:
+        # Compiled here, so that a mistake is reported with its line and not when an answer is
+        # judged.
         regex.compile(expression)
     except (regex.error, RecursionError, OverflowError, ValueError) as error:
         raise MalformedLineError(

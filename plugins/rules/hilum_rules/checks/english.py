@@ -222,6 +222,7 @@ def _read_passive(found: re.Match[str], sentence: Sentence) -> Meaning | None:
     """Read ``⟦0⟧ must never be edited by hand``."""
     participles = split_list(found["verb"])
     verbs = [_PARTICIPLES[each] for each in participles if each in _PARTICIPLES]
+    # A verb that hilum does not know may change the meaning, so the sentence remains advice.
     if not verbs or len(verbs) < len(participles):
         return None
     by_hand = " by hand" if found["hand"] or found["manual"] else ""
@@ -240,6 +241,7 @@ def _approval_endings() -> re.Pattern[str]:
 def _read_prohibition(found: re.Match[str], sentence: Sentence) -> Meaning | None:
     """Read ``never …``; an approval mentioned at the end makes it a question."""
     action = found["act"]
+    # "No commits" has a noun where the table of actions has a verb.
     if found[0].startswith("no "):
         action = _noun_pattern().sub(lambda noun: _NOUN_VERBS[noun[1]], action)
     effect: Effect = "deny"
@@ -259,6 +261,7 @@ def _read_actions(text: str, sentence: Sentence) -> tuple[Constraint, ...]:
 
 
 def _read_action(text: str, sentence: Sentence) -> Constraint | None:
+    # "Ask before pushing" has a gerund; the frames have only infinitives.
     first, space, rest = text.partition(" ")
     text = f"{_GERUNDS.get(first, first)}{space}{rest}"
     text = re.sub(r"(?<=[ ,/])\w+ing\b", _replace_gerund, text)

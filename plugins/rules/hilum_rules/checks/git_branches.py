@@ -30,9 +30,11 @@ def match_branches(branches: Sequence[str], command: CommandFacts) -> Fit:
     """
     words = git_words(command.words)
     is_push = words[1:2] == ("push",)
+    # These push every branch, the protected ones included.
     if is_push and not _ALL_BRANCHES.isdisjoint(words):
         return "yes"
     refspecs = operands(words[2:], "mFCcotu")[1:] if is_push else []
+    # Without a refspec, ``git push`` pushes the current branch by default.
     targets = [_target(refspec) for refspec in refspecs] or ["HEAD"]
     current = _find_current(command) if {"HEAD", "@"} & set(targets) else ""
     targets = [current if target in ("HEAD", "@") else target for target in targets]
@@ -43,11 +45,13 @@ def match_branches(branches: Sequence[str], command: CommandFacts) -> Fit:
 
 
 def _target(refspec: str) -> str:
+    # "[+]SOURCE:TARGET"; without a colon, both have the same name (git-push(1)).
     return refspec.lstrip("+").rpartition(":")[2].removeprefix("refs/heads/")
 
 
 def _find_current(command: CommandFacts) -> str:
     """Return the branch that is checked out when a command runs; `…` if it is unknown."""
+    # ``git switch main && git push`` pushes main although another branch is checked out now.
     earlier = command.previous
     while earlier is not None:
         branch = _switched_to(earlier) if earlier.effects.program == "git" else ""
@@ -81,6 +85,7 @@ def _read_head(folder: str) -> str:
         if link:  # a worktree or a submodule
             git = os.path.join(folder, link[1].strip())
         if os.path.isdir(git):
+            # Read without starting Git, which would cost milliseconds for each judged call.
             head = read_text(os.path.join(git, "HEAD"))
             return head.strip().removeprefix("ref: refs/heads/")
         if folder == os.path.dirname(folder):

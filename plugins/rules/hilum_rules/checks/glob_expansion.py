@@ -31,6 +31,7 @@ def expand_glob(pattern: str, root: str) -> tuple[list[str], bool]:
     search = _Search()
     parts = [part for part in pattern.split("/") if part]
     base = "/"
+    # Parts without a pattern need no listing, so the search begins below them.
     while parts and not _MAGIC.search(parts[0]):
         base = os.path.join(base, parts.pop(0))
     starts = [base]
@@ -43,6 +44,7 @@ def expand_glob(pattern: str, root: str) -> tuple[list[str], bool]:
             found[path] = None
             if len(found) >= MAX_FOUND:
                 return list(found), False
+    # The caller treats names beyond the limit as possible matches.
     return list(found), search.left > 0
 
 

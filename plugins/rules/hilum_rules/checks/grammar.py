@@ -74,6 +74,7 @@ class CompiledFrames:
     def read(self, text: str, sentence: Sentence) -> object:
         """Return the meaning of a text from the first frame that matches it, or ``None``."""
         for pattern, read, is_final in self._frames:
+            # The whole text must match: a part that hilum does not understand may be an exception.
             found = pattern.fullmatch(text)
             if found is None:
                 continue
@@ -180,6 +181,7 @@ def command_frame(pattern: str, uses: Sequence[str], *, is_final: bool = True) -
         if found.groupdict().get("tool"):
             return sentence.read_tools(names)
         used = any(verb in uses for verb in split_list(found["verb"]))
+        # Tools first, because "use `web_fetch`" cannot mean a program.
         tools = sentence.read_tools(names, known=True) if used else None
         return tools or sentence.read_commands(names, used=used)
 
@@ -274,6 +276,7 @@ def read_each_action(
     constraints: list[Constraint] = []
     for part in parts:
         constraint = read(part, sentence)
+        # A rule is enforced as a whole or not at all; otherwise its summary would be wrong.
         if constraint is None:
             return ()
         constraints += _split_by_hand(constraint)
@@ -283,6 +286,8 @@ def read_each_action(
 def _merge_commands(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
     """Merge constraints on commands that differ only in their patterns."""
     commands = [each for each in constraints if isinstance(each, Commands)]
+    # One constraint with many patterns is matched once for each command, and its summary is
+    # shorter.
     if len(commands) < 2 or len({(each.folder, each.new) for each in commands}) > 1:
         return tuple(constraints)
     patterns = tuple(pattern for each in commands for pattern in each.patterns)

@@ -48,6 +48,7 @@ def find_hosts(text: str) -> set[str]:
 
 def parse_host(text: str) -> str:
     """Return the host of a URL, with or without a scheme; empty if it has none."""
+    # Browsers treat a backslash like a slash (WHATWG URL Standard).
     address = text.replace("\\", "/")
     if "://" not in address:
         address = f"//{address}"
@@ -66,7 +67,10 @@ def normalize_host(host: str) -> str:
     """
     host = host.strip().strip("[]").rstrip(".").casefold()
     try:
+        # Both spellings of an internationalized name must be equal (RFC 3490).
         host = host.encode("idna").decode() if not host.isascii() else host
+        # ``http://2130706433/`` is 127.0.0.1 to clients that call ``inet_aton``; without the
+        # conversion, this spelling would get past a rule.
         if re.fullmatch(r"0x[0-9a-f]+|\d{6,10}", host):
             return str(ipaddress.ip_address(int(host, 0)))
     except ValueError:  # not a host name, or not an IP address
@@ -106,12 +110,14 @@ def mentions(constraint: Hosts, text: str) -> bool:
 def match_command(constraint: Hosts, command: CommandFacts) -> Fit:
     """Return whether a simple command contacts a forbidden host."""
     effects = command.effects
+    # The command that a wrapper such as ``env`` starts is judged on its own.
     if command.command.wrapper or effects.program in ("", "hilum"):
         return ""
     if _opens_socket(constraint, command) or _runs_code(constraint, command):
         return "yes"
     if effects.program == "git":
         return _match_git(constraint, command)
+    # Otherwise ``grep example.com`` would count as contacting the host.
     if effects.program in _TEXTUAL:
         return "yes" if effects.network and "*" in constraint.names else ""
     is_client = effects.network or effects.program in _CLIENTS

@@ -63,6 +63,7 @@ class Sentence:
         excepted = self.names(exceptions)
         if not names:
             return None
+        # An exception that is not understood makes the whole constraint uncertain.
         if not all(quoted_names.is_path(name, named=named) for name in [*names, *excepted]):
             return None
         if actions > v.CREATES and wants_new_files(self.phrase):
@@ -98,6 +99,8 @@ class Sentence:
             if name in v.OPTIONS and used:
                 found.append(("*", name))
                 if name == "--no-verify":
+                    # ``-n`` means ``--no-verify`` for ``git commit`` but a dry run for ``git
+                    # push``.
                     found.append(("git", "commit", "-n"))
                 continue
             words = quoted_names.command_words(name, used=used)

@@ -104,6 +104,7 @@ class _Match:
             return True
         if self.constraint.by_hand and self.access.generated:
             return True
+        # "Never delete files" does not forbid renaming them.
         return self.access.moved and self.constraint.patterns == EVERYTHING
 
     # --- paths that the words name ----------------------------------------------------------------
@@ -116,6 +117,7 @@ class _Match:
 
     def _match_from(self, cwd: str | None) -> Fit:
         written = self.access.path
+        # A relative path after ``cd $DIR`` may be anywhere.
         if UNKNOWN in written or (cwd is None and not written.startswith(_ABSOLUTE)):
             return self._match_unknown(cwd)
         paths, is_complete = self.view.expand(written, cwd)
@@ -153,6 +155,7 @@ class _Match:
         patterns = self.constraint.patterns
         if self.constraint.outside:
             return is_outside and not self.view.is_temporary(form)
+        # A rule about all files means those of the project, not everything on the disk.
         if form == "." or self._is_copy(form) or (is_outside and patterns == EVERYTHING):
             return False
         if any(fit_path(pattern, form, strict=False) for pattern in self.constraint.unless):
@@ -173,6 +176,7 @@ class _Match:
         """Return whether the constraint covers something in a folder, or something put there."""
         if self.constraint.outside or self.constraint.patterns == EVERYTHING:
             return ""
+        # ``cp -r`` and ``mv`` put each file of the source at a new path, which may be protected.
         source = self.access.source
         is_copied = bool(source) and UNKNOWN not in source
         if not is_copied and self.access.deep != "all":

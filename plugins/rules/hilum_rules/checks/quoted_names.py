@@ -31,6 +31,7 @@ def is_path(text: str, *, named: bool = False) -> bool:
     if not _has_form_of_path(text):
         return False
     has_file_name = _file_pattern().fullmatch(text) is not None
+    # ``example.com`` has the form of a file name, too.
     if v.is_host(text) and not has_file_name and "*" not in text:
         return False
     if named or has_file_name or "/" in text:
@@ -84,6 +85,7 @@ def _patterns(text: str, folder: PurePosixPath) -> list[str]:
     text = text.lstrip("/")
     if text == "*":
         text = "**"
+    # ``src/*`` in a rule means everything in the folder, not only its direct entries.
     text = re.sub(r"(/\*\*(/\*)?|/\*)$", "/**", text)
     prefix = "" if folder == PurePosixPath(".") else f"/{folder}"
     if not is_anchored:
@@ -122,6 +124,7 @@ def command_words(text: str, *, used: bool = False) -> tuple[str, ...]:
         used: Whether the sentence says "use", which does not apply only to commands.
     """
     words = text.split()
+    # "Never run `rm -rf <dir>`" forbids the command with any argument.
     while words and _PLACEHOLDER.fullmatch(words[-1]):
         words.pop()
     if not words or not all(re.fullmatch(r"[\w.@/:=+,~*-]+", word, re.ASCII) for word in words):

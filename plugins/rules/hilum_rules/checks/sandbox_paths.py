@@ -46,6 +46,7 @@ def find_protected_paths(
         if effect == "deny" and isinstance(constraint, Paths)
     ]
     constraints = [each for each in constraints if not each.outside and each.patterns != EVERYTHING]
+    # Both actions, because the sandbox can only make a path read-only as a whole.
     written = [
         each for each in constraints if each.actions >= {"change", "delete"} and not each.by_hand
     ]
@@ -73,6 +74,7 @@ def _find_existing(constraints: list[Paths], matcher: PathMatcher) -> list[str]:
     for constraint in constraints:
         for pattern in constraint.patterns:
             place = _find_place(pattern, matcher)
+            # A pattern without wildcards needs no search of the workspace.
             if place is None or constraint.unless:
                 patterns.append(_Pattern(pattern, constraint))
             elif os.path.lexists(place):
@@ -129,7 +131,10 @@ def _search(patterns: list[_Pattern], matcher: PathMatcher) -> list[str]:
             if _is_protected(os.path.relpath(path, matcher.real_root), patterns, is_folder):
                 found.append(os.path.realpath(path))
                 if is_folder:
+                    # A protected folder protects everything in it, so nothing below it needs a
+                    # mount of its own.
                     folders.remove(name)
+        # The judges still check every call; the sandbox is the second layer.
         if seen > MAX_NAMES or len(found) >= MAX_PROTECTED:
             break
     return found

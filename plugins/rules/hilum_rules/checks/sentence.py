@@ -35,8 +35,10 @@ def parse_phrase(sentence: str) -> Phrase | str:
     text = _marker_pattern().sub("", sentence.strip())
     if len(text) > MAX_SENTENCE:
         return "it is too long for one constraint"
+    # The author of a file could otherwise forge the anchors that mark quoted names.
     if OPEN in text or "\x00" in text:
         return "it contains characters that no rule needs"
+    # Before the text is lowered, because "NEVER" in capitals is what makes a rule strong.
     strong = _strong_pattern().search(text) is not None
     anchors: list[str] = []
 
@@ -44,11 +46,14 @@ def parse_phrase(sentence: str) -> Phrase | str:
         anchors.append(next(group for group in found.groups() if group is not None).strip())
         return f"{OPEN}{len(anchors) - 1}{CLOSE}"
 
+    # Cursor writes references to files in this form.
     text = re.sub(r"\[([^\]]*)\]\(mdc:([^)]*)\)", r"`\2`", text)
     text = _quote_pattern().sub(set_apart, text)
     if "`" in text:
         return "its quotes are not balanced"
+    # After quoted names are set apart, because they may contain ``*`` and ``_``.
     text = re.sub(r"(\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))", "", text)
+    # After emphasis is removed, because a bare path may be in bold.
     text = _bare_name_pattern().sub(set_apart, text)
     text = " ".join(text.replace("’", "'").lower().split())
     text = _label_pattern().sub("", text)

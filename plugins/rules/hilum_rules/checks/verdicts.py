@@ -126,6 +126,7 @@ def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: T
     Returns:
         Empty if the call writes none of them.
     """
+    # A rules file may be called ``[a].mdc``, which would be a pattern.
     escaped = [re.sub(r"([\\*?\[\] ])", r"\\\1", path) for path in paths]
     constraint = Paths(tuple(f"/{path}" for path in escaped))
     facts = CallFacts.parse(tool, call.arguments, agent.session.workspace.root)
@@ -210,9 +211,11 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
             access = _access_of_code(constraint, text)
             if access is None:
                 continue
+            # Code may resolve a relative path from either folder.
             access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)))
             for path in code_texts.find_paths(text):
                 named = attrs.evolve(access, path=path)
+                # Only certain matches count: nearly every word of a program could be a path.
                 if _may_be_path(named) and facts.matcher.match(constraint, named) == "yes":
                     return f"the code that it runs contains {path[:200]}"
     return ""
@@ -252,6 +255,7 @@ def _runs_in(constraint: Commands, facts: CallFacts, command: CommandFacts) -> b
     if constraint.folder == ".":
         return True
     wanted = os.path.realpath(os.path.join(facts.matcher.real_root, constraint.folder))
+    # An unknown folder counts as the constrained one: the rule fails closed.
     folders = [wanted if cwd is None else os.path.realpath(cwd) for cwd in command.cwds]
     return any(f"{folder}/".startswith(f"{wanted}/") for folder in folders)
 
@@ -260,6 +264,7 @@ def _match_hosts(constraint: Hosts, facts: CallFacts) -> tuple[Fit, str]:
     for host in sorted(facts.hosts):
         if host_matcher.is_meant(constraint, host):
             return "yes", f"it contacts {host}"
+    # Such a tool uses the network although no argument names a host, for example a search.
     if facts.tool.risk == "network" and "*" in constraint.names and not facts.hosts:
         return "yes", f"{facts.tool.name} uses the network"
     return _match_each(

@@ -99,6 +99,7 @@ def pairs(text: str) -> dict[str, str]:
 
 def alternatives(words: Iterable[str]) -> str:
     """Return a pattern for any of some words; the longest is tried first."""
+    # ``re`` takes the first alternative that matches, so "write" would hide "write to".
     return "|".join(sorted(words, key=len, reverse=True))
 
 
@@ -245,6 +246,7 @@ def read_host(text: str) -> str:
     Returns:
         The host; empty if the text is not a host, is only a part of one, or may be code.
     """
+    # Names such as ``socket.io`` are libraries or code more often than hosts.
     if text.count(".") == 1 and "://" not in text and text.rpartition(".")[2].lower() in _AMBIGUOUS:
         return ""
     found = re.fullmatch(

@@ -79,6 +79,7 @@ class WorkspaceView:
         plain = os.path.normpath(path)
         if ".." in path.split("/"):  # after a link, `..` is the parent of the link's target
             plain = os.path.normpath(_resolve_folder(path))
+        # A rule may name a link or its target, and a call may use the other one.
         forms = (plain, _resolve_folder(plain), os.path.realpath(path))
         return [self.display(form) for form in dict.fromkeys(forms)]
 
@@ -106,6 +107,7 @@ class WorkspaceView:
         """
         key = (folder, path, copied)
         if key not in self._contents:
+            # One more than the limit shows whether there are more.
             paths = list(islice(_walk(folder), MAX_WALK + 1))
             if copied:
                 paths = [os.path.join(path, os.path.relpath(inner, folder)) for inner in paths]
@@ -158,4 +160,5 @@ def _is_same_file(one: str, other: str) -> bool:
 
 def fold(text: str) -> str:
     """Return a text in normalised form, for comparing names."""
+    # macOS may store names decomposed, and may not distinguish case; a rule must match both forms.
     return unicodedata.normalize("NFKC", text).casefold()
