@@ -154,6 +154,17 @@ EXITS |= dict.fromkeys("E_LLM_AUTH E_LLM_FAIL E_LLM_429 E_LLM_TIMEOUT".split(), 
 EXITS |= {"E_STORE": 5, "E_BUSY": 5, "E_TIMEOUT": 124, "E_STOPPED": 130}
 
 
+def end_once(sentence: str) -> str:
+    """Return a sentence without a second full stop at its end.
+
+    A message often ends with the reason that another program or library gave, and many of those
+    bring a full stop of their own. Three dots stay: they mean that something was left out.
+    """
+    if sentence.endswith("..") and not sentence.endswith("..."):
+        return sentence[:-1]
+    return sentence
+
+
 class HilumError(Exception):
     """An error with a code, a sentence about the problem, and one about the next step.
 
@@ -166,6 +177,7 @@ class HilumError(Exception):
     code: str = "E_INTERNAL"
 
     def __init__(self, message: str, *, code: str = "", hint: str = "") -> None:
+        message = end_once(message)
         super().__init__(message)
         self.message = message
         self.hint = hint

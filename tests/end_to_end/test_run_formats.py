@@ -191,6 +191,20 @@ async def test_a_recorded_run_replays_offline(cli, asks):
     assert "hilum run --record" in other.err
 
 
+async def test_a_recording_in_the_project_plays_back_and_outlives_a_failed_one(cli):
+    """The file of the recording is in the project, where it is a new file."""
+    await trio.run_process(["git", "init", "-q", str(cli.workspace)])
+    (cli.workspace / "a.txt").write_text("alpha\n")
+    async with cli.model("It says alpha."):
+        assert (await cli("run", "what is it?", "--record", "it.cassette")).code == 0
+    played = await cli("run", "what is it?", "--cassette", "it.cassette")
+    assert (played.code, played.out) == (0, "It says alpha.\n"), played
+    async with cli.model("never", faults=[Fault(status=401)]):
+        assert (await cli("run", "again?", "--record", "it.cassette")).code == 4
+    played = await cli("run", "what is it?", "--cassette", "it.cassette")
+    assert (played.code, played.out) == (0, "It says alpha.\n"), played
+
+
 async def test_a_second_prompt_goes_on_in_the_session(cli):
     """--resume with and without an id, also as the beginning of an id."""
     async with cli.model("one", "two", "three", "four") as server:

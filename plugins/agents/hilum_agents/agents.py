@@ -326,7 +326,7 @@ class Agents:
                 found.append(f"The agent {definition.path} is ignored: {entry.reason}")
             elif entry.state == "hidden" and definition.scope != "builtin":
                 found.append(
-                    f"The agent {definition.name} from {entry.source} is hidden: {entry.reason}."
+                    f"The agent {definition.name} from {entry.source} is hidden: {entry.reason.rstrip('.')}."
                 )
         new = [each for each in (*found, *catalog.complaints) if each not in self._reported]
         if not new:

@@ -248,7 +248,7 @@ def check_entry(entry: CatalogEntry, tools: Tools) -> list[Finding]:
     found += _check_tools(definition, tools)
     found += [_check_server(name, tools) for name in definition.servers]
     if entry.state in ("untrusted", "hidden"):
-        found.append(Finding("⚠", f"The agent cannot be called: {entry.reason}."))
+        found.append(Finding("⚠", f"The agent cannot be called: {entry.reason.rstrip('.')}."))
     return found
 
 

@@ -168,8 +168,10 @@ class Recorder:
             case SessionOpened() if not self._has_workspace:
                 self._placeholders = PathPlaceholders(event.workspace, Path.home())
             case ModelStarted():
-                # Before the first answer, so that a run without one leaves a cassette, too.
-                self._write_header(event.model)
+                # Before the first answer, so that a run without one leaves a cassette, too. It does
+                # not replace an earlier recording, which a run that gets no answer would destroy.
+                if not self._has_earlier_recording():
+                    self._write_header(event.model)
             case RunStarted():
                 conversation.start_run(event.message)
             case PromptFrozen():
@@ -267,6 +269,15 @@ class Recorder:
         return layers, name_tools(event.tools, schemas)
 
     # --- the file ---------------------------------------------------------------------------------
+
+    def _has_earlier_recording(self) -> bool:
+        """Check whether the file has content that this recorder did not write."""
+        if self._path is None or self._has_header:
+            return False
+        try:
+            return os.path.getsize(self._path) > 0
+        except OSError:  # it does not exist yet
+            return False
 
     def _write_header(self, model: str) -> None:
         """Write the header, once, as soon as the model is known."""

@@ -383,6 +383,15 @@ async def test_recent_edits_are_found_in_the_journal_and_by_git(
     assert {each["source"] for each in sent.event["blocks"]} == {"journal", "git"}
 
 
+async def test_recordings_of_hilum_are_not_recent_edits(opened, put, ask, git) -> None:
+    """A recording that described its own file could not be played back."""
+    git("init -q")
+    put({"words.cassette": "format = 1\n", "new.py": "new\n"})
+    async with opened() as bench:
+        sent = await ask(bench)
+    assert [path for path, _, _ in sent.of("recently_edited")] == ["new.py"]
+
+
 async def test_a_name_that_is_not_unicode_is_left_out(opened, put, ask, git) -> None:
     """It cannot be told to a model, and harms nothing."""
     git("init -q")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hilum.errors import UsageError
-from hilum.events import ModelStarted
+from hilum.events import ModelAnswered, ModelStarted
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
 from hilum_replay import Cassette, Exchange, Recorder, Sent, dumps, load, loads, save
 
@@ -139,6 +139,21 @@ def test_a_recording_killed_before_the_first_answer_is_an_empty_cassette(tmp_pat
     read = load(tmp_path / "c.toml")
     assert (read.model, read.exchanges, read.torn) == ("test/model", (), False)
     assert (tmp_path / "c.toml").read_text().startswith("format = 1\n")
+
+
+def test_a_recording_without_an_answer_keeps_the_earlier_one(tmp_path) -> None:
+    """The first answer replaces an earlier recording; a request that fails does not."""
+    path = tmp_path / "c.cassette"
+    save(Cassette((exchange(Text("a")),), "test/model", "0.1"), path)
+    before = path.read_bytes()
+    recorder = Recorder(path=path)
+    recorder.feed(ModelStarted(model="test/other", agent="main"))
+    assert path.read_bytes() == before
+    answer = AssistantMessage((Text("b"),), "test/other")
+    recorder.feed(ModelAnswered(message=answer, agent="main"))
+    read = load(path)
+    assert (read.model, len(read.exchanges)) == ("test/other", 1)
+    assert read.exchanges[0].answer.parts == (Text("b"),)
 
 
 def test_the_example_in_the_readme_is_a_cassette() -> None:

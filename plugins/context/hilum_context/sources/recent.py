@@ -26,6 +26,9 @@ DAY = 86_400.0
 MAX_SCANNED = 50_000
 # Maximum number of files from an untracked folder, which Git reports as a whole.
 MAX_IN_FOLDER = 200
+# Recordings of hilum itself: one that described its own file could not be played back, and nobody
+# edits them.
+_RECORDINGS = ".cassette"
 _SKIPPED = frozenset("node_modules __pycache__ venv target build dist".split())
 
 
@@ -74,8 +77,9 @@ class RecentEdits(ContextSource[list[tuple[FileText, str]]]):
                 known.setdefault(path, (source, at))
         if scope.cancelled_caught:
             context.omit(self.type, "", "looking for changed files took too long")
-        ordered = sorted(known.items(), key=lambda item: -item[1][1])
-        return [(path, source) for path, (source, _) in ordered]
+        edited = [item for item in known.items() if not item[0].endswith(_RECORDINGS)]
+        edited.sort(key=lambda item: -item[1][1])
+        return [(path, source) for path, (source, _) in edited]
 
     def make_pieces(
         self,

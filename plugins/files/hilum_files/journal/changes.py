@@ -303,7 +303,7 @@ class Changes:
                 lambda: self._snapshots.take(trio.from_thread.check_cancelled, save=True)
             )
         except SNAPSHOT_ERRORS as error:
-            self._problem = f"Its changes cannot be undone: {error}."
+            self._problem = errors.end_once(f"Its changes cannot be undone: {error}.")
             if isinstance(error, TreeTooLarge):  # the next snapshot would take just as long
                 self._lasting_problem = self._problem
         self._snapshot_taken = time.monotonic()
@@ -320,7 +320,7 @@ class Changes:
             try:
                 changes = await trio.to_thread.run_sync(self._snapshots.find_changes, running.began)
             except SNAPSHOT_ERRORS as error:
-                problem = f"Its changes are not known: {error}."
+                problem = errors.end_once(f"Its changes are not known: {error}.")
         self._running.pop(key, None)
         others = tuple(other.record.call for other in self._running.values())
         record = msgspec.structs.replace(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-from hilum import HilumError
+from hilum import HilumError, errors
 
 from hilum_files.journal.content_store import hash_content
 from hilum_files.journal.journal import Journal, contents_folder
@@ -125,7 +125,7 @@ class Snapshots:
             if any(not command.unprotected for command in pending):
                 changes = self._find_changes_since(pending[0])
         except (*SNAPSHOT_ERRORS, msgspec.DecodeError) as error:
-            problem = f"Its changes are not known: {error}."
+            problem = errors.end_once(f"Its changes are not known: {error}.")
         # The changes cannot be distinguished, so they are attributed to the last command.
         for command in reversed(pending):
             problem = command.unprotected or problem

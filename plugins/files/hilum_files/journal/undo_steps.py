@@ -50,7 +50,7 @@ def carry_out(workspace: Workspace, store: ContentStore, steps: Sequence[Change]
 
 def _describe_failure(error: OSError | HilumError) -> str:
     if isinstance(error, HilumError):
-        return f"The undo failed: {error.message}."
+        return errors.end_once(f"The undo failed: {error.message}.")
     where = f" at {show(str(error.filename))}" if error.filename else ""
     return f"The undo failed{where}: {error.strerror or error}."
 
