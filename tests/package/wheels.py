@@ -171,7 +171,7 @@ trio.run(main)
 SEARCH = """
 import sys
 from pathlib import Path
-from hilum_search import find_ripgrep
+from hilum_search.ripgrep import find_ripgrep
 assert Path(find_ripgrep()) == Path(sys.prefix, "bin", "rg"), find_ripgrep()
 """
 
