@@ -170,7 +170,7 @@ class Browsers:
             action: press: a key, in text. select: an option, in text. drag: selector onto the
                 element that text names. wait: waitMs, or at most so long for selector or text to
                 appear. wait_idle: until nothing is loaded. console: messages, errors and failed
-                requests since last time; network: all requests. download: click selector and
+                requests since last time; network: all since then. download: click selector and
                 save the file that comes, as path. upload: give the file path to selector, a field
                 for files. close: a tab, or without tab the browser.
             url: For navigate: http or https.
