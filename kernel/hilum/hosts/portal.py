@@ -82,6 +82,8 @@ class Portal:
         try:
             trio.run(self._serve, ready)
         except BaseException as error:
+            # Until trio runs, the constructor waits for `ready`; afterwards, closing waits for
+            # `main`.
             (self.main.future if ready.done() else ready).set_exception(error)
         else:
             self.main.future.set_result(None)
