@@ -435,6 +435,7 @@ def _summarize(dropped: Sequence[Message], limit: int, measure: Measure) -> str:
     The lines quote the user's last requests, the agent's last texts and its last calls.
     """
     lines = [f"{len(dropped)} earlier messages were dropped to fit the window."]
+    # The summary of an earlier compaction must not be lost.
     if dropped and isinstance(dropped[0], NoteMessage):
         lines.append(f"Before that: {dropped[0].text[:2_000]}")
     requests = [message for message in dropped if isinstance(message, UserMessage)]

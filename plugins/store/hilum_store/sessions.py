@@ -60,6 +60,7 @@ class SessionTable:
                 ).fetchall()
         if len(rows) == 1:
             return rows[0][0], session_info(rows[0][1:])
+        # A range on ``id`` uses its index. Unlike LIKE, substr has no wildcards and respects case.
         if not rows:
             raise StoreError(
                 f"There is no session {session!r}.",
@@ -152,6 +153,7 @@ class SessionTable:
                 side.execute("DELETE FROM sessions WHERE number = ?", (number,))
         finally:
             lease.release()
+        # Until a checkpoint, deleted events can still be read in SQLite's log beside the file.
         self._checkpointer.request()
 
     def release(self) -> None:
