@@ -364,7 +364,8 @@ class Process:
         try:
             env = {os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}
             argv = [os.fsencode(arg) for arg in command.argv]
-            # marshal is built into Python, so the warden starts fast; both ends run the same version.
+            # marshal is built into Python, so the warden starts fast; both ends run the same
+            # version.
             request = marshal.dumps((argv, os.fsencode(command.cwd), env, hold, command.reports))
         # A surrogate that does not stand for a byte has no spelling in the file system's encoding.
         except UnicodeEncodeError:

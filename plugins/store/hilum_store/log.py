@@ -65,7 +65,7 @@ class SqliteLog:
         self._info = replace(info, title="")
         self._last = last
         self._size = 0
-        # One cursor for all appends, because every event of a run passes through it.
+        # One cursor for all appends saves creating one for each event.
         self._cursor = database.writer.cursor()
 
     @property
@@ -137,8 +137,6 @@ class SqliteLog:
     def release(self) -> None:
         """Release the lease, like ``close``, for callers in a thread."""
         if self.open:
-            # Before the checkpoint, which needs no lease: another process may open the session at
-            # once.
             self._lease.release()
             self._checkpoint()
 

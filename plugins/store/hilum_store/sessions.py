@@ -143,6 +143,7 @@ class SessionTable:
     def delete(self, session: str) -> None:
         """Delete a session and its log, including all traces that can be removed cheaply."""
         number, info = self.find(session)
+        # The lease shows that no process has the session open, and keeps others from opening it.
         lease = self._take(number, info.id)
         try:
             with self._database.writing() as side:

@@ -214,7 +214,6 @@ class SessionView:
         """Apply an event or a chunk of streaming output, and return the changes."""
         if isinstance(item, ev.Delta):
             return self._stream(item)
-        # The highest number, in case a face applies events again after it has reconnected.
         self.seq = max(self.seq, item.seq)
         fold = _FOLDS.get(type(item))
         if fold is not None:
