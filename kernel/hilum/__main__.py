@@ -54,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if name else 2
     try:
         points = commands.get(normal(name))
+        # Commands are indexed by their normal form, so that clashes are found, but a command is
+        # called by its exact name.
         if not points or points[0].name != name:
             from hilum.extras import advice_for_command  # only where something went wrong
 
@@ -76,11 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(escape_terminal(text), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
+        # 128 + SIGINT, as shells report a program that Ctrl-C ended.
         return 130
     except BrokenPipeError:
         # The reader of our output is gone (`hilum … | head`); Python must not report an error when
         # it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # 128 + SIGPIPE, as shells report it.
         return 141
 
 
@@ -89,6 +93,7 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
     try:
         command = _load(point)
         if _ENDED_BY_INTERRUPT:
+            # trio takes over SIGINT only if Python's own handler is installed.
             _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         return int(command(arguments) or 0)
     except (HilumError, BrokenPipeError):
@@ -98,6 +103,7 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
     except BaseException as error:
         if os.environ.get(TRACEBACK):
             raise
+        # The text of a nursery's group only counts its members, so the first member is shown.
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         hint = (

@@ -102,9 +102,11 @@ class Agent(msgspec.Struct, eq=False):
     profile: Profile
     parent: str = ""
     conversation: Conversation = msgspec.field(default_factory=Conversation)
+    # msgspec gives each instance its own copy of an empty default.
     encoded: dict[str, EncodedConversation] = {}
     good_layers: dict[str, tuple[Layer, ...]] = {}
     starting: str = ""
+    # Infinite until the run begins: the duration of a run that ends before that is 0 seconds.
     began: float = float("inf")
     scope: trio.CancelScope | None = None
 
@@ -131,12 +133,14 @@ class Agent(msgspec.Struct, eq=False):
     def limit(self, name: str) -> Any:
         """Return ``turns``, ``timeout`` or ``token_limit`` of the profile or the settings."""
         own = getattr(self.profile, name)
+        # 0 is a value of the profile, and does not fall back to the setting.
         if own is None:
             return getattr(self.session.options, name)
         return own
 
     def tools(self) -> list[Tool]:
         """Return the tools that policy, mode and profile allow, in the order of their plugins."""
+        # An empty filter admits every tool: leaving it out saves a check for each of them.
         own = [f for f in (self.mode.tools, self.profile.tools) if f != ToolFilter()]
         if self.session.approve == "readonly":
             own.append(ToolFilter(allow=("read",)))

@@ -131,6 +131,8 @@ def safe_call(call: ToolCall) -> ToolCall:
         problem = f"The arguments of {name} {reason}."
     return ToolCall(
         id=safe_id(call.id),
+        # The name is sent back with the conversation, and OpenAI rejects a whole request because of
+        # one name outside of this pattern.
         name=re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed",
         arguments="{}" if problem else call.arguments,
         vendor=_safe_vendor(call.vendor),

@@ -67,7 +67,8 @@ class BoundCall(msgspec.Struct, eq=False):
         self._patience.deadline = self.deadline + self.grace
         # The task runs in trio's system nursery, because a nursery of our own could not be left
         # while the task ignores its cancellation. A system task is protected from Ctrl-C, so that
-        # Ctrl-C reaches the program and is never mistaken for an error of the tool.
+        # Ctrl-C reaches the program and is never mistaken for an error of the tool. It does not
+        # inherit context variables, so they are copied.
         trio.lowlevel.spawn_system_task(
             self._run, function, name=f"call of {self.plugin}", context=copy_context()
         )
@@ -76,6 +77,8 @@ class BoundCall(msgspec.Struct, eq=False):
                 await self._ended.wait()
         except trio.Cancelled:
             self.cancel()
+            # Shielded, because the run must not end while the tool still changes something;
+            # bounded, because the tool may ignore its cancellation.
             with trio.CancelScope(shield=True, deadline=self._patience.deadline):
                 await self._ended.wait()
             self._leave()
@@ -85,6 +88,8 @@ class BoundCall(msgspec.Struct, eq=False):
     def _leave(self) -> None:
         if not self._ended.is_set():
             self.abandoned = True
+            # The id stays unique: the abandoned task keeps this object alive until it discards the
+            # id.
             _left_behind.add(id(self))
 
     async def _run(self, function: Callable[[], Awaitable[Any]]) -> None:
@@ -110,6 +115,7 @@ def is_interrupt(error: BaseException) -> bool:
     if not isinstance(error, KeyboardInterrupt):
         return False
     trace = error.__traceback__
+    # The innermost frame is the one that raised the exception.
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     # Only trio's signal handler raises it there.

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from hilum.agents import Agent
     from hilum.session import Session
 
+# Characters of a result that the log keeps. The model may get less: see ``shorten_results``.
 RESULT_LIMIT = 200_000
 # Seconds after its time limit within which a call can still end without counting as a failure of
 # its plugin; on a loaded machine it may end late.
@@ -67,6 +68,7 @@ async def run_calls(agent: Agent) -> None:
     They run in parallel, unless they use the same files or queues.
     """
     calls = agent.conversation.open_calls()
+    # The common case needs neither places nor another task.
     if len(calls) == 1:
         await _one(agent, calls[0], Place(Claims()))
         return
@@ -203,6 +205,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         ToolError: It may not run, it failed, or it did not end in time.
     """
     session = agent.session
+    # First of all: a call that may have had its effect must not even be judged again.
     _check_interrupted(state)
     prepared = _prepare_once(agent, state)
 
@@ -218,6 +221,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         _move(place, prepared.claims)
     await place.turn()
     tool = prepared.tool
+    # Places order the calls of one answer; the locks order those of different agents.
     locks = session._calls_in_flight.locks.of(tool.paths_written(prepared.arguments))
     async with AsyncExitStack() as stack:
         for lock in locks:
@@ -240,6 +244,8 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
             paths=shown_paths(prepared.claims, session.workspace),
             aim=prepared.aim,
         )
+        # Logged before the tool runs: if hilum ends meanwhile, a resume must know that the call may
+        # have had its effect.
         seq = agent.emit(started)
         state.began = trio.current_time()
         output = await _run(agent, state, prepared, place, seq)
@@ -333,6 +339,7 @@ def _prepare(agent: Agent, call: ToolCall) -> Prepared:
         limit = tool.time_limit(arguments)
         claims = claims_of(tool, arguments, agent.session.workspace)
         aim = tool.aim(arguments) if tool.aim is not None else ""
+    # ``aim``, ``reads`` and ``timeout`` may be functions of the plugin, which may raise any class.
     except BaseException as failure:
         if is_interrupt(failure):
             raise
@@ -400,6 +407,7 @@ async def _run(
     bound = BoundCall(tool.plugin, deadline, tool.grace)
 
     def show(text: str) -> None:
+        # Faces have already seen the end of an abandoned call.
         if not bound.abandoned:
             session._writer.show_output(seq, agent, "output", text, call.id)
 
@@ -426,6 +434,7 @@ async def _run(
         for observe in session.kernel.observers:
             observe("tool", tool.name, tool.plugin, time.perf_counter() - began, failure)
     late = bound.abandoned or bound.ended_at >= deadline
+    # Ctrl-C is for the program, even if it arrived while code of a tool was running.
     if bound.error is not None and is_interrupt(bound.error):
         raise bound.error
     if bound.error is not None and not late:
@@ -447,6 +456,7 @@ def _output_so_far(session: Session, tool: Tool, call: Call) -> str:
     except PLUGIN_EXCEPTIONS as error:
         session.hooks.report(PluginFailure(tool.plugin, f"tool {tool.name}", error))
         return ""
+    # The end of the output shows what the tool was doing when it was stopped.
     return printed[-RESULT_LIMIT:]
 
 
@@ -494,6 +504,7 @@ async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResu
         checked: ToolResult = await hooks.pipe(
             "check_result", "result", agent=agent, call=call, result=result
         )
+        # This call would otherwise have no result, and providers reject a call without one.
         if checked.call_id != result.call_id:
             raise ValueError("A plugin that checks results returned the result of another call.")
     except PLUGIN_EXCEPTIONS as error:

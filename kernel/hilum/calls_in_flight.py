@@ -43,6 +43,8 @@ class OpenApproval(msgspec.Struct, eq=False):
     def show(self) -> float:
         """Start the clock if it is not running, and return the deadline."""
         if not self.deadline:
+            # Faces need Unix time; the wait itself uses trio's clock, because the system clock may
+            # jump.
             self.deadline = time.time() + self.seconds
             self.clock.deadline = trio.current_time() + self.seconds
             self.agent.emit(ApprovalShown(id=self.id, deadline=self.deadline))
@@ -52,6 +54,7 @@ class OpenApproval(msgspec.Struct, eq=False):
         """Wait for the answer until the time is up."""
         with self.clock:
             await self.first.wait()
+            # An answer sets both events: a question that was answered before its turn is not shown.
             if not self.answered.is_set():
                 self.show()
             await self.answered.wait()
@@ -94,6 +97,8 @@ class CallsInFlight:
         try:
             yield opened
         finally:
+            # However the wait ended: only the oldest question has a running clock, and the next one
+            # must follow.
             self._approvals.pop(approval, None)
             self._start_oldest()
 

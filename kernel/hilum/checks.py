@@ -67,6 +67,7 @@ def run_checks(folder: Path, *, online: bool = False) -> Iterator[Check]:
             thread.join(TIME_LIMIT)
         if thread.is_alive():
             run.fail(f"could not be checked: it takes longer than {TIME_LIMIT:g} seconds")
+        # A copy, because a thread that hangs may still add checks.
         yield from tuple(run.checks)
 
 
@@ -88,6 +89,7 @@ class _PluginChecks:
         try:
             check = cast(CheckFunction, self._point.load())
             for row in check(self._folder, self._online):
+                # A generator that never ends would fill the memory before its time limit.
                 if len(self.checks) == MAX_CHECKS:
                     raise ValueError(f"it returned more than {MAX_CHECKS} checks")
                 self.checks.append(_clean(row))
@@ -113,6 +115,7 @@ def _clean(check: object) -> Check:
     texts = (check.subject, check.found, check.fix)
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("it returned a Check whose texts are not strings")
+    # An unknown grade counts as a failure, so that a mistake in it cannot hide a problem.
     grade = check.grade if check.grade in get_args(Grade) else "fail"
     subject = " ".join(check.subject[:MAX_SUBJECT].splitlines())
     found = " ".join(check.found[:MAX_TEXT].splitlines())

@@ -42,6 +42,8 @@ Measure = Callable[[str], int]
 
 def reserve(info: ModelInfo) -> int:
     """Return the tokens of a model's window that are kept free for its answer."""
+    # Some models may answer with as many tokens as their window has, which would leave no room for
+    # the request.
     return min(info.max_output, info.window // 2)
 
 
@@ -344,6 +346,7 @@ def plain_compaction(
         left = max(budget, left)
     else:
         left = max(budget - sizes[request], left)
+    # The last quarter is for the summary.
     for_turns = left * 3 // 4
     # Going backwards, as many of the latest turns are kept as fit.
     upto = last
@@ -360,6 +363,7 @@ def plain_compaction(
     dropped = [message for index, message in enumerate(messages[:upto]) if index != request]
     summary = _summarize(dropped, max(left // 4, 100), measure)
     staying = {result.call_id for result in _results(messages[upto:])}
+    # The texts of dropped results would only make the event larger.
     texts = {call_id: text for call_id, text in thinned.items() if call_id in staying}
     return Compaction(upto if dropped else 0, summary, texts)
 
@@ -431,6 +435,7 @@ def _summarize(dropped: Sequence[Message], limit: int, measure: Measure) -> str:
     The lines quote the user's last requests, the agent's last texts and its last calls.
     """
     lines = [f"{len(dropped)} earlier messages were dropped to fit the window."]
+    # The summary of an earlier compaction must not be lost.
     if dropped and isinstance(dropped[0], NoteMessage):
         lines.append(f"Before that: {dropped[0].text[:2_000]}")
     requests = [message for message in dropped if isinstance(message, UserMessage)]

@@ -49,6 +49,7 @@ def fit(blocks: Iterable[Block], budget: int) -> list[Block]:
     """Keep the blocks of highest priority that fit a budget in tokens, in their given order."""
     given = list(blocks)
     kept = set()
+    # Sorting is stable: among blocks of equal priority, those of earlier plugins are kept.
     for index in sorted(range(len(given)), key=lambda index: -given[index].priority):
         cost = estimate(given[index].text)
         if cost <= budget:
@@ -64,6 +65,7 @@ def render(block: Block) -> str:
     """
     path = "".join(_ESCAPES.get(char, char if char.isprintable() else "?") for char in block.path)
     where = (f' path="{path}"' if path else "") + (f' line="{block.line}"' if block.line else "")
+    # A model also takes `</ FILE >` for a closing tag.
     text = re.sub(
         rf"<(?=\s*/\s*{re.escape(block.type)}\b)", r"<\\", block.text, flags=re.IGNORECASE
     )

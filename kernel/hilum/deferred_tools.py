@@ -29,6 +29,7 @@ async def find_tools(call: Call, query: str = "") -> str:
     agent = call.agent
     ready = agent.session.deferred_tools_ready
     if ready is not None:
+        # Half of this tool's time limit: after that, the tools that are known so far are searched.
         with trio.move_on_after(30):
             await ready.wait()
     words = query.lower().split()
@@ -37,6 +38,7 @@ async def find_tools(call: Call, query: str = "") -> str:
         text = f"{each.name} {each.description}".lower()
         score = sum(word in text for word in words)
         if score or not words:
+            # Deferred tools come first: the model already has the schemas of the others.
             found.append((not each.is_deferred(agent), -score, each))
     best = [each.spec for _, _, each in sorted(found, key=lambda entry: entry[:2])]
     described = [_describe(spec) for spec in best[:MAX_DESCRIBED]]
@@ -92,6 +94,7 @@ def unwrap(call: ToolCall) -> ToolCall:
     if call.name != call_tool.name:
         return call
     inner = call_tool.check(call.arguments)
+    # Only one level is unwrapped: gates would judge a nested call under the name call_tool.
     if inner["name"] in ACCESS_TOOLS:
         problem = f"{inner['name']} is in your tool list; call_tool is only for tools that are not."
         raise ToolError(problem, code="E_BAD_ARGS", hint="Call it directly.")
@@ -105,5 +108,6 @@ def wrap(outer: ToolCall, inner: ToolCall) -> ToolCall:
     """
     if outer.name != call_tool.name:
         return inner
+    # Raw keeps the arguments exactly as they were judged.
     arguments = {"name": inner.name, "arguments": msgspec.Raw(inner.arguments.encode() or b"{}")}
     return ToolCall(outer.id, outer.name, msgspec.json.encode(arguments).decode(), outer.vendor)

@@ -81,11 +81,14 @@ def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
     whose name contains control characters is left out.
     """
     found: dict[str, dict[str, EntryPoint]] = {}
+    # The path is an argument, so that the cache does not outlive a change of sys.path.
     for folder, text in _declared(tuple(sys.path)):
         distribution, _, version = folder.removesuffix(".dist-info").partition("-")
         distribution = distribution.replace("_", "-")
         for name, target in _entries(text, group):
             point = EntryPoint(name, target, distribution, version)
+            # `hilum --help` and `hilum plugins` print these texts: with control characters, a
+            # distribution could forge other lines.
             if "".join(point).isprintable():
                 same_name = found.setdefault(normal(name), {})
                 same_name.setdefault(normal(distribution), point)

@@ -151,6 +151,7 @@ EXITS = dict.fromkeys(
     "E_UNKNOWN E_SETTINGS E_NO_MODEL E_BAD_ARGS E_FILE_NOT_FOUND E_WINDOW".split(), 2
 )
 EXITS |= dict.fromkeys("E_LLM_AUTH E_LLM_FAIL E_LLM_429 E_LLM_TIMEOUT".split(), 4)
+# 124 is the code of GNU timeout, and 130 that of a shell for Ctrl-C (128 + SIGINT).
 EXITS |= {"E_STORE": 5, "E_BUSY": 5, "E_TIMEOUT": 124, "E_STOPPED": 130}
 
 
@@ -196,6 +197,7 @@ class UsageError(HilumError):
     """The request refers to something unknown or missing, or combines incompatible options."""
 
     code = "E_UNKNOWN"
+    # The code that argparse uses for wrong usage.
     exit_code = 2
 
 

@@ -40,6 +40,7 @@ class EventWriter:
 
     def write(self, event: ev.Event, agent: Agent | None = None, run: str = "") -> int:
         """Write an event; see ``Session.emit``."""
+        # The prompts of an agent with a parent were written by the parent's model, not by the user.
         by_model = agent is not None and bool(agent.parent)
         # A failed redaction writes a separate event with a lower sequence number, so the number of
         # this event is taken afterwards.
@@ -62,6 +63,7 @@ class EventWriter:
             _keep_unwritten(event, agent)
             state = agent.conversation.state
             if state != before:
+                # Appended together with its event, so that no reader sees one without the other.
                 changed = ev.StateChanged(seq=seq + 1, at=at, state=state, previous=before, **whose)
                 events.append(changed)
         shown = None

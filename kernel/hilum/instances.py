@@ -185,6 +185,7 @@ class PluginInstances:
         event = PluginFault(
             plugin=fault.plugin, hook=fault.hook, error=str(fault), switched_off=fault.switched_off
         )
+        # A plugin may also fail while the session closes, after its log.
         if session.journal.broken is None and not session.journal.closed:
             with suppress(StoreError):  # the session fails at its own next event
                 session.emit(event)

@@ -117,6 +117,7 @@ def _misuse(argv: list[str]) -> UsageError:
 
 def _list(options: _Options) -> list[dict[str, Any]]:
     """List all plugins; those of an untrusted project are not imported."""
+    # Not strict: this command is for finding mistakes, and must work in spite of them.
     loaded = load([KernelSettings], workspace=options.workspace, known=None, strict=False)
     host = Host(lambda fault: None, [])
     usable, left_out = _project_files(options.workspace)
@@ -139,6 +140,7 @@ async def _show(names: list[str], options: _Options) -> list[dict[str, Any]]:
     async with (
         open_kernel(
             installed if names else None,
+            # In memory, so that the command leaves no session behind.
             store=MemoryStore(),
             workspace=options.workspace,
             extra_plugins=options.files,

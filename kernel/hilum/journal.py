@@ -18,6 +18,7 @@ from hilum.errors import StoreError
 from hilum.events import AnyEvent, Delta
 from hilum.store import Log
 
+# Events that are kept in memory, so that only readers that are late read the store.
 RECENT = 1_000
 KEEP = 200_000
 Key = tuple[int, str, str]  # sequence number, kind, call id
@@ -90,6 +91,7 @@ class Journal:
             self.broken = error
             raise
         finally:
+            # Also after a failure, because readers end when the log is broken.
             self._wake()
 
     def read_all(self) -> list[AnyEvent]:
@@ -131,12 +133,14 @@ class Journal:
 
     def _wake(self) -> None:
         self.news.set()
+        # A trio event cannot be cleared, so it is replaced.
         self.news = trio.Event()
 
     async def close(self) -> None:
         """End the readers and release the log."""
         self.closed = True
         self._wake()
+        # A session that is cancelled must release its lease, or it could not be opened again.
         with trio.CancelScope(shield=True):
             await self._log.close()
 

@@ -145,6 +145,8 @@ class Kernel:
                 session.attended = info.kind != "headless" if attended is None else attended
         except BaseException:
             with trio.CancelScope(shield=True):
+                # If opening was cancelled, the lease must still be released: nobody could open the
+                # session again.
                 await log.close()
             raise
         opened = False
@@ -178,6 +180,8 @@ class Kernel:
         self, workspace: str, kind: str, title: str = "", forked: str = ""
     ) -> tuple[SessionInfo, Log]:
         now = time.time()
+        # The time makes ids sortable and easy to complete; the random part separates sessions of
+        # different processes that begin within one second.
         identity = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(4).hex()}"
         info = SessionInfo(identity, workspace, kind, title, now, now, forked=forked)
         return info, await self.store.create(info)
@@ -189,6 +193,8 @@ class Kernel:
             old.workspace, old.kind, old.title and f"{old.title} (fork)", old.id
         )
         try:
+            # The copy keeps all sequence numbers, so its last one is where to continue in the
+            # original.
             while events := await self.store.read(old.id, log.last):
                 kept = [event for event in events if upto is None or event.seq <= upto]
                 if kept and isinstance(kept[0], SessionOpened):
@@ -207,6 +213,8 @@ class Kernel:
                 continue
             try:
                 with use_environment(self.environ):
+                    # No object of another distribution may take the place of hilum's own by
+                    # having the same methods.
                     await self._lifespans.open(
                         plugin.name, plugin.module, preferred=plugin.is_standard
                     )
@@ -241,6 +249,7 @@ class Kernel:
 
 
 def _keep(faults: list[PluginFailure], fault: PluginFailure) -> None:
+    # A plugin that fails again and again must not fill the memory of a long session.
     faults.append(fault.without_frames())
     del faults[:-MAX_FAULTS_KEPT]
 

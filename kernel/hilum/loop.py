@@ -67,6 +67,7 @@ from hilum.tokens import TokenCalibrator
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
+# A plugin that objects to every answer must not keep a run going for ever.
 MAX_OBJECTIONS = 3
 EMPTY_ANSWER = "Your answer was empty. Go on with the task, or say what you found."
 MAX_CONTINUATIONS = 3
@@ -114,6 +115,7 @@ async def _carry_out(agent: Agent) -> None:
         agent.scope.cancel()
         await trio.lowlevel.checkpoint()
     await agent.session.kernel.router.ready(agent)
+    # A resumed run has begun in the log already.
     if conversation.run is None:
         await _begin(agent)
     while conversation.phase != "idle":
@@ -125,6 +127,7 @@ async def _carry_out(agent: Agent) -> None:
 
 def _end_cancelled(agent: Agent, scope: trio.CancelScope, limit: float) -> None:
     """End a run that was stopped or exceeded its time limit."""
+    # A stop and the time limit cancel the same scope: only the deadline distinguishes them.
     if trio.current_time() < scope.deadline:
         give_up(agent, "stopped", "E_STOPPED", "The run was stopped.")
         return
@@ -156,6 +159,8 @@ def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -
     """End a run that cannot continue, and leave a conversation that a later prompt can continue."""
     conversation = agent.conversation
     if conversation.run is None:
+        # The run has failed before it began, for example without a model. Its end needs a
+        # beginning.
         prompt = conversation.queue[0]
         message = UserMessage(_prompt_parts(prompt))
         agent.session.emit(RunStarted(text=prompt.text, message=message), agent, prompt.run)
@@ -327,6 +332,7 @@ def _reached_limit(agent: Agent) -> tuple[str, str] | None:
     if tokens and run.usage.total >= tokens:
         return "E_TOKEN_LIMIT", f"{tokens} tokens"
     dollars = agent.profile.cost_limit
+    # Not `>=`: a limit of 0 dollars allows models that cost nothing.
     if dollars is not None and (run.usage.cost or 0.0) > dollars:
         return "E_TOKEN_LIMIT", f"{dollars:g} US dollars"
     return None

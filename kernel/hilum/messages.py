@@ -19,6 +19,7 @@ def replace_surrogates(text: str) -> str:
 
     Python uses them for undecodable bytes of file names.
     """
+    # Most texts are ASCII, which CPython knows without reading them.
     if text.isascii():
         return text
     return text.encode(errors="replace").decode()
@@ -36,6 +37,7 @@ def escape_notes(text: str) -> str:
 
     This keeps a model from mistaking the text for a note of the program.
     """
+    # Almost no text mentions the tag, and these tests are faster than the search below.
     if NOTE_TAG not in text and NOTE_TAG not in text.lower():
         return text
     return re.sub(_FORGED_NOTE, r"<\\", text)
@@ -234,6 +236,7 @@ class Usage(Data, frozen=True):
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:
+        # Not 0: calls whose price is not known must not look free.
         if self.cost is None and other.cost is None:
             cost = None
         else:

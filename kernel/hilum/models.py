@@ -33,6 +33,8 @@ class Price(msgspec.Struct, frozen=True):
 
     def cost(self, usage: Usage) -> float:
         """Return the cost of this usage in US dollars."""
+        # Providers charge less for cached tokens. Without that price the full one counts, so that a
+        # limit is reached too early rather than too late.
         cached = self.input if self.cached is None else self.cached
         written = self.input if self.cache_write is None else self.cache_write
         fresh = usage.input - usage.cached - usage.cache_write

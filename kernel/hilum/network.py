@@ -17,6 +17,7 @@ def find_proxy(url: str) -> str:
 
     A URL that points to this machine never has a proxy.
     """
+    # A proxy could not reach a server on this machine.
     if is_loopback(url) or not _get_host(url):
         return ""
     # urllib.request imports email and http, and most processes never look for a proxy.
@@ -25,6 +26,7 @@ def find_proxy(url: str) -> str:
     parts = urlsplit(url)
     proxies = urllib.request.getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
+    # proxy_bypass expects a host without user and password.
     host = parts.netloc.rpartition("@")[2]
     if not proxy or urllib.request.proxy_bypass(host):
         return ""

@@ -62,12 +62,14 @@ def load_file(path: str) -> ModuleType:
     """
     with open(path, "rb") as file:
         source = file.read()
+    # Files of two projects may have the same name: the hash keeps their modules apart.
     mark = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
     name = f"hilum_plugin_file_{Path(path).stem}_{mark}"
     loader = importlib.machinery.SourceFileLoader(name, path)
     specification = importlib.util.spec_from_loader(name, loader)
     assert specification is not None
     module = importlib.util.module_from_spec(specification)
+    # dont_inherit: otherwise the `from __future__` imports of this module would apply to the file.
     code = compile(source, path, "exec", dont_inherit=True)
     # Type hints are resolved through sys.modules.
     sys.modules[name] = module
@@ -150,6 +152,7 @@ def names_in(module: object, attribute: str) -> tuple[str, ...]:
         PluginError: It is of another type.
     """
     if isinstance(module, ModuleType):
+        # Reading from vars() does not run the module's own __getattr__.
         value = vars(module).get(attribute, ())
     else:
         value = getattr(module, attribute, ())

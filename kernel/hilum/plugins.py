@@ -416,6 +416,7 @@ class Host:
         """Return the hooks that a module itself specifies, by name."""
         found = {}
         for name, value in vars(module).items():
+            # A hook that a module only imports belongs to another plugin.
             if hasattr(value, "hilum_spec_info") and value.__module__ == module.__name__:
                 found[name] = value.hilum_spec_info
         return found
@@ -436,8 +437,10 @@ class Host:
                 if plugin.point and normal(plugin.point.distribution) == normal(name)
             ]
             for plugin in provided:
+                # A plugin that the user blocks by name is left out by choice, and closes no gate.
                 if plugin.state != "blocked":
                     self.table.declare(plugin.name, [ALL_GATES])
+                # When it failed, these gates were not declared yet, and were not closed.
                 if plugin.state in ("failed", "off"):
                     self.table.close(plugin.name, plugin.error)
             if not provided and normal(name) not in self._blocked:

@@ -159,6 +159,8 @@ class Redaction:
                     self._keep(found, origin, texts, answers)
                 except PluginError:
                     return self._marked(event, self._withheld)
+        # New texts appear in every pass: withholding all of them is safer than writing one
+        # unsearched.
         return self._marked(event, self._withheld)
 
     async def prepare(self, event: Event, *, by_model: bool = False) -> None:
@@ -289,9 +291,11 @@ class Redaction:
         answers: Sequence[str],
     ) -> None:
         asked = tuple(texts)
+        # A string is a sequence, too: its characters would be taken for the answers.
         if isinstance(answers, str) or len(answers) != len(asked):
             raise PluginError(f"A plugin returned {len(answers)} texts for {len(asked)}.")
         for text, answer in zip(asked, answers, strict=True):
+            # The clean text is known from now on, too: it recurs in later events.
             for key, value in (((origin, text), answer), ((origin, answer), answer)):
                 found[key] = value
                 if key not in self._kept:
@@ -498,6 +502,8 @@ def _walk_arguments(text: str, lookup: Lookup) -> str:
     try:
         msgspec.json.decode(whole, type=dict[str, Any])
     except (ValueError, RecursionError):
+        # A placeholder that replaced quotes or brackets has damaged the JSON, but a call must keep
+        # an object.
         found = PLACEHOLDER.search(whole)
         return msgspec.json.encode({"withheld": found.group() if found else WITHHELD}).decode()
     return whole
@@ -522,6 +528,7 @@ def _walk_json(value: Any, lookup: Lookup) -> Any:
         return walked
     if isinstance(value, list):
         return [_walk_json(inner, lookup) for inner in value]
+    # A secret of digits alone may be written as a number.
     if isinstance(value, int | float) and not isinstance(value, bool):
         spelled = repr(value)
         cleaned = lookup(spelled, "arguments")

@@ -77,6 +77,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
         )
         return cls(
             name=describe_call(call),
+            # A hash instead of the arguments, which may be large.
             identity=hash((call.name, call.arguments)),
             denied=result.code == E_DENIED and UNATTENDED in result.text,
             rule=str(result.data.get(RULE, "")),

@@ -50,6 +50,7 @@ RETRIES = {
     "runaway": (0, 0.0),
     "too_slow": (0, 0.0),
 }
+# Seconds. Whether to wait longer, or to use another model, is for the user to decide.
 MAX_WAIT = 120.0
 
 
@@ -74,6 +75,7 @@ class Router(msgspec.Struct, eq=False):
     def replace(self, provider: Provider) -> None:
         """Add a provider, and remove an existing one of that name."""
         self.providers[provider.name] = provider
+        # Models of the provider that is replaced must not be used any longer.
         self._models.clear()
 
     def forget(self, name: str) -> None:
@@ -144,6 +146,7 @@ class Router(msgspec.Struct, eq=False):
                 continue
             if suggested:
                 name = f"{provider.name}/{suggested}"
+                # Kept, so that later runs do not search for servers again.
                 self.roles["default"] = name
                 return name
         raise UsageError(" ".join(problems), code="E_NO_MODEL", hint=NO_MODEL)
@@ -305,6 +308,7 @@ def _decide(agent: Agent, kind: str, asked: float | None, name: str) -> dict[str
         ``action``, and if necessary ``wait``, ``next`` and ``hint``, of ``ModelFailed``.
     """
     before = agent.run.failures.get(kind, 0)
+    # Only once: if the compacted conversation is too long as well, compaction does not help.
     if kind == "too_long" and not before:
         return {"action": "compact"}
     if kind not in RETRIES:

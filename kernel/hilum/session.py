@@ -200,6 +200,7 @@ class Session:
             run._finish(ev.RunEnded(state="completed", text=meant.reply))
             return run
         actor = self._find_agent(agent)
+        # Before anything is logged: without a model, the prompt is refused and not queued.
         await self.kernel.router.ready(actor)
         # The plugins that interpret a prompt see the whole text; after that, it is redacted.
         queued = await self.redaction.prompt(
@@ -207,6 +208,7 @@ class Session:
         )
         for before in earlier:
             await before.wait()
+        # Again, because the log may have broken during the waits above.
         self._check_log()
         if actor.conversation.phase != "idle" and agent not in self._working:
             give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
@@ -351,6 +353,8 @@ class Session:
             if prompt.run != agent.starting and run in ("", prompt.run):
                 self.emit(ev.RunEnded(state="stopped"), agent, prompt.run)
         if agent.scope is not None and run in ("", agent.starting):
+            # The cancellation takes effect at the next checkpoint of the run, so the event below is
+            # written before any part of the run ends.
             agent.scope.cancel()
             self.emit(ev.StopAsked(), agent, agent.starting)
 
@@ -404,6 +408,7 @@ class Session:
             by=by,
         )
         self.emit(answer, opened.agent)
+        # After the event: the call may only run once its approval is in the log.
         opened.answered.set()
         opened.first.set()
 
@@ -436,6 +441,7 @@ class Session:
         if approve is not None and approve not in POLICIES:
             raise unknown_name_error("approval policy", approve, POLICIES)
         if model is not None:
+            # Raises for an unknown model before anything is changed.
             self.kernel.router.model(model)
         change = ev.SessionChanged(
             mode=mode if mode != self._mode else None,
@@ -456,6 +462,8 @@ class Session:
         self.model = change.model
         for agent in self.agents.values():
             if agent.conversation.run:
+                # The model that a run uses, such as a fallback, would take precedence over the
+                # user's choice.
                 agent.conversation.run.model = ""
 
     @property
@@ -593,6 +601,7 @@ class Session:
                         await compact_idle(agent)
                     else:
                         break
+        # All agents share the log: no run of the session can be written any more.
         except StoreError as error:
             for run in self.runs.values():
                 run._finish(None, error)

@@ -110,6 +110,7 @@ def read(
         problems.append(f"the docstring describes {unknown}, which the function does not take")
     if problems:
         raise error(f"{name}: {'; '.join(problems)}.")
+    # A misspelled optional argument must be an error: ignored, it would change what the call does.
     struct = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
     return Signature(struct, _schema_of(struct), inject)
 

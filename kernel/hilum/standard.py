@@ -275,6 +275,7 @@ async def find_session(kernel: Kernel, wanted: str, workspace: str | os.PathLike
         return (await kernel.store.info(wanted)).id
     folder = await trio.to_thread.run_sync(_real, workspace)
     for info in await kernel.store.list(folder):
+        # Opening a session writes two events: ``SessionOpened`` and ``AgentStarted``.
         if info.title or info.events > 2:
             return info.id
     hint = "`hilum sessions list --all` lists the sessions of all folders; a program names one by its id."

@@ -133,6 +133,7 @@ def join_answer(first: str, second: str) -> str:
 
     Words at the end of the first piece that the second one repeats occur once in the result.
     """
+    # Fewer than 16 characters may be equal by chance.
     for count in range(min(len(first), len(second), 400), 15, -1):
         if first.endswith(second[:count]):
             return first + second[count:]
@@ -232,6 +233,7 @@ class Conversation(msgspec.Struct, eq=False):
         self.ended = None
         self.request = len(self.messages)
         self.messages.append(event.message)
+        # The user may have changed something between two runs.
         self.failures.clear()
         self.phase = "freeze"
         self.state = "preparing"
@@ -313,6 +315,7 @@ class Conversation(msgspec.Struct, eq=False):
         run.failures[event.kind] = run.failures.get(event.kind, 0) + 1
         run.failed = event
         run.attempt = event.attempt
+        # The fallback has all retries of its own.
         if event.action == "fallback":
             run.model = event.next
             run.failures = {}
@@ -347,6 +350,7 @@ class Conversation(msgspec.Struct, eq=False):
             run.usage += event.usage
 
     def _approval_asked(self, event: ev.ApprovalAsked, run: RunState) -> None:
+        # An answer to an earlier question about this call does not answer the new one.
         run.calls[event.call.id].asked, run.calls[event.call.id].answered = event, None
 
     def _approval_answered(self, event: ev.ApprovalAnswered, run: RunState) -> None:
@@ -399,6 +403,7 @@ class Conversation(msgspec.Struct, eq=False):
         self.queue = [prompt for prompt in self.queue if prompt.run != event.run]
         if run is not None:
             self.shortened = self.shortened or run.shortened
+        # A queued prompt that is stopped ends without having begun; the current run continues.
         if run.id == event.run if run else not self.queue:
             self.run = None
             self.phase = "idle"

@@ -68,6 +68,7 @@ def sweep_temporary_folders() -> None:
     with suppress(OSError), os.scandir(base) as found:
         for entry in found:
             mine = entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False)
+            # The folder may be shared: what other users left there is theirs to remove.
             if mine and entry.stat(follow_symlinks=False).st_uid == os.getuid():
                 _remove_unowned(entry.path)
 

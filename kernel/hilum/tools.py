@@ -184,6 +184,8 @@ class Tool:
     # Bound copies of one tool share one signature: reading it takes much longer than copying.
     _signature: list[Signature] = attrs.field(factory=list, alias="signature")
 
+    # A descriptor, so that a tool that is defined in a class is bound to its instance like a
+    # method.
     def __get__(self, instance: object, owner: type | None = None) -> Tool:
         if instance is None:
             return self

@@ -25,6 +25,7 @@ from hilum.tools import Tool
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
+# Two gates that undo each other's rewriting must not keep a call waiting for ever.
 MAX_REWRITES = 8
 
 
@@ -111,6 +112,7 @@ async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
     for _ in range(MAX_REWRITES + 1):
         answers = await hooks.gather("on_tool_call", agent=agent, call=call, tool=tool)
         for plugin, value in answers:
+            # Gates fail closed: the plugin that failed might have refused the call.
             if isinstance(value, PluginFailure):
                 return Judgement(deny(f"The plugin {plugin}, {GATE_FAILED}: {value}."), call)
         try:
@@ -264,6 +266,8 @@ async def _ask(
     # A stop cannot cancel a gate that has already decided. The user is not asked about a call of a
     # stopped run.
     await trio.lowlevel.checkpoint_if_cancelled()
+    # Random: after a resume, an answer to the question of the earlier process must not match a new
+    # one.
     identity = os.urandom(6).hex()
     seconds = session.options.approval_timeout
     with session._calls_in_flight.approval(agent, identity, seconds) as opened:

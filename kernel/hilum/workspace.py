@@ -207,8 +207,12 @@ class Workspace:
 
         def read() -> bytes:
             with self.at(path) as place, place.open() as file:
+                # One more byte than allowed shows that the file is too long, even if it grows
+                # meanwhile.
                 return file.read(limit + 1)
 
+        # A network file system may hang. An abandoned thread changes nothing, because it only
+        # reads.
         data = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
         if len(data) > limit:
             raise PathError(
@@ -222,6 +226,7 @@ class Workspace:
         Raises the same errors as ``read_bytes``.
         """
         data = await self.read_bytes(path)
+        # git recognizes binary files in the same way, by a NUL near the beginning.
         if b"\0" in data[:8192]:
             raise PathError(
                 f"{str(path)!r} is a binary file of {len(data):,} bytes.",
@@ -239,6 +244,7 @@ class Workspace:
 
     def _text(self, path: str | Path) -> str:
         text = str(path)
+        # 4,096 is PATH_MAX on Linux; system calls end a path at a NUL.
         if "\0" in text or len(text) > 4096:
             raise PathError(
                 f"{text[:100]!r} is not a path.", code="E_PATH_TRAVERSAL", hint="Give a plain path."
@@ -269,6 +275,7 @@ class Locks:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
+        # Weak, so that the locks of a long session disappear when no call uses them.
         self._held: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
 
     def of(self, paths: Iterable[object]) -> list[trio.Lock]:

@@ -44,6 +44,7 @@ class Parser(argparse.ArgumentParser):
             description,
             epilog,
             formatter_class=layout,
+            # An abbreviation in a script would become ambiguous when an option is added.
             allow_abbrev=False,
             **more,  # type: ignore[arg-type]
         )

@@ -21,6 +21,7 @@ _HARMFUL = (
 
 def escape_terminal(text: str) -> str:
     """Return text that is harmless in a terminal: only newlines and tabs are left unescaped."""
+    # Most texts are plain, and these two checks are cheaper than the search below.
     if text.isascii() and text.isprintable():
         return text
     return re.sub(
@@ -53,5 +54,6 @@ def format_json(data: object) -> str:
 
 
 def _write(text: str, to: TextIO) -> None:
+    # On a terminal without UTF-8 (LANG=C), printing must not raise a UnicodeEncodeError.
     encoding = to.encoding or "utf-8"
     print(text.encode(encoding, errors="backslashreplace").decode(encoding), file=to)

@@ -26,6 +26,7 @@ def read_text(data: bytes | str, raw: frozenset[str]) -> Document:
     """Read a file (see `hilum.frontmatter.read`)."""
     problems: list[Problem] = []
     text = _decoded(data, problems) if isinstance(data, bytes) else data
+    # Editors on Windows begin UTF-8 files with a byte order mark, which the codec utf-8 keeps.
     text = text.lstrip("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -152,6 +153,7 @@ def _decoded(data: bytes, problems: list[Problem]) -> str:
 
 def _wide(data: bytes) -> str:
     """Return the encoding of a UTF-16 or UTF-32 file; empty for other files."""
+    # UTF-32 first: its little-endian byte order mark begins with that of UTF-16.
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "utf-32"
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -209,6 +211,7 @@ def _fields(
     """Read front matter that begins on line ``first``: values, lines of keys, problems."""
     found: list[Problem] = []
     if len(text) > MAX_CHARACTERS:
+        # Cut between lines, because half a line could be read as another value.
         kept = text[:MAX_CHARACTERS].rpartition("\n")[0]
         message = (
             f"The front matter is longer than {MAX_CHARACTERS:,} characters ({len(text):,}); the"
@@ -243,6 +246,7 @@ def _comments(
     for key, line in lines.items():
         value = given[line - first].partition(":")[2].strip()
         text = fields[key] or ""
+        # In quotes and blocks, `#` is part of the text.
         if not isinstance(text, str) or value.startswith(("'", '"', "|", ">")):
             continue
         match = re.search(r"(?:^|\s)#[^\s#].*", value)

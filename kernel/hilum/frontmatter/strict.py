@@ -100,6 +100,7 @@ class _Builder:
                 "StreamEndEvent",
             }:
                 raise NotYaml(self.line(event), "it is not a mapping of keys to values")
+        # A text that begins with `&` was probably not meant as an anchor.
         for anchor in self.named.keys() - self.used:
             raise NotYaml(self.named[anchor], f"'&{anchor}' names a value that nothing refers to")
         assert isinstance(fields, dict)
@@ -118,12 +119,14 @@ class _Builder:
         if event.anchor:
             self.named[event.anchor] = line
         if kind == "ScalarEvent":
+            # Only a value without quotes can be empty: `"null"` is a text.
             value: object = None if not event.style and event.value in _EMPTY else event.value
         elif kind == "SequenceStartEvent":
             value = [self.value(inner, depth + 1) for inner in self.until("SequenceEndEvent")]
         else:
             value = self.mapping(depth, {} if lines is None else lines)
         if event.anchor:
+            # Only now, when the value is complete, so that no value can contain itself.
             self.anchors[event.anchor] = (value, self.count - before)
         return value
 
@@ -136,6 +139,8 @@ class _Builder:
             self.tag(event, line)
             key = event.value
             if key in found:
+                # YAML forbids duplicate keys, but files have them; the last value counts, as for
+                # most parsers.
                 self.notes.append(twice(key, line, lines[key]))
             lines[key] = line
             found[key] = self.value(next(self.events), depth + 1)
@@ -153,6 +158,8 @@ class _Builder:
     def alias(self, anchor: str, line: int) -> object:
         if anchor not in self.anchors:
             raise NotYaml(line, f"'*{anchor}' refers to nothing")
+        # An alias counts with all values in it: otherwise a short text with nested aliases would
+        # grow exponentially ("billion laughs").
         value, size = self.anchors[anchor]
         self.used.add(anchor)
         self.grow(size, line)

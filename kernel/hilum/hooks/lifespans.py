@@ -60,6 +60,7 @@ class Lifespans(msgspec.Struct, eq=False):
             return None
         if inspect.isgeneratorfunction(function):
             raise TypeError(f"{self.hook} yields but is a plain def: write async def {self.hook}.")
+        # The parameter may be left out, as in every hook.
         arguments = (self.owner,)[: len(inspect.signature(function).parameters)]
         if inspect.isasyncgenfunction(function):
             instance = await self._enter(plugin, asynccontextmanager(function)(*arguments))

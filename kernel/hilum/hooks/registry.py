@@ -205,11 +205,13 @@ class Registry(pluggy.PluginManager):
         """
         if not isinstance(function, FunctionType | MethodType):
             return f"{hook} must be a function.", ""
+        # The table calls functions itself, and would call a wrapper like any implementation.
         if options.get("wrapper") or options.get("hookwrapper"):
             return f"{hook} is marked as a wrapper, but hooks have no wrappers.", ""
         spec = self._specs.get(hook)
         if spec is None:
             return "", ""
+        # Both are called where nothing can be awaited, for example while an event is written.
         if spec.shape in ("collect", "filter") and inspect.iscoroutinefunction(function):
             return f"{hook} must be a plain def.", "Remove async."
         # pluggy neither passes nor checks arguments that have a default. We pass them.
@@ -266,6 +268,7 @@ def _own_attributes(owner: object) -> dict[str, object]:
         return dict(vars(owner))
     if isinstance(owner, type):
         found: dict[str, object] = {}
+        # Base classes first, so that the attributes of subclasses replace theirs.
         for kind in reversed(owner.__mro__):
             found.update(vars(kind))
         return found

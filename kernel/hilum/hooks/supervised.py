@@ -49,6 +49,7 @@ class Supervised:
         self.error: BaseException | None = None
         self.returned: bool = False
         self._on_end = on_end
+        # A system task does not inherit context variables, such as the environment of the kernel.
         trio.lowlevel.spawn_system_task(
             self._run, function, args, name=name, context=copy_context()
         )

@@ -298,6 +298,8 @@ class Table:
             with self._guard(hook, impl) as faults:
                 call = partial(_quietly, impl.function, _arguments(impl, arguments))
                 with trio.fail_after(spec.deadline):
+                    # A regular expression that backtracks cannot be interrupted: at the deadline
+                    # its thread is abandoned.
                     value = await trio.to_thread.run_sync(call, abandon_on_cancel=True)
                 value = _quietly(spec.checked, [value])
                 if value is not None:
@@ -388,6 +390,7 @@ class Table:
         fault = PluginFailure(plugin, hook, error, switched_off=is_off)
         if is_off:
             reason = reason or f"{count} failures in a row, the last"
+            # Before the report, so that its readers find the gates closed.
             self.remove(plugin, f"{reason}: {fault}")
         self.report(fault)
         return fault

@@ -31,6 +31,7 @@ T = TypeVar("T")
 async def _ended(future: Future[Any]) -> None:
     loop = asyncio.get_running_loop()
     event = asyncio.Event()
+    # The callback runs on the trio thread, and an asyncio event is not thread-safe.
     future.add_done_callback(lambda _: loop.call_soon_threadsafe(event.set))
     await event.wait()
 
@@ -52,6 +53,7 @@ async def wait(job: Job[Any], future: Future[T] | None = None) -> T:
             # Waiting continues: the task may be cancelled again, and must still not leave early.
             job.cancel()
             cancelled = error
+            # Only the job is certain to end: a future that it would have completed may stay open.
             ending = job.future
     if cancelled is not None and isinstance(
         ending.exception(), CancelledError | trio.RunFinishedError | None
@@ -95,6 +97,7 @@ async def hold(portal: Portal, manager: AbstractAsyncContextManager[T]) -> Async
     try:
         yield value
     except BaseException as error:
+        # As for every context manager, a true result means that the manager has handled the error.
         if not await wait(held.leave(error)):
             raise
     else:
@@ -175,7 +178,10 @@ def from_trio(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         try:
             await ended.wait()
         except trio.Cancelled:
+            # The loop runs callbacks in order, so `begin` has created the task before this one.
             loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+            # The coroutine may take a while to end; without the shield it would continue
+            # unobserved.
             with trio.CancelScope(shield=True):
                 await ended.wait()
             if tasks[0].cancelled() or tasks[0].exception() is None:

@@ -74,6 +74,7 @@ class Portal:
         ready: Future[None] = Future()
         self.main: Job[None] = Job(lambda: None, partial(self._later, self._end))
         self._scopes: set[trio.CancelScope] | None = set()  # of all jobs; None when it is closed
+        # daemon: a host that never closes the portal can still exit.
         self._thread = threading.Thread(target=self._run, args=(ready,), name=name, daemon=True)
         self._thread.start()
         ready.result()
@@ -82,6 +83,8 @@ class Portal:
         try:
             trio.run(self._serve, ready)
         except BaseException as error:
+            # Until trio runs, the constructor waits for `ready`; afterwards, closing waits for
+            # `main`.
             (self.main.future if ready.done() else ready).set_exception(error)
         else:
             self.main.future.set_result(None)
@@ -154,6 +157,8 @@ class Portal:
             try:
                 with scope:
                     job.future.set_result(await function(*args, **named))
+            # Every exception belongs to the caller of the job: raised here, it would cancel all
+            # other jobs.
             except BaseException as error:
                 job.future.set_exception(error)
             if self._scopes is not None:
@@ -163,6 +168,7 @@ class Portal:
                     CancelledError() if self._scopes is not None else _closed()
                 )
 
+        # The context is copied when the job starts, on the thread of the caller.
         job: Job[T] = Job(lambda: self._soon(copy_context().run, begin), cancel)
         return job
 
@@ -215,6 +221,7 @@ class Held(Generic[T]):
         An error that is not an ``Exception`` cancels it.
         """
         self._error = error
+        # A trio event is not thread-safe: it must be set on the trio thread.
         self._portal._later(self._left.set)
         return self.job
 
@@ -229,6 +236,7 @@ class Held(Generic[T]):
                     raise self._error
                 if self._error is not None:  # the host was cancelled or interrupted
                     scope.cancel()
+                    # The cancellation is raised here, inside of the manager.
                     await trio.lowlevel.checkpoint()
             return raised
         return False

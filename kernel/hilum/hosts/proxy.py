@@ -42,6 +42,7 @@ class Proxy:
         return self.wrap(value)
 
     def _plain(self, function: Any, *args: Any, **named: Any) -> Any:
+        # Objects of the trio side are not thread-safe, so their plain methods run there as well.
         async def call() -> Any:
             return function(*args, **named)
 

@@ -104,8 +104,11 @@ class Warden:
         A later command would start a new warden.
         """
         if self._socket is not None:
+            # The warden ends every process when its socket ends, even if this process does not wait
+            # for it.
             self._socket.close()
         if self._process is not None:
+            # Shielded: a caller that is cancelled must not leave processes behind.
             with trio.move_on_after(2 * _PATIENCE, shield=True):
                 await self._process.wait()
         self._socket = self._process = None
@@ -260,6 +263,8 @@ class Warden:
                 stdout=DEVNULL,
                 stderr=DEVNULL,
                 pass_fds=[fd],
+                # Ctrl-C signals all processes in the foreground; the warden must survive it to end
+                # the others.
                 start_new_session=True,
             )
         return self._socket
@@ -359,7 +364,10 @@ class Process:
         try:
             env = {os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}
             argv = [os.fsencode(arg) for arg in command.argv]
+            # marshal is built into Python, so the warden starts fast; both ends run the same
+            # version.
             request = marshal.dumps((argv, os.fsencode(command.cwd), env, hold, command.reports))
+        # A surrogate that does not stand for a byte has no spelling in the file system's encoding.
         except UnicodeEncodeError:
             raise self._refused(command, EINVAL, "program") from None
         with suppress(trio.BrokenResourceError):  # the report says why

@@ -76,6 +76,8 @@ def contained() -> bool:
 def note_signals() -> None:
     """Record signals instead of acting on them, here and in every process forked from here."""
     for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # A function and not SIG_IGN: only signals with a handler are written to the wakeup
+        # descriptor.
         signal.signal(number, lambda *_: None)
 
 
@@ -93,6 +95,7 @@ def become_subreaper() -> int:
         ctypes.pythonapi.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     wake, noted = os.pipe()
     os.set_blocking(noted, False)
+    # One unread byte is enough to wake the loop, so a full pipe does no harm.
     signal.set_wakeup_fd(noted, warn_on_full_buffer=False)
     return wake
 
@@ -209,6 +212,7 @@ def fork(body: Callable[[], int]) -> int:
     try:
         code = body()
     finally:
+        # _exit: the buffers and exit handlers of the parent must not run a second time.
         os._exit(code)
 
 
@@ -223,6 +227,7 @@ def start(
 
     All other descriptors are closed, because they are not inheritable.
     """
+    # posix_spawn has no portable way to set the working directory of the child.
     os.chdir(cwd)
     try:
         if b"PATH" in env:
@@ -234,6 +239,7 @@ def start(
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)]
         if notice >= 0:
             actions.append((os.POSIX_SPAWN_DUP2, notice, NOTICE))
+        # No process can change the actions of these two.
         default = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
         return os.posix_spawnp(
             argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=default
@@ -372,6 +378,7 @@ class Keeper:
         if now >= self.kill_at:
             timeout = ROUND
         else:
+            # poll takes its timeout as an int of milliseconds, and NEVER is infinite.
             timeout = min(max(min(self.kill_at, self.report_at) - now, 0), 1e6)
         for fd, _ in self.poll.poll(1000 * timeout):
             if fd == self.wake:
@@ -443,12 +450,15 @@ def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> Non
             continue
         received = b"".join(data for _, _, data in extra)
         descriptors = memoryview(received).cast("i").tolist()
+        # The owner has closed its socket.
         if not descriptors:
             return
         os.write(news, b"+")
         for fd in descriptors:
+            # Inherited by the command's processes, the descriptors would keep its streams open.
             os.set_inheritable(fd, False)
         channel, stdout, stderr, *stdin = descriptors
+        # The warden's own standard input is the null device.
         stdio = [*(stdin or [os.dup(0)]), stdout, stderr]
         try:
             with open(channel, "rb") as file:
@@ -497,6 +507,7 @@ def serve(fd: int, owner: int) -> None:
                 keepers.add(pid)
                 idle = 1
         ready = dict(poll.poll(1000 * ROUND if sweep_until or not idle else None))
+        # The owner, or its end of the socket, is gone.
         if ready.keys() - {told, wake}:
             break
         if wake in ready:
@@ -547,6 +558,8 @@ def main() -> int:
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(2):
         os.dup2(null, number)
+        # The reader of the command's output must see its end when the command ends, so this process
+        # must not keep the pipe open.
         os.close(stdio[number])
     codes: dict[int, int] = {}
     while keeper not in codes:
@@ -554,6 +567,7 @@ def main() -> int:
             tell(ours, str(FAREWELL))
         codes |= reap()[0]
     end_all(())
+    # For a signal, the code is 128 plus its number, as in a shell.
     if codes[keeper] >= 0:
         return codes[keeper]
     return 128 - codes[keeper]

@@ -40,6 +40,7 @@ def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], An
     Raises:
         ChangeError: The file cannot be changed safely, and was not changed.
     """
+    # A settings file is often a link into a repository of dotfiles, and must stay one.
     path = Path(os.path.realpath(path))
     keys = key.split(".") if isinstance(key, str) else list(key)
     try:
@@ -48,6 +49,7 @@ def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], An
             text, data = read(path)
             old = _value(data, keys)
             new = value(old) if callable(value) else value
+            # Types are compared as well: True equals 1, and 1 equals 1.0.
             if type(old) is not type(new) or old != new:
                 _write(path, _changed(text, data, keys, old, new))
     except OSError as error:
@@ -210,11 +212,14 @@ def _write(path: Path, text: str) -> None:
     exists = path.exists()
     if exists:
         os.close(os.open(path, os.O_RDWR))  # fails for a read-only file, which must not be replaced
+    # In the same folder, because replacing is atomic only within one file system.
     handle, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(handle, "wb") as file:
             file.write(text.encode())
             file.flush()
+            # Before the file gets its name: after a power failure, the name could belong to an
+            # empty file.
             os.fsync(handle)
             if exists:
                 os.fchmod(handle, path.stat().st_mode & 0o7777)

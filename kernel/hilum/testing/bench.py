@@ -288,6 +288,7 @@ async def open_bench(
             async with open_kernel(
                 plugins, settings=chosen, workspace=root, store=store, environ=os.environ
             ) as kernel:
+                # After the plugins: none of their providers may take this name.
                 kernel.router.replace(ModelProvider({"model": model, **(models or {})}))
                 observed: list[Observed] = []
                 kernel.observe(lambda *call: observed.append(Observed(*call)))
@@ -340,6 +341,7 @@ def _environment(base: Path, extra: Mapping[str, str]) -> Iterator[None]:
     """
     saved = dict(os.environ)
     for name in saved:
+        # With a key of the user, a test could send requests that cost money.
         if name.startswith(("HILUM_", "XDG_")) or name.endswith(
             ("_API_KEY", "_BASE_URL", "_TOKEN")
         ):

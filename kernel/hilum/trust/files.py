@@ -29,6 +29,7 @@ PROJECT_FOLDERS = (
     ".opencode/agent",
     ".opencode/agents",
 )
+# All of these files are read for the hash, so a project must not be able to make that slow.
 MAX_FILES = 2_000
 MAX_BYTES = 20_000_000
 MAX_DEPTH = 40
@@ -151,6 +152,8 @@ def _hash_file(name: str, path: str) -> tuple[str, int]:
     """
     try:
         status = os.stat(path)
+        # The time of the last status change (ctime) is included: programs can set the other times
+        # back.
         stamp = (
             status.st_dev,
             status.st_ino,

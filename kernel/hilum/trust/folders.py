@@ -151,6 +151,8 @@ class TrustedFolders:
             )
         hashes = hash_files(root)
         self._change(root, combine_hashes(hashes))
+        # After the digest, which alone decides: if hilum ends in between, only the names of changed
+        # files are missing.
         self._write_list(root, hashes)
         return list(hashes)
 

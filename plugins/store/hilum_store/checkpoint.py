@@ -45,6 +45,7 @@ class Checkpointer:
         """End the thread. Blocks until a running checkpoint is complete."""
         self._ended = True
         self._wanted.set()
+        # The file must not be closed while a checkpoint is using it.
         self._thread.join()
 
     def _run(self) -> None:
@@ -71,6 +72,8 @@ def make_checkpoint(database: Database) -> None:
     if not SAFE_ALONGSIDE_WRITERS:
         _sync_log(database)
     with database.side() as side:
+        # A separate connection, because one with an open write transaction cannot make a
+        # checkpoint.
         connection = database.connect()
         try:
             if not SAFE_ALONGSIDE_WRITERS:

@@ -38,6 +38,7 @@ VERSION = 1
 FIELDS = "id, workspace, kind, title, created, updated, events, state, forked"
 SEQ_BITS = 32
 SEQ_MASK = (1 << SEQ_BITS) - 1
+# A commit takes about a millisecond: a longer wait means that another program keeps the lock.
 LOCK_TIMEOUT = 5.0  # seconds to wait while another process is writing
 SWEEP_SECONDS = 0.01  # time that another process needs to remove a killed process's lease
 
@@ -105,13 +106,19 @@ class Database:
             uri,
             uri=True,
             timeout=LOCK_TIMEOUT,
+            # The module sqlite3 would begin transactions itself, and not as IMMEDIATE.
             isolation_level=None,
+            # The worker threads share one connection, and use it one at a time (``side``).
             check_same_thread=False,
         )
         try:
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoint.py
+            # 8 MiB. SQLite overwrites its log without shortening it: one large transaction would
+            # take up space for ever.
             connection.execute("PRAGMA journal_size_limit = 8388608")
+            # The schema of a file that another program made must not call functions with side
+            # effects.
             connection.execute("PRAGMA trusted_schema = OFF")
         except BaseException:
             connection.close()
@@ -211,6 +218,8 @@ class Database:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Use the worker threads' connection for one transaction, which any error rolls back."""
         with self.side() as connection:
+            # IMMEDIATE takes the write lock at once. A transaction that reads first and then writes
+            # fails if another process has written in between, without waiting.
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection

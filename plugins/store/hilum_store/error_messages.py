@@ -17,6 +17,7 @@ def explain_error(error: sqlite3.Error, path: Path) -> StoreError:
         error: The SQLite error.
         path: The database file.
     """
+    # The low byte is the primary result code; extended codes add details above it.
     primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     if primary == sqlite3.SQLITE_NOTADB:

@@ -65,6 +65,7 @@ class SqliteLog:
         self._info = replace(info, title="")
         self._last = last
         self._size = 0
+        # One cursor for all appends saves creating one for each event.
         self._cursor = database.writer.cursor()
 
     @property
@@ -142,6 +143,7 @@ class SqliteLog:
     def _check(self, events: Sequence[AnyEvent]) -> None:
         if not self.open:
             raise self._given_up()
+        # SQLite would continue to write into a deleted file without an error.
         if self._database.moved:
             raise StoreError(
                 f"The session file {self._database.path} was moved or deleted while it was in use.",
@@ -159,6 +161,8 @@ class SqliteLog:
     def _write(self, claim: tuple[object, ...], rows: list[tuple[int, bytes]]) -> None:
         cursor = self._cursor
         cursor.execute("BEGIN IMMEDIATE")
+        # In the same transaction as the events: the session cannot change hands between check and
+        # insert.
         if cursor.execute(CLAIM, claim).rowcount != 1:
             raise self._lost()
         if len(rows) == 1:

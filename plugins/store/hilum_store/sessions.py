@@ -60,6 +60,7 @@ class SessionTable:
                 ).fetchall()
         if len(rows) == 1:
             return rows[0][0], session_info(rows[0][1:])
+        # A range on ``id`` uses its index. Unlike LIKE, substr has no wildcards and respects case.
         if not rows:
             raise StoreError(
                 f"There is no session {session!r}.",
@@ -142,6 +143,7 @@ class SessionTable:
     def delete(self, session: str) -> None:
         """Delete a session and its log, including all traces that can be removed cheaply."""
         number, info = self.find(session)
+        # The lease shows that no process has the session open, and keeps others from opening it.
         lease = self._take(number, info.id)
         try:
             with self._database.writing() as side:
@@ -152,6 +154,7 @@ class SessionTable:
                 side.execute("DELETE FROM sessions WHERE number = ?", (number,))
         finally:
             lease.release()
+        # Until a checkpoint, deleted events can still be read in SQLite's log beside the file.
         self._checkpointer.request()
 
     def release(self) -> None:

@@ -94,6 +94,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Close the store and all of this process's logs; the store cannot be used again."""
+        # Set first, so that no operation in a thread opens the file again.
         self._closed = True
         if self._sessions:
             # This runs here instead of in a worker thread: only this thread appends to logs, so no

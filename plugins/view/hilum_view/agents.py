@@ -95,6 +95,7 @@ class AgentView(msgspec.Struct):
     doing: str = ""
     usage: Usage = Usage()
     last_words: str = ""
+    # msgspec gives each instance its own copy of an empty default.
     result: dict[str, Any] = {}
 
     @property
@@ -182,6 +183,7 @@ class AgentViews:
             view.result = event.data
             view.seconds = data.seconds
             del self._open[view.id]
+        # Only whether an agent waits is reported, not each step in the queue.
         if view.ended or before != (view.status, view.place > 0):
             return view
         return None

@@ -149,6 +149,7 @@ class Answer(Entry, tag="answer"):
     attempt: int = 1
     text: StreamedText = msgspec.field(default_factory=StreamedText)
     thinking: StreamedText = msgspec.field(default_factory=StreamedText)
+    # msgspec gives each instance its own copy of an empty default.
     arguments: dict[str, StreamedText] = {}
     usage: Usage = Usage()
     seconds: float = 0.0
@@ -301,5 +302,6 @@ def describe_end(end: RunEnded) -> str:
         first = f"{end.code}: {end.error}"
     else:
         first = end.error or end.state.replace("_", " ")
+    # With a single reason, ``left`` may repeat ``error``.
     rest = [text for text in (end.done, end.left, end.hint) if text and text not in first]
     return "\n".join([first, *rest])

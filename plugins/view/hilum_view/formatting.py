@@ -85,6 +85,7 @@ def format_cost(usage: Usage) -> str:
 
 def format_money(dollars: float) -> str:
     """Return US dollars as text, with more digits for small amounts."""
+    # One call of a cheap model costs less than a cent, and must not be shown as $0.00.
     if 0 < dollars < 0.1:
         return f"${dollars:.4f}"
     return f"${dollars:.2f}"

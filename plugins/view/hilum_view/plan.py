@@ -69,6 +69,7 @@ class TodoList(msgspec.Struct):
             return False
         found = {item.id: item for item in todos.items}
         known = {item.id: item for item in self.items}
+        # Ids are kept when a list is changed, so a list without any known id is another one.
         self.is_new = not known.keys() & found.keys()
         self.changed = tuple(item for key, item in found.items() if known.get(key) != item)
         self.items = tuple(found.values())

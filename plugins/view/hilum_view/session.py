@@ -204,6 +204,7 @@ class SessionView:
             "denied_rules": self.denied_rules,
             "effects": self.effects,
         }
+        # Plain data, so that a later change of the view does not change a snapshot.
         plain: dict[str, Any] = msgspec.to_builtins(data, enc_hook=_encode)
         return plain
 
@@ -379,6 +380,7 @@ class SessionView:
         )
 
     def _begin_run(self, event: ev.RunStarted | ev.RunRetried) -> None:
+        # A log that is not complete may lack the end of the earlier run.
         self._end_rest(event.agent)
         actor = self._actor(event)
         actor.queued.pop(event.run, None)
@@ -415,6 +417,7 @@ class SessionView:
         # Copied, because the loop removes items from the mapping.
         for key in [key for key in self._open if key[0] == agent]:
             card = self._open.pop(key)
+            # The log has no event for the end of such a call.
             card.state = "interrupted"
             card.output = ""
             self._touch(card)

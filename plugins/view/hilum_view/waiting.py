@@ -149,6 +149,7 @@ class Waiting:
     def end_run(self, agent: str) -> bool:
         """Remove the approvals and questions of an agent's calls; return whether any existed."""
         own = [each for each in self if each.agent == agent]
+        # A question that does not come from a call is not part of the run, and stays open.
         return self._remove([each.id for each in own if each.call_id])
 
     def _remove(self, found: list[str]) -> bool:
