@@ -272,6 +272,8 @@ class Redactor:
                 self._add(name, value)
         for name, value in (secrets or {}).items():
             self._add(name, value)
+        # The longest come first: `re` takes the first alternative that matches, and a secret may
+        # begin with a shorter one, the rest of which would stay in the text.
         values = sorted(self._names, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, values))) if values else None
 
@@ -306,6 +308,7 @@ class Redactor:
                 "…"``.
             settings: Whether the text is from a settings file, where words can also be passwords.
         """
+        # Known values come first, so that their placeholders have the names of their variables.
         text = _redact_key_ends(self.known(text))
         left_out: frozenset[str] = frozenset()
         if not guess:

@@ -130,6 +130,7 @@ def find_homes() -> list[str]:
     """Return the user's home folders: the environment's, and the account's if it differs."""
     found = [os.path.expanduser("~")]
     with suppress(ImportError, KeyError):
+        # Programs such as ssh look up the account's home folder and ignore $HOME.
         import pwd  # does not exist on Windows
 
         found.append(pwd.getpwuid(os.getuid()).pw_dir)
@@ -145,6 +146,7 @@ def find_hidden(readable: Iterable[str] = ()) -> Iterator[str]:
     shown = set(map(os.path.realpath, map(os.path.expanduser, readable)))
     homes = find_homes()
     configs = [os.path.join(home, ".config") for home in homes]
+    # The XDG Base Directory Specification says that relative paths are to be ignored.
     configs += filter(os.path.isabs, [os.environ.get("XDG_CONFIG_HOME", "")])
     paths = list(list_secret_paths(homes, configs))
     for home in homes:

@@ -135,6 +135,7 @@ class WorkspaceGuard(SandboxObserver):
         """Call a function in the event loop, from any thread."""
         if self._token is None:
             return
+        # The event loop may end while a thread is still reporting.
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(function, *arguments)
 

@@ -124,6 +124,8 @@ class MatchCollector(msgspec.Struct):
     def _end_file(self, *, binary: bool) -> None:
         file = self._open
         self._open = None
+        # ripgrep treats a file as binary from its first NUL byte on, so matches before it may have
+        # arrived.
         if file is None or binary:
             return
         self.files.append(file)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_MATCHES = 2_000
 MAX_FILE_BYTES = 1_000_000
+# A minified file may consist of a single line of megabytes.
 MAX_LINE_BYTES = 10_000
 DEFINITION = re.compile(
     rb"\b(?:class|def|func|fn|function|interface|struct|enum|trait|type|const|let|var)\s+$"

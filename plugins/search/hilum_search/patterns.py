@@ -114,6 +114,7 @@ class Pattern:
             if text in _LINE_ENDS:
                 self._add_line_end(text)
                 continue
+            # With the flag `s`, a dot also matches the end of a line.
             if token["flags"] or (token["class"] and _class_matches_line_end(text)):
                 self.multiline = True
             translated = _ANCHORS.get(text) or _ESCAPE.sub(_code_point, text)

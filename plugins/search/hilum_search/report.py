@@ -114,6 +114,8 @@ class SearchReport(NamedTuple):
 
 
 def _path_order(file: MatchedFile) -> list[bytes]:
+    # The order of ripgrep's `--sort=path`, which compares paths name by name and not character by
+    # character: `a/b` comes before `a.b`.
     return [part.encode("utf-8", "surrogateescape") for part in file.path.split("/")]
 
 

@@ -228,12 +228,14 @@ async def _run(
             code=errors.E_NOT_INSTALLED,
             hint=INSTALL_RIPGREP,
         )
+    # Even after `--`, ripgrep takes the path `-` for standard input; `./-` is the file.
     base = "./" if scope.base == "." else f"./{scope.base}"
     argv = [program, *arguments, "--", base]
     messages = bytearray()
     splitter = _RecordSplitter(separator)
     # Only this process, with exactly these arguments, may read the file.
     with scope.reveal(argv) if scope.reveal else nullcontext():
+        # ripgrep only reads, so it can be killed without a grace period.
         async with processes.open(argv, cwd=scope.root, grace=0) as process:
             async with trio.open_nursery() as nursery:
                 if process.stderr is not None:

@@ -142,6 +142,8 @@ class Services:
             StoreError: The event could not be logged.
         """
         self._read_earlier()
+        # Counts on from the services of earlier processes, whose ids the conversation may still
+        # mention.
         self._count += 1
         name = f"s{self._count}"
         self.session.note(event, id=name, command=service.command, agent=service.agent)
