@@ -118,6 +118,7 @@ def replace_file(
     """
     with open_place(workspace, path, make=make) as place:
         old = _check_replaceable(place, path, expected, force=mode is not None)
+        # In the same folder, because a file cannot be renamed to another file system.
         temporary = os.path.join(os.path.dirname(place.name), f".hilum-{token_hex(8)}.tmp")
         descriptor, is_nameless = _open_new(place.folder, temporary)
         try:
@@ -130,6 +131,8 @@ def replace_file(
                         os.chmod(temporary, mode)
                 else:
                     _copy_permissions(descriptor, old, mode)
+                # `link` does not replace an existing file, so the new file gets a temporary name
+                # first.
                 if is_nameless:
                     os.link(f"/proc/self/fd/{descriptor}", temporary, dst_dir_fd=place.folder)
             os.replace(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)

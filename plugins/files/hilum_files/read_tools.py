@@ -203,6 +203,7 @@ def _read_line(file: BinaryIO, path: str, number: int, limit: int) -> str:
     # The prefix prevents bytes inside the file from looking like a UTF-16 byte order mark.
     check_text(b"-" + raw, path, os.fstat(file.fileno()).st_size)
     try:
+        # If the line was cut, its last character may be incomplete.
         text = codecs.getincrementaldecoder("utf-8")().decode(raw, final=is_whole)
     except UnicodeDecodeError as error:
         raise encoding_error(path, number, raw[error.start]) from None

@@ -241,6 +241,7 @@ def _group_changes(
     """
     from difflib import SequenceMatcher  # 2 ms, at the first change of a file
 
+    # difflib may take quadratic time.
     if len(old) + len(new) <= MAX_DIFF_LINES:
         return SequenceMatcher(None, old, new).get_grouped_opcodes(context)
     old_stop = len(old) - tail
@@ -295,4 +296,5 @@ def _format_hunk(old: list[str], new: list[str], group: _Group, skip: int) -> It
 
 
 def _format_range(start: int, length: int) -> str:
+    # In the unified format, an empty range names the line before it.
     return f"{start + 1 if length else start},{length}"

@@ -258,6 +258,7 @@ def _describe_lines(lines: range) -> str:
 
 
 def _delete(workspace: Workspace, path: str) -> Output:
+    # A link itself is deleted, not the file or folder that it points to.
     with open_place(workspace, path, follow=False) as place:
         name = show(workspace.relative(place.path))
         if place.path == workspace.root:

@@ -154,6 +154,8 @@ class Snapshots:
     def _load_newest(self) -> Tree:
         """Read the last snapshot of any session, without entries whose content was deleted."""
         try:
+            # The snapshot of another session serves as well, because it only saves reading
+            # unchanged files.
             newest = max(self._folder.iterdir(), key=_modification_time, default=None)
             tree = decode_tree(newest.read_bytes()) if newest else {}
         except (OSError, msgspec.DecodeError):

@@ -47,6 +47,8 @@ Kind = Literal["file", "link", "folder", "skipped"]
 Stamp = tuple[int, ...]
 
 
+# A tree may have 100,000 nodes. `gc=False` keeps the garbage collector from visiting them; they
+# cannot be part of a cycle. `array_like` makes a saved snapshot smaller.
 class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The entry at a path.
 
@@ -289,6 +291,7 @@ class TreeWalk:
             if known is not None and known.stamp == _stamp(status):
                 self.tree[name] = known
                 self._total += status.st_size
+            # `replace_file` is about to rename or remove such a file.
             elif not last_name.startswith(TEMPORARY):
                 self._changed.append((name, status))
 
@@ -308,8 +311,11 @@ class TreeWalk:
         if known is not None and known.node.kind == "folder":
             # A cache tag that appears later must not look like a deletion of all files.
             return False
+        # A folder stays left out even if its cache tag is removed: otherwise all of its files would
+        # appear to be new.
         if known is not None and known.node.kind == "skipped" and known.stamp == (status.st_ino,):
             return True
+        # A folder on another device is a mount, which may be slow or very large.
         if last_name in LEFT_OUT or status.st_dev != self._device:
             return True
         return os.path.exists(f"{self._root}/{name}/{CACHE_TAG}")
@@ -433,6 +439,7 @@ def _is_hilum_folder(name: str, entry: TreeEntry) -> bool:
 
 def encode_tree(tree: Tree) -> bytes:
     """Return a tree as bytes."""
+    # Names are stored as bytes, because they need not be valid UTF-8.
     rows = [(os.fsencode(name), entry.node, entry.stamp) for name, entry in tree.items()]
     return msgspec.msgpack.encode(rows)
 
