@@ -367,6 +367,7 @@ class Gate:
         if about_all or not fitting or not read.complete:
             return about_all
         written = chain.from_iterable(command.writes for command in read.commands)
+        # A rule that allows a command does not allow redirecting its output to a file.
         if any(path != "/dev/null" for path in written):
             return None
         return _find_rule_of_parts(fitting, call, read)

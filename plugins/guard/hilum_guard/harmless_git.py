@@ -190,6 +190,8 @@ def _read_front_options(command: ParsedCommand) -> tuple[int, list[str | None], 
     return at, cwds, ""
 
 
+# `-c`, `--git-dir` and `--exec-path` are missing on purpose: they change the settings or the
+# programs that Git uses, so even `git status` could run any program.
 _HARMLESS_OPTIONS = frozenset(("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"))
 _UNKNOWN_FOLDER = "The folder that it runs in is known only at run time."
 

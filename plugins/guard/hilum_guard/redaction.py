@@ -341,9 +341,13 @@ def _replace(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], 
         is_last = end == len(text)
         following = end if is_last else end - OVERLAP
         for cut in pattern.finditer(text, start, end):
+            # A match that begins in the overlap is left to the next piece, which contains more of
+            # it.
             if cut.start() >= following and not is_last:
                 break
             is_whole = is_last or cut.end() <= end - MARGIN
+            # Near the end of a piece, a match may be longer in the whole text, or may not be a
+            # match at all.
             match = cut if is_whole else pattern.match(text, cut.start())
             if match is None:
                 continue

@@ -475,6 +475,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)
+            # Before the session runs anything, so that what a killed session left is not mistaken
+            # for files of the user.
             await guard.workspace_guard.recover()
             nursery.start_soon(sweep_in_thread)
             yield guard
