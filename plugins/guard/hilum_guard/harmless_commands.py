@@ -192,6 +192,7 @@ def _check_ps(options: list[tuple[str, str]], operands: list[Word]) -> str:
 
 # --- programs with special syntax -----------------------------------------------------------------
 
+# Without `-exec`, `-ok`, `-delete` and `-fprint`, which run programs, delete files or write them.
 _FIND_FLAGS = frozenset(
     """-print -print0 -prune -not ! -o -or -a -and ( ) -depth -xdev -mount -empty -ls -quit
     -readable -writable -executable -daystart -noleaf -true -false -H -P , -nouser
@@ -328,6 +329,7 @@ PROGRAMS: dict[str, Program] = {
     "grep": _GREP,
     "egrep": _GREP,
     "fgrep": _GREP,
+    # Without `--pre` and `--hostname-bin`, which run a program, and `-z`, which runs decompressors.
     "rg": Program(
         "nilcwvxFSsoeUPHNIpq0",
         "eABCgtTmjMdE",
@@ -343,6 +345,7 @@ PROGRAMS: dict[str, Program] = {
         deep="*",
         check=_check_globs,
     ),
+    # Without `-o`, which writes a file, and `--compress-program`, which runs a program.
     "sort": Program(
         "bdfghiMnRrVcCmsuz",
         "kt",
@@ -355,6 +358,7 @@ PROGRAMS: dict[str, Program] = {
         "fsw",
         "count repeated unique ignore-case",
         "skip-fields skip-chars check-chars",
+        # A second operand would be the output file.
         most=1,
     ),
     "cut": Program(
@@ -411,6 +415,7 @@ PROGRAMS: dict[str, Program] = {
         "max-depth exclude",
     ),
     "df": Program("aBhHiklPTx", "", "human-readable all inodes portability print-type"),
+    # Without `-o`, which writes a file.
     "tree": Program("adfiLpshugDFrtCnNA", "PI", "dirsfirst noreport gitignore prune filelimit", ""),
     "basename": Program("az", "s", operands="text"),
     "dirname": Program("z", operands="text"),

@@ -91,6 +91,8 @@ class PathChecker:
         if UNKNOWN in path or (cwd is None and not path.startswith("/")):
             return None
         joined = os.path.normpath(os.path.join(cwd or "/", path))
+        # `normpath` keeps two leading slashes, because POSIX lets a system give them another
+        # meaning.
         joined = "/" + joined.lstrip("/")
         if not self.contained:
             return joined
