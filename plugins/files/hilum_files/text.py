@@ -47,6 +47,7 @@ def check_text(data: bytes, path: str, size: int) -> None:
     Raises:
         ToolError: The file is UTF-16 text, or binary.
     """
+    # UTF-16 text contains null bytes, so it would also count as binary below.
     if data.startswith(_UTF16):
         raise ToolError(
             f"{show(path)} is UTF-16 text, not UTF-8.", hint="Convert it with a command (iconv)."

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MAX_EDIT_BYTES = 20_000_000
 MAX_DIFF_CHARACTERS = 2_000_000
+# POSIX allows either error for a folder that is not empty.
 _NOT_EMPTY = (ENOTEMPTY, EEXIST)
 
 

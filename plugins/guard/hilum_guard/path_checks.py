@@ -262,6 +262,7 @@ class PathChecker:
     def _globbed(self, word: Word, cwd: str | None) -> list[str]:
         """Return the paths that match a pattern; an empty path means that the pattern is unsafe."""
         value = word.value
+        # Such a pattern may leave the folder, or the shell may expand it differently than Python.
         if value.startswith(("-", "/", "~")) or any(sign in value for sign in ("[", "..", "**")):
             return [""]
         found = glob.iglob(os.path.join(glob.escape(cwd or "/"), value))

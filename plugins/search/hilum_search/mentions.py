@@ -116,8 +116,11 @@ def _word_use(file: MatchedFile, word_regex: re.Pattern[bytes]) -> _WordUse:
 def _score(use: _WordUse, files_with_word: Counter[str]) -> float:
     score = 0.0
     for word, count in use.counts.items():
+        # Repetition counts little: a file that uses more of the words is more relevant.
         weight = 1 + 0.1 * min(count, 5)
         if word in use.defined:
             weight += 2
+        # As with the inverse document frequency in text search, a word that few files use counts
+        # more.
         score += weight / files_with_word[word]
     return score

@@ -99,6 +99,8 @@ class Pattern:
             if part in _LINE_ENDS:
                 self._add_line_end(part)
             else:
+                # Escaped instead of passed with `--fixed-strings`, because LINE_END is an
+                # expression.
                 self._pieces.append(Piece(part, _SPECIAL.sub(r"\\\g<0>", part)))
 
     def _add_line_end(self, source: str) -> None:

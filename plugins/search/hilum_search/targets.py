@@ -109,6 +109,7 @@ def _narrow(workspace: Workspace, base: Path, glob: str) -> Path:
     if not below or glob.startswith("!"):
         return base
     inner = base / below
+    # ripgrep follows a link that is the base of a search, but none below it.
     if not inner.is_dir() or inner.is_symlink():
         return base
     return workspace.resolve(inner)

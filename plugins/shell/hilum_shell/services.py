@@ -150,6 +150,7 @@ class Services:
         service.id = name
         self._all[name] = service
         gone = [other for other in self._all.values() if other.ended.is_set()]
+        # An ended service still keeps its output in memory.
         for other in gone[: max(len(gone) - MAX_ENDED, 0)]:
             del self._all[other.id]
 

@@ -78,6 +78,7 @@ def replace_exactly(source: Source, old: str, new: str) -> LineReplacement | Non
     at = source.text.find(old)
     if at == -1:
         return None
+    # From the next character on, so that an overlapping occurrence is found too.
     if source.text.find(old, at + 1) != -1:
         raise multiple_matches_error(_find_all_lines(source, old))
     place = _occurrence(source, at, at + len(old))
