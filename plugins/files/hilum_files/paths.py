@@ -153,6 +153,7 @@ def _open_new(folder: int | None, name: str) -> tuple[int, bool]:
     if _O_TMPFILE and folder is not None:
         parent = os.path.dirname(name) or "."
         with suppress(OSError):  # not every file system supports it
+            # The umask limits this mode, as for any new file.
             return os.open(parent, os.O_WRONLY | _O_TMPFILE, 0o666, dir_fd=folder), True
     # O_EXCL does not follow links either.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

@@ -166,6 +166,7 @@ def _write(workspace: Workspace, path: str, content: str) -> Output:
 
 def _format_like(before: str, content: str) -> str:
     """Return the new content with the line endings and byte order mark of the old one."""
+    # Only if all lines of the file end with CRLF: otherwise it is unclear which ones should.
     if before.count("\r\n") == before.count("\n") > 0:
         content = texts.with_newlines(content, "\r\n")
     content = content.removeprefix(BOM)

@@ -324,7 +324,9 @@ PROGRAMS: dict[str, Program] = {
     "rev": Program(),
     "nl": Program("p", "bdfhilnsvw"),
     "head": Program("qvz", "nc", "quiet verbose", "lines bytes", numbers=True),
+    # Without `-f`, with which it would not end.
     "tail": Program("qvz", "nc", "quiet verbose", "lines bytes", numbers=True),
+    # Without `--files0-from`, which reads the files that a list names.
     "wc": Program("lwcmL", longs="lines words bytes chars max-line-length"),
     "grep": _GREP,
     "egrep": _GREP,
@@ -370,6 +372,7 @@ PROGRAMS: dict[str, Program] = {
     "tr": Program(
         "cdsCt", longs="delete squeeze-repeats complement truncate-set1", operands="text"
     ),
+    # Without `-i`, which changes files, and `-f`, whose script would not be checked.
     "sed": Program(
         "nErsuz",
         "e",
@@ -379,8 +382,10 @@ PROGRAMS: dict[str, Program] = {
         instead="-e --expression",
         check=_check_sed,
     ),
+    # Without `-f`, whose program would not be checked.
     "awk": Program("", "F", operands="first", check=_check_awk),
     "gawk": Program("", "F", operands="first", check=_check_awk),
+    # Without `-f`, whose program would not be checked, and `--slurpfile`, which reads another file.
     "jq": Program(
         "rcSesMCj",
         "",
@@ -388,6 +393,7 @@ PROGRAMS: dict[str, Program] = {
         operands="first",
         check=_check_jq,
     ),
+    # Without `--output`, which writes a file.
     "diff": Program(
         "uNrqwbBiyacest",
         "UW",
@@ -406,6 +412,7 @@ PROGRAMS: dict[str, Program] = {
     "od": Program("bcdoxsvi", "ANtjw"),
     "hexdump": Program("Cbcdox", "ns"),
     "strings": Program("a", "nt"),
+    # Without `-C`, which writes a file.
     "file": Program("bhikLNpr", longs="brief mime mime-type mime-encoding"),
     "stat": Program("Lft", "c", "dereference terse", "format printf"),
     "du": Program(
@@ -423,6 +430,7 @@ PROGRAMS: dict[str, Program] = {
     "readlink": Program("efmnqsvz"),
     "which": Program("a", operands="text"),
     "type": Program("aftpP", operands="text"),
+    # Without `-s`, which sets the clock.
     "date": Program(
         "uIR", "d", "utc iso-8601 rfc-3339", "date", operands="text", check=_check_date
     ),
@@ -431,6 +439,7 @@ PROGRAMS: dict[str, Program] = {
     "whoami": Program(operands="none"),
     "id": Program("ugnGr", operands="none"),
     "groups": Program(operands="none"),
+    # An operand would set the name of the machine.
     "hostname": Program("s", operands="none"),
     "uname": Program("asnrvmpio", longs="all", operands="none"),
     "uptime": Program("ps", operands="none"),

@@ -273,6 +273,7 @@ class Guard:
         self, agent: Agent, call: ToolCall, result: ToolResult
     ) -> ToolResult | None:
         """Undo what a command left for other programs, and replace secrets in the result."""
+        # The approval was for this call only.
         self._used_secrets.pop((agent.name, call.id), None)
         checked = await self.workspace_guard.check_result(agent, call, result)
         # This is the last plugin to run (trylast), so that no other adds a secret after the search.
@@ -326,6 +327,7 @@ class Guard:
         """Return the hidden files that a command in a folder may read with the user's approval."""
         if not argv:
             return frozenset()
+        # The last argument of the shell is the text of the command.
         wanted = (argv[-1], os.path.realpath(folder))
         found = set(self._revealed.get(argv, ()))
         for used in self._used_secrets.values():

@@ -254,6 +254,7 @@ class WorkspaceGuard(SandboxObserver):
             # Only logged sentences may be removed from the marker on disk.
             self._box.watch.note_told(sentences)
             if self._nursery is not None:
+                # Writing the marker blocks, so a thread does it.
                 self._nursery.start_soon(trio.to_thread.run_sync, self._box.watch.settle)
 
     def _tell_failure(self, error: Exception) -> None:

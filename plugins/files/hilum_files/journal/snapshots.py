@@ -85,6 +85,7 @@ class Snapshots:
         Args:
             began: When the command began, Unix time in seconds.
         """
+        # Before `take`, which replaces this number.
         since = self._last_number
         changes: list[Change] = []
         for path, before, after in self.take():

@@ -273,6 +273,7 @@ def read_for_change(workspace: Workspace, real: Path, file: BinaryIO, limit: int
 def hash_file(file: BinaryIO) -> str:
     """Return the hash of an open file of any size, and seek to its beginning."""
     file.seek(0)
+    # The same hash as `hash_content`, without reading the whole file into memory.
     digest = blake2b(digest_size=20)
     while chunk := file.read(_CHUNK_BYTES):
         digest.update(chunk)
