@@ -195,6 +195,7 @@ def _read_line(file: BinaryIO, path: str, number: int, limit: int) -> str:
     raw = file.readline(4 * limit)  # a character has at most four bytes
     size = len(raw)
     end = raw[-1:]
+    # The rest of the line is only counted, in pieces, because a line may be as long as its file.
     while end not in (b"\n", b""):
         rest = file.readline(CHUNK_BYTES)
         size += len(rest)

@@ -17,6 +17,7 @@ MAX_DIFF_LINES = 2000
 """Maximum number of changed lines that a diff compares one by one."""
 MAX_SEARCHED_LINES = 1000
 MAX_COMPARED_LINES = 20_000
+# A line that occurs this often, such as a bracket, does not show where the text begins.
 MAX_OCCURRENCES = 200
 MAX_CHARACTERS = 500
 """Maximum number of characters of a line to compare."""

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 MAX_TOKEN = 32
 """Minimum length, in characters, of a random-looking word that may contain encoded data."""
+# Every character of an address can carry data to the server.
 MAX_ADDRESS = 600
 MAX_QUERY = 300
 # Bits of entropy per character: English words have 2.5 to 3.2, base64 and hexadecimal digits of

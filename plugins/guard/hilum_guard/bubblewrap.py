@@ -80,14 +80,18 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _TRIAL_TIMEOUT = 4  # seconds
 # Root owns these parts of /proc and could write to them even without capabilities.
 _KERNEL = ("sys", "sysrq-trigger", "acpi", "bus", "fs", "irq", "mtrr", "scsi")
+# Everything that is not hidden stays readable, so that installed programs work as usual.
 _ROOT = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 _BASE = (
     "--unshare-user",
+    # The command can see and signal only the processes in its sandbox.
     "--unshare-pid",
+    # Otherwise, System V shared memory and message queues would be shared with other programs.
     "--unshare-ipc",
     "--unshare-uts",
     "--cap-drop",
     "ALL",
+    # If the shell that started it is killed, the sandbox ends too.
     "--die-with-parent",
     # sandbox_init.py reaps the processes itself, so bubblewrap adds no process of its own.
     "--as-pid-1",

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 _CREATE = 444
 _ADD = 445
 _RESTRICT = 446
+# Options of prctl(2), from linux/prctl.h.
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAPBSET_DROP = 24
 _PR_SET_SECCOMP = 22
+# Flags of unshare(2) and setns(2), from linux/sched.h.
 _NEWUSER = 0x10000000
 _NEWNET = 0x40000000
 _NEWIPC = 0x08000000
@@ -54,6 +56,7 @@ _LINK = 0o120000
 _FOLDER = 0o040000
 _CAPABILITIES = 64
 _FAILED = 125  # the exit code that bubblewrap uses
+# Programs expect to write to these devices. Others, such as disks, stay read-only.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 
 

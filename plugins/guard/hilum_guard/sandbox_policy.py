@@ -25,11 +25,13 @@ MASKED_FILES = ("config.worktree",)
 _MAX_POINTER = 4096  # maximum size of a `.git` file, in bytes
 # Shared by the whole process, because it caches folders that have not changed.
 _SECRET_FILES = SecretFiles()
+# The user's shells, Git and the desktop read or execute these later, outside any sandbox.
 _START_FILES = tuple(
     ".profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile"
     " .zlogin .gitconfig .config/git .config/fish .config/systemd .config/autostart .local/bin"
     " bin".split()
 )
+# Through these, Git executes programs or reads its settings from another place.
 _GIT_NAMES = ("hooks", "config", "config.worktree", "commondir", "gitdir")
 _WORKTREE_NAMES = ("commondir", "gitdir", "config.worktree")
 

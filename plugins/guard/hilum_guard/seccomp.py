@@ -68,6 +68,7 @@ def program(machine: str, families: tuple[int, ...]) -> bytes:
     for operation, value in checks:
         code += [(operation, 0, 1, value), (_RETURN, 0, 0, _REFUSE)]
     code += [(_RETURN, 0, 0, _ALLOW)]
+    # Each instruction is a struct sock_filter: the operation, two jump distances and a value.
     return b"".join(
         operation.to_bytes(2, "little") + bytes((yes, no)) + value.to_bytes(4, "little")
         for operation, yes, no, value in code

@@ -450,6 +450,7 @@ class Guard:
     @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:
         """Give a command a clean environment and put it into the sandbox."""
+        # This plugin comes last (trylast), so that no other one changes what the sandbox runs.
         return await self.sandbox.wrap_process(command)
 
     @hookimpl

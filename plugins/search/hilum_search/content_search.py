@@ -77,6 +77,7 @@ async def search_files(
         glob,
         include_ignored,
         settings.max_file_size,
+        # The thread only reads, so a cancelled call need not wait for it.
         abandon_on_cancel=True,
     )
     running = _ContentSearch(call, settings, files, checked, context)

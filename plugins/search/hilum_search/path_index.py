@@ -68,6 +68,7 @@ class PathIndex:
 
             def take(paths: list[bytes]) -> bool:
                 for path in map(os.fsdecode, filter(None, paths)):
+                    # Converted once for each list, and not once for each key press.
                     listed.append(IndexedPath(path.lower(), path))
                 return False
 

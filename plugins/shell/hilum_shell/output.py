@@ -165,6 +165,7 @@ class Spool:
         at = max(offset - self.start, 0)
         data = bytes(self._bytes[at : None if size is None else at + size])
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        # An incomplete character at the end is within the last four bytes.
         decoder.decode(data[-4:])
         unfinished = len(decoder.getstate()[0])
         if 0 < unfinished < len(data):

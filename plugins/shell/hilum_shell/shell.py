@@ -24,9 +24,13 @@ ENVIRONMENT = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "MANPAGER": "cat",
+    # For such a terminal, programs print no colours and do not move the cursor.
     "TERM": "dumb",
+    # Git then fails instead of waiting for a password.
     "GIT_TERMINAL_PROMPT": "0",
+    # Packages are then installed with the default answers to their questions.
     "DEBIAN_FRONTEND": "noninteractive",
+    # Otherwise, Python collects its output in a buffer, and a service would seem to print nothing.
     "PYTHONUNBUFFERED": "1",
 }
 IN_BACKGROUND = {"HILUM_BACKGROUND": "1"}

@@ -21,6 +21,7 @@ _VERSION = re.compile(
     r"v\d+(?:\.\w+)+|\d+(?:\.\w+){2,}|\d+(?:\.\d+)+\.?(?:a|b|c|rc|alpha|beta|dev|post|pre)\.?\d*",
     re.IGNORECASE,
 )
+# Keeps the search for a version number short in a very long line.
 _MAX_VERSION_CHARACTERS = 100
 _NAME_AFTER = re.compile(r"[\w.]*")
 _NAME_BEFORE = re.compile(r"[\w.]*\Z")

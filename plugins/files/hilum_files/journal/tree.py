@@ -34,6 +34,7 @@ _RACY_NS = 50_000_000
 # Some file systems store times in seconds, or in steps of two seconds.
 _COARSE_NS = 2_000_000_000
 _SECOND_NS = 1_000_000_000
+# Bounds the memory for contents that were read but are not stored yet.
 _BATCH_BYTES = 8_000_000
 # A pipe must not block, and a link that replaced a file must not be followed.
 _READ_FLAGS = (
@@ -176,6 +177,7 @@ def node_at(path: str | os.PathLike[str], keep: Callable[[bytes], str]) -> Node 
     if stat.S_ISLNK(status.st_mode):
         return Node("link", 0, keep(os.fsencode(os.readlink(path))))
     if not stat.S_ISREG(status.st_mode):
+        # A pipe, a socket or a device has no content to keep.
         return Node("file", mode, f"?special {status.st_ino}")
     with open(path, "rb", opener=_open_unfollowed) as file:
         return Node("file", mode, keep(file.read()))
@@ -218,6 +220,7 @@ class TreeWalk:
         self._store = store
         self._limits = limits
         self._check_cancelled = check_cancelled
+        # A file whose times are near this moment or later is read again by the next walk.
         self._began_ns = time.time_ns()
         self._deadline = time.monotonic() + limits.seconds
         self._device = os.stat(root).st_dev

@@ -163,6 +163,7 @@ def _create(
         if node.kind == "link":
             with suppress(FileNotFoundError):
                 os.unlink(place.name, dir_fd=place.folder)
+            # The target of an existing link cannot be changed, so the link was removed first.
             os.symlink(os.fsdecode(data), place.name, dir_fd=place.folder)
             return
         if stat.S_ISLNK(_mode_at(place)):
