@@ -118,6 +118,7 @@ def replace_file(
     """
     with open_place(workspace, path, make=make) as place:
         old = _check_replaceable(place, path, expected, force=mode is not None)
+        # In the same folder, because a file cannot be renamed to another file system.
         temporary = os.path.join(os.path.dirname(place.name), f".hilum-{token_hex(8)}.tmp")
         descriptor, is_nameless = _open_new(place.folder, temporary)
         try:
@@ -130,6 +131,8 @@ def replace_file(
                         os.chmod(temporary, mode)
                 else:
                     _copy_permissions(descriptor, old, mode)
+                # `link` does not replace an existing file, so the new file gets a temporary name
+                # first.
                 if is_nameless:
                     os.link(f"/proc/self/fd/{descriptor}", temporary, dst_dir_fd=place.folder)
             os.replace(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
@@ -150,6 +153,7 @@ def _open_new(folder: int | None, name: str) -> tuple[int, bool]:
     if _O_TMPFILE and folder is not None:
         parent = os.path.dirname(name) or "."
         with suppress(OSError):  # not every file system supports it
+            # The umask limits this mode, as for any new file.
             return os.open(parent, os.O_WRONLY | _O_TMPFILE, 0o666, dir_fd=folder), True
     # O_EXCL does not follow links either.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

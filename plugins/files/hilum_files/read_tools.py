@@ -195,6 +195,7 @@ def _read_line(file: BinaryIO, path: str, number: int, limit: int) -> str:
     raw = file.readline(4 * limit)  # a character has at most four bytes
     size = len(raw)
     end = raw[-1:]
+    # The rest of the line is only counted, in pieces, because a line may be as long as its file.
     while end not in (b"\n", b""):
         rest = file.readline(CHUNK_BYTES)
         size += len(rest)
@@ -203,6 +204,7 @@ def _read_line(file: BinaryIO, path: str, number: int, limit: int) -> str:
     # The prefix prevents bytes inside the file from looking like a UTF-16 byte order mark.
     check_text(b"-" + raw, path, os.fstat(file.fileno()).st_size)
     try:
+        # If the line was cut, its last character may be incomplete.
         text = codecs.getincrementaldecoder("utf-8")().decode(raw, final=is_whole)
     except UnicodeDecodeError as error:
         raise encoding_error(path, number, raw[error.start]) from None

@@ -113,6 +113,7 @@ def write_verified(
     with recording_change(workspace, real, data):
         replace_file(workspace, real, data, expected=before)
         with open_file(workspace, real) as file:
+            # One byte more than was written shows whether another program appended something.
             written = file.read(len(data) + 1)
         if written != data:
             raise ToolError(

@@ -17,6 +17,7 @@ MAX_DIFF_LINES = 2000
 """Maximum number of changed lines that a diff compares one by one."""
 MAX_SEARCHED_LINES = 1000
 MAX_COMPARED_LINES = 20_000
+# A line that occurs this often, such as a bracket, does not show where the text begins.
 MAX_OCCURRENCES = 200
 MAX_CHARACTERS = 500
 """Maximum number of characters of a line to compare."""
@@ -47,6 +48,7 @@ def check_text(data: bytes, path: str, size: int) -> None:
     Raises:
         ToolError: The file is UTF-16 text, or binary.
     """
+    # UTF-16 text contains null bytes, so it would also count as binary below.
     if data.startswith(_UTF16):
         raise ToolError(
             f"{show(path)} is UTF-16 text, not UTF-8.", hint="Convert it with a command (iconv)."
@@ -241,6 +243,7 @@ def _group_changes(
     """
     from difflib import SequenceMatcher  # 2 ms, at the first change of a file
 
+    # difflib may take quadratic time.
     if len(old) + len(new) <= MAX_DIFF_LINES:
         return SequenceMatcher(None, old, new).get_grouped_opcodes(context)
     old_stop = len(old) - tail
@@ -295,4 +298,5 @@ def _format_hunk(old: list[str], new: list[str], group: _Group, skip: int) -> It
 
 
 def _format_range(start: int, length: int) -> str:
+    # In the unified format, an empty range names the line before it.
     return f"{start + 1 if length else start},{length}"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MAX_EDIT_BYTES = 20_000_000
 MAX_DIFF_CHARACTERS = 2_000_000
+# POSIX allows either error for a folder that is not empty.
 _NOT_EMPTY = (ENOTEMPTY, EEXIST)
 
 
@@ -165,6 +166,7 @@ def _write(workspace: Workspace, path: str, content: str) -> Output:
 
 def _format_like(before: str, content: str) -> str:
     """Return the new content with the line endings and byte order mark of the old one."""
+    # Only if all lines of the file end with CRLF: otherwise it is unclear which ones should.
     if before.count("\r\n") == before.count("\n") > 0:
         content = texts.with_newlines(content, "\r\n")
     content = content.removeprefix(BOM)
@@ -258,6 +260,7 @@ def _describe_lines(lines: range) -> str:
 
 
 def _delete(workspace: Workspace, path: str) -> Output:
+    # A link itself is deleted, not the file or folder that it points to.
     with open_place(workspace, path, follow=False) as place:
         name = show(workspace.relative(place.path))
         if place.path == workspace.root:

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 MAX_TOKEN = 32
 """Minimum length, in characters, of a random-looking word that may contain encoded data."""
+# Every character of an address can carry data to the server.
 MAX_ADDRESS = 600
 MAX_QUERY = 300
 # Bits of entropy per character: English words have 2.5 to 3.2, base64 and hexadecimal digits of
@@ -62,6 +63,7 @@ def ascii_host(host: str) -> str:
     import idna  # large tables, which few sessions need
 
     try:
+        # UTS #46 maps letters as browsers do, so that other spellings of a host give the same name.
         return idna.encode(host, uts46=True, std3_rules=True).decode().rstrip(".")
     except (idna.IDNAError, UnicodeError):
         return ""
@@ -103,6 +105,7 @@ def hosts_within(url: str) -> list[str]:
 
     The page may redirect to these hosts.
     """
+    # Twice, because an address in a parameter of an embedded address is encoded twice.
     text = unquote(unquote(url))
     inner = text[len("https://") :]
     return [host for host in map(host_of, re.findall(_LINK, inner)) if host]
@@ -125,6 +128,7 @@ def carried_data(url: str) -> str:
         return "the address contains a user name or a password"
     if len(parts.query) > MAX_QUERY:
         return f"its query has {len(parts.query):,} characters"
+    # Resolving a host leaks its labels to a name server, even if the request is never sent.
     label = max(host.split("."), key=len)
     if len(label) > MAX_TOKEN and not host.startswith("["):
         return f"its host has a label of {len(label)} characters"

@@ -80,15 +80,20 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _TRIAL_TIMEOUT = 4  # seconds
 # Root owns these parts of /proc and could write to them even without capabilities.
 _KERNEL = ("sys", "sysrq-trigger", "acpi", "bus", "fs", "irq", "mtrr", "scsi")
+# Everything that is not hidden stays readable, so that installed programs work as usual.
 _ROOT = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 _BASE = (
     "--unshare-user",
+    # The command can see and signal only the processes in its sandbox.
     "--unshare-pid",
+    # Otherwise, System V shared memory and message queues would be shared with other programs.
     "--unshare-ipc",
     "--unshare-uts",
     "--cap-drop",
     "ALL",
+    # If the shell that started it is killed, the sandbox ends too.
     "--die-with-parent",
+    # sandbox_init.py reaps the processes itself, so bubblewrap adds no process of its own.
     "--as-pid-1",
 )
 # /run contains many service sockets. Programs need only these parts of it: name resolution, and the
@@ -169,7 +174,11 @@ def wrap(
     env = {**outer, "TMPDIR": "/tmp"}
     # The folder is below /run, which is empty in the sandbox.
     env.pop("XDG_RUNTIME_DIR", None)
+    # NUL is the only character that no variable contains. An argument cannot contain it either, so
+    # the text is passed in hexadecimal.
     added = "\0".join(f"{name}={value}" for name, value in inner.items())
+    # `-I` ignores PYTHON… variables and the current folder, which the workspace could use to inject
+    # code. `-S` skips the import of `site`, which makes the start faster.
     first = (find_interpreter(), "-I", "-S", "-c", _START, _FOLDER)
     limits = (str(policy.processes), str(policy.file_size))
     argv = [*_join_loopback(policy.loopback), find_bubblewrap(), *_make_options(policy)]
@@ -194,6 +203,7 @@ def _join_loopback(loopback: tuple[str, ...]) -> list[str]:
     if not loopback:
         return []
     user, network = loopback
+    # Otherwise nsenter would switch to user and group 0, which this namespace may not have.
     return [find_nsenter(), f"--user={user}", f"--net={network}", "--preserve-credentials", "--"]
 
 
@@ -207,8 +217,10 @@ def _make_options(policy: SandboxPolicy) -> list[str]:
     # Folders are mounted before their contents, because a later mount covers an earlier one.
     for path in sorted(mounts, key=lambda path: (path.count("/"), path)):
         options += mounts[path]
+    # With a loopback, nsenter has already entered a network namespace.
     if not (policy.network or policy.loopback):
         options.append("--unshare-net")
+    # SCRIPT opens the filter as descriptor 5.
     if policy.filter:
         options += ["--seccomp", "5"]
     return [*options, *_BASE]
@@ -227,6 +239,8 @@ def _make_mounts(policy: SandboxPolicy) -> dict[str, Mount]:
             mounts[folder] = ("--bind", folder, folder)
     mounts |= {path: ("--bind", path, path) for path in policy.writable}
     mounts |= {path: _read_only(path) for path in policy.protected}
+    # The last mapping that contains a path decides, so a hidden path stays hidden even if it is
+    # also writable or protected.
     return needed | mounts | hidden
 
 

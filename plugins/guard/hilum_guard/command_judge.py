@@ -149,9 +149,12 @@ def _explain_doubt(reader: ShellReader) -> tuple[str, tuple[str, ...]]:
         return why, ()
     if not reader.commands:
         return "It contains no command.", ()
+    # An attacker could use a difference between the grammar and Bash. It would also have to deceive
+    # a second reader that shares no code with the grammar.
     if not reader.source.matches_shlex([text for _, text in sorted(reader.literal_words)]):
         return "Two parsers of the command disagree about its words.", ()
     words = (word for simple in reader.commands for word in simple.words)
+    # A pattern may match a file that the same text writes, and whose name is an option.
     if writes and any(word.glob for word in words):
         return "It writes files and uses patterns for file names.", ()
     return "", tuple(dict.fromkeys(writes))

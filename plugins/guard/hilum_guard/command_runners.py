@@ -98,6 +98,7 @@ def read_xargs(reader: ShellReader, command: ParsedCommand) -> str | None:
     inner = words[at:] or (Word("echo"),)
     marker = _find_marker(words, at)
     if not marker:
+        # `xargs` reads the input itself, and its command gets an empty one.
         return reader.read_inner(command, (*inner, *arguments), stdin="")
     for argument in arguments:
         reader.read_inner(command, _fill(inner, marker, argument), stdin="")
@@ -280,6 +281,7 @@ def find_listed(commands: list[ParsedCommand], before: FindAction | None) -> Fin
 def read_ssh(reader: ShellReader, command: ParsedCommand) -> str | None:
     """Read `ssh HOST COMMAND` as if it ran here, in an unknown folder."""
     for word in command.words:
+        # ssh runs the commands in these options on this machine.
         match = _SSH_COMMAND.fullmatch(word.value)
         if match:
             reader.read_nested(match[1])

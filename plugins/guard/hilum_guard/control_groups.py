@@ -52,6 +52,8 @@ def create_group(processes: int) -> str:
     for base in _BASES:
         folder = Path(base, f"hilum-{os.getpid()}-{_get_start_time(os.getpid())}-{processes}")
         with suppress(OSError):
+            # Under version 1, the second folder is no control group, and `mkdir` would create an
+            # ordinary folder there.
             if not os.path.exists(f"{base}/cgroup.procs"):
                 continue
             folder.mkdir(exist_ok=True)  # another thread may create it, too
@@ -98,6 +100,8 @@ def _get_start_time(pid: int) -> str:
     """Return when a process started, in clock ticks since boot; empty if it does not exist."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
+            # The second field is the program's name in parentheses, and may itself contain
+            # parentheses and spaces. The start time is field 22 (proc(5)).
             return file.read().rpartition(b") ")[2].split()[19].decode()
     except (OSError, IndexError):
         return ""

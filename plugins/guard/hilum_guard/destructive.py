@@ -455,6 +455,7 @@ def _check_kill(command: ParsedCommand) -> str:
         values = values[2:]
     elif re.fullmatch(r"-(-signal=)?([A-Za-z]\w*|\d+).*", first):
         values = values[1:]
+    # The process id -1 stands for every process that the user may signal (kill(2)).
     if "-1" in values:
         return "It ends every process."
     return "It ends process 1, on which the system depends." if "1" in values else ""
@@ -521,9 +522,12 @@ _GRAVE: dict[str, tuple[tuple[str, str], ...]] = {
         (r"(^| )update-ref\b.* ?(-d|--delete|--stdin)\b", _HISTORY),
         (r"(^| )stash (clear|drop)\b", _HISTORY),
         (
+            # A `+` before a refspec forces the update, and `:branch` deletes the branch
+            # (git-push(1)).
             r"(^| )push\b.*( --mirror| --prune| --delete | -d | \+\S| :\S)",
             "It deletes or overwrites remote branches.",
         ),
+        # `--force-with-lease` is left out: it refuses to overwrite commits that are not known here.
         (r"(^| )push\b.*( --force\b(?!-with)| -\w*f\w*( |$))", "It overwrites remote history."),
     ),
     "git-filter-repo": ((r"", _HISTORY),),

@@ -133,6 +133,7 @@ class _Finder:
         self._at = len(query.words) - len(tests)
         self.min_depth = self._depth("-mindepth", 0)
         self.max_depth = self._depth("-maxdepth", MAX_NAMES)
+        # `-prune` has no effect with `-depth`, which `-delete` implies (find(1)).
         self.prunes = not {"-depth", "-d", "-delete"} & set(tests)
         actions = {"-delete", "-print", "-print0", "-ls", "-quit", *FIND_COMMANDS}
         self.prints = not actions & set(tests)
@@ -240,6 +241,7 @@ class _Finder:
         while word != ";" and not (word == "+" and before == "{}"):
             before = word
             word = self._next()
+        # `-exec … +` is always true; with `;` the exit code of the command decides.
         return True if word == "+" else None
 
     def _prune(self, entry: Entry, sure: bool) -> Truth:
@@ -402,6 +404,8 @@ def _read_index(path: Path) -> set[str] | None:
         names = set()
         at = 12
         for _ in range(count):
+            # The name follows 62 bytes of fixed size, and two more in an extended entry of version
+            # 3.
             begin = at + 62 + 2 * bool(data[at + 60] & 0x40)
             end = data.index(b"\0", begin)
             names.add(os.fsdecode(data[begin:end]))

@@ -86,6 +86,7 @@ class FolderScan:
         relevant: list[tuple[str, Folder]] = []
         lstat = os.lstat
         waiting = list(self._roots)
+        # Level by level, so that the limit leaves out the deepest folders.
         while waiting and len(found) < MAX_FOLDERS:
             deeper: list[str] = []
             for path in waiting:
@@ -139,6 +140,8 @@ def _list_folder(path: str, stamp: Stamp, *, only_git: bool = False) -> Folder:
     except (FileNotFoundError, NotADirectoryError):
         return Folder(stamp, settled)
     except OSError:
+        # A command may forbid listing a folder in order to hide files in it, so this is no reason
+        # to skip it.
         return Folder(stamp, settled, listed=False)
     inner = [name for name, is_folder in found.items() if is_folder and name.lower() != ".git"]
     folders = [name for name in inner if name not in _SKIPPED]
@@ -161,6 +164,7 @@ def _is_executed(name: str) -> bool:
 
 def _is_relevant(folder: str, name: str, only_git: bool) -> bool:
     """Return whether a name in a folder belongs to Git, is executed, or contains such a file."""
+    # A file system that ignores case finds `.GIT` where Git looks for `.git`.
     low = name.lower()
     if low == ".git":
         return True

@@ -92,6 +92,7 @@ class Gate:
     def judge(self, call: CheckedCall) -> Judged:
         """Return the verdict on a call, None for no opinion, and the rule or check behind it."""
         read = call.facts.command
+        # These come before the rules, because no rule may allow them.
         if read is not None and read.kind == "block":
             verdict = deny(f"{read.reason} {_BLOCKED}", code=errors.E_BLOCKED)
             return verdict, "destructive command"
@@ -146,6 +147,7 @@ class Gate:
 
         Either the rule asks, or it denies something that the call may do.
         """
+        # A rule that denies is examined first, because it is stricter than one that asks.
         rule = self._find_rule("deny", facts, ("maybe",)) or self._find_unheld_denial(facts)
         if rule:
             is_stored = rule.about_paths and any(effect.stored for effect in facts.reach.effects)
@@ -224,6 +226,8 @@ class Gate:
             return ""
         if is_loopback(facts.host):
             return ""  # the tool's settings decide about servers on this machine
+        # A prompt injection may make the model choose a host to leak data to. An address may also
+        # contain another one, to which the first server passes the request on.
         for host in (facts.host, *hosts_within(url)):
             if not is_known(host, self.known_hosts):
                 allowing = f'hilum permissions allow "{facts.tool}({DOMAIN}{host})"'
@@ -363,6 +367,7 @@ class Gate:
         if about_all or not fitting or not read.complete:
             return about_all
         written = chain.from_iterable(command.writes for command in read.commands)
+        # A rule that allows a command does not allow redirecting its output to a file.
         if any(path != "/dev/null" for path in written):
             return None
         return _find_rule_of_parts(fitting, call, read)

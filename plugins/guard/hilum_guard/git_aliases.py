@@ -207,6 +207,7 @@ def _read_environment(reader: ShellReader) -> tuple[list[tuple[str, str]], bool]
         return known[0] if known else os.environ.get(name)
 
     settings: list[tuple[str, str]] = []
+    # Git passes the settings of `-c` to its child processes in this variable.
     parameters = get_variable("GIT_CONFIG_PARAMETERS")
     if parameters:
         try:

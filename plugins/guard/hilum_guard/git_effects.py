@@ -285,6 +285,7 @@ def _read_checkout_index(git: _Git) -> bool:
 def _read_apply(git: _Git) -> bool:
     parsed = git.parsed
     if parsed.has("--apply") or not parsed.has(*_LOOKING):
+        # Unlike `patch`, `git apply` removes the first folder of each name by default.
         strip = git.rest if parsed.has("-p") else ("-p1",)
         folder = "".join(parsed.values("--directory")[-1:])
         if not git.call.patch(strip, parsed.operands, folder):

@@ -189,8 +189,10 @@ def _shows_contents(verb: str, rest: Sequence[str]) -> bool:
     if verb not in _ALWAYS:
         return False
     if verb == "cat-file":
+        # These options show only the type, the size or the existence of an object.
         return {"-t", "-s", "-e"}.isdisjoint(options)
     if verb == "fsck":
+        # This option writes the contents of unreachable objects to files.
         return "--lost-found" in rest
     if verb == "request-pull":
         return "-p" in options
@@ -217,6 +219,8 @@ def _split(verb: str, rest: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _is_in_revision(word: str) -> bool:
     """Return whether a word names a path in a revision: `HEAD:docs/x.md`, `:docs/x.md`."""
+    # `:/text` names a commit by its message (gitrevisions(7)), and in a pathspec the other
+    # beginnings are magic (gitglossary(7)).
     return ":" in word and not word.startswith((":/", ":(", ":!", ":^"))
 
 
@@ -224,6 +228,7 @@ def _read_path_in_revision(word: str) -> list[Shown]:
     """Return the path of `REVISION:PATH`; nothing for a whole tree."""
     revision, _, path = word.partition(":")
     if not revision:
+        # `:2:path` names one of the versions of a file in the index during a merge.
         path = re.sub(r"^[0-3]:", "", path)
     is_relative = path.startswith(("./", "../"))
     return [Shown(path, top=not is_relative)] if path else []

@@ -96,6 +96,8 @@ def find_argument_doubt(known: Program, command: ParsedCommand, words: Sequence[
 def _find_odd_option(words: Sequence[Word], parsed: Parsed) -> str:
     """Return an option that is not listed; empty if there is none."""
     for position, word in enumerate(words):
+        # A file may be named like a dangerous option, and the pattern would then insert that
+        # option.
         if word.glob and word.value.startswith("-") and position not in parsed.positions:
             return "a pattern as an option"
     for number in parsed.values("-#"):

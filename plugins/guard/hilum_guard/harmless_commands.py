@@ -192,6 +192,7 @@ def _check_ps(options: list[tuple[str, str]], operands: list[Word]) -> str:
 
 # --- programs with special syntax -----------------------------------------------------------------
 
+# Without `-exec`, `-ok`, `-delete` and `-fprint`, which run programs, delete files or write them.
 _FIND_FLAGS = frozenset(
     """-print -print0 -prune -not ! -o -or -a -and ( ) -depth -xdev -mount -empty -ls -quit
     -readable -writable -executable -daystart -noleaf -true -false -H -P , -nouser
@@ -323,11 +324,14 @@ PROGRAMS: dict[str, Program] = {
     "rev": Program(),
     "nl": Program("p", "bdfhilnsvw"),
     "head": Program("qvz", "nc", "quiet verbose", "lines bytes", numbers=True),
+    # Without `-f`, with which it would not end.
     "tail": Program("qvz", "nc", "quiet verbose", "lines bytes", numbers=True),
+    # Without `--files0-from`, which reads the files that a list names.
     "wc": Program("lwcmL", longs="lines words bytes chars max-line-length"),
     "grep": _GREP,
     "egrep": _GREP,
     "fgrep": _GREP,
+    # Without `--pre` and `--hostname-bin`, which run a program, and `-z`, which runs decompressors.
     "rg": Program(
         "nilcwvxFSsoeUPHNIpq0",
         "eABCgtTmjMdE",
@@ -343,6 +347,7 @@ PROGRAMS: dict[str, Program] = {
         deep="*",
         check=_check_globs,
     ),
+    # Without `-o`, which writes a file, and `--compress-program`, which runs a program.
     "sort": Program(
         "bdfghiMnRrVcCmsuz",
         "kt",
@@ -355,6 +360,7 @@ PROGRAMS: dict[str, Program] = {
         "fsw",
         "count repeated unique ignore-case",
         "skip-fields skip-chars check-chars",
+        # A second operand would be the output file.
         most=1,
     ),
     "cut": Program(
@@ -366,6 +372,7 @@ PROGRAMS: dict[str, Program] = {
     "tr": Program(
         "cdsCt", longs="delete squeeze-repeats complement truncate-set1", operands="text"
     ),
+    # Without `-i`, which changes files, and `-f`, whose script would not be checked.
     "sed": Program(
         "nErsuz",
         "e",
@@ -375,8 +382,10 @@ PROGRAMS: dict[str, Program] = {
         instead="-e --expression",
         check=_check_sed,
     ),
+    # Without `-f`, whose program would not be checked.
     "awk": Program("", "F", operands="first", check=_check_awk),
     "gawk": Program("", "F", operands="first", check=_check_awk),
+    # Without `-f`, whose program would not be checked, and `--slurpfile`, which reads another file.
     "jq": Program(
         "rcSesMCj",
         "",
@@ -384,6 +393,7 @@ PROGRAMS: dict[str, Program] = {
         operands="first",
         check=_check_jq,
     ),
+    # Without `--output`, which writes a file.
     "diff": Program(
         "uNrqwbBiyacest",
         "UW",
@@ -402,6 +412,7 @@ PROGRAMS: dict[str, Program] = {
     "od": Program("bcdoxsvi", "ANtjw"),
     "hexdump": Program("Cbcdox", "ns"),
     "strings": Program("a", "nt"),
+    # Without `-C`, which writes a file.
     "file": Program("bhikLNpr", longs="brief mime mime-type mime-encoding"),
     "stat": Program("Lft", "c", "dereference terse", "format printf"),
     "du": Program(
@@ -411,6 +422,7 @@ PROGRAMS: dict[str, Program] = {
         "max-depth exclude",
     ),
     "df": Program("aBhHiklPTx", "", "human-readable all inodes portability print-type"),
+    # Without `-o`, which writes a file.
     "tree": Program("adfiLpshugDFrtCnNA", "PI", "dirsfirst noreport gitignore prune filelimit", ""),
     "basename": Program("az", "s", operands="text"),
     "dirname": Program("z", operands="text"),
@@ -418,6 +430,7 @@ PROGRAMS: dict[str, Program] = {
     "readlink": Program("efmnqsvz"),
     "which": Program("a", operands="text"),
     "type": Program("aftpP", operands="text"),
+    # Without `-s`, which sets the clock.
     "date": Program(
         "uIR", "d", "utc iso-8601 rfc-3339", "date", operands="text", check=_check_date
     ),
@@ -426,6 +439,7 @@ PROGRAMS: dict[str, Program] = {
     "whoami": Program(operands="none"),
     "id": Program("ugnGr", operands="none"),
     "groups": Program(operands="none"),
+    # An operand would set the name of the machine.
     "hostname": Program("s", operands="none"),
     "uname": Program("asnrvmpio", longs="all", operands="none"),
     "uptime": Program("ps", operands="none"),

@@ -29,7 +29,9 @@ _SHOWN_VALUED = (
     " diff-filter abbrev diff-algorithm word-diff-regex inter-hunk-context stat stat-count glob"
     " min-parents max-parents"
 )
+# Without `--output`, which writes a file, and `--ext-diff` and `--textconv`, which run programs.
 _LOG = Program("pnuswbMCRiEFPzgcm", "nSGULl", _SHOWN, _SHOWN_VALUED, operands="text", numbers=True)
+# Without `-d`, `-m` and `-c`, which change branches.
 _NAMES = Program(
     "arvl",
     "",
@@ -89,7 +91,9 @@ COMMANDS: dict[str, Program] = {
         "a", "", "all is-ancestor fork-point octopus independent", "", operands="text"
     ),
     "name-rev": Program("", "", "name-only tags always", "refs", operands="text"),
+    # Without `--textconv` and `--filters`, which run programs.
     "cat-file": Program("ptse", "", operands="text"),
+    # Without `-O`, which opens the files in a pager.
     "grep": Program(
         "nilcwvFEPhHqIeo",
         "eABCm",
@@ -190,6 +194,8 @@ def _read_front_options(command: ParsedCommand) -> tuple[int, list[str | None], 
     return at, cwds, ""
 
 
+# `-c`, `--git-dir` and `--exec-path` are missing on purpose: they change the settings or the
+# programs that Git uses, so even `git status` could run any program.
 _HARMLESS_OPTIONS = frozenset(("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"))
 _UNKNOWN_FOLDER = "The folder that it runs in is known only at run time."
 

@@ -235,6 +235,8 @@ def note_writes(reader: ShellReader, command: ParsedCommand, output: str | None)
     if command.words and get_program_name(command.words[0]) == "tee":
         for value in command.arguments:
             for path in _resolve(value, command):
+                # Read as if it appended, with or without `-a`, so that no earlier content is
+                # overlooked.
                 _note_text(reader, path, command.stdin, appends=True)
 
 

@@ -107,6 +107,8 @@ class Invocation:
         inside = is_folder or target.endswith("/") or len(sources) > 1
         for source in sources:
             name = os.path.basename(source.rstrip("/"))
+            # With a slash at the end, rsync copies what is in the folder, and not the folder
+            # itself.
             contents = source.endswith("/") and self.name == "rsync"
             placed = target
             if inside and not contents and name not in ("", "."):

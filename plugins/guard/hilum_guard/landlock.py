@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 _CREATE = 444
 _ADD = 445
 _RESTRICT = 446
+# Options of prctl(2), from linux/prctl.h.
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAPBSET_DROP = 24
 _PR_SET_SECCOMP = 22
+# Flags of unshare(2) and setns(2), from linux/sched.h.
 _NEWUSER = 0x10000000
 _NEWNET = 0x40000000
 _NEWIPC = 0x08000000
@@ -54,6 +56,7 @@ _LINK = 0o120000
 _FOLDER = 0o040000
 _CAPABILITIES = 64
 _FAILED = 125  # the exit code that bubblewrap uses
+# Programs expect to write to these devices. Others, such as disks, stay read-only.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 
 
@@ -77,6 +80,7 @@ def load_libc() -> Callable[..., int]:
 def read_abi_version() -> int:
     """Return the version of this kernel's Landlock ABI; 0 if Landlock is unavailable."""
     try:
+        # The flag 1 (LANDLOCK_CREATE_RULESET_VERSION) returns the version instead of a ruleset.
         return load_libc()("syscall", _CREATE, None, 0, 1)
     except OSError:
         return 0
@@ -93,8 +97,12 @@ def restrict(
         writable: Files and folders that may be written.
         hidden: Files and folders that may not be read.
     """
+    # The kernel rejects a ruleset with rights that it does not know, so an older version gets
+    # fewer.
     handled = _OF_SYSTEM.get(version, _ALL_RIGHTS)
     scoped = _SCOPED if version >= 6 else 0
+    # The second field, rights to TCP ports, stays 0: a namespace or the system call filter confines
+    # the network, and they cover other protocols too.
     attributes = b"".join(value.to_bytes(8, sys.byteorder) for value in (handled, 0, scoped))
     size = _ATTRIBUTE_SIZES.get(version, 24)
     ruleset = call("syscall", _CREATE, attributes, size, 0)
@@ -103,6 +111,8 @@ def restrict(
         _add_rule(call, ruleset, path, rights & handled)
 
     excepted = tuple(hidden)
+    # The parents of hidden paths get no other rule, and programs must be able to list them. A rule
+    # applies to everything below its path, so the names of hidden files are visible too.
     allow("/", _LIST)
     for path in find_readable_paths(excepted):
         allow(path, _EXECUTE | _READ | _LIST)
@@ -130,6 +140,7 @@ def _add_rule(call: Callable[..., int], ruleset: int, path: str, rights: int) ->
         kind = posix.fstat(fd).st_mode & _TYPE_MASK
         if kind == _LINK:
             return
+        # The kernel rejects a rule that gives a file the rights of a folder (EINVAL).
         if kind != _FOLDER:
             rights &= _OF_FILES
         rule = rights.to_bytes(8, sys.byteorder) + fd.to_bytes(4, sys.byteorder)
@@ -199,6 +210,8 @@ def join_namespaces(call: Callable[..., int], paths: tuple[str, ...]) -> None:
     """Enter a user namespace and the network namespace owned by it (see ``loopback``)."""
     # Open both first, because the paths are not visible inside the user namespace.
     fds = [posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC) for path in paths]
+    # The user namespace comes first, because joining the network namespace needs the capabilities
+    # that a process has in the user namespace that owns it (setns(2)).
     for fd, kind in zip(fds, (_NEWUSER, _NEWNET), strict=False):
         call("setns", fd, kind)
         posix.close(fd)
@@ -206,6 +219,7 @@ def join_namespaces(call: Callable[..., int], paths: tuple[str, ...]) -> None:
 
 def _start_loopback(call: Callable[..., int]) -> None:
     """Enable the loopback device of a new network namespace."""
+    # An ioctl on a network device needs a socket, of any type (netdevice(7)).
     fd = call("socket", 2, 2, 0)
     request = b"lo".ljust(16, b"\0") + (1).to_bytes(2, sys.byteorder).ljust(24, b"\0")  # IFF_UP
     call("ioctl", fd, 0x8914, request)  # SIOCSIFFLAGS
@@ -214,6 +228,8 @@ def _start_loopback(call: Callable[..., int]) -> None:
 
 def drop_capabilities(call: Callable[..., int]) -> None:
     """Remove all capabilities from the command, even if it runs as root."""
+    # A program that root executes gets its capabilities from the bounding set (capabilities(7)), so
+    # it is emptied before the command is executed.
     for number in range(_CAPABILITIES):
         try:
             call("prctl", _PR_CAPBSET_DROP, number, 0, 0, 0)
@@ -223,6 +239,8 @@ def drop_capabilities(call: Callable[..., int]) -> None:
 
 def install_filter(call: Callable[..., int], program: bytes) -> None:
     """Install a BPF program that rejects system calls."""
+    # A name keeps the buffer alive during the call, because the structure contains only its
+    # address.
     kept = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: the number of instructions, padding, and a pointer to them.
     head = (len(program) // 8).to_bytes(2, sys.byteorder).ljust(8, b"\0")
@@ -255,6 +273,7 @@ def main(spec: str, *argv: str) -> None:
         sys.stderr.flush()
         posix._exit(_FAILED)
     init.restore_signals()
+    # Only now, so that variables such as LD_PRELOAD affect the command but not this process.
     os.environ.update(env)
     try:
         os.execvp(argv[0], argv)
@@ -304,5 +323,7 @@ def _give_up_rights(
     if not apart:
         # Outside a user namespace, all of the user's processes count towards the limit.
         with open("/proc/loadavg") as file:
+            # The fourth field ends with the number of threads on the whole system, which is an
+            # upper bound for those of the user.
             processes += int(file.read().split()[3].partition("/")[2])
     init.set_limits(processes, file_size)

@@ -38,6 +38,7 @@ class LastingApprovals:
         """
         self._offered[call_id, scope] = can_be_kept
         if not self._wanted.is_set():
+            # The question and its answer are logged later, so earlier events need not be read.
             self._read = self._session.journal.last
             self._wanted.set()
 

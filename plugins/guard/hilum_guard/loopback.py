@@ -32,6 +32,7 @@ class Loopback:
     """
 
     def __init__(self) -> None:
+        # Several commands may start at once, each in its own thread.
         self._lock = threading.Lock()
         self._fds = list[int]()
 
@@ -81,6 +82,7 @@ def _create(maker: Sequence[str]) -> list[int]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        # A new session keeps Ctrl-C in the terminal from ending the maker.
         start_new_session=True,
     ) as process:
         try:

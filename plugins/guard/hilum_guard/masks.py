@@ -70,6 +70,8 @@ class Masks:
             return True
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
+            # Shared, so that several sessions can use the same mask. Removing it needs an exclusive
+            # lock.
             lock(fd, exclusive=False)
             # Another session may have removed the mask between opening and locking it.
             held = os.path.samestat(os.fstat(fd), os.lstat(path))
@@ -118,6 +120,7 @@ def _remove_mask(path: str) -> None:
         _record(path).unlink(missing_ok=True)
         return
     try:
+        # Fails while any session uses the mask, because each of them has a shared lock on it.
         lock(fd, exclusive=True)
         _record(path).unlink(missing_ok=True)
         if os.path.isdir(path):

@@ -212,6 +212,7 @@ def _read_shell(reader: ShellReader, command: ParsedCommand) -> str | None:
         at = find_first_operand(words, "oO", option)
         if at < len(words):
             after = [encode_value(word) for word in words[at + 1 :]]
+            # In `bash -c TEXT A B`, `$0` is A, and the positional parameters begin with B.
             reader.state.variables["0"] = (after[0] if after else UNKNOWN,)
             # Without arguments `$1` is empty; the outer text's `$1` is not visible.
             return reader.read_nested(words[at].value, tuple(after[1:]) or ("",), command.stdin)

@@ -171,6 +171,7 @@ def _is_network_verb(name: str, verb: str) -> bool:
     return verb in _NETWORK_VERBS.get(name, frozenset())
 
 
+# The sub-commands of pacman are options, such as `-Syu`.
 _PACKAGERS_BY_OPTION = frozenset(("pacman",))
 _GLOBAL = {
     "git": (

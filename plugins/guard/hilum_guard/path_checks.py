@@ -33,6 +33,7 @@ SAFE_DEVICES = (
     r"/dev/(null|zero|full|random|urandom|stdin|stdout|stderr|tty|ptmx|fd|shm|mqueue|pts)(/.*)?"
     r"|/dev"
 )
+# Programs, libraries and system settings, which hold none of the user's own data.
 READABLE = ("/usr", "/opt", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/private/etc")
 READABLE_FILES = frozenset(
     "/dev/null /proc/cpuinfo /proc/meminfo /proc/version /proc/loadavg /proc/uptime".split()
@@ -91,6 +92,8 @@ class PathChecker:
         if UNKNOWN in path or (cwd is None and not path.startswith("/")):
             return None
         joined = os.path.normpath(os.path.join(cwd or "/", path))
+        # `normpath` keeps two leading slashes, because POSIX lets a system give them another
+        # meaning.
         joined = "/" + joined.lstrip("/")
         if not self.contained:
             return joined
@@ -260,6 +263,7 @@ class PathChecker:
     def _globbed(self, word: Word, cwd: str | None) -> list[str]:
         """Return the paths that match a pattern; an empty path means that the pattern is unsafe."""
         value = word.value
+        # Such a pattern may leave the folder, or the shell may expand it differently than Python.
         if value.startswith(("-", "/", "~")) or any(sign in value for sign in ("[", "..", "**")):
             return [""]
         found = glob.iglob(os.path.join(glob.escape(cwd or "/"), value))

@@ -176,6 +176,7 @@ def _compile_path(pattern: str) -> GitIgnoreSpec:
 
 def exact_path(path: str) -> str:
     """Return the pattern that matches only the given path."""
+    # In the syntax of `.gitignore`, these characters are wildcards, negations and comments.
     text = re.sub(r"([\\*?\[\]!#])", r"\\\1", path)
     if path.startswith("/"):
         return f"/{text}"
@@ -234,6 +235,7 @@ def fit_host(pattern: str, host: str, *, strict: bool) -> bool:
     if not host:
         return False
     if pattern.startswith("*."):
+        # The dot is compared too, so that `*.example.com` does not match `evil-example.com`.
         return host.endswith(pattern[1:])
     return host == pattern or (not strict and host.endswith(f".{pattern}"))
 

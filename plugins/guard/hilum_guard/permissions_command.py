@@ -101,6 +101,7 @@ def _run(argv: Sequence[str]) -> int:
         help="for test: assume this policy",
     )
     add("--json", action="store_true", help="for list and test: print JSON")
+    # `parse_args` would reject an option between the action and the rule.
     options = parser.parse_intermixed_args(argv)
     folder = Path(check_folder(options.folder))
     if options.workspace and options.session:
@@ -127,6 +128,7 @@ def _list(options: Namespace, folder: Path) -> int:
     kind = options.session or None
     rules = load(config_folder(), folder)
     known = find_tools(folder, rules.rules)
+    # Loaded again, now with the tools: a rule that matches none of them is a mistake.
     rules = load(config_folder(), folder, known, kind)
     rows = [
         {

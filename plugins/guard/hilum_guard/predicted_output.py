@@ -64,6 +64,7 @@ def _predict_ls(command: ParsedCommand, values: list[str]) -> str | None:
 
 
 def _predict_base64(command: ParsedCommand, values: list[str]) -> str | None:
+    # Older versions of macOS have only `-D`.
     if not command.stdin or not {"-d", "-D", "--decode"}.intersection(values):
         return None
     try:

@@ -211,6 +211,7 @@ def _hosts(arguments: Mapping[str, object]) -> Iterator[str]:
     texts = [value for value in arguments.values() if isinstance(value, str)]
     for address in chain.from_iterable(map(_HOSTS.findall, texts)):
         host = host_of(address) or "no valid host"
+        # Text before an `@` is a user name, which may imitate another host.
         written = address.partition("://")[2].rpartition("@")[2]
         scripts = sorted({_script(char) for char in address if not char.isascii()} - {""})
         if scripts:
@@ -220,6 +221,7 @@ def _hosts(arguments: Mapping[str, object]) -> Iterator[str]:
 
 def _script(char: str) -> str:
     """Return the script of a letter, such as ``Cyrillic``; empty for other characters."""
+    # The Unicode name of a letter begins with its script: CYRILLIC SMALL LETTER A.
     name = unicodedata.name(char, "") if char.isalpha() else ""
     return name.partition(" ")[0].title()
 

@@ -373,14 +373,17 @@ def _read_curl(call: _Call) -> Iterator[FileAccess]:
     yield from _write([os.path.join(folder, path) for path in outputs])
     yield from _read(_find_uploads(parsed))
     for address in addresses:
+        # curl also copies local files.
         if address.lower().startswith("file://"):
             yield FileAccess("read", re.sub(r"(?i)^file://[^/]*", "", address))
 
 
 def _find_uploads(parsed: Parsed) -> list[str]:
     """Return the files whose contents `curl` sends: cookies, data and forms."""
+    # curl takes a cookie without a `=` for the name of a file with cookies.
     paths = [value for value in parsed.values("-b", "--cookie") if "=" not in value]
     for value in parsed.values(*_CURL_DATA):
+        # `@FILE`, and `NAME@FILE` for --data-urlencode, send the contents of a file (curl(1)).
         name, _, path = value.partition("@")
         if path and "=" not in name:
             paths.append(path)
@@ -411,6 +414,7 @@ def _read_zip(call: _Call) -> Iterator[FileAccess]:
         return
     archive, *paths = call.operands
     yield FileAccess("write", archive)
+    # `zip` adds its ending to a name that has none.
     if "." not in os.path.basename(archive):
         yield FileAccess("write", f"{archive}.zip")
     yield from _take_contents(paths, moves=call.parsed.has("-m", "--move"))
@@ -472,6 +476,7 @@ def _read_compressor(call: _Call) -> Iterator[FileAccess]:
     ending = _ENDINGS[ALIASES.get(call.name, call.name)]
     unpacks = parsed.has("-d", "--decompress", "--uncompress") or "un" in call.name
     is_deep = parsed.has("-r", "--recursive")
+    # Unlike the other programs, zstd and lz4 keep the original file by default.
     keeps = parsed.has("-k", "--keep") or ending in (".zst", ".lz4")
     for path in call.operands:
         yield FileAccess("read", path, deep="some" if is_deep else "")

@@ -139,6 +139,7 @@ def get_program_name(word: Word) -> str:
     if word.glob and "/" in value:
         # `/bin/r?` runs the first file that matches.
         value = next(glob.iglob(value), value)
+    # On a file system that ignores case, `RM` runs `rm`.
     name = os.path.basename(value.rstrip("/")).casefold()
     return name.removesuffix(".exe")
 

@@ -50,6 +50,7 @@ _NPM_LIFECYCLE = {
     "pack": ("prepack", "prepare", "postpack"),
     "version": ("preversion", "version", "postversion"),
 }
+# In the order in which GNU make searches for them.
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _JUSTFILES = ("justfile", "Justfile", ".justfile")
 _RULE = re.compile(r"([^\t#=:\n][^=:\n]*?)\s*::?(?!=)\s*([^=\n]*)")
@@ -219,6 +220,7 @@ def _find_npm_scripts(command: ParsedCommand, cwd: str) -> Iterator[_Text]:
     folder, scripts = _load_npm_scripts(os.path.join(cwd, *parsed.values(*_NPM_FOLDER_OPTIONS)))
     arguments = " ".join(rest[1:])
     for name in names:
+        # npm runs the scripts with these prefixes before and after the named one.
         for each in (f"pre{name}", name, f"post{name}"):
             text = scripts.get(each)
             if isinstance(text, str):

@@ -17,6 +17,7 @@ from hilum_guard.secret_paths import SecretFiles
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"})
 # Shared by the whole process, because it caches folders that have not changed.
 _FILES = SecretFiles()
+# With these commands, a model could give itself permissions or make hilum load other code.
 _USER_COMMANDS = ("permissions", "trust", "plugins")
 _READING_SKILLS = ("list", "show", "validate")
 _SOURCE = tuple(

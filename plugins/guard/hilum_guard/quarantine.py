@@ -24,6 +24,7 @@ MAX_NUMBER = 1000
 """Maximum number of suffixes to try when searching for a free name."""
 # Several settings of a file are removed at once.
 _OF_FILES = ("setting", "todo")
+# With O_PATH, a folder can be opened even if a command has removed the right to read it.
 _OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC if hasattr(os, "O_PATH") else 0
 
 

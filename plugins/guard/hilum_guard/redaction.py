@@ -125,6 +125,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         r"(?:[A-Za-z0-9+/=\s:,.]++|(?<=\d )\||\\[nr]|-(?!----END))*+(?:-----END [A-Z0-9 ]*PRIVATE"
         r" KEY(?: BLOCK)?-----)?",
     ),
+    # This is `openssh-key-v1` in base64, with which the body of an OpenSSH key begins.
     ("PRIVATE_KEY", ("b3BlbnNzaC1rZXkt",), r"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=\s]{20,}"),
     ("PRIVATE_KEY", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-[0-9A-Z]{20,}"),
     (
@@ -144,11 +145,13 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("SLACK_HOOK", ("hooks.slack.com/",), r"(?P<keep>hooks\.slack\.com/services/)[\w/-]{20,}"),
     ("OPENAI_KEY", ("sk-",), rf"{_B}sk-[A-Za-z0-9_-]{{16,}}"),
     (
+        # The third letter is the kind of token: personal, OAuth, user, server or refresh.
         "GITHUB_TOKEN",
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
         r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}",
     ),
     ("GITLAB_TOKEN", ("glpat-",), r"glpat-[\w-]{16,}"),
+    # AKIA begins the ids of long-term keys, and ASIA those of temporary ones.
     ("AWS_KEY", ("AKIA", "ASIA"), r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Z])"),
     ("GOOGLE_KEY", ("AIza",), r"AIza[\w-]{30,}"),
     ("SLACK_TOKEN", ("xox",), r"xox[abeoprs]-[\w-]{10,}"),
@@ -177,6 +180,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("AccountKey=", "AccessKey=", "SharedAccessSignature"),
         r"(?P<keep>(?:Account|SharedAccess|Access)Key=)[A-Za-z0-9+/]{40,}={0,2}",
     ),
+    # The header of a JSON Web Token (RFC 7519) begins with `{"`, which is `eyJ` in base64.
     ("JWT", ("eyJ",), r"eyJ[\w-]{10,}+\.[\w-]{10,}+\.[\w-]{5,}+|(?P<skip>eyJ[\w-]++)"),
     (
         "ASSIGNMENT",
@@ -272,6 +276,8 @@ class Redactor:
                 self._add(name, value)
         for name, value in (secrets or {}).items():
             self._add(name, value)
+        # The longest come first: `re` takes the first alternative that matches, and a secret may
+        # begin with a shorter one, the rest of which would stay in the text.
         values = sorted(self._names, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, values))) if values else None
 
@@ -306,6 +312,7 @@ class Redactor:
                 "…"``.
             settings: Whether the text is from a settings file, where words can also be passwords.
         """
+        # Known values come first, so that their placeholders have the names of their variables.
         text = _redact_key_ends(self.known(text))
         left_out: frozenset[str] = frozenset()
         if not guess:
@@ -338,9 +345,13 @@ def _replace(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], 
         is_last = end == len(text)
         following = end if is_last else end - OVERLAP
         for cut in pattern.finditer(text, start, end):
+            # A match that begins in the overlap is left to the next piece, which contains more of
+            # it.
             if cut.start() >= following and not is_last:
                 break
             is_whole = is_last or cut.end() <= end - MARGIN
+            # Near the end of a piece, a match may be longer in the whole text, or may not be a
+            # match at all.
             match = cut if is_whole else pattern.match(text, cut.start())
             if match is None:
                 continue

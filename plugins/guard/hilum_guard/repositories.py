@@ -101,11 +101,14 @@ SETTINGS: tuple[tuple[str, str], ...] = (
         r"|multipackindex|commitgraph)",
         ".*",
     ),
+    # Git executes any other value as a program.
     (r"core\.fsmonitor", r"true|false|yes|no|on|off|0|1|"),
     (r"extensions\.\w+", ".*"),
     (r"user\.(name|email|signingkey|useconfigonly)", ".*"),
     (r"(author|committer)\.(name|email)", ".*"),
     (
+        # In an address, `NAME::` makes Git execute `git-remote-NAME`, and `ext::` a shell command.
+        # A leading `-` would become an option of ssh (CVE-2017-1000117).
         r"remote\.(url|pushurl|fetch|push|tagopt|mirror|prune|prunetags|promisor"
         r"|partialclonefilter|skipdefaultupdate"
         r"|skipfetchall|gh-resolved|followremotehead)",
@@ -165,11 +168,14 @@ def parse_config(text: str) -> list[Setting]:
     found: list[Setting] = []
     section = ""
     subsection = ""
+    # `splitlines` would also split at form feeds and other characters that do not end a line for
+    # Git, so a setting could hide behind one.
     for number, raw in enumerate(text.split("\n")):
         line = raw.strip(" \t\r")
         if not line or line[0] in "#;":
             continue
         if line[0] == "[" and (match := re.fullmatch(_SECTION, line)):
+            # Git also accepts the deprecated form `[section.subsection]`.
             name, _, dotted = match[1].partition(".")
             section = name.lower()
             subsection = match[2] or dotted
@@ -179,6 +185,7 @@ def parse_config(text: str) -> list[Setting]:
         if match is None or not section:
             found.append(Setting("?", "", line, number, plain=False))
             continue
+        # For Git, a key without `=` is true.
         value = "true" if match[2] is None else match[2].strip(" \t\r")
         plain = bool(re.fullmatch(_PLAIN_VALUE, value)) and "\r" not in raw[:-1]
         found.append(
@@ -230,6 +237,8 @@ def describe(setting: Setting) -> str:
 def read(path: str) -> str | None:
     """Return the text of a metadata file; None if not readable, `UNREADABLE` if too large."""
     try:
+        # A command may have left a named pipe here, and opening it must not wait for a writer
+        # (O_NONBLOCK). Links are entries themselves and are not followed (O_NOFOLLOW).
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None

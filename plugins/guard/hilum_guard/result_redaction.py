@@ -88,6 +88,8 @@ class ResultRedactor:
         guess = not (is_of_file and is_source(path))
         settings = is_of_file and is_settings(path)
         texts = dict.fromkeys(part.text for part in result.parts if isinstance(part, Text))
+        # This only collects the texts, which a thread may then search; the returned data is not
+        # used.
         _map_texts(result.data, lambda text: texts.setdefault(text) or text)
 
         def clean_all() -> dict[str, str]:
@@ -107,6 +109,7 @@ class ResultRedactor:
         return msgspec.structs.replace(result, parts=tuple(parts), data=data)
 
     def _remember_clean(self, texts: Any) -> None:
+        # A dict keeps the order of insertion, so its first key is the oldest.
         while len(self._clean) > MAX_CLEAN:
             del self._clean[next(iter(self._clean))]
         self._clean.update(dict.fromkeys(texts))
@@ -124,6 +127,7 @@ class ResultRedactor:
         url = call.facts.arguments.get("url")
         if call.facts.category != "network" or not isinstance(url, str) or not url:
             return False
+        # A secret in an address may be percent-encoded, and a `+` may stand for a space.
         return any(self._redactor(text) != text for text in {url, unquote(url), unquote_plus(url)})
 
 

@@ -193,6 +193,7 @@ class _RuleFile:
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1
             self._note(f"line {line} is not UTF-8 text; save the file as UTF-8")
+        # Deeply nested arrays exceed the interpreter's recursion limit.
         except (ValueError, RecursionError) as error:
             example = 'deny = ["run_terminal_cmd(git push *)"]'
             reason = explain_invalid_toml(error)

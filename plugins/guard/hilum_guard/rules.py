@@ -280,6 +280,7 @@ def fit(rule: Rule, facts: CallFacts, catalog: Mapping[str, str] = STANDARD) -> 
     direct = _fit_direct(rule, facts)
     if rule.strict:
         return direct
+    # A rule that asks or denies would be useless if another tool could have the same effect.
     return max((direct, *_fit_effects(rule, facts, catalog)), key=_FITS.index)
 
 
@@ -463,6 +464,7 @@ def _is_in_code(wanted: Sequence[str], command: SimpleCommand) -> bool:
     texts = [word for word in command.words[1:] if len(word) > 1]
     if command.stdin:
         texts.append(command.stdin)
+    # The limit keeps the time of a search from multiplying with each word of the pattern.
     code = re.compile(r"\b" + r"\b\W.{0,200}?\b".join(plain) + r"\b", re.DOTALL)
     return any(code.search(folded(text)) for text in texts)
 
@@ -474,6 +476,7 @@ def allowed(patterns: Sequence[Sequence[str]], commands: Sequence[SimpleCommand]
 
 
 def _is_allowed(patterns: Sequence[Sequence[str]], command: SimpleCommand) -> bool:
+    # A variable such as PATH or LD_PRELOAD would change what the allowed program does.
     if not command.literal or command.assigned:
         return False
     return any(fit_words(pattern, command.words, strict=True) for pattern in patterns)

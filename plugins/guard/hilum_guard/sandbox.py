@@ -145,6 +145,8 @@ class Sandbox:
         self._enforced = enforced
         self._masks = Masks()
         self._unwanted = set[str]()
+        # Commands may start at the same time: the first one tries the sandbox, and the others wait
+        # for its result.
         self._lock = trio.Lock()
         self._loopback = Loopback()
         self._root = os.path.realpath(workspace)
@@ -205,8 +207,10 @@ class Sandbox:
         passed = (*self.settings.pass_environment, *extra.environment)
         env = clean_environment(command.env, environment(), passed)
         clean = Command(command.argv, command.cwd, env)
+        # With `required`, not even an approval lets a command run outside the sandbox.
         if not enforced.by or (extra.off and not is_required):
             return clean
+        # bubblewrap mounts the session's folder at /tmp; the other sandboxes cannot move a folder.
         temp = "/tmp" if enforced.by == "bubblewrap" else self.temp
         caches = extra.cache or f"{temp}/cache"
         for name, folder in CACHES.items():
@@ -401,6 +405,8 @@ async def open_session(session: Session) -> AsyncIterator[Sandbox]:
     try:
         yield sandbox
     finally:
+        # A cancelled session must also undo what its commands left for other programs, and remove
+        # its masks from the workspace.
         with trio.CancelScope(shield=True):
             try:
                 await trio.to_thread.run_sync(sandbox.close)

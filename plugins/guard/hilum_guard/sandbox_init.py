@@ -49,6 +49,7 @@ def set_limits(processes: int, file_size: int) -> None:
         # An unprivileged process cannot raise its hard limit, and setrlimit would fail.
         hard = resource.getrlimit(kind)[1]
         value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        # The hard limit is set too, because the command could raise a soft limit up to it.
         resource.setrlimit(kind, (value, value))
 
 
@@ -72,8 +73,10 @@ def run_command(argv: tuple[str, ...], env: dict[bytes, bytes]) -> tuple[bytes, 
     Returns:
         The report for ``STATUS``, and the exit code that a shell would use.
     """
+    # The shell script outside ignores some signals, and child processes inherit that.
     default = set(_signal.valid_signals()) - {_signal.SIGKILL, _signal.SIGSTOP}
     may_continue = _is_open(NOTICE)
+    # Otherwise, the command could forge the report of how it ended.
     closed = [STATUS, NOTICE] if may_continue else [STATUS]
     actions = [(posix.POSIX_SPAWN_CLOSE, number) for number in closed]
     try:
@@ -103,6 +106,7 @@ def _is_open(number: int) -> bool:
 def _reap_until(pid: int) -> int:
     """Reap processes until one of them ends, and return its exit code."""
     while True:
+        # As process 1 of the namespace, this process also has to reap orphans.
         found, status = posix.waitpid(-1, 0)
         if found == pid:
             return posix.waitstatus_to_exitcode(status)

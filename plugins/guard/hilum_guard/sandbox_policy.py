@@ -25,11 +25,13 @@ MASKED_FILES = ("config.worktree",)
 _MAX_POINTER = 4096  # maximum size of a `.git` file, in bytes
 # Shared by the whole process, because it caches folders that have not changed.
 _SECRET_FILES = SecretFiles()
+# The user's shells, Git and the desktop read or execute these later, outside any sandbox.
 _START_FILES = tuple(
     ".profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile"
     " .zlogin .gitconfig .config/git .config/fish .config/systemd .config/autostart .local/bin"
     " bin".split()
 )
+# Through these, Git executes programs or reads its settings from another place.
 _GIT_NAMES = ("hooks", "config", "config.worktree", "commondir", "gitdir")
 _WORKTREE_NAMES = ("commondir", "gitdir", "config.worktree")
 
@@ -130,6 +132,7 @@ def find_homes() -> list[str]:
     """Return the user's home folders: the environment's, and the account's if it differs."""
     found = [os.path.expanduser("~")]
     with suppress(ImportError, KeyError):
+        # Programs such as ssh look up the account's home folder and ignore $HOME.
         import pwd  # does not exist on Windows
 
         found.append(pwd.getpwuid(os.getuid()).pw_dir)
@@ -145,6 +148,7 @@ def find_hidden(readable: Iterable[str] = ()) -> Iterator[str]:
     shown = set(map(os.path.realpath, map(os.path.expanduser, readable)))
     homes = find_homes()
     configs = [os.path.join(home, ".config") for home in homes]
+    # The XDG Base Directory Specification says that relative paths are to be ignored.
     configs += filter(os.path.isabs, [os.environ.get("XDG_CONFIG_HOME", "")])
     paths = list(list_secret_paths(homes, configs))
     for home in homes:

@@ -35,6 +35,7 @@ _REFUSE = 0x00050000 | 13
 # Offsets in struct seccomp_data.
 _NUMBER = 0
 _ARCHITECTURE = 4
+# The lower half of the first argument; both architectures are little-endian.
 _FAMILY = 16
 
 
@@ -50,6 +51,7 @@ def program(machine: str, families: tuple[int, ...]) -> bytes:
     """
     arch, socket, refused, x32 = ARCHITECTURES[machine]
     code: list[tuple[int, int, int, int]] = []
+    # Every number is at least 0, so without families the check matches all of them.
     checks = [(_EQUAL, family) for family in families] or [(_AT_LEAST, 0)]
     code += [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -57,6 +59,7 @@ def program(machine: str, families: tuple[int, ...]) -> bytes:
         (_RETURN, 0, 0, _REFUSE),
         (_LOAD, 0, 0, _NUMBER),
     ]
+    # x32 calls report the same architecture, and bit 30 of their numbers is set.
     if x32:
         code += [(_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _REFUSE)]
     for number in refused:
@@ -65,6 +68,7 @@ def program(machine: str, families: tuple[int, ...]) -> bytes:
     for operation, value in checks:
         code += [(operation, 0, 1, value), (_RETURN, 0, 0, _REFUSE)]
     code += [(_RETURN, 0, 0, _ALLOW)]
+    # Each instruction is a struct sock_filter: the operation, two jump distances and a value.
     return b"".join(
         operation.to_bytes(2, "little") + bytes((yes, no)) + value.to_bytes(4, "little")
         for operation, yes, no, value in code

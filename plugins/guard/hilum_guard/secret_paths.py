@@ -200,6 +200,7 @@ class SecretFiles:
         for _ in range(MAX_FOLDERS):
             if not waiting:
                 return
+            # Breadth first, so that the limit leaves out the deepest folders.
             folder = waiting.pop(0)
             folders, files = self._look(folder)
             yield folder, files

@@ -273,6 +273,7 @@ class Guard:
         self, agent: Agent, call: ToolCall, result: ToolResult
     ) -> ToolResult | None:
         """Undo what a command left for other programs, and replace secrets in the result."""
+        # The approval was for this call only.
         self._used_secrets.pop((agent.name, call.id), None)
         checked = await self.workspace_guard.check_result(agent, call, result)
         # This is the last plugin to run (trylast), so that no other adds a secret after the search.
@@ -326,6 +327,7 @@ class Guard:
         """Return the hidden files that a command in a folder may read with the user's approval."""
         if not argv:
             return frozenset()
+        # The last argument of the shell is the text of the command.
         wanted = (argv[-1], os.path.realpath(folder))
         found = set(self._revealed.get(argv, ()))
         for used in self._used_secrets.values():
@@ -448,6 +450,7 @@ class Guard:
     @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:
         """Give a command a clean environment and put it into the sandbox."""
+        # This plugin comes last (trylast), so that no other one changes what the sandbox runs.
         return await self.sandbox.wrap_process(command)
 
     @hookimpl
@@ -475,6 +478,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)
+            # Before the session runs anything, so that what a killed session left is not mistaken
+            # for files of the user.
             await guard.workspace_guard.recover()
             nursery.start_soon(sweep_in_thread)
             yield guard

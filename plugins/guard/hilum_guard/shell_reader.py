@@ -282,6 +282,7 @@ class ShellReader(Expander):
         values = tuple(map(shell_words.encode_value, words))
         if not any(child.type == "in" for child in node.children):
             values = self.state.positional
+        # Without values, the commands in the body would not be read and therefore not judged.
         for value in values[:MAX_LOOP] or (UNKNOWN,):
             self.state.variables[self.node_text(variable)] = (value,)
             self.read_node(body, stdin)

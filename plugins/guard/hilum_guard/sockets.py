@@ -37,6 +37,8 @@ def find_sockets() -> list[str]:
     except OSError:
         lines = []
     for line in lines:
+        # Names of abstract sockets begin with `@`. They have no file, and belong to a network
+        # namespace.
         path = line.partition(" /")[2]
         if path and not f"/{path}".startswith(_COVERED):
             found[f"/{path}"] = None

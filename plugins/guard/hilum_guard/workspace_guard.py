@@ -135,6 +135,7 @@ class WorkspaceGuard(SandboxObserver):
         """Call a function in the event loop, from any thread."""
         if self._token is None:
             return
+        # The event loop may end while a thread is still reporting.
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(function, *arguments)
 
@@ -253,6 +254,7 @@ class WorkspaceGuard(SandboxObserver):
             # Only logged sentences may be removed from the marker on disk.
             self._box.watch.note_told(sentences)
             if self._nursery is not None:
+                # Writing the marker blocks, so a thread does it.
                 self._nursery.start_soon(trio.to_thread.run_sync, self._box.watch.settle)
 
     def _tell_failure(self, error: Exception) -> None:

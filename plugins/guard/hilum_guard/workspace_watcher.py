@@ -71,6 +71,7 @@ class WorkspaceWatcher:
         self.seconds = 0.0
         self.unmarked = ""
         self._mark = mark
+        # Reentrant, because `begin` calls `check`.
         self._lock = threading.RLock()
         self._scan = FolderScan(roots)
         self._quarantine = Quarantine(roots)
@@ -108,10 +109,14 @@ class WorkspaceWatcher:
                 sentences = self.check()
             else:
                 self._since = time.time_ns() - SETTLED
+                # An entry that could not be made inert must not become known: each check tries it
+                # again.
                 self._known = self._look() - self._quarantine.failed.keys()
                 skipped = self._scan.skipped_folders()
                 self._packages = {path: read_inode(path) for path in skipped}
                 self._mounted.clear()
+            # The marker has to be on disk before the command starts. If hilum is killed meanwhile,
+            # the next session finds out there what existed before.
             self.dirty = True
             self._write_mark()
             held = self._list_held()
@@ -229,6 +234,8 @@ class WorkspaceWatcher:
         """Record that commands run, what existed before, and what is not logged yet."""
         if self._mark is None:
             return
+        # The event loop may add sentences meanwhile, because `note_told` takes no lock. So the list
+        # is replaced, not cleared.
         told = self._told
         self._told = []
         self._untold = [sentence for sentence in self._untold if sentence not in told]

@@ -129,6 +129,7 @@ class BackgroundCheckers:
         with scope:
             # A model often edits several files in a row; each edit starts this wait again.
             await trio.sleep(PAUSE_SECONDS)
+            # The wall clock, because the time is compared with the modification times of files.
             news = _News(set(self._agents), [], 0, time.time(), [])
             # One after another, so that the agent's own commands keep most of the processor time.
             for use, files in (await self.plan(list(self._lines))).items():

@@ -88,8 +88,10 @@ _RUFF = (
     "--output-format=json-lines",
     "--no-cache",
     "--no-fix",
+    # Findings alone do not change the exit code, so another code means that the checker failed.
     "--exit-zero",
     "--quiet",
+    # Without this option, ruff also checks files that the project excludes if they are named.
     "--force-exclude",
 )
 _FLAKE8 = ("--format=%(path)s:%(row)d:%(col)d: %(code)s %(text)s", "--exit-zero", "--color=never")
@@ -125,6 +127,8 @@ CHECKERS = (
         "flake8",
         PYTHON,
         (".flake8", "setup.cfg[flake8]", "tox.ini[flake8]"),
+        # `code` stays true, because a configuration may load plugins from the project
+        # (local-plugins).
         parsers.parse_flake8,
         files=(*_FLAKE8, "--", "{files}"),
         text=(*_FLAKE8, "--stdin-display-name", "{file}", "-"),
@@ -187,6 +191,7 @@ CHECKERS = (
         ("tsconfig.json",),
         parsers.parse_tsc,
         whole=("--noEmit", "--pretty", "false", "-p", "."),
+        # Only the build mode (`-b`) checks the referenced projects.
         parts=("-b", "--noEmit", "--pretty", "false"),
         comes="node",
     ),
@@ -228,6 +233,8 @@ CHECKERS = (
         PYTHON,
         (),
         parsers.parse_syntax,
+        # `-I` keeps PYTHON… variables and the current folder from adding modules of the project.
+        # `-S` skips the import of `site`, which makes the start faster.
         files=("-I", "-S", str(Path(__file__).with_name("compile_files.py")), "{files}"),
         text=("-I", "-S", str(Path(__file__).with_name("compile_files.py")), "-", "{file}"),
         program=sys.executable,

@@ -160,6 +160,7 @@ class LintRunner:
 
         async def one(use: CheckerUse, targets: list[Path]) -> None:
             async with self._slots:
+                # Computed only now, because the wait for a slot also takes time from the deadline.
                 left = max(until - trio.current_time(), 0)
                 outcomes[use] = await run_checker(self.session, use, targets, min(seconds, left))
 
@@ -173,6 +174,7 @@ class LintRunner:
     async def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
         """Start checking the round's edits, and return a note about edits of earlier rounds."""
         edits = find_edits(self.session, results)
+        # Before `start`, which discards the results of the previous check.
         note = self.edit_checks.take_note(agent.name, edits)
         if not edits:
             late = await self.background.take_news(agent.name)

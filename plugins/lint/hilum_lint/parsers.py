@@ -63,6 +63,7 @@ def parse_pylint(stdout: str, _: str) -> Iterator[Finding]:
         yield Finding(
             each["path"],
             each["line"],
+            # pylint counts columns from 0.
             each["column"] + 1,
             severity,
             each["symbol"],

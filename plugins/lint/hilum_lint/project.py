@@ -262,6 +262,8 @@ class LintProject:
 
         This is checked for their real paths and for the path by which the program was found.
         """
+        # A program outside may be a link into the project, and a path in the project may be a link
+        # that the project could change.
         stands = [Path(os.path.realpath(each)) for each in (path, os.path.dirname(path))]
         named = Path(os.path.abspath(path))
         return not any(
@@ -321,6 +323,7 @@ def _read(suffix: str, text: str) -> Mapping[str, Any]:
     if suffix == ".json":
         found = msgspec.json.decode(text)
         return found if isinstance(found, dict) else {}
+    # The raw parser, because `%` in these files is an ordinary character and not an interpolation.
     ini = configparser.RawConfigParser(strict=False)
     ini.read_string(text)
     return {name: dict(ini[name]) for name in ini.sections()}

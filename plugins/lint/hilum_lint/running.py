@@ -95,6 +95,7 @@ async def run_checker(
     try:
         with trio.move_on_after(seconds):
             done = await session.processes.run(
+                # `ulimit` counts in units of 1,024 bytes.
                 ["/bin/sh", "-c", _LIMITED, str(use.checker.memory // 1024), *program],
                 cwd=use.folder,
                 # Colors and wide terminals would change the output that is parsed.
@@ -175,6 +176,8 @@ def _read(
     except READ_ERRORS:
         reason = _find_reason(stderr, stdout) or "its output could not be parsed"
         return CheckOutcome(use, problem=reason, excessive=_was_ended(done, stderr))
+    # Many checkers exit with another code than 0 when they find something, so the code counts only
+    # if there are no findings.
     if not parsed and done.returncode:
         ended = f"exit code {done.returncode}"
         if done.returncode < 0:

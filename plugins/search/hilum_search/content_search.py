@@ -77,6 +77,7 @@ async def search_files(
         glob,
         include_ignored,
         settings.max_file_size,
+        # The thread only reads, so a cancelled call need not wait for it.
         abandon_on_cancel=True,
     )
     running = _ContentSearch(call, settings, files, checked, context)
@@ -119,6 +120,7 @@ class _ContentSearch:
         )
         self.shown = self.found
         self.counter = FileCounter(files.target.wanted, files.withheld)
+        # Reset when the search is done, so the value stays true if the time limit cancels it.
         self.late = True
 
     async def run(self) -> None:
@@ -137,6 +139,8 @@ class _ContentSearch:
                 try:
                     await self._search()
                 except ToolError as error:
+                    # Raised after the nursery has closed, because the nursery would wrap it in an
+                    # exception group.
                     failure = error
                     nursery.cancel_scope.cancel()
             if failure is None and self._needs_count():

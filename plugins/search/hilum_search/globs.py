@@ -81,10 +81,12 @@ def _brace_depth(character: str, depth: int) -> int:
 
 
 def _character_class(negated: bool, items: str) -> str:
+    # Python reserves `&&`, `~~` and `||` in a class for set operations, and warns about them.
     escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", items)
     if escaped.startswith("-"):
         escaped = f"\\{escaped}"
     negation = "^" if negated else ""
+    # A class, above all a negated one, must not match the slash between two names.
     regex = f"(?!/)[{negation}{escaped}]"
     try:
         re.compile(regex)

@@ -108,6 +108,7 @@ class MatchCollector(msgspec.Struct):
     def _collect(self, message: _Message) -> None:
         data = message.data
         if message.type == "begin" and data.path:
+            # ripgrep's paths begin like the base of the search, which is always below `./`.
             path = os.fsdecode(data.path.raw()).removeprefix("./")
             self._open = MatchedFile(path) if self.wanted(path) else None
         elif message.type == "end":
@@ -124,6 +125,8 @@ class MatchCollector(msgspec.Struct):
     def _end_file(self, *, binary: bool) -> None:
         file = self._open
         self._open = None
+        # ripgrep treats a file as binary from its first NUL byte on, so matches before it may have
+        # arrived.
         if file is None or binary:
             return
         self.files.append(file)
@@ -145,4 +148,5 @@ def _add_lines(file: MatchedFile, data: _Data) -> None:
         number += 1
         if is_match:
             file.matches += 1
+            # A match that spans lines continues at the beginning of each following line.
             column = 0

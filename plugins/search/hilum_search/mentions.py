@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_MATCHES = 2_000
 MAX_FILE_BYTES = 1_000_000
+# A minified file may consist of a single line of megabytes.
 MAX_LINE_BYTES = 10_000
 DEFINITION = re.compile(
     rb"\b(?:class|def|func|fn|function|interface|struct|enum|trait|type|const|let|var)\s+$"
@@ -115,8 +116,11 @@ def _word_use(file: MatchedFile, word_regex: re.Pattern[bytes]) -> _WordUse:
 def _score(use: _WordUse, files_with_word: Counter[str]) -> float:
     score = 0.0
     for word, count in use.counts.items():
+        # Repetition counts little: a file that uses more of the words is more relevant.
         weight = 1 + 0.1 * min(count, 5)
         if word in use.defined:
             weight += 2
+        # As with the inverse document frequency in text search, a word that few files use counts
+        # more.
         score += weight / files_with_word[word]
     return score

@@ -40,6 +40,7 @@ class PathIndex:
         self._session = session
         self._nursery = nursery
         self._paths: list[IndexedPath] = []
+        # Long before any time on trio's clock, which may begin at 0 in tests.
         self._listed = -1e9
         self._lock = trio.Lock()
 
@@ -60,12 +61,14 @@ class PathIndex:
 
     async def _list(self) -> None:
         async with self._lock:
+            # Another task may have listed the paths while this one waited for the lock.
             if trio.current_time() - self._listed <= MAX_AGE_SECONDS:
                 return
             listed: list[IndexedPath] = []
 
             def take(paths: list[bytes]) -> bool:
                 for path in map(os.fsdecode, filter(None, paths)):
+                    # Converted once for each list, and not once for each key press.
                     listed.append(IndexedPath(path.lower(), path))
                 return False
 

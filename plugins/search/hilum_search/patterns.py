@@ -99,6 +99,8 @@ class Pattern:
             if part in _LINE_ENDS:
                 self._add_line_end(part)
             else:
+                # Escaped instead of passed with `--fixed-strings`, because LINE_END is an
+                # expression.
                 self._pieces.append(Piece(part, _SPECIAL.sub(r"\\\g<0>", part)))
 
     def _add_line_end(self, source: str) -> None:
@@ -114,6 +116,7 @@ class Pattern:
             if text in _LINE_ENDS:
                 self._add_line_end(text)
                 continue
+            # With the flag `s`, a dot also matches the end of a line.
             if token["flags"] or (token["class"] and _class_matches_line_end(text)):
                 self.multiline = True
             translated = _ANCHORS.get(text) or _ESCAPE.sub(_code_point, text)

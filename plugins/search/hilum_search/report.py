@@ -114,6 +114,8 @@ class SearchReport(NamedTuple):
 
 
 def _path_order(file: MatchedFile) -> list[bytes]:
+    # The order of ripgrep's `--sort=path`, which compares paths name by name and not character by
+    # character: `a/b` comes before `a.b`.
     return [part.encode("utf-8", "surrogateescape") for part in file.path.split("/")]
 
 
@@ -159,6 +161,7 @@ def _format_lines(file: MatchedFile, limit: int, room: int) -> tuple[list[str], 
                 break
             numbers.append(line.number)
         if last and line.number > last + 1:
+            # grep and ripgrep also mark a gap between lines in this way.
             lines.append("--")
         mark = ":" if is_match else "-"
         text = f"{line.number}{mark}{shorten(line)}"
@@ -181,6 +184,7 @@ def shorten(line: MatchedLine) -> str:
     match = max(line.column, 0)
     # Only some bytes around the match are decoded, because a line may be as long as its file.
     begin = max(match - MAX_LINE_CHARACTERS, 0)
+    # A character has up to four bytes.
     end = match + 4 * MAX_LINE_CHARACTERS
     text = raw[begin:end].decode(errors="replace").rstrip("\r")
     start = 0

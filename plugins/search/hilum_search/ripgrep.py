@@ -149,8 +149,10 @@ async def list_files(
         seen = True
         return take([path.removeprefix(b"./") for path in paths])
 
+    # Names may contain newlines, but no null bytes.
     arguments = ["--files", "--null", *_scope_options(scope)]
     code, messages = await _run(processes, scope, arguments, b"\0", take_paths)
+    # A single unreadable folder also makes ripgrep exit with 2, although it lists the other files.
     if code not in (0, 1) and not seen:
         raise _failure(code, messages.decode(errors="replace"))
 
@@ -198,6 +200,8 @@ def _scope_options(scope: FileScope) -> list[str]:
     if scope.include_ignored:
         options.append("--no-ignore")
     if not scope.in_repository:
+        # Outside a repository, ripgrep would not apply `.gitignore`; and the ignore files of the
+        # folders above do not concern the workspace.
         options += ["--no-require-git", "--no-ignore-parent"]
     if scope.max_size:
         options.append(f"--max-filesize={scope.max_size}")
@@ -228,12 +232,14 @@ async def _run(
             code=errors.E_NOT_INSTALLED,
             hint=INSTALL_RIPGREP,
         )
+    # Even after `--`, ripgrep takes the path `-` for standard input; `./-` is the file.
     base = "./" if scope.base == "." else f"./{scope.base}"
     argv = [program, *arguments, "--", base]
     messages = bytearray()
     splitter = _RecordSplitter(separator)
     # Only this process, with exactly these arguments, may read the file.
     with scope.reveal(argv) if scope.reveal else nullcontext():
+        # ripgrep only reads, so it can be killed without a grace period.
         async with processes.open(argv, cwd=scope.root, grace=0) as process:
             async with trio.open_nursery() as nursery:
                 if process.stderr is not None:
@@ -242,6 +248,7 @@ async def _run(
                     nursery.start_soon(_read_messages, process.stderr, messages)
                 while chunk := await process.stdout.receive_some(CHUNK_BYTES):
                     if take(splitter.split(chunk)):
+                        # Leaving the outer block then ends ripgrep.
                         nursery.cancel_scope.cancel()
                         return 0, b""
             return await process.wait(), bytes(messages)
@@ -267,6 +274,7 @@ class _RecordSplitter:
         if not found:
             self._size += len(chunk)
             if too_long:
+                # The record is dropped, but reading continues until its end.
                 self._rest.clear()
             else:
                 self._rest.append(chunk)

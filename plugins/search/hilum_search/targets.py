@@ -109,6 +109,7 @@ def _narrow(workspace: Workspace, base: Path, glob: str) -> Path:
     if not below or glob.startswith("!"):
         return base
     inner = base / below
+    # ripgrep follows a link that is the base of a search, but none below it.
     if not inner.is_dir() or inner.is_symlink():
         return base
     return workspace.resolve(inner)
@@ -146,6 +147,7 @@ def _similar(workspace: Workspace, path: str) -> list[str]:
         names = [entry.name for entry, _ in zip(scan, range(MAX_NAMES_COMPARED), strict=False)]
     similar = get_close_matches(missing.name, names, n=3)
     if not similar:
+        # For `get_close_matches`, a letter of the other case is a different letter.
         similar = [name for name in names if name.lower() == missing.name.lower()]
     return [show(workspace.relative(folder / name)) for name in similar]
 

@@ -16,6 +16,8 @@ PATTERN_TIMEOUT = 0.25
 _LONG_LINE = 4096  # maximum bytes of an unfinished line to search again with its rest
 
 _ESCAPES = (
+    # The limit keeps a sequence without an end from being searched to the end of the text each
+    # time.
     r"\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # titles, links and pictures, to their end
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and movements
     r"|\x1b[ -/]*[0-~]"
@@ -86,6 +88,7 @@ class OutputBuffer:
             lines = text.count("\n") + bool(text and not text.endswith("\n"))
             return StreamText(text, "", len(text), lines)
         return StreamText(
+            # A character may be cut in two where the head ends and the tail begins.
             strip_escapes(self._head.decode(errors="ignore")),
             strip_escapes(self._tail.decode(errors="ignore")),
             self._characters,
@@ -162,6 +165,7 @@ class Spool:
         at = max(offset - self.start, 0)
         data = bytes(self._bytes[at : None if size is None else at + size])
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        # An incomplete character at the end is within the last four bytes.
         decoder.decode(data[-4:])
         unfinished = len(decoder.getstate()[0])
         if 0 < unfinished < len(data):

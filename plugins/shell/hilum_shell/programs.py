@@ -98,6 +98,7 @@ def _split_words(command: str) -> list[str] | None:
     """Return the words and operators of a command line; ``None`` if a quote is not closed."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;()<>\n")
     lexer.whitespace = " \t\r"  # a newline counts as an operator
+    # By default, a `#` begins a comment even inside a word, as in `page.html#part`.
     lexer.commenters = ""
     try:
         return list(lexer)

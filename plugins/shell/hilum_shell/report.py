@@ -195,6 +195,7 @@ def read_output(
         lines.append(f"[there is more: offset={end}]")
     if service.left and not service.remains:
         lines.append(LEFT)
+    # Reading an earlier page again must not move the cursor back.
     service.cursors[agent] = max(end, service.cursors.get(agent, 0))
     state = {"service": service.id, "state": service.state, "exit_code": service.code}
     facts = {**state, "offset": end, "left_out": left_out}

@@ -120,6 +120,7 @@ class Service:
                 if text and self.show is not None:
                     self.show(text)
             self._news.set()
+            # A trio event cannot be reset, so each piece of output gets a new one.
             self._news = trio.Event()
 
     async def wait_for_output(self) -> None:

@@ -142,12 +142,15 @@ class Services:
             StoreError: The event could not be logged.
         """
         self._read_earlier()
+        # Counts on from the services of earlier processes, whose ids the conversation may still
+        # mention.
         self._count += 1
         name = f"s{self._count}"
         self.session.note(event, id=name, command=service.command, agent=service.agent)
         service.id = name
         self._all[name] = service
         gone = [other for other in self._all.values() if other.ended.is_set()]
+        # An ended service still keeps its output in memory.
         for other in gone[: max(len(gone) - MAX_ENDED, 0)]:
             del self._all[other.id]
 

@@ -24,9 +24,13 @@ ENVIRONMENT = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "MANPAGER": "cat",
+    # For such a terminal, programs print no colours and do not move the cursor.
     "TERM": "dumb",
+    # Git then fails instead of waiting for a password.
     "GIT_TERMINAL_PROMPT": "0",
+    # Packages are then installed with the default answers to their questions.
     "DEBIAN_FRONTEND": "noninteractive",
+    # Otherwise, Python collects its output in a buffer, and a service would seem to print nothing.
     "PYTHONUNBUFFERED": "1",
 }
 IN_BACKGROUND = {"HILUM_BACKGROUND": "1"}
@@ -121,6 +125,9 @@ class Shell(Services):
             service.show = call.emit
             call.output_so_far = lambda: self._output_so_far(service)
         env = ENVIRONMENT | (IN_BACKGROUND if background else {})
+        # Only a service has an input: in the foreground, a program that reads one gets its end at
+        # once instead of waiting. The two outputs of a service share a pipe, which keeps their
+        # order.
         opened = call.processes.open(
             [*_shell(), command], cwd=folder, env=env, stdin=background, merge=background, hold=True
         )
@@ -169,6 +176,8 @@ class Shell(Services):
         may_move = timeout is None and self.settings.when_late == "background"
         quiet = self.settings.quiet
         if not quiet or not may_move or self.full():
+            # A silent command becomes a service only if the call sets no timeout and a service is
+            # still free.
             quiet = inf
         await _wait_for_exit(service, limit, quiet)
         if service.ended.is_set():
@@ -349,6 +358,7 @@ class Shell(Services):
         finder = PatternSearch(wait_for, found.spool, printed) if wait_for else None
         patience = self._wait_limit(timeout, DEFAULT_WAIT_SECONDS if wait_for else 5.0)
         try:
+            # Even with `timeout=0`, the program gets a second to read its input.
             with trio.move_on_after(max(patience, 1.0)) as writing:
                 await found.write((text + "\n" * enter).encode(errors="replace"), end_input)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -441,6 +451,8 @@ async def _wait_for(service: Service, finder: PatternSearch, seconds: float) -> 
     """Wait for a pattern, and describe the result in a sentence."""
     with trio.move_on_after(max(seconds, 1.0)):  # the existing output is searched in any case
         while True:
+            # Read before the search: if the service has ended by then, the search covers all of its
+            # output.
             has_ended = service.ended.is_set()
             line, more = finder.step()
             if line:
@@ -469,6 +481,7 @@ async def _wait_for_pause(service: Service, printed: int, seconds: float) -> Non
 
 def _runs(agent: Agent) -> frozenset[str]:
     """Return the ids of the runs that a call belongs to: those of its agent and its parents."""
+    # Stopping the run of a parent also ends the services that its agents started.
     runs = set()
     above = agent.session.agents
     while agent.conversation.run is not None:
@@ -490,4 +503,5 @@ def _shell() -> tuple[str, ...]:
             "-NonInteractive",
             "-Command",
         )
+    # After `--`, a command line that begins with `-` is not taken for an option.
     return (shutil.which("bash") or "sh", "-c", "--")

@@ -70,6 +70,7 @@ def _align_middle(a: Sequence[Hashable], b: Sequence[Hashable], offset: int) -> 
     if equal_pairs > MAX_EQUAL_PAIRS or len(a) * len(b) > MAX_PAIRS:
         raise TooMuch
     codes: list[Opcode] = []
+    # By default, difflib ignores items that occur often in a long sequence, such as brackets.
     for kind, i1, i2, j1, j2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
         codes.append((kind, i1 + offset, i2 + offset, j1 + offset, j2 + offset))
     return codes

@@ -21,6 +21,7 @@ _VERSION = re.compile(
     r"v\d+(?:\.\w+)+|\d+(?:\.\w+){2,}|\d+(?:\.\d+)+\.?(?:a|b|c|rc|alpha|beta|dev|post|pre)\.?\d*",
     re.IGNORECASE,
 )
+# Keeps the search for a version number short in a very long line.
 _MAX_VERSION_CHARACTERS = 100
 _NAME_AFTER = re.compile(r"[\w.]*")
 _NAME_BEFORE = re.compile(r"[\w.]*\Z")
@@ -78,6 +79,7 @@ def replace_exactly(source: Source, old: str, new: str) -> LineReplacement | Non
     at = source.text.find(old)
     if at == -1:
         return None
+    # From the next character on, so that an overlapping occurrence is found too.
     if source.text.find(old, at + 1) != -1:
         raise multiple_matches_error(_find_all_lines(source, old))
     place = _occurrence(source, at, at + len(old))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 Rule = Callable[[str], str | None]
 """Converts the model's indentation to the file's, or returns ``None`` if it is uncertain."""
+# Columns of a tab in the order in which they are tried, the most usual number first.
 _WIDTHS = (4, 8, 2, 3)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 ALIKE = 0.6
 """Minimum similarity for a line to count as a changed form of another one."""
+# difflib may take quadratic time.
 _MAX_CHARACTERS = 500
 
 

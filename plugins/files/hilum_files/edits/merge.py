@@ -40,6 +40,7 @@ _CLOSES_BLOCK = re.compile(r"[})\]]|(?:else|elif|except|finally|end|case|esac|fi
 LINES_AROUND = 100
 MAX_SMALL = 2000
 """Maximum number of lines for which all alignments of both texts are compared."""
+# Each old line is compared with every one of these lines, letter by letter.
 MAX_PARTNERS = 200
 _MAX_CODE_SHARE = 0.4
 

@@ -27,6 +27,7 @@ class Source:
         self._body = content.removeprefix(BOM)
         self.text = self._body.replace("\r\n", "\n")
         self.lines = self.text.split("\n")
+        # Each `\r\n` that was replaced made the text one character shorter.
         crlf_count = len(self._body) - len(self.text)
         end_count = len(self.lines) - 1
         # New lines get the more frequent line ending.

@@ -255,6 +255,8 @@ class Changes:
         """
         if self._running and not self._has_process:
             async with self._lock:
+                # Checked again, because another command may have started while this one waited for
+                # the lock.
                 if not self._has_process and self._is_outdated():
                     await self._take_snapshot()
                 self._has_process = True
@@ -516,6 +518,7 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
 
 async def _sweep_daily(settings: FilesSettings) -> None:
     """Delete expired contents and changes once a day."""
+    # Sweeping may take long, and a session that closes does not wait for it.
     await trio.to_thread.run_sync(_sweep, settings, abandon_on_cancel=True)
 
 

@@ -144,6 +144,8 @@ async def _run_with_journal(options: argparse.Namespace, action: Action) -> None
             journal.apply_events(logged)
             if log is not None:
                 await trio.to_thread.run_sync(journal.finish_interrupted)
+            # In a thread, because it blocks, and because `_make_writer` calls back into the event
+            # loop.
             await trio.to_thread.run_sync(action, options, journal)
         finally:
             journal.store.close()

@@ -87,6 +87,7 @@ class ContentStore:
     def _is_fresh(database: sqlite3.Connection, name: str, now: float) -> bool:
         """Return whether a content is stored and was used within a day."""
         row = database.execute("SELECT used FROM objects WHERE hash = ?", (name,)).fetchone()
+        # Renewing the time at most once a day turns most writes into lookups.
         return row is not None and row[0] > now - DAY_SECONDS
 
     def get(self, name: str) -> bytes | None:
@@ -214,6 +215,7 @@ def placeholders(values: Sequence[object]) -> str:
 def _encode(data: bytes) -> bytes:
     """Return a content in its stored form, which is compressed if that is smaller."""
     if len(data) > _MIN_COMPRESSED:
+        # The fastest level, because a command waits until its snapshot is stored.
         compressed = zlib.compress(data, 1)
         if len(compressed) < len(data):
             return _COMPRESSED + compressed

@@ -83,6 +83,7 @@ def diff_change(journal: Journal, change: Change) -> FileDiff:
         notes = [LEFT_OUT, note]
     else:
         notes = [_describe_nodes(change.before, change.after), note]
+    # The first two lines are the header, and begin with `---` and `+++`.
     body = diff.splitlines()[2:]
     return FileDiff(
         path,

@@ -148,6 +148,7 @@ class Journal:
             self.emit(record.to_event(CHANGING))
             try:
                 carry_out(self.workspace, self.store, plan.steps)
+            # Also if the undo was cancelled or interrupted: the log must describe what was written.
             except BaseException:
                 self._finish(record, include_doubtful=False)
                 raise

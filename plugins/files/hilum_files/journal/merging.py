@@ -7,6 +7,7 @@ from hilum_files.journal.records import Change
 from hilum_files.journal.tree import Node
 
 MAX_MERGE_BYTES = 2_000_000
+# Git, too, searches only the first bytes of a file (8,000) for a null byte.
 _BINARY_CHECK_BYTES = 8192
 
 

@@ -113,6 +113,7 @@ class OriginTracker:
         origins = [origin]
         runs = {record.run}
         parent = self.started.get(record.run)
+        # A damaged log could contain a cycle.
         while parent is not None and parent.run not in runs:
             origins.append(parent)
             runs.add(parent.run)

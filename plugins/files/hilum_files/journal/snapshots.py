@@ -85,6 +85,7 @@ class Snapshots:
         Args:
             began: When the command began, Unix time in seconds.
         """
+        # Before `take`, which replaces this number.
         since = self._last_number
         changes: list[Change] = []
         for path, before, after in self.take():
@@ -154,6 +155,8 @@ class Snapshots:
     def _load_newest(self) -> Tree:
         """Read the last snapshot of any session, without entries whose content was deleted."""
         try:
+            # The snapshot of another session serves as well, because it only saves reading
+            # unchanged files.
             newest = max(self._folder.iterdir(), key=_modification_time, default=None)
             tree = decode_tree(newest.read_bytes()) if newest else {}
         except (OSError, msgspec.DecodeError):

@@ -75,6 +75,7 @@ def lock_workspace(root: Path) -> Iterator[None]:
         yield
         return
     try:
+        # The folder itself is locked, so no lock file appears in the workspace.
         descriptor = os.open(root, os.O_RDONLY)
     except OSError:
         yield
@@ -91,6 +92,7 @@ def _wait_for_lock(root: Path, descriptor: int) -> None:
     pause = 0.0005
     while True:
         try:
+            # A blocking call would have no time limit.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
@@ -190,6 +192,7 @@ class TrackedWorkspace(Workspace):
             real: The resolved path.
             data: The new content; ``None`` to delete it.
         """
+        # All code takes both locks in this order, so that two threads never wait for each other.
         with self.recorder.tree_lock, lock_workspace(self.root):
             # This runs under the lock, so that no other hilum process can change the file between
             # this comparison and the write.
@@ -270,6 +273,7 @@ def read_for_change(workspace: Workspace, real: Path, file: BinaryIO, limit: int
 def hash_file(file: BinaryIO) -> str:
     """Return the hash of an open file of any size, and seek to its beginning."""
     file.seek(0)
+    # The same hash as `hash_content`, without reading the whole file into memory.
     digest = blake2b(digest_size=20)
     while chunk := file.read(_CHUNK_BYTES):
         digest.update(chunk)

@@ -34,6 +34,7 @@ _RACY_NS = 50_000_000
 # Some file systems store times in seconds, or in steps of two seconds.
 _COARSE_NS = 2_000_000_000
 _SECOND_NS = 1_000_000_000
+# Bounds the memory for contents that were read but are not stored yet.
 _BATCH_BYTES = 8_000_000
 # A pipe must not block, and a link that replaced a file must not be followed.
 _READ_FLAGS = (
@@ -47,6 +48,8 @@ Kind = Literal["file", "link", "folder", "skipped"]
 Stamp = tuple[int, ...]
 
 
+# A tree may have 100,000 nodes. `gc=False` keeps the garbage collector from visiting them; they
+# cannot be part of a cycle. `array_like` makes a saved snapshot smaller.
 class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The entry at a path.
 
@@ -174,6 +177,7 @@ def node_at(path: str | os.PathLike[str], keep: Callable[[bytes], str]) -> Node 
     if stat.S_ISLNK(status.st_mode):
         return Node("link", 0, keep(os.fsencode(os.readlink(path))))
     if not stat.S_ISREG(status.st_mode):
+        # A pipe, a socket or a device has no content to keep.
         return Node("file", mode, f"?special {status.st_ino}")
     with open(path, "rb", opener=_open_unfollowed) as file:
         return Node("file", mode, keep(file.read()))
@@ -216,6 +220,7 @@ class TreeWalk:
         self._store = store
         self._limits = limits
         self._check_cancelled = check_cancelled
+        # A file whose times are near this moment or later is read again by the next walk.
         self._began_ns = time.time_ns()
         self._deadline = time.monotonic() + limits.seconds
         self._device = os.stat(root).st_dev
@@ -289,6 +294,7 @@ class TreeWalk:
             if known is not None and known.stamp == _stamp(status):
                 self.tree[name] = known
                 self._total += status.st_size
+            # `replace_file` is about to rename or remove such a file.
             elif not last_name.startswith(TEMPORARY):
                 self._changed.append((name, status))
 
@@ -308,8 +314,11 @@ class TreeWalk:
         if known is not None and known.node.kind == "folder":
             # A cache tag that appears later must not look like a deletion of all files.
             return False
+        # A folder stays left out even if its cache tag is removed: otherwise all of its files would
+        # appear to be new.
         if known is not None and known.node.kind == "skipped" and known.stamp == (status.st_ino,):
             return True
+        # A folder on another device is a mount, which may be slow or very large.
         if last_name in LEFT_OUT or status.st_dev != self._device:
             return True
         return os.path.exists(f"{self._root}/{name}/{CACHE_TAG}")
@@ -433,6 +442,7 @@ def _is_hilum_folder(name: str, entry: TreeEntry) -> bool:
 
 def encode_tree(tree: Tree) -> bytes:
     """Return a tree as bytes."""
+    # Names are stored as bytes, because they need not be valid UTF-8.
     rows = [(os.fsencode(name), entry.node, entry.stamp) for name, entry in tree.items()]
     return msgspec.msgpack.encode(rows)
 

@@ -171,6 +171,7 @@ class _Planner:
         """Return the node at a path, and store its content."""
         real = self._workspace.root / unspell_path(path)
         try:
+            # An undo must not write through a link that replaced a folder.
             if self._workspace.resolve(real, follow=False) != real:
                 raise Conflict("one of its parent folders is a link now")
             status = os.lstat(real)

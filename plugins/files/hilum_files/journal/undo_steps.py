@@ -82,6 +82,7 @@ def _apply(
             if step.after.kind == "folder":
                 modes[workspace.root / name] = step.after.mode
     finally:
+        # The deepest folders come first: an outer one may become inaccessible.
         for folder, mode in sorted(modes.items(), reverse=True):
             with suppress(FileNotFoundError, NotADirectoryError):
                 chmod_unless_link(folder, mode)
@@ -102,6 +103,7 @@ def _unlock_folders(root: Path, steps: Sequence[Change]) -> dict[Path, int]:
             if parent != root and parent.is_relative_to(root):
                 folders.add(parent)
     modes: dict[Path, int] = {}
+    # The outermost folders come first, because those inside an inaccessible one cannot be examined.
     for folder in sorted(folders):
         with suppress(FileNotFoundError, NotADirectoryError):
             status = os.lstat(folder)
@@ -161,6 +163,7 @@ def _create(
         if node.kind == "link":
             with suppress(FileNotFoundError):
                 os.unlink(place.name, dir_fd=place.folder)
+            # The target of an existing link cannot be changed, so the link was removed first.
             os.symlink(os.fsdecode(data), place.name, dir_fd=place.folder)
             return
         if stat.S_ISLNK(_mode_at(place)):
