@@ -78,6 +78,7 @@ class Pages:
         Raises:
             ToolError: The page cannot be fetched or read.
         """
+        # Fragments of URLs are percent-encoded, but the ids of elements are not.
         fragment = unquote(urldefrag(url)[1])
         async with open_reader(processes) as reader:
             page = await self._fetcher.fetch(url, continued=start > 0, before_request=reader.start)
