@@ -69,6 +69,7 @@ class AnthropicWire(msgspec.Struct, frozen=True):
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
+        # Before tools and messages are added, so that the user's options cannot replace those.
         fields = merge(self._options(), self.target.options)
         if tools:
             fields["tools"] = [_encode_tool(tool) for tool in tools]

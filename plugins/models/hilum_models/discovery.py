@@ -70,6 +70,7 @@ async def fetch_ollama_facts(
     async def fetch(name: str) -> None:
         body = msgspec.json.encode({"model": name})
         try:
+            # Ollama's OpenAI-compatible list of models contains no capabilities.
             async with transport.send("POST", f"{base}/api/show", headers, endpoint, body) as reply:
                 document = await reply.read(MAX_DESCRIPTION) if reply.status == 200 else b""
         except ModelError:

@@ -71,6 +71,7 @@ class GeminiWire(msgspec.Struct, frozen=True):
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
         config = self._generation_config()
+        # Before tools and messages are added, so that the user's options cannot replace those.
         fields = merge({"generationConfig": config} if config else {}, self.target.options)
         if tools:
             declarations = [_encode_tool(tool) for tool in tools]

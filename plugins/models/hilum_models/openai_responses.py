@@ -73,6 +73,7 @@ class ResponsesWire(msgspec.Struct, frozen=True):
             fields["max_output_tokens"] = target.max_output
         if target.effort:
             fields["reasoning"] = {"effort": target.effort}
+        # Before tools and messages are added, so that the user's options cannot replace those.
         fields = merge(fields, target.options)
         if tools:
             fields["tools"] = [_encode_tool(tool) for tool in tools]
