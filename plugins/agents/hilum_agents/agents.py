@@ -143,6 +143,7 @@ class Agents:
         """Return the definition, without its model if the session does not provide that model."""
         if not definition.model:
             return definition
+        # Files are shared between users, who have different providers.
         try:
             self.session.kernel.router.model(definition.model)
         except HilumError as error:
@@ -250,6 +251,7 @@ class Agents:
         """Deny changes by an agent that makes proposals until the user has confirmed one."""
         if not definition.answer or tool.risk == "read":
             return None
+        # An agent with a parent got its task from another agent, which cannot consent for the user.
         verdict: Verdict | None = _load("answers").judge_call(
             definition.answer,
             self.history.messages(agent),

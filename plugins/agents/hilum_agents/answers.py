@@ -30,6 +30,7 @@ from hilum_agents.consent import confirmed, last_request
 from hilum_agents.forms import Form, make_type, wrong_places
 
 MAX_BYTES = 5_000_000
+# More at once would distract the model. The others follow when these are corrected.
 MAX_OBJECTIONS = 6
 MIN_TESTS = 3
 _SECTIONS = (
@@ -349,6 +350,7 @@ def _check_tested(answer: Tested, run: _Run) -> Iterator[str]:
             yield f"{file} was not written in this run."
     whole = "\n".join(source or "" for source in sources.values())
     for scenario in answer.scenarios:
+        # pytest's notation of a test is `file.py::test_name[parameter]`.
         name = scenario.name.split("[")[0].rpartition("::")[2]
         if sources and name not in whole:
             yield f"The test {scenario.name!r} is not in {', '.join(answer.files)}."

@@ -26,6 +26,7 @@ MAX_DESCRIPTION = 2_000
 MAX_DEFAULT_DESCRIPTION = 300
 _TURN_KEYS = ("turns", "maxTurns", "max_turns", "maxSteps", "steps")
 _SERVER_KEYS = ("mcpServers", "mcp-servers", "mcp_servers", "mcp")
+# Gemini CLI's defaults: model calls and seconds.
 _GEMINI_TURNS = 30
 _GEMINI_TIMEOUT = 600.0
 _ENDINGS = (".agent.md", ".chatmode.md", ".md", ".markdown", ".toml")
@@ -118,6 +119,7 @@ def _stem(file: Path) -> str:
     name = file.name
     ending = next((each for each in _ENDINGS if name.casefold().endswith(each)), "")
     name = name.removesuffix(name[len(name) - len(ending) :]) if ending else name
+    # A file name may contain bytes that are not UTF-8.
     return " ".join(os.fsencode(name).decode(errors="replace").split()) or "agent"
 
 

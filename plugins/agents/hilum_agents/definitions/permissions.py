@@ -242,9 +242,11 @@ def _command_parts(text: str, workspace: Workspace) -> Iterator[Fits]:
     for command in line.commands:
         # A wrapper such as `timeout 5 CMD` is judged by the command that it runs.
         if not command.wrapper or not command.literal:
+            # A variable that is set for a command, such as `LD_PRELOAD`, may change what it does.
             yield _command_fits(command.words, command.literal and not command.assigned)
     for command in line.implied:
         yield _implied_fits(command.words)
+    # The line was not understood completely, so it may contain a command that a rule denies.
     if not line.complete or not line.commands:
         yield _is_unreadable
 
