@@ -197,6 +197,7 @@ class Runs:
                 hint=f"Retry {later.id}.",
             )
         agent = self.session.agents.get(old.actor)
+        # If the run had begun, the conversation already contains the task and the work so far.
         has_begun = agent is not None and bool(agent.conversation.messages) and bool(old.run)
         prompt = f"{RESUME_PROMPT}\n\n{data['prompt']}" if has_begun else data["prompt"]
         kept_fields = ("title", "owner", "lane", "depth")
