@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Definition
     from hilum_agents.history import History
 
+# A project may have hundreds of broken files. The terminal shows a few, and the log more.
 MAX_PROBLEMS_SHOWN = 8
 MAX_PROBLEMS_LOGGED = 200
 
@@ -131,6 +132,7 @@ class Agents:
         """
         definition = self._with_known_model(await self.find(name))
         profile = definition.profile()
+        # An empty list is a choice: an agent without tools can still answer.
         wants_tools = profile.tools.allow is None or bool(profile.tools.allow)
         if wants_tools and self.session.tools and not self.tools(definition):
             raise UsageError(

@@ -29,9 +29,11 @@ from hilum import (
 from hilum_agents.consent import confirmed, last_request
 from hilum_agents.forms import Form, make_type, wrong_places
 
+# Files are read to check line numbers. Larger ones are hardly source code.
 MAX_BYTES = 5_000_000
 # More at once would distract the model. The others follow when these are corrected.
 MAX_OBJECTIONS = 6
+# At least one test for each kind of scenario.
 MIN_TESTS = 3
 _SECTIONS = (
     ("Introduction", r"intro|about|overview|what (?:it )?is|why|features|简介|介绍|概述|关于"),
@@ -172,6 +174,7 @@ def check(
         by_user: Whether the user prompted the agent.
     """
     message = messages[-1]
+    # An answer that was cut off or refused has no block, and a request for one would not help.
     if not isinstance(message, AssistantMessage) or message.stop in ("length", "refusal"):
         return ""
     try:
@@ -243,6 +246,7 @@ class _Run:
         self.text = messages[-1].text if isinstance(messages[-1], AssistantMessage) else ""
         self.done: list[tuple[ToolCall, ToolResult]] = []
         calls: dict[str, ToolCall] = {}
+        # Only the current run counts: a file that an earlier run wrote may have changed since.
         for message in messages[last_request(messages) :]:
             if isinstance(message, AssistantMessage):
                 calls.update({call.id: call for call in message.calls})
@@ -403,6 +407,7 @@ def _check_documented(answer: Documented, run: _Run) -> Iterator[str]:
         return
     if run.relative(answer.file) not in run.written():
         yield f"{answer.file} was not written in this run."
+    # Only a README has sections that readers expect.
     if not answer.file.rpartition("/")[2].casefold().startswith("readme"):
         return
     headings = [line.strip("# \t") for line in _outside_code(text) if re.match(r"#{1,4}\s", line)]

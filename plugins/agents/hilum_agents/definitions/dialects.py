@@ -53,6 +53,7 @@ def _is_own(fields: Mapping[str, object]) -> bool:
 
 def _dialect_of_keys(fields: Mapping[str, object]) -> Dialect:
     is_mapping = isinstance(fields.get("tools"), dict)
+    # Of the other programs, only opencode writes tools as a mapping.
     if is_mapping or fields.get("mode") in ("subagent", "primary", "all"):
         return "opencode"
     if "permission" not in fields and fields.get("kind") in ("local", "remote"):

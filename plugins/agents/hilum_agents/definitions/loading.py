@@ -237,6 +237,7 @@ class _Loader:
         timeout = fields.limits.timeout
         in_minutes = "timeout_mins" in self._document.fields
         if timeout is None:
+            # An invalid `timeout_mins` must not remove the time limit.
             return _GEMINI_TIMEOUT if in_minutes or self._dialect == "gemini" else None
         table = self._document.fields.get("limits")
         if in_minutes and not (isinstance(table, dict) and "timeout" in table):

@@ -146,6 +146,8 @@ def _changed_files(session: Session, job: Job) -> dict[str, list[str]]:
     states: dict[str, tuple[bool, bool]] = {}
     for record in records:
         for change in record.changes:
+            # The first change shows whether the file existed before the run, the last one whether
+            # it exists now.
             existed, _ = states.get(change.path, (change.before is not None, True))
             states[change.path] = existed, change.after is not None
     kinds = {

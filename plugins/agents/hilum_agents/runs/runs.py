@@ -326,6 +326,7 @@ class Runs:
 
     async def _event(self, seq: int) -> PluginEvent:
         """Read one of this plugin's events from the store; the fold drops prompts and results."""
+        # `read` returns the events after the given number.
         (event,) = await self.session.kernel.store.read(self.session.id, seq - 1, 1)
         assert isinstance(event, PluginEvent)
         return event

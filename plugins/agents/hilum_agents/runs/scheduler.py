@@ -94,6 +94,7 @@ class Scheduler:
             The job as recorded in the log.
         """
         self.reports.emit(records.QUEUED, **job.queued_data())
+        # The fold has created its own object from the event.
         known = self.jobs.by_id[job.id]
         self._enqueue(known)
         self._begin_waiting()
@@ -338,6 +339,7 @@ class Scheduler:
     def _stop_queue(self, event: ev.StopAsked) -> None:
         """When the user stops all runs, also stop the waiting jobs."""
         job = self.jobs.by_run.get(event.run)
+        # A job that the scheduler stops itself says nothing about the user's intention.
         if job is None or job.id in self._stopping:
             return
         running = list(self.queue.running.values())
