@@ -281,7 +281,7 @@ def make_environment(given: Mapping[str, str], cache: Path | None = None) -> dic
         cache: A folder for the programs that uvx and other tools store; ``None`` keeps their
             default folders.
     """
-    # Standard error goes to a log file, in which colours and update notices only disturb.
+    # Standard error goes to a log file, where colours and update notices would be noise.
     variables = {"NO_COLOR": "1", "npm_config_update_notifier": "false"}
     if cache is not None:
         environment = kernel_environment()

@@ -342,6 +342,7 @@ API = Api(
     models_path="/v1/models",
     key_headers=_key_header,
     headers={
+        # The only version since 2023; new features are enabled by beta headers.
         "anthropic-version": "2023-06-01",
         "anthropic-beta": "thinking-binding-controls-2026-08-01",
     },

@@ -41,6 +41,7 @@ async def list_models(
     """
     value = decode_document(await transport.fetch(url, headers, endpoint, timeout))
     if isinstance(value, dict):
+        # OpenAI's list is in `data`, Gemini's in `models`.
         value = value.get("data") or value.get("models") or []
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ModelError(f"{endpoint.provider} does not list its models at {url}.", kind="request")

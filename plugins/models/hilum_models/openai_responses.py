@@ -45,6 +45,7 @@ from hilum_models.failures import Endpoint, event_error
 from hilum_models.json_values import decode_event, get_count, get_dict, get_text, to_json_text
 from hilum_models.schemas import simplify_schema
 
+# The API accepts at most 64 characters.
 _ID = (r"(?s).{1,64}", 32)
 _REASONS = re.compile(r"(.*/)?(gpt-[5-9](?!.*chat)|o[134](-|$)|codex)")
 # The fields of a reasoning item that requests accept.

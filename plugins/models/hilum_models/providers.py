@@ -106,8 +106,8 @@ class HttpProvider(msgspec.Struct):
             create_reader = read_text_calls(create_reader)
 
         def disable_native_tools() -> None:
-            # Recorded at the provider, so that the model objects that it creates from now on
-            # differ.
+            # Recorded at the provider, because model objects are frozen: the next one that it
+            # creates describes the tools in the text.
             self.facts[name] = {**self.facts.get(name, {}), "tools": False}
 
         may_switch = own.tool_protocol == "auto" and protocol == "native"

@@ -132,6 +132,7 @@ class Fetcher:
         Raises:
             ToolError: The page cannot be fetched; the message names the site.
         """
+        # Servers never see the fragment, so all fragments share one cached page.
         url = urldefrag(url)[0]
         known = self._pages.get(url)
         if known is not None and known.is_fresh(continued=continued):

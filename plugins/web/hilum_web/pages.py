@@ -96,6 +96,7 @@ class Pages:
                 reader, page, "html", fragment, start, settings.limit, settings.timeout
             )
         if kind == PDF_TYPE or page.body.startswith(b"%PDF-"):
+            # Not imported here, because only the reader's process needs it.
             if find_spec("pypdf") is None:
                 raise ToolError(
                     f"{format_site(page.url)} sent a PDF, and pypdf is not installed.",

@@ -102,6 +102,7 @@ def _not_done(ended: RunEnded, progress: RunProgress) -> list[str]:
 def _findings(session: Session, job: Job, ended: RunEnded) -> str:
     """Return the findings of an incomplete run: its texts and its most recent tool results."""
     agent = session.agents.get(job.actor)
+    # A completed run has its answer, and nobody needs the findings of one that the user stopped.
     if agent is None or ended.state in ("completed", "stopped"):
         return ""
     conversation = agent.conversation
