@@ -278,6 +278,7 @@ class _Run:
         """Return a path relative to the root of the workspace."""
         try:
             return self._workspace.relative(self._workspace.resolve(path))
+        # Outside the workspace; the check of the place reports it.
         except ToolError:
             return path
 
@@ -296,6 +297,7 @@ class _Run:
         text = self.read(path)
         if text is None:
             return f"There is no file {path!r} in the workspace."
+        # The last line may end without a newline.
         count = text.count("\n") + (not text.endswith("\n"))
         missing = next((line for line in lines if not 1 <= line <= max(count, 1)), None)
         if missing is None:
@@ -377,6 +379,7 @@ def _check_test_run(answer: Tested, run: _Run, last_write: int) -> Iterator[str]
     if not after:
         yield "The tests were not run after their last change: run them."
         return
+    # The user must be able to repeat the run with the command that the answer names.
     results = [result for command, result in after if command.strip() == answer.command.strip()]
     if not results:
         yield (

@@ -282,7 +282,8 @@ def _page_host(url: str) -> str:
         host = parts.hostname or ""
     except ValueError:
         return ""
-    # Browsers read a backslash as a slash, and "https://bank.example@evil.example" opens the latter.
+    # Browsers read a backslash as a slash, and "https://bank.example@evil.example" opens the
+    # latter.
     is_plain = re.fullmatch(r"[!-\[\]-~]+", url) is not None and "@" not in parts.netloc
     if not is_plain or len(url) > MAX_SHOWN:
         return ""

@@ -178,6 +178,7 @@ class _Search:
             return []
         self.watched.append(path)
         try:
+            # In a fixed order, because the first of several agents with one name has precedence.
             return sorted(os.scandir(path), key=lambda entry: entry.name)
         except OSError as error:
             self.complaints.append(f"{path} cannot be read: {error.strerror or error}.")

@@ -160,6 +160,7 @@ def _called_names(tool: str, arguments: dict[str, Any]) -> tuple[str, ...]:
     name = arguments.get(_NAME_ARGUMENTS[tool])
     if isinstance(name, str) and name.strip():
         return (name.strip().casefold(),)
+    # Without a name, `task` starts a copy of the caller, which files know by several names.
     return _COPY_NAMES if tool == "task" else ()
 
 
@@ -281,6 +282,7 @@ def _implied_fits(words: Sequence[str]) -> Fits:
 
 def _path_fits(path: str, workspace: Workspace) -> Fits:
     try:
+        # Resolved first, so that `a/../b` cannot evade a rule about `b`.
         name = workspace.relative(workspace.resolve(path))
     except ToolError:
         name = path  # outside the workspace

@@ -154,6 +154,7 @@ def translate_tool(name: str, dialect: str, *, deny: bool = False) -> tuple[tupl
     if found:
         return found, ""
     if _fold(name) in _NO_COUNTERPART:
+        # A tool that does not exist need not be denied.
         return (), "" if deny else "no counterpart"
     found = _in_group(name)
     if found:
