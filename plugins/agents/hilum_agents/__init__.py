@@ -60,6 +60,7 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Stored, so that this function runs only once for each name.
     value = globals()[name] = getattr(_load(_MODULES[name]), name)
     return value
 

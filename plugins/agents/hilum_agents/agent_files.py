@@ -43,6 +43,7 @@ async def create_agent(options: Namespace, context: CommandContext) -> Path:
     name = _check_name(options.name or _ask(context, "Name (a-z, 0-9, _ and -):", "a name"))
     folder = _folder(options.scope, context)
     path = folder / f"{name}.md"
+    # A dangling link is in the way as well.
     if await trio.to_thread.run_sync(os.path.lexists, path):
         raise UsageError(
             f"The agent {name} already exists: {path}.",
@@ -153,6 +154,7 @@ def _check_name(given: str) -> str:
             f"{given!r} is not a valid agent name.",
             hint=f"A name begins with a letter and has at most {MAX_NAME} of a-z, 0-9, _ and -.",
         )
+    # `main` is the session's own agent, and README.md is never loaded as an agent.
     if name in ("main", "readme"):
         raise UsageError(f"The name {name!r} is reserved.", hint="Choose another name.")
     if name[-1] in "_-":
@@ -213,6 +215,7 @@ async def _written_by_model(about: str, context: CommandContext) -> str:
 def _write(path: Path, text: str, workspace: Path) -> None:
     def write() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Mode `x` never overwrites a file that was created in the meantime.
         with open(path, "x", encoding="utf-8", newline="\n", errors="replace") as file:
             file.write(text)
 
@@ -229,6 +232,7 @@ def _change(path: Path, workspace: Path, what: str, action: Callable[[], object]
     Raises:
         StoreError: The file cannot be changed.
     """
+    # Checked first, because any change to its files makes a project untrusted.
     was_trusted = is_trusted(workspace)
     try:
         action()

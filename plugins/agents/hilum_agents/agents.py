@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Definition
     from hilum_agents.history import History
 
+# A project may have hundreds of broken files. The terminal shows a few, and the log more.
 MAX_PROBLEMS_SHOWN = 8
 MAX_PROBLEMS_LOGGED = 200
 
@@ -131,6 +132,7 @@ class Agents:
         """
         definition = self._with_known_model(await self.find(name))
         profile = definition.profile()
+        # An empty list is a choice: an agent without tools can still answer.
         wants_tools = profile.tools.allow is None or bool(profile.tools.allow)
         if wants_tools and self.session.tools and not self.tools(definition):
             raise UsageError(
@@ -143,6 +145,7 @@ class Agents:
         """Return the definition, without its model if the session does not provide that model."""
         if not definition.model:
             return definition
+        # Files are shared between users, who have different providers.
         try:
             self.session.kernel.router.model(definition.model)
         except HilumError as error:
@@ -250,6 +253,7 @@ class Agents:
         """Deny changes by an agent that makes proposals until the user has confirmed one."""
         if not definition.answer or tool.risk == "read":
             return None
+        # An agent with a parent got its task from another agent, which cannot consent for the user.
         verdict: Verdict | None = _load("answers").judge_call(
             definition.answer,
             self.history.messages(agent),

@@ -29,8 +29,11 @@ from hilum import (
 from hilum_agents.consent import confirmed, last_request
 from hilum_agents.forms import Form, make_type, wrong_places
 
+# Files are read to check line numbers. Larger ones are hardly source code.
 MAX_BYTES = 5_000_000
+# More at once would distract the model. The others follow when these are corrected.
 MAX_OBJECTIONS = 6
+# At least one test for each kind of scenario.
 MIN_TESTS = 3
 _SECTIONS = (
     ("Introduction", r"intro|about|overview|what (?:it )?is|why|features|简介|介绍|概述|关于"),
@@ -171,6 +174,7 @@ def check(
         by_user: Whether the user prompted the agent.
     """
     message = messages[-1]
+    # An answer that was cut off or refused has no block, and a request for one would not help.
     if not isinstance(message, AssistantMessage) or message.stop in ("length", "refusal"):
         return ""
     try:
@@ -242,6 +246,7 @@ class _Run:
         self.text = messages[-1].text if isinstance(messages[-1], AssistantMessage) else ""
         self.done: list[tuple[ToolCall, ToolResult]] = []
         calls: dict[str, ToolCall] = {}
+        # Only the current run counts: a file that an earlier run wrote may have changed since.
         for message in messages[last_request(messages) :]:
             if isinstance(message, AssistantMessage):
                 calls.update({call.id: call for call in message.calls})
@@ -273,6 +278,7 @@ class _Run:
         """Return a path relative to the root of the workspace."""
         try:
             return self._workspace.relative(self._workspace.resolve(path))
+        # Outside the workspace; the check of the place reports it.
         except ToolError:
             return path
 
@@ -291,6 +297,7 @@ class _Run:
         text = self.read(path)
         if text is None:
             return f"There is no file {path!r} in the workspace."
+        # The last line may end without a newline.
         count = text.count("\n") + (not text.endswith("\n"))
         missing = next((line for line in lines if not 1 <= line <= max(count, 1)), None)
         if missing is None:
@@ -349,6 +356,7 @@ def _check_tested(answer: Tested, run: _Run) -> Iterator[str]:
             yield f"{file} was not written in this run."
     whole = "\n".join(source or "" for source in sources.values())
     for scenario in answer.scenarios:
+        # pytest's notation of a test is `file.py::test_name[parameter]`.
         name = scenario.name.split("[")[0].rpartition("::")[2]
         if sources and name not in whole:
             yield f"The test {scenario.name!r} is not in {', '.join(answer.files)}."
@@ -371,6 +379,7 @@ def _check_test_run(answer: Tested, run: _Run, last_write: int) -> Iterator[str]
     if not after:
         yield "The tests were not run after their last change: run them."
         return
+    # The user must be able to repeat the run with the command that the answer names.
     results = [result for command, result in after if command.strip() == answer.command.strip()]
     if not results:
         yield (
@@ -401,6 +410,7 @@ def _check_documented(answer: Documented, run: _Run) -> Iterator[str]:
         return
     if run.relative(answer.file) not in run.written():
         yield f"{answer.file} was not written in this run."
+    # Only a README has sections that readers expect.
     if not answer.file.rpartition("/")[2].casefold().startswith("readme"):
         return
     headings = [line.strip("# \t") for line in _outside_code(text) if re.match(r"#{1,4}\s", line)]

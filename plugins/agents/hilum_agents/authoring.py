@@ -8,6 +8,7 @@ from contextvars import ContextVar
 
 from hilum import Profile, Session, ToolFilter, UsageError
 
+# A context variable, because prompts of other tasks may still call agents.
 _literal: ContextVar[bool] = ContextVar("hilum_agents_literal", default=False)
 
 
@@ -37,6 +38,7 @@ async def write_with_model(session: Session, instructions: str, request: str) ->
     Raises:
         UsageError: The session has no model, or the model wrote nothing.
     """
+    # Each text is written in a new conversation.
     number = sum(name.startswith("agent-author") for name in session.agents)
     profile = Profile(f"agent-author-{number}", instructions, tools=ToolFilter(()), turns=2)
     session.add_agent(profile)

@@ -324,6 +324,7 @@ def _readings(text: str) -> Iterator[_Reading]:
     if not text or text[0] in "!/":
         return
     first_line = len(text.split("\n", 1)[0])
+    # Only the beginning is matched, so that a long prompt costs no more than a short one.
     for head in _without_courtesy(text[:MAX_HEAD]):
         removed = min(len(text), MAX_HEAD) - len(head)
         for pattern, match in _matches(head):

@@ -136,6 +136,7 @@ def parse(parser: Parser, argv: list[str], context: CommandContext) -> argparse.
         UsageError: The arguments are invalid.
     """
     try:
+        # argparse prints the help to standard output, but in a session it belongs in the reply.
         with redirect_stdout(context.out):
             return parser.parse_intermixed_args(argv)
     except SystemExit:

@@ -86,4 +86,5 @@ def is_yes(words: str) -> bool:
         # The marker prevents patterns anchored at the end of the text from matching where it was
         # cut.
         beginning = f"{words[:MAX_CHARACTERS]}…"
+    # All words are searched for a doubt, which often comes at the end.
     return bool(words.strip()) and bool(re.match(_YES, beginning)) and not re.search(_NO, words)

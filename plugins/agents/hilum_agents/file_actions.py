@@ -113,6 +113,7 @@ async def _create(argv: list[str], context: CommandContext) -> int:
         help="what it should do; the model writes the prompt from this",
     )
     options = parse(parser, argv, context)
+    # Only a prompt that the model writes takes long enough for the background.
     if context.in_session is None or not options.about or options.prompt:
         await _create_and_check(options, context)
         return 0

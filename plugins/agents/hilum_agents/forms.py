@@ -140,6 +140,7 @@ def make_type(form: Mapping[str, object], name: str = "Answer") -> type[msgspec.
             fields.append((field, kind | msgspec.UnsetType, msgspec.UNSET))
         else:
             fields.append((field, kind))
+    # With keyword-only fields, an optional field may precede a required one.
     return msgspec.defstruct(name, fields, rename=names, kw_only=True)
 
 

@@ -62,6 +62,7 @@ class Gateway:
         """
         # The request comes from the sandbox and may contain anything.
         host, _, digits = request.decode("ascii", "replace").partition(" ")
+        # `isdigit` alone also accepts characters such as "²", which `int` rejects.
         port = int(digits) if digits.isascii() and digits.isdigit() else 0
         self._open_count += 1
         try:

@@ -62,6 +62,8 @@ def _read_listening_sockets(pid: int) -> dict[int, set[str]]:
     for name in ("tcp", "tcp6"):
         with suppress(OSError), open(f"/proc/{pid}/net/{name}") as file:
             for line in file.read().splitlines()[1:]:
+                # proc(5): the second field is the local address, the fourth the state, the tenth
+                # the inode.
                 fields = line.split()
                 if fields[3] == _LISTEN:
                     port = int(fields[1].rpartition(":")[2], 16)

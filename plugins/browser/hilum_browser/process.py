@@ -220,5 +220,6 @@ class BrowserProcess:
         # Each wait uses a new event, because trio's events cannot be cleared.
         self._has_news.set()
         self._has_news = trio.Event()
+        # `wait_until_ready` must not wait for a process that has ended.
         if self._is_gone.is_set():
             self._is_ready.set()

@@ -103,6 +103,7 @@ class Browsers:
         self._session = session
         self._nursery = nursery
         self._settings = session.settings(BrowserSettings)
+        # One action at a time, because actions need the foreground of the browser.
         self._lock = trio.Lock()
         self._process: BrowserProcess | None = None
         self._folder = ""
@@ -310,6 +311,7 @@ class Browsers:
         if not is_screenshot:
             # The page chooses the name: no folders, no hidden files, no control characters.
             name = re.sub(r"[^\w.-]+", "_", os.path.basename(answer["name"])).lstrip(".")
+            # The end of a long name is kept, because it contains the suffix.
             path = f"downloads/{(name or 'download')[-100:]}"
             return await find_file_saver().save_file(call, path, blob)
         suffix = "jpg" if answer["kind"] == "jpeg" else "png"

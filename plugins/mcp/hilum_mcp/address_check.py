@@ -55,11 +55,15 @@ async def _check_host(server: ServerConfig, parts: SplitResult, hosts: frozenset
     host = parts.hostname or ""
     written = f"[{host}]" if ":" in host else host
     reach = Reach(hosts=hosts)
+    # Only the user's own file may name this machine or the local network. A repository could
+    # otherwise reach services behind the user's firewall (SSRF).
     if server.file.is_relative_to(config_folder()):
         reach = msgspec.structs.replace(reach, loopback=True, hosts=hosts | {written})
     port = f":{parts.port}" if parts.port else ""
     # Without user name and password, which a page's URL must not contain.
     _, addresses = await resolve_url(f"{parts.scheme}://{written}{port}/", reach)
+    # The metadata services of most clouds are link-local (169.254.169.254) and return credentials,
+    # so not even a host that the user allows may resolve to such an address.
     for address in addresses:
         if ip_address(address).is_link_local:
             raise ValueError(f"{host} resolves to {address}, a link-local address")

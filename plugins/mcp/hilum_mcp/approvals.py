@@ -62,6 +62,8 @@ class Decisions:
             UsageError: The file cannot be read.
         """
         path = decisions_file()
+        # With `exists`, a dangling link would count as "no decisions" and would enable servers that
+        # the user switched off.
         if not os.path.lexists(path):
             return cls()
         import tomllib
@@ -89,6 +91,7 @@ class Decisions:
         hint = f"hilum mcp approve {server.name} shows it and asks."
         if not known:
             return f"Its definition is not approved. {hint}"
+        # The files are hashed only if there is an approval to compare them with.
         try:
             files = executed_files(server, root)
         except UsageError as error:
@@ -126,6 +129,8 @@ def approve(root: str, server: ServerConfig) -> None:
     Raises:
         UsageError: The decision cannot be stored, or the server executes too many files.
     """
+    # The digest decides and is stored first. If the process dies before the list is written, only
+    # the description of later changes is missing.
     files = executed_files(server, root)
     _store([APPROVED, root, server.name], approval_digest(server, files))
     write_cache(_approved_files_path(root, server), msgspec.json.encode(files))
@@ -136,6 +141,8 @@ def _approved_files_path(root: str, server: ServerConfig) -> Path:
 
     It only serves to report what changed. The digest in ``mcp.toml`` is decisive.
     """
+    # Hashed, because the names of folders and servers may be too long for a file name or contain
+    # slashes. A path contains no zero byte, so different pairs give different texts.
     name = hashlib.sha256(os.fsencode(f"{root}\0{server.name}")).hexdigest()[:32]
     return data_folder() / "mcp" / "approved" / f"{name}.json"
 
@@ -194,6 +201,7 @@ async def ask_approvals(session: Session, entries: Iterable[CatalogEntry]) -> li
         return []
     in_thread = trio.to_thread.run_sync
     root = await in_thread(os.path.realpath, session.workspace.root)
+    # An approval would have no effect: servers of an untrusted project never start.
     if not await in_thread(is_trusted, root):
         return []
     approved = []
@@ -210,6 +218,7 @@ async def _ask_approval(
     in_thread = trio.to_thread.run_sync
     question = await in_thread(describe_request, server, root)
     asked = await plan.ask(session.agents["main"], "", question, (LATER, YES, NEVER))
+    # Only an explicit no is stored. After "Not now" or no answer the server stays unapproved.
     if asked.answers == (NEVER,):
         await in_thread(switch, root, server.name, False)
     if asked.answers != (YES,):
@@ -285,6 +294,8 @@ def _describe_values(row: str, values: Mapping[str, str]) -> list[str]:
 
 def _show_value(name: str, text: str) -> str:
     is_secret = hilum_guard.looks_secret(name, text) or name.lower() == "authorization"
+    # A reference such as `${TOKEN}` contains no secret, and the user should see which variable the
+    # server receives.
     if is_secret and "${" not in text:
         return f"({len(text)} characters not shown)"
     return text

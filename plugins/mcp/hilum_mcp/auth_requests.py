@@ -21,6 +21,7 @@ from hilum_mcp.address_check import uses_proxy
 from hilum_mcp.errors import describe_error
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+# Bytes of a response. Metadata and tokens take a few kilobytes.
 MAX_BODY = 1 << 20
 MAX_REDIRECTS = 5
 REQUEST_TIMEOUT = 30.0
@@ -56,11 +57,14 @@ async def check_auth_address(url: str, server: str, reach: Reach) -> None:
         OAuthFlowError: The address may not be contacted, or is not HTTPS.
     """
     try:
+        # The session contacts this origin anyway; it was checked before the connection was opened.
         if origin_of(url) == origin_of(server):
             return
         target, _ = await resolve_url(url, reach)
     except (AddressRefused, ValueError) as error:
         raise OAuthFlowError(_refusal(error)) from None
+    # MCP, authorization, "Communication Security": endpoints of authorization servers must use
+    # HTTPS. Tokens and codes would otherwise be readable on the network.
     if target.scheme != "https" and target.host not in LOCAL_HOSTS:
         raise OAuthFlowError(
             f"The server names {target.host} for logging in without https; it is not contacted."
@@ -80,6 +84,7 @@ async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response
     url = str(request.url)
     content = await request.aread()
     headers = {name: value for name, value in request.headers.items() if name.lower() != "host"}
+    # Without compression, a small response cannot expand beyond the limit (decompression bomb).
     headers["accept-encoding"] = "identity"
     try:
         async with open_client(reach, timeout=REQUEST_TIMEOUT) as client:
@@ -108,9 +113,12 @@ async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response
 
 
 def _may_follow(response: httpx.Response, url: str, target: str) -> bool:
+    # After 301, 302 and 303 a POST usually becomes a GET (RFC 9110, section 15.4), and a token
+    # request would lose its body.
     keeps_method = response.status_code in (307, 308) or response.request.method == "GET"
     if not response.has_redirect_location or not keeps_method:
         return False
+    # The request may contain codes and client secrets, which no other origin may receive.
     return origin_of(target) == origin_of(url)
 
 
@@ -156,6 +164,8 @@ class CheckedAuthFlow:
                 is_own = step is request or origin_of(url) == origin_of(self.server_url)
                 if not is_own:
                     await check_auth_address(url, self.server_url, self.reach)
+                # A proxy resolves names itself, so there is no socket whose address could be
+                # checked.
                 if is_own or uses_proxy(url):
                     response = yield step
                 else:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hilum_mcp.approvals import Decisions
     from hilum_mcp.server_config import ConfigFile
 
+# Far more than anyone configures; limits the work that a repository can cause.
 MAX_SERVERS = 100
 
 State = Literal["on", "off", "unapproved", "broken"]
@@ -169,6 +170,7 @@ class _CatalogLoader:
 
     def add_file(self, file: Path, *, is_own: bool) -> None:
         """Read a file and add its servers."""
+        # A repository could otherwise make hilum read, and quote in messages, any file of the user.
         if not is_own and not _is_inside(file, self._root):
             reason = "It is a link to a target outside the project, and was left out."
             self.mistakes.append(ConfigMistake(file, "", reason))
@@ -189,6 +191,7 @@ class _CatalogLoader:
             self._leave_out(server, f"there are more than {MAX_SERVERS} servers", "error")
         elif first is None:
             self.found[server.name] = entry
+        # Many projects repeat one configuration for several clients, which is not worth a warning.
         elif first.server.digest != server.digest:
             self._leave_out(server, f"{first.server.file} has a server of that name", "warning")
 
@@ -206,6 +209,7 @@ class _CatalogLoader:
             root: The project that configures it; empty for the user's own.
         """
         scope: Scope = "project" if root else "user"
+        # Checked first: the user need not approve a server that would not start anyway.
         why_off = self._why_off(server, root)
         if why_off:
             return CatalogEntry(server, "off", why_off, scope)
@@ -225,6 +229,7 @@ class _CatalogLoader:
             return f"You have it off. {hint}"
         if switch:
             return ""
+        # Claude Code's setting `disabledMcpjsonServers` applies to `.mcp.json` only.
         settings = self._disabled_by_claude.get(server.name)
         if root and settings and server.file.name == ".mcp.json":
             return f"{settings} has it off."

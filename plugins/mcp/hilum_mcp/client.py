@@ -38,6 +38,7 @@ CHANGE_DELAY = 0.1
 # Minimum number of seconds between two displayed progress messages.
 PROGRESS_INTERVAL = 0.2
 
+# The server decides how long these texts are, so what reaches the screen is limited.
 MAX_PROPOSALS = 20
 MAX_PROPOSAL = 80
 MAX_RESOURCE_ROW = 300
@@ -115,6 +116,8 @@ class ServerClient:
                 lambda _: self._changed(self, False),
                 lambda _, client: self._serve(client),
             )
+            # Not in the nursery of the call that needs it first, because the connection outlives
+            # that call.
             self._nursery.start_soon(self._connection.run, name=f"mcp {self.name}")
         return self._connection
 
@@ -201,6 +204,8 @@ class ServerClient:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._listen, client, requests)
             while True:
+                # The event is replaced before the offer is fetched, so that a change that arrives
+                # during the fetch is not lost.
                 requests.offer_changed = trio.Event()
                 offer = await lazy.discovery.fetch_offer(client)
                 if offer != self.offer:
@@ -269,10 +274,12 @@ class ServerClient:
         # The SDK cannot encode lone surrogates: they would break the connection.
         arguments = lazy.file_formats.replace_surrogates(arguments)
         requests = await self._load_requests()
+        # The first message is shown immediately.
         last_shown = trio.current_time() - PROGRESS_INTERVAL
 
         async def show_progress(done: float, total: float | None, message: str | None) -> None:
             nonlocal last_shown
+            # Every message extends the time limit, including those that are not displayed.
             active.renew()
             if trio.current_time() - last_shown >= PROGRESS_INTERVAL:
                 last_shown = trio.current_time()
@@ -322,6 +329,7 @@ class ServerClient:
         if is_too_large(reason):
             message = f"{server} answers {what} with more than {MAX_MESSAGE >> 20} MB."
             return ToolError(message, code=errors.E_TOO_LARGE, hint=ASK_FOR_LESS)
+        # The SDK reports only the status; the transport has recorded more of the response.
         if reason.startswith(ERROR_STATUS):
             reason = self.connection.refusal or reason
         return ToolError(
@@ -393,6 +401,7 @@ class ServerClient:
         return [clean(value.replace("\n", " "), MAX_PROPOSAL) for value in values[:MAX_PROPOSALS]]
 
     async def _run_limited(self, job: Any, what: str) -> Any:
+        # The server may have to start first.
         with trio.move_on_after(self._call_timeout + self.connection.start_seconds):
             return await self._run(job, what)
         raise ToolError(
@@ -403,6 +412,7 @@ class ServerClient:
 
 def _load_sdk() -> None:
     """Import all modules that need the SDK."""
+    # Accessing an attribute of `lazy` imports the module.
     assert lazy.connector
     assert lazy.discovery
     assert lazy.server_requests

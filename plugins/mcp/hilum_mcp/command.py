@@ -75,6 +75,8 @@ def _ask(question: str, secret: bool) -> str:
     """Ask at the terminal. The end of input counts as an empty answer."""
     read = getpass if secret else input
     try:
+        # The question quotes configuration files of a repository. Escape sequences in them could
+        # overwrite what the user sees.
         return read(f"{escape_terminal(question)} ").strip()
     except EOFError:
         return ""
@@ -85,6 +87,8 @@ async def _read_line() -> str:
 
     If nothing is typed, the thread is left behind and ends with the program.
     """
+    # `os.read` needs no lock. A thread that is left behind in `sys.stdin` would hold the lock of
+    # the buffer, which is a fatal error when the interpreter exits.
     data = await trio.to_thread.run_sync(os.read, 0, 65_536, abandon_on_cancel=True)
     return data.decode(errors="replace").strip()
 

@@ -32,6 +32,8 @@ Keys = tuple[str, ...]
 Report = Callable[..., None]
 
 # Only the first of these tables that exists in a file is read. Each entry is a path of keys.
+# In this order: Claude, Cursor and most others; Codex; VS Code; Zed; VS Code's settings; opencode;
+# goose; keys with dots in the settings of VS Code, Amp and Augment.
 TABLES: list[Keys] = [
     ("mcpServers",),
     ("mcp_servers",),
@@ -228,7 +230,9 @@ def _find_table(data: Mapping[str, Any]) -> tuple[Keys | None, Any]:
         value = _value_at(data, keys)
         if value is not None and not _has_other_purpose(keys, value):
             return keys, value
+    # `$schema` is for editors.
     bare = {key: value for key, value in data.items() if not key.startswith("$")}
+    # All values must look like servers, so that no other JSON file is taken for a table.
     if bare and all(map(_looks_like_server, bare.values())):
         return (), bare
     return None, None
@@ -266,6 +270,7 @@ def _other_tables(data: Mapping[str, Any], chosen: Keys) -> Iterable[Keys]:
     """Yield the other tables of a file that contain servers."""
     for keys in TABLES:
         value = _value_at(data, keys)
+        # If `mcp.servers` was chosen, `mcp` contains it and is not another table.
         if keys == chosen or chosen[:1] == keys or not isinstance(value, Mapping):
             continue
         if any(map(_looks_like_server, value.values())):
@@ -293,6 +298,7 @@ class _Selection:
             value = _value_at(data, keys)
             if isinstance(value, list):
                 self._lists[keys] = [str(item) for item in value]
+            # In opencode's table `mcp`, a server may have the name `allowed` or `excluded`.
             elif value is not None and not (keys[0] == "mcp" and isinstance(value, Mapping)):
                 report("It must be a list of server names; it was left out.", *keys)
 
@@ -332,6 +338,7 @@ def _read_inputs(data: Mapping[str, Any], report: Report) -> dict[str, ConfigInp
                 report("An input must be a mapping with an id; it was left out.", *keys)
                 continue
             inputs[entry["id"]] = _read_input(entry)
+            # The value is the ID of one of VS Code's own commands, which no other program can run.
             if entry.get("type") == "command":
                 shown = entry["id"][:80]
                 report(

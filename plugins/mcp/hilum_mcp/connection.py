@@ -112,6 +112,8 @@ class Connection:
             await trio.sleep_until(self._next_start)
             began = trio.current_time()
             await self._serve_once()
+            # A server that has forgotten the session has not failed, so it is not counted and not
+            # delayed.
             if self._renew:
                 self._renew = False
                 continue
@@ -119,8 +121,11 @@ class Connection:
             self._failures = 1 if was_stable else self._failures + 1
             delay = min(FIRST_DELAY * 4 ** (self._failures - 1), MAX_DELAY)
             self._next_start = trio.current_time() + delay
+            # Another attempt would not help: the user must log in or correct the configuration
+            # first.
             if self._failures >= MAX_STARTS or self.login or self._cannot_start:
                 self._wanted = trio.Event()
+            # Last, because callers that wait wake up here and read the fields that are set above.
             self._set_state("down")
 
     async def _serve_once(self) -> None:
@@ -134,6 +139,7 @@ class Connection:
         try:
             with trio.move_on_after(self.start_seconds) as time_limit:
                 async with self.connect(transport) as client, trio.open_nursery() as nursery:
+                    # The limit is for the start only.
                     time_limit.deadline = math.inf
                     self._client = client
                     self._nursery = nursery
@@ -142,10 +148,12 @@ class Connection:
                         nursery.start_soon(self._run_served, client, transport)
                     self._set_state("up")
                     await transport.lost.wait()
+                    # The jobs in this nursery would wait for answers that cannot arrive.
                     nursery.cancel_scope.cancel()
         except* Exception as group:  # a server can make the SDK raise any exception
             failure = first_error(group)
         finally:
+            # New jobs must wait for the next start instead of using a closed client.
             self._client = self._nursery = None
         self._note_failure(failure, is_late=time_limit.cancelled_caught)
 
@@ -207,6 +215,7 @@ class Connection:
             return await self._run_job(job)
         except _SessionExpiredError as expired:  # the server refused the job, so it had no effect
             await trio.sleep(RENEW_DELAY)
+            # Of several refused calls only the first ends the connection.
             if not expired.transport.lost.is_set():
                 self._renew = True
                 expired.transport.fail("The server has forgotten the session.")
@@ -308,6 +317,8 @@ class _Job:
             await self.done.wait()
         except trio.Cancelled:
             self._scope.cancel()
+            # Shielded, because this task is already cancelled: the server would otherwise keep
+            # running a call that nobody waits for.
             with trio.move_on_after(CANCEL_TIMEOUT, shield=True):
                 await self.done.wait()
             raise

@@ -98,6 +98,7 @@ class Connector:
         try:
             server = await in_thread(expand_server, self._server, self._session.workspace.root)
             hosts = allowed_hosts(self._session)
+            # After the variables were expanded, because an address may contain some.
             if server.kind != "stdio":
                 await in_thread(_load_http)
                 await lazy.address_check.check_address(server, hosts)
@@ -112,6 +113,8 @@ class Connector:
             raise
         finally:
             self._log.note(f"ended: {state.reason}" if state.reason else "is closed")
+            # The last lines often name the cause, so they are written even if the session is
+            # cancelled.
             with trio.CancelScope(shield=True):
                 await self._log.flush()
 
@@ -123,6 +126,7 @@ class Connector:
         auth: httpx2.Auth | None,
     ) -> AsyncIterator[mcp.Client]:
         attempts = [server.kind == "sse"]
+        # A transport that the file names is used as it is, even if it fails.
         if server.kind_guessed and server.kind == "http":
             attempts = [False, True]
         for sse in attempts:
@@ -133,6 +137,7 @@ class Connector:
                     client = mcp.Client(transport, **self._requests.callbacks())
                     await stack.enter_async_context(client)
                     is_open = True
+                    # The refusal of the first attempt must not explain a later failure.
                     state.reason = ""
                     # Validating a result against a schema of the server could block forever.
                     session = client.session
@@ -265,6 +270,7 @@ def _read_env_file(path: Path) -> dict[str, str]:
         ) from None
     variables = {}
     for line in text.splitlines():
+        # Files that a shell can also read begin lines with `export`.
         name, equals, value = line.strip().removeprefix("export ").partition("=")
         if equals and not name.startswith("#"):
             variables[name.strip()] = _unquote(value.strip())

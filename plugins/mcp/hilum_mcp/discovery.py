@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["clean_text", "complete", "fetch_offer", "list_resources", "watch_offer"]
 
 T = TypeVar("T")
+# A server decides how much it sends, and its offer is stored and becomes part of every request to
+# the model.
 MAX_PAGES = 100
 MAX_ROWS = 1_000
 MAX_SCHEMA = 65_536
@@ -63,6 +65,7 @@ async def fetch_offer(client: Client) -> Offer:
             left_out,
             lambda row: _read_tool(row, left_out),
         )
+        # Model providers reject two tools of the same name.
         unique = {tool.name: tool for tool in listed}
         tools = _limit_size(list(unique.values()), left_out)
     if capabilities.prompts is not None:
@@ -187,6 +190,7 @@ async def _fetch_pages(
             if item is not None:
                 found.append(item)
         cursor = page.next_cursor
+        # A cursor that repeats would lead to the same pages forever.
         if not cursor or cursor in seen or count > MAX_ROWS:
             break
         seen.add(cursor)
@@ -197,6 +201,7 @@ async def _fetch_pages(
 
 async def _fetch_page(fetch: Callable[..., Awaitable[Any]], cursor: str | None, kind: str) -> Any:
     with trio.move_on_after(PAGE_TIMEOUT):
+        # Never from the SDK's cache: this is also called after the server reported a change.
         return await fetch(cursor=cursor, cache_mode="refresh")
     raise ServerProtocolError(f"It did not list its {kind} within {PAGE_TIMEOUT:g} seconds.")
 
@@ -207,6 +212,7 @@ def _read_tool(row: Any, left_out: list[str]) -> OfferedTool | None:
         left_out.append(f"{shown}: it works only as a task, which hilum does not support.")
         return None
     schema = repair_schema(row.input_schema)
+    # Model providers require these keys, and some servers omit them.
     schema = {"properties": {}, **schema, "type": "object"}
     encoded = msgspec.json.encode(schema)
     if len(encoded) > MAX_SCHEMA:
@@ -214,6 +220,7 @@ def _read_tool(row: Any, left_out: list[str]) -> OfferedTool | None:
         left_out.append(f"{shown}: the schema of its arguments is larger than {limit}.")
         return None
     description = clean_text(row.description or row.title, MAX_DESCRIPTION)
+    # A name may contain lone surrogates, which cannot be encoded.
     definition = f"{row.name}{description}".encode(errors="replace") + encoded
     read_only = row.annotations is not None and row.annotations.read_only_hint is True
     return OfferedTool(row.name, estimate(definition), description, schema, read_only)
@@ -234,6 +241,7 @@ def _limit_size(tools: list[OfferedTool], left_out: list[str]) -> list[OfferedTo
 def _read_prompt(row: Any, left_out: list[str]) -> OfferedPrompt | None:
     arguments = row.arguments or ()
     names = [row.name, *(argument.name for argument in arguments)]
+    # Prompts become slash commands, which the user types.
     if len(names) > MAX_ARGUMENTS or not all(map(_can_be_typed, names)):
         shown = clean_text(row.name, 80)
         left_out.append(f"The prompt {shown!r} is left out: its names cannot be typed.")

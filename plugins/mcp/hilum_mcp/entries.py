@@ -215,6 +215,7 @@ class ServerEntry:
 def _structure_text(value: Any, _: Any) -> str:
     if not isinstance(value, str):
         raise MismatchError("a text", written(value))
+    # No program can be started with a NUL in its arguments or variables.
     if "\0" in value:
         raise MismatchError("a text without NUL characters", "one with them")
     return value
@@ -253,6 +254,7 @@ def _structure_mapping(value: Any, forbidden: str) -> dict[str, str]:
 
     Messages contain no value, because variables and headers are often secret.
     """
+    # Some programs write an empty mapping as a list.
     if value == []:
         return {}
     if not isinstance(value, Mapping):
@@ -261,6 +263,7 @@ def _structure_mapping(value: Any, forbidden: str) -> dict[str, str]:
     mismatches: list[MismatchError] = []
     for key, item in value.items():
         name = str(key)
+        # Programs expect the notation of JSON, `true`, where `str` returns `True`.
         text = str(item).lower() if isinstance(item, bool) else str(item)
         if not isinstance(item, str | int | float):
             mismatches.append(MismatchError("a text", kind_of(item), name))
@@ -296,6 +299,7 @@ def _structure_switch(value: Any, _: Any) -> bool:
         return True
     if word in ("false", "no", "off", "0"):
         return False
+    # Starting a server that the user wanted to disable would be worse than not starting one.
     result = "the server is off until this is corrected"
     raise MismatchError("true or false", written(value), fallback=OFF, result=result)
 
@@ -306,9 +310,11 @@ OFF = object()
 
 def _structure_seconds(value: Any, _: Any) -> float:
     try:
+        # `float(True)` would be 1.
         seconds = 0.0 if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         seconds = 0.0
+    # Also rejects NaN and infinity, which Python's JSON parser accepts.
     if not 0 < seconds < 1e11:
         raise MismatchError("a number above 0", written(value), fallback=None)
     return seconds
@@ -618,6 +624,7 @@ class EntryReader:
             del self._values[key]
         known = _KEYS.values()
         values = {
+            # Empty values of unknown keys cannot have an effect, so they are not reported.
             key: value
             for key, value in self._values.items()
             if value is not None and (key in known or value not in _EMPTY)
@@ -633,6 +640,8 @@ class EntryReader:
         located, others = group.group_exceptions()
         for error in others:
             if isinstance(error, ForbiddenExtraKeysError):
+                # In the order of the file, so that the messages are the same each time; a set has
+                # no order.
                 for key in sorted(error.extra_fields, key=list(values).index):
                     del values[key]
                     if not is_comment(key):
@@ -648,6 +657,7 @@ class EntryReader:
                     continue
                 self.findings.append(finding)
                 if mismatch.fallback is OFF:
+                    # `enabled` and `disabled` have opposite meanings.
                     values[key] = key == "disabled"
                 elif mismatch.fallback is not None:
                     values[key] = mismatch.fallback
@@ -678,6 +688,7 @@ class EntryReader:
         """Return whether a command looks like a whole command line rather than a path."""
         if not isinstance(self._values.get("command"), str):
             return False
+        # A path may contain spaces, as in `C:\Program Files`.
         return " " in text.strip() and "/" not in text and "\\" not in text
 
     def _split_arguments(self, args: object) -> list[str]:
@@ -710,11 +721,13 @@ class EntryReader:
             )
         headers = {**entry.request_init, **entry.headers}
         if entry.bearer_token_env_var:
+            # As a variable, so that the secret is read only when the server starts.
             headers["Authorization"] = f"Bearer ${{{entry.bearer_token_env_var}}}"
         oauth: object = entry.oauth
         options = dict(oauth) if isinstance(oauth, dict) else None
         if entry.scopes is not None:
             options = {"scope": " ".join(entry.scopes), **(options or {})}
+        # opencode's `remote` covers both transports.
         is_stated = self._stated in SSE_TYPES | HTTP_TYPES - {"remote"}
         return {
             "url": url,
@@ -733,6 +746,7 @@ class EntryReader:
         # goose: an empty list of available tools means all.
         available = entry.available_tools or None
         given = (entry.include_tools, entry.enabled_tools, entry.tools, available)
+        # In Copilot's files, `*` means all tools.
         lists = [names for names in given if names is not None and "*" not in names]
         excluded = [*(entry.exclude_tools or ()), *(entry.disabled_tools or ())]
         if not lists:

@@ -22,6 +22,8 @@ from hilum import UsageError, errors
 
 from hilum_mcp.server_config import ServerConfig
 
+# Beyond these limits the server is refused, because an approval of only some files would be
+# worthless.
 MAX_FILES = 2_000
 MAX_BYTES = 20_000_000
 MAX_WORD = 4_096
@@ -48,6 +50,7 @@ _PROJECT_FILES = (
     "compose.yaml",
     "docker-compose.yml",
 )
+# Installed or generated content, usually too large to hash.
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", ".git", ".venv", "venv"})
 # Programs that run a project instead of a script. The project files define what is executed.
 _RUNNERS = frozenset(
@@ -149,16 +152,19 @@ class _FileSearch:
         server = self._server
         words = [server.command, *server.args]
         self._add_word(server.command)
+        # A folder of the project may be in PATH, such as `.venv/bin`.
         program = None if "/" in server.command else shutil.which(server.command)
         if program:
             self._add_word(program)
         if server.env_file:
             self._add_word(server.env_file)
+        # Variables such as `PYTHONSTARTUP` and `LD_PRELOAD` name files that programs load.
         for value in server.env.values():
             for word in value.split(os.pathsep):
                 self._add_word(word)
         self._add_words(words)
         names = {PurePath(word).name for word in words}
+        # The argument `.` means the project in the working folder, as in `python .`.
         if names & _RUNNERS or "." in server.args:
             self._add_project()
         return self._found
@@ -168,6 +174,7 @@ class _FileSearch:
         for before, word in zip(["", *words], words, strict=False):
             if before in _MODULE_OPTIONS:
                 self._add_module(word, self._bases)
+            # Python accepts the name of the module without a space.
             if word.startswith("-m") and len(word) > 2:
                 self._add_module(word[2:], self._bases)
             # An argument may contain paths: `--config=PATH`, `PATH:target`, `sh -c "python PATH"`.
@@ -196,6 +203,7 @@ class _FileSearch:
         """Add the file or package that a word names, and the code in a script's folder."""
         for variable in ("${workspaceFolder}", "${workspaceRoot}"):
             word = word.replace(variable, self._root)
+        # A longer word cannot be a path (PATH_MAX on Linux).
         if not word or "\0" in word or len(word) > MAX_WORD:
             return
         path = os.path.join(self._cwd, os.path.expanduser(word))
@@ -230,6 +238,7 @@ class _FileSearch:
             for name in names:
                 if name.endswith(_CODE) or name in _PROJECT_FILES:
                     self._add_file(f"{path}/{name}")
+            # The search may stop here, because `executed_files` refuses the server anyway.
             if len(self._found) > MAX_FILES:
                 return
 
@@ -274,6 +283,7 @@ def _split_words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:
+        # The quotes are unbalanced. A rough split still finds most files.
         return text.split()
 
 

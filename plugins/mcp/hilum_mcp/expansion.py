@@ -16,6 +16,8 @@ from hilum import UsageError
 
 from hilum_mcp.server_config import ServerConfig
 
+# VS Code and Cursor have `${env:X}`, opencode has `{env:X}` and `{file:X}`, Claude Code has
+# `${X:-default}`, and Gemini has `$X`.
 _VARIABLE = re.compile(
     r"\$\{(?P<kind>env|input|file):(?P<of>[^{}]+)\}"
     r"|\{(?P<kind2>env|file):(?P<of2>[^{}]+)\}"
@@ -23,6 +25,7 @@ _VARIABLE = re.compile(
     r"|\$\{(?P<unknown>[A-Za-z_]+:[^-{}][^{}]*)\}"
     r"|\$(?P<bare>[A-Za-z_][A-Za-z0-9_]*)"
 )
+# For commands and arguments, in which `$X` may be meant for a shell.
 _VARIABLE_IN_BRACES = re.compile(_VARIABLE.pattern.rpartition("|")[0])
 MAX_FILE = 65_536
 
@@ -159,6 +162,7 @@ class _Expander:
         if name in self._own:
             return self._own[name]
         value = self._values.environment.get(name)
+        # As in a shell, `:-` also replaces an empty value.
         if default is not None and not value:
             return default
         return self._require(value, name)
@@ -171,6 +175,7 @@ class _Expander:
     def _read(self, name: str) -> str:
         try:
             return read_small_file(Path(self._folder, Path(name).expanduser())).strip()
+        # `expanduser` raises `RuntimeError` if there is no such user.
         except (OSError, ValueError, RuntimeError) as error:
             self.missing.append(f"file {name} ({getattr(error, 'strerror', None) or error})")
             return ""
@@ -183,9 +188,11 @@ def read_small_file(path: Path) -> str:
         OSError: The file cannot be read.
         ValueError: The file is not a regular file, is too large, or is not text.
     """
+    # Without `O_NONBLOCK`, opening a named pipe would wait for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(path, flags)
     with os.fdopen(descriptor, "rb") as file:
+        # Checked on the open file, because the path may be replaced at any time.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError("not a regular file")
         data = file.read(MAX_FILE + 1)

@@ -112,6 +112,7 @@ def _read_text(path: Path) -> str:
     try:
         descriptor = os.open(path, flags)
         with os.fdopen(descriptor, "rb") as file:
+            # Checked on the open file, because the path may be replaced at any time.
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise UnreadableFile("It is not a regular file.")
             data = file.read(MAX_BYTES + 1)
@@ -119,6 +120,7 @@ def _read_text(path: Path) -> str:
         raise UnreadableFile(f"It cannot be read: {error.strerror or error}.") from None
     if len(data) > MAX_BYTES:
         raise UnreadableFile(f"It is larger than {MAX_BYTES >> 20} MB.")
+    # Editors and shells on Windows write UTF-16 and byte order marks.
     is_utf_16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
         text = data.decode("utf-16" if is_utf_16 else "utf-8-sig")
@@ -136,6 +138,8 @@ def replace_surrogates(value: Any) -> Any:
     if isinstance(value, list):
         return [replace_surrogates(item) for item in value]
     if isinstance(value, str) and not value.isascii():
+        # In UTF-16, two surrogates that form a pair become one character; only lone ones are
+        # replaced.
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return value
 
@@ -151,6 +155,7 @@ def kind_of(value: object) -> str:
 def _parse_json(text: str, report: Report) -> Any:
     if not text.strip():
         return {}
+    # The text may be parsed twice, but each duplicate is reported once.
     reported = set[str]()
 
     def build(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -159,6 +164,7 @@ def _parse_json(text: str, report: Report) -> Any:
             _report_duplicates(items, reported, report)
         return mapping
 
+    # The strict parser is the fastest, and most files have no comments.
     try:
         return json.loads(text, object_pairs_hook=build)
     except json.JSONDecodeError:
@@ -263,6 +269,7 @@ def _index_toml_lines(text: str) -> Lines:
         key = re.match(r"\s*([\w.\"' -]+?)\s*=", row)
         if key:
             lines.setdefault((*table, *_split_toml_key(key[1])), number)
+    # The last one wins: a key's line is more precise than the line of its table.
     return {**outer_tables, **headers, **lines}
 
 

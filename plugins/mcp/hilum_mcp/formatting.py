@@ -27,6 +27,7 @@ def redact(server: ServerConfig, text: str) -> str:
     else.
     """
     values = {**server.env, **server.headers, **(server.oauth or {})}
+    # The word after an option may be its value, as in `--api-key SECRET`.
     for option, word in pairwise(server.args):
         if option.startswith("-"):
             values[option.lstrip("-")] = word
@@ -45,6 +46,7 @@ def _query_of(url: str) -> str:
     try:
         return urlsplit(url).query
     except ValueError:
+        # The address is invalid, but it is displayed all the same.
         return url.partition("?")[2]
 
 

@@ -20,6 +20,8 @@ MAX_FIELDS = 20
 MAX_CHOICES = 8
 MAX_LENGTH = 300
 MAX_ECHO = 40
+# MCP, elicitation: servers must not request sensitive information in a form. Short words such as
+# `pin` count only as whole words, because "shipping" contains one as well.
 _SECRET = re.compile(
     r"pass(word|phrase|code)|secret|credential|(private|api|access).?key"
     r"|(?<![a-z])(token|pin|cvv|cvc)(?![a-z])",
@@ -106,6 +108,7 @@ class FormField(msgspec.Struct, frozen=True):
             value = convert(text)
         except ValueError:
             raise ValueError(f"{text[:MAX_ECHO]!r} is no {self.kind}") from None
+        # `float` accepts "nan" and "inf", which JSON cannot express.
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"{text[:MAX_ECHO]!r} is no {self.kind}")
         return value
@@ -183,6 +186,7 @@ def _read_choices(schema: Any) -> dict[str, str]:
     choices = _read_constants(schema.get("oneOf") or schema.get("anyOf") or ())
     if choices:
         return choices
+    # `enumNames` is the notation of MCP 2025-06-18.
     values = schema.get("enum") or ()
     texts = schema.get("enumNames") or values
     return {str(text)[:MAX_LENGTH]: str(v) for text, v in zip(texts, values, strict=False)}
@@ -208,8 +212,10 @@ def _read_default(value: Any, kind: str, choices: Mapping[str, str]) -> str:
     if kind == "boolean":
         return {True: YES, False: NO}[value] if isinstance(value, bool) else ""
     expected = {"string": str, "number": int | float, "integer": int}[kind]
+    # In Python, `True` is also an integer.
     if not isinstance(value, expected) or isinstance(value, bool):
         return ""
     text = str(value)
+    # A suggestion with such a text could not be distinguished from hilum's own answers.
     is_reserved = text in (SKIP, DECLINE)
     return "" if is_reserved or not text.strip() or len(text) > MAX_LENGTH else text

@@ -87,6 +87,7 @@ async def http_transport(
         # Without compression the size of an answer can be bounded while it is read.
         headers={"accept-encoding": "identity", **_make_headers(server)},
         timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=None, pool=None),
+        # Each open stream occupies a connection. With a limit, calls would wait for each other.
         limits=httpx2.Limits(max_connections=None),
         follow_redirects=sse,  # within the limits of `check_request`
         auth=auth,
@@ -98,6 +99,8 @@ async def http_transport(
             if sse:
                 yield await stack.enter_async_context(sse_transport(client, server.url, state))
                 return
+            # Registered before the transport, so that it runs after the transport has ended, while
+            # the client is still open.
             stack.push_async_callback(watcher.end_session, client)
             transport = streamable_http_client(
                 server.url,
@@ -106,6 +109,7 @@ async def http_transport(
                 max_sse_event_size=MAX_MESSAGE,
             )
             read, write = await stack.enter_async_context(transport)
+            # Without a buffer, so that a fast server has to wait for the session.
             into, received = anyio.create_memory_object_stream[Any](0)
             nursery = await stack.enter_async_context(trio.open_nursery())
             nursery.start_soon(_forward, read, into, state)
@@ -168,6 +172,8 @@ def _make_headers(server: ServerConfig) -> dict[str, str]:
     """
     headers = {name: value.strip() for name, value in server.headers.items()}
     for name, value in headers.items():
+        # A line break in a value, for example from a variable, would add another header to the
+        # request (header injection).
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise UsageError(
                 f"The header {name!r} of the MCP server {server.name} contains characters that are "
@@ -214,6 +220,7 @@ class _RequestWatcher:
             await trio.sleep_until(self._next_open)
             self._next_open = trio.current_time() + REOPEN_INTERVAL
         headers = request.headers
+        # `end_session` needs these headers.
         if _SESSION_HEADERS[0] in headers:
             self._session = {name: headers[name] for name in _SESSION_HEADERS if name in headers}
 
@@ -260,6 +267,8 @@ class _RequestWatcher:
             self._note_missing_scope(response)
         if request.method != "POST":
             return
+        # MCP, transports, "Session Management": 404 in response to a request with a session ID
+        # means that the session has ended.
         if status == 404 and _SESSION_HEADERS[0] in request.headers:
             state.session_expired = True
         elif self._sse and status in _STREAM_GONE:
@@ -276,6 +285,8 @@ class _RequestWatcher:
 
     async def end_session(self, client: httpx2.AsyncClient) -> None:
         """Notify the server that the session has ended, even during a cancellation."""
+        # MCP, transports, "Session Management": a client that no longer needs a session should end
+        # it with DELETE.
         if self._session and not self._state.lost.is_set():
             with trio.move_on_after(GOODBYE_TIMEOUT, shield=True), suppress(Exception):
                 await client.delete(self._server.url, headers=self._session)
@@ -283,6 +294,7 @@ class _RequestWatcher:
 
 def _is_own(request: httpx2.Request) -> bool:
     """Return whether a request belongs to the protocol rather than to a log-in."""
+    # The SDK creates requests for a log-in without the client's own headers.
     return "accept-encoding" in request.headers
 
 

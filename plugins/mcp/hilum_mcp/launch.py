@@ -37,6 +37,7 @@ def choose_sandbox(server: ServerConfig, settings: McpSettings) -> Sandbox:
         return settings.sandbox[server.name]
     if _is_downloaded(server) or server.file.is_relative_to(config_folder()):
         return "network"
+    # A program from a repository could otherwise send the user's files away.
     return "closed"
 
 

@@ -50,6 +50,7 @@ def load_auth(
     store = TokenStore(token_file(server))
     if is_machine_login(server):
         return lazy.machine_login.make_auth(server, store, hosts)
+    # An unsigned request shows whether the server requires a log-in at all.
     if not store.read().get("tokens"):
         return None
     _check_document(server, client_metadata_url)
@@ -83,6 +84,8 @@ def _check_document(server: ServerConfig, setting: str) -> None:
     }
     for place, url in given.items():
         parts = urlsplit(url)
+        # MCP, authorization, "Client ID Metadata Documents": the address is the client ID, which
+        # must use https and have a path.
         if url and (parts.scheme != "https" or parts.path in ("", "/")):
             raise UsageError(
                 f"client_metadata_url is {url!r}.",
@@ -96,6 +99,8 @@ def callback_port(server: ServerConfig) -> int:
     configured = _configured_port(server)
     if configured:
         return configured
+    # Some authorization servers compare redirect addresses with the registered ones including the
+    # port, so the port of the last log-in is used again.
     client = TokenStore(token_file(server)).read().get("client") or {}
     redirects = client.get("redirect_uris") if isinstance(client, dict) else None
     try:
@@ -156,6 +161,7 @@ async def log_in(
                 nursery.cancel_scope.cancel()
     except* HilumError as group:
         failure = first_error(group)
+    # Raised outside the `except*` block, which would wrap it in a group again.
     if failure is not None:
         raise failure
 
@@ -181,6 +187,7 @@ class _Browser:
 
     async def open(self, url: str) -> None:
         """Show the address of the log-in to the user."""
+        # Before the address is shown, because the browser may come back immediately.
         self._loopback.expect(parse_qs(urlsplit(url).query).get("state", [""])[0])
         await self._show(url)
 

@@ -21,6 +21,8 @@ MAX_ERROR = 500
 REQUEST_TIMEOUT = 10.0
 _PAGE = "<!doctype html><meta charset=utf-8><title>hilum</title><p>{}"
 _DONE = "The log-in has ended; hilum shows the result. You can close this page."
+# The address of the page contains the authorization code, which must reach neither a cache nor
+# another site.
 _HEADERS = (
     "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\nReferrer-Policy:"
     " no-referrer\r\nConnection: close"
@@ -89,6 +91,7 @@ class Loopback:
         request, *headers = head.split("\r\n")
         method, _, target = request.partition(" ")
         parts = urlsplit(target.rpartition(" ")[0])
+        # Compared as a list, so that a request with two Host headers is refused as well.
         hosts = [
             line.partition(":")[2].strip() for line in headers if line.lower().startswith("host:")
         ]
@@ -110,6 +113,7 @@ class Loopback:
         state = given.get("state", "")
         if not self._state or self._answered.is_set():
             return False
+        # In constant time, so that the duration reveals nothing about the expected state.
         if not secrets.compare_digest(state.encode(), self._state.encode()):
             return False
         texts = [given.get("error", ""), given.get("error_description", "")]
@@ -131,6 +135,8 @@ async def open_loopback(port: int = 0, required_by: str = "") -> AsyncIterator[L
     Raises:
         UsageError: The required port is not available.
     """
+    # RFC 8252, section 8.3: the IP address rather than `localhost`, which may resolve to another
+    # interface.
     try:
         listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
     except OSError as error:

@@ -111,6 +111,7 @@ def _use_secret(server: ServerConfig, store: TokenStore) -> SecretProvider:
 def _use_key(server: ServerConfig, store: TokenStore) -> SignedProvider:
     options = _require(server, "client_id")
     identity = options["client_id"]
+    # RFC 7523, section 3: the client is both the issuer and the subject of its assertion.
     parameters = SignedJWTParameters(
         issuer=identity,
         subject=identity,
@@ -138,6 +139,7 @@ def _use_identity(server: ServerConfig, store: TokenStore, reach: Reach) -> Iden
 
 
 def _auth_method(options: dict[str, str]) -> Any:
+    # RFC 6749, section 2.3.1: every server that issues client secrets must support HTTP Basic.
     return options.get("token_endpoint_auth_method", "client_secret_basic")
 
 
@@ -160,6 +162,8 @@ def _make_exchange(
     """Return a function that exchanges the user's ID token for an assertion (RFC 8693)."""
 
     async def exchange(audience: str, resource: str) -> str:
+        # RFC 8693, section 2.1, with the token type of
+        # draft-ietf-oauth-identity-assertion-authz-grant.
         data = {
             "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
             "requested_token_type": "urn:ietf:params:oauth:token-type:id-jag",
@@ -172,6 +176,7 @@ def _make_exchange(
         request = httpx2.Request("POST", options["idp_token_endpoint"], data=data)
         url = str(request.url)
         await check_auth_address(url, server.url, reach)
+        # A proxy resolves names itself, so there is no socket whose address could be checked.
         if uses_proxy(url):
             async with httpx2.AsyncClient(follow_redirects=False) as client:
                 response = await client.send(request)

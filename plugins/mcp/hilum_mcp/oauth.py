@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["AuthorizationCodeResult", "OAuthProvider", "registered_client"]
 
 _AUTH_METHODS = ("client_secret_basic", "client_secret_post", "none")
+# Other statuses, such as 429 and 503, are temporary, so the log-in is kept.
 _REFUSED_STATUSES = (400, 401, 403)
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
 
@@ -135,6 +136,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         port.
         """
         context = self.context
+        # With valid tokens, the SDK would not log in at all.
         if wanted_scope:
             context.clear_tokens()
             self._wanted_scope = wanted_scope
@@ -186,6 +188,8 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
                 used = request.headers.get("authorization", "")
                 response = yield step
                 status = response.status_code if step is request else 0
+                # A server may end a token before its stated expiry. If it refuses the renewed token
+                # as well, the SDK's flow logs in again.
                 if status == 401 and not has_renewed and self.context.can_refresh_token():
                     has_renewed = True
                     async with self._store.renewal_lock():
@@ -288,6 +292,8 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         body = await answer.aread()
         await self._store_values(tokens=None, until=None)
         self.context.clear_tokens()
+        # RFC 6749, section 5.2: the server no longer knows the client, which must register again. A
+        # client from the configuration cannot.
         if b"invalid_client" in body and self._store.client is None:
             await self._store_values(client=None)
             self.context.client_info = None
@@ -321,6 +327,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     def _select_authorization_server(self, advertised: list[str]) -> str:
         if not self._required_issuer:
             return super()._select_authorization_server(advertised)
+        # Pydantic adds a slash to an address without a path.
         for issuer in advertised:
             if issuer.rstrip("/") == self._required_issuer.rstrip("/"):
                 return issuer
@@ -377,10 +384,12 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
             name: model and model.model_dump(mode="json", exclude_none=True)
             for name, model in found.items()
         }
+        # The wider scope was part of this log-in, so the next one need not request it.
         await self._store_values(**values, wanted=None)
 
     async def _show_address(self, url: str) -> None:
         if self._show is not None:
+            # The server chooses the page, which must not be an address on the user's network.
             await check_auth_address(url, self.server_url, self.reach)
             await self._show(url)
             return

@@ -102,6 +102,7 @@ def write_cache(file: Path, data: bytes) -> None:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as new:
             new.write(data)
+        # In one step, so that no session reads an incomplete file.
         os.replace(new.name, file)
     except OSError:
         pass

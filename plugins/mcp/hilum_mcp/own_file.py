@@ -126,9 +126,11 @@ def _encode_input(given: ConfigInput) -> dict[str, Any]:
 
 def _update(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the content of a file. Another hilum process that wants to change it waits."""
+    # A link, for example to a repository of settings, is kept.
     path = Path(os.path.realpath(file))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The file is read and written under one lock, so that no change of another process is lost.
         with alone(path.parent):
             data = _read(file)
             change(data)
@@ -141,6 +143,8 @@ def _update(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
 def _parse(file: Path) -> Any:
     try:
         text = file.read_text(encoding="utf-8-sig")
+        # Python's parser keeps only the last of several equal keys, so rewriting would remove the
+        # others.
         return json.loads(text or "{}", object_pairs_hook=_mapping_without_duplicates)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}.") from None

@@ -37,12 +37,14 @@ def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:
 
 
 def _replace(path: Path, text: str, mode: int) -> None:
+    # `mkstemp` creates the file with mode 0600, so nobody else can read it at any time.
     handle, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(handle, "w", encoding="utf-8", errors="replace", newline="\n") as stream:
             os.fchmod(stream.fileno(), mode)
             stream.write(text)
             stream.flush()
+            # Without this, the renamed file could be empty after a power failure.
             os.fsync(stream.fileno())
         os.replace(new, path)
     except BaseException:

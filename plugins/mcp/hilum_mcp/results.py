@@ -37,6 +37,7 @@ def make_output(result: Any, source: str) -> Output:
     content.add_blocks(result.content)
     structured = result.structured_content
     encoded = b"" if structured is None else msgspec.json.encode(structured, enc_hook=str)
+    # MCP, tools, "Structured Content": a server should repeat structured content as text.
     text = "\n\n".join(content.texts) or encoded.decode()
     if not text and not content.images:
         text = "The tool returned no text."
@@ -126,6 +127,7 @@ class _Content:
         )
 
     def _add_image(self, kind: str, data: str) -> None:
+        # Checked before the data is decoded, which would take as much memory again.
         size = _decoded_size(data)
         if kind not in IMAGE_TYPES or size > MAX_IMAGE or len(self.images) >= MAX_IMAGES:
             self.texts.append(f"[image, {kind[:80]}, {size:,} bytes: not shown]")

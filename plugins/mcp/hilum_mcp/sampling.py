@@ -41,6 +41,7 @@ def convert_messages(request: Any, source: str) -> list[Message]:
         if message.role == "user":
             messages.append(UserMessage(tuple(parts)))
             continue
+        # Most model providers reject images in the assistant's messages.
         texts = []
         for part, block in zip(parts, message.content_as_list, strict=True):
             texts.append(part if isinstance(part, Text) else Text(_text_of(block), source))

@@ -10,6 +10,7 @@ from typing import Any
 
 from hilum_mcp.text_cleaning import MAX_DESCRIPTION, clean_text
 
+# Far deeper than any useful schema; a hostile one must not exhaust the stack.
 MAX_DEPTH = 40
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _DROPPED = object()
@@ -22,6 +23,8 @@ def repair_schema(schema: object, depth: int = 0) -> Any:
         schema: The schema of a server.
         depth: The nesting depth of the schema. Parts that are nested too deeply are dropped.
     """
+    # JSON Schema 2020-12, section 4.3.2: `true` and `false` are schemas, but providers require an
+    # object at the top.
     if isinstance(schema, bool) and depth:
         return schema
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
@@ -50,6 +53,7 @@ def _repair_mapping(value: Any, depth: int) -> Any:
 
 
 def _repair_list(value: Any, depth: int) -> Any:
+    # JSON Schema 2020-12 requires these arrays to be non-empty.
     if not isinstance(value, list) or not value:
         return _DROPPED
     return [repair_schema(inner, depth + 1) for inner in value]
@@ -66,6 +70,7 @@ def _repair_required(value: Any, _: int) -> Any:
 
 
 def _repair_text(value: Any, _: int) -> Any:
+    # The model reads these texts as well, so hidden instructions are also removed here.
     return clean_text(str(value), MAX_DESCRIPTION)
 
 

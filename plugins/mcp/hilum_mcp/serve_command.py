@@ -146,6 +146,7 @@ def make_parser() -> Parser:
 
 
 def _port(text: str) -> int:
+    # `isdigit` alone also accepts characters such as "²", which `int` rejects.
     if not text.isascii() or not text.isdigit() or int(text) > MAX_PORT:
         raise UsageError(
             f"{text!r} is not a port.",
@@ -172,8 +173,10 @@ def run(argv: Sequence[str]) -> int:
         )
     options.workspace = folder
     program = ServeProgram(options)
+    # Standard output may belong to the protocol, which anything that a plugin prints would break.
     with redirect_stdout(sys.stderr):
         trio.run(program.main)
+    # The exit code that shells use for a process that a signal ended.
     return 128 + program.signal if program.signal else 0
 
 
@@ -200,6 +203,7 @@ class ServeProgram:
         """
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
+            # Before anything is opened that a signal would have to close.
             await nursery.start(self._receive_signals)
             try:
                 with self._scope:
@@ -207,6 +211,7 @@ class ServeProgram:
             except* HilumError as group:
                 failure = first_error(group)
             nursery.cancel_scope.cancel()
+        # Raised outside the `except*` block, which would wrap it in a group again.
         if failure is not None:
             raise failure
 
@@ -218,6 +223,8 @@ class ServeProgram:
                     os._exit(128 + number)
                 self.signal = int(number)
                 self._stop.set()
+                # An HTTP server ends itself after `_stop`; reading standard input can only be
+                # cancelled.
                 if self._options.http is None:
                     self._scope.cancel()
 
@@ -249,6 +256,7 @@ class ServeProgram:
             address = f"http://{listening.ADDRESS}:{port}{listening.PATH}"
             say(f"hilum serves MCP at {address}", to=sys.__stdout__)
             say(f"Token: from {source}" if source else f"Token: {token}", to=sys.__stdout__)
+            # Flushed, because a program that started hilum may wait for these lines in a pipe.
             if sys.__stdout__ is not None:
                 sys.__stdout__.flush()
             await http_server.serve(server, listener, token, hosts, self._stop)
@@ -265,6 +273,7 @@ class ServeProgram:
             extra_plugins=[Path(path) for path in options.plugin],
             without=options.no_plugin,
             settings=dict(map(parse_pair, options.set)),
+            # Many clients use only the tools, for which no model is needed.
             needs_model=False,
         )
 

@@ -106,17 +106,20 @@ class ServerConfig:
         Model providers allow only letters, digits, ``_`` and ``-``.
         """
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", self.name).strip("_") or "server"
+        # Two underscores separate the prefix from the name of a tool.
         return re.sub(r"__+", "_", name)[:MAX_PREFIX]
 
     @property
     def is_local(self) -> bool:
         """Whether the server runs on this machine, so that its tools may change files here."""
+        # A variable may expand to an address on this machine.
         if self.kind == "stdio" or "${" in self.url:
             return True
         try:
             host = urlsplit(self.url).hostname or ""
         except ValueError:
             return True
+        # RFC 6761, section 6.3: names that end in `.localhost` also resolve to this machine.
         if host in ("", "::1") or host.endswith("localhost"):
             return True
         return re.fullmatch(r"127\.[\d.]+|0\.0\.0\.0", host) is not None

@@ -48,6 +48,7 @@ class ServerLog:
     def add(self, data: bytes) -> None:
         """Add output of the server."""
         *lines, self._line = (self._line + data).split(b"\n")
+        # A program that draws a progress bar may never end its line.
         self._line = self._line[-MAX_LINE:]
         self._last.extend(line[-MAX_LINE:] for line in lines[-3:] if line.strip())
         self._append(data)

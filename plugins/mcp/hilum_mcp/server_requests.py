@@ -147,13 +147,18 @@ class ServerRequests:
         """Ask the user. Returns no answers if nobody answered."""
         if not self._calls:
             return ()
+        # The protocol does not name the call that a request belongs to; the latest one is the most
+        # likely.
         call = self._calls[-1]
         plan = self._find_plan()
         async with self._lock:  # one question per server at a time
+            # Checked after waiting for the lock, because the user may have declined earlier
+            # questions meanwhile.
             if plan is None or call.refusals >= MAX_REFUSALS:
                 return ()
             with call.pause():
                 answer = await plan.ask(call.agent, call.id, question, options, multiple=multiple)
+        # Only an answer that the user gave counts as consent.
         given: tuple[str, ...] = answer.answers if answer.by == "user" else ()
         if not given or given[0] in (DECLINE, NO):
             call.refusals += 1
@@ -234,9 +239,11 @@ class ServerRequests:
         question = (
             f"The MCP server {self._name} wants to ask your model, at your cost:\n{shown}\nMay it?"
         )
+        # No comes first, because pressing only Enter selects the first option.
         if await self._ask(question, (NO, YES)) != (YES,):
             return mcp_types.ErrorData(code=-1, message="The user does not allow it.")
         try:
+            # The model may take longer than the time limit of the call.
             with call.pause():
                 return await lazy.sampling.ask_model(call.agent, request, self._name)
         except HilumError as error:
@@ -275,7 +282,8 @@ def _page_host(url: str) -> str:
         host = parts.hostname or ""
     except ValueError:
         return ""
-    # Browsers read a backslash as a slash, and "https://bank.example@evil.example" opens the latter.
+    # Browsers read a backslash as a slash, and "https://bank.example@evil.example" opens the
+    # latter.
     is_plain = re.fullmatch(r"[!-\[\]-~]+", url) is not None and "@" not in parts.netloc
     if not is_plain or len(url) > MAX_SHOWN:
         return ""

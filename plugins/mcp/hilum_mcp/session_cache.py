@@ -25,6 +25,7 @@ from hilum_mcp.paths import (
     SHARED_FILES,
 )
 
+# Increased with each change of the format, so that older caches are ignored.
 FORMAT = 3
 # Nanoseconds after a file's last change from which its timestamps reliably show another change.
 #
@@ -96,6 +97,8 @@ def take_fingerprint(workspace: str | os.PathLike[str]) -> Fingerprint:
     root = os.fspath(workspace)
     config = str(config_folder())
     data = str(data_folder())
+    # The timestamps of the folder of offers change with every offer, because `write_cache` renames
+    # a file into it.
     paths = [f"{config}/{FILE}", f"{config}/{DECISIONS_FILE}", f"{data}/mcp/offers"]
     paths += [f"{root}/{name}" for name in (*PROJECT_FILES, *SHARED_FILES, *CLAUDE_SETTINGS)]
     scope = (FORMAT, root, config, os.path.expanduser("~"))
@@ -107,6 +110,8 @@ def _stamp(path: str) -> FileStamp | None:
         found = os.stat(path)
     except OSError:
         return None
+    # A program can set the time of the last modification to any value, but not the time of the last
+    # change (ctime).
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
@@ -122,6 +127,7 @@ def load_summaries(fingerprint: Fingerprint) -> tuple[ServerSummary, ...] | None
         return None
     if fingerprint != cached.fingerprint:
         return None
+    # The user's decision to trust a project is not in any of the stamped files.
     if cached.trusted is not None:
         root = os.path.realpath(fingerprint.scope[1])
         if is_trusted(root) != cached.trusted:
@@ -152,6 +158,7 @@ def save_summaries(
 
 
 def _can_be_cached(server: ServerSummary) -> bool:
+    # A server without an offer has to start anyway, and any other state must be checked again.
     if server.state == "on":
         return server.offer is not None
     return server.state == "off"

@@ -52,10 +52,12 @@ async def sse_transport(
         httpx2.HTTPError: The server cannot be reached, or refuses the request.
     """
     into, read = anyio.create_memory_object_stream[Any](0)
+    # Without a limit, because the SDK must never wait for space in order to send a cancellation.
     write, out = anyio.create_memory_object_stream[Any](math.inf)
     async with client.sse(url, max_event_size=MAX_MESSAGE) as events:
         events.response.raise_for_status()
         async with trio.open_nursery() as nursery:
+            # No message can be sent before the server has announced the address.
             address = await nursery.start(_read, events, into, state)
             nursery.start_soon(_write, client, address, out, into)
             try:
@@ -91,6 +93,7 @@ async def _read(
     invalid_events = 0
     has_address = False
     async for event in events:
+        # Only the first one counts; a later one must not divert messages.
         if event.event == "endpoint" and not has_address:
             task_status.started(_check_address(events, event.data))
             has_address = True
@@ -116,6 +119,7 @@ def _check_address(events: httpx2.EventSource, path: str) -> str:
     """Return the address for messages, which must be on the server's own origin."""
     url = str(events.response.url)
     address = urljoin(url, path.strip())
+    # Messages contain the user's headers and tokens, which no other server may receive.
     if not is_same_origin(url, address):
         raise ServerProtocolError(
             f"It wants messages to be sent to another server, {address[:200]}."

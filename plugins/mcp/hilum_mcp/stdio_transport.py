@@ -104,7 +104,10 @@ async def stdio_transport(
         try:
             yield read, write
         finally:
+            # First, so that the end of the output is not reported as a failure.
             pipes.closing = True
+            # Shielded, because the servers of a cancelled session should also be able to exit
+            # properly.
             with trio.CancelScope(shield=True):
                 read.close()
                 write.close()
@@ -183,6 +186,8 @@ class _Pipes:
         if lines:
             lines[0] = bytes(self._partial_line) + lines[0]
             self._partial_line.clear()
+        # Extending a bytearray does not copy it, so a large message in many chunks takes linear
+        # time.
         self._partial_line += rest
         if len(self._partial_line) > MAX_MESSAGE:
             raise ServerProtocolError(TOO_LARGE)
@@ -276,6 +281,7 @@ def make_environment(given: Mapping[str, str], cache: Path | None = None) -> dic
         cache: A folder for the programs that uvx and other tools store; ``None`` keeps their
             default folders.
     """
+    # Standard error goes to a log file, where colours and update notices would be noise.
     variables = {"NO_COLOR": "1", "npm_config_update_notifier": "false"}
     if cache is not None:
         environment = kernel_environment()

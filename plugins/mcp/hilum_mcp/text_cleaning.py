@@ -17,6 +17,7 @@ def clean_text(text: str | None, max_length: int) -> str:
         text: The text of a server.
         max_length: Maximum number of characters in the result.
     """
+    # At most twice the length is searched, so that a huge text takes little time.
     visible = "".join(filter(_is_visible, (text or "")[: 2 * max_length])).strip()
     if len(visible) <= max_length:
         return visible

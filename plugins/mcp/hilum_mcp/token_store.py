@@ -47,6 +47,8 @@ def token_file(server: ServerConfig) -> Path:
     The path is derived from the configuration file, the server's name and address, and the OAuth
     options.
     """
+    # A changed address has another file, so that tokens are never sent to a server for which they
+    # were not issued.
     options = sorted((server.oauth or {}).items())
     bound = json.dumps([str(server.file), server.name, server.url, options])
     digest = hashlib.sha256(bound.encode()).hexdigest()[:16]
@@ -69,6 +71,7 @@ def _open_lock(path: Path) -> int:
 def _try_lock(handle: int) -> bool:
     try:
         _lock(handle)
+    # Windows reports a lock that is taken as PermissionError.
     except (BlockingIOError, PermissionError):
         return False
     except OSError:  # some network file systems have no locks
@@ -110,6 +113,7 @@ class TokenStore:
     @asynccontextmanager
     async def renewal_lock(self) -> AsyncIterator[None]:
         """Prevent other sessions from renewing these tokens while the block runs."""
+        # A separate file, because every change replaces the file with the tokens.
         handle = await trio.to_thread.run_sync(_open_lock, self.file.with_suffix(".lock"))
         try:
             for _ in range(LOCK_ATTEMPTS):  # a session that holds the lock for longer is stuck
@@ -118,6 +122,7 @@ class TokenStore:
                 await trio.sleep(LOCK_INTERVAL)
             yield
         finally:
+            # Closing the file also releases the lock.
             os.close(handle)
 
     async def get_tokens(self) -> OAuthToken | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from hilum_mcp.offer import Offer
 from hilum_mcp.server_config import ServerConfig
 
+# The limit of OpenAI's API.
 MAX_NAME = 64
 MAX_PREFIX = MAX_NAME // 2
 # Length of the suffix that makes a shortened name unique: ``_`` and a hash.
@@ -37,6 +38,7 @@ def make_tool_names(prefix: str, tools: Iterable[str]) -> dict[str, str]:
     valid = {tool: re.sub(r"[^A-Za-z0-9_-]", "_", tool) or "tool" for tool in tools}
     taken = set[str]()
     names = dict[str, str]()
+    # Valid names come first, so that no changed name takes one of them.
     for tool, name in sorted(valid.items(), key=lambda item: item[0] != item[1]):
         names[tool] = _take_name(f"{prefix}__{name}", taken, MAX_NAME, tool)
     return names

@@ -69,6 +69,7 @@ class AnthropicWire(msgspec.Struct, frozen=True):
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
+        # Before tools and messages are added, so that the user's options cannot replace those.
         fields = merge(self._options(), self.target.options)
         if tools:
             fields["tools"] = [_encode_tool(tool) for tool in tools]
@@ -341,6 +342,7 @@ API = Api(
     models_path="/v1/models",
     key_headers=_key_header,
     headers={
+        # The only version since 2023; new features are enabled by beta headers.
         "anthropic-version": "2023-06-01",
         "anthropic-beta": "thinking-binding-controls-2026-08-01",
     },

@@ -41,6 +41,7 @@ async def list_models(
     """
     value = decode_document(await transport.fetch(url, headers, endpoint, timeout))
     if isinstance(value, dict):
+        # OpenAI's list is in `data`, Gemini's in `models`.
         value = value.get("data") or value.get("models") or []
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ModelError(f"{endpoint.provider} does not list its models at {url}.", kind="request")
@@ -70,6 +71,7 @@ async def fetch_ollama_facts(
     async def fetch(name: str) -> None:
         body = msgspec.json.encode({"model": name})
         try:
+            # Ollama's OpenAI-compatible list of models contains no capabilities.
             async with transport.send("POST", f"{base}/api/show", headers, endpoint, body) as reply:
                 document = await reply.read(MAX_DESCRIPTION) if reply.status == 200 else b""
         except ModelError:

@@ -90,6 +90,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 def clean_message(text: str, endpoint: Endpoint) -> str:
     """Return a provider's message as one line without keys, at most 600 characters."""
     text = text[:MAX_SEARCHED]
+    # The patterns below know only the usual prefixes of keys, so the exact key is replaced first.
     if len(endpoint.key) >= MIN_SECRET:
         text = text.replace(endpoint.key, "***")
     one_line = " ".join(text.split())

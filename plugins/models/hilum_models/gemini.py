@@ -71,6 +71,7 @@ class GeminiWire(msgspec.Struct, frozen=True):
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
         config = self._generation_config()
+        # Before tools and messages are added, so that the user's options cannot replace those.
         fields = merge({"generationConfig": config} if config else {}, self.target.options)
         if tools:
             declarations = [_encode_tool(tool) for tool in tools]
@@ -85,6 +86,7 @@ class GeminiWire(msgspec.Struct, frozen=True):
         config: dict[str, Any] = {}
         if target.max_output:
             config["maxOutputTokens"] = target.max_output
+        # Older models reject the field.
         if _THINKS.match(target.id):
             config["thinkingConfig"] = {"includeThoughts": True}
             if target.effort:
@@ -118,6 +120,7 @@ class GeminiWire(msgspec.Struct, frozen=True):
             if is_author and not isinstance(part, Text):
                 signature = part.vendor.get("thoughtSignature", "")
             if isinstance(part, Thinking):
+                # The text of a thought is not sent back; only its signature counts.
                 if signature:
                     parts.append({"text": "", "thoughtSignature": signature})
             elif isinstance(part, ToolCall):
@@ -138,6 +141,7 @@ class GeminiWire(msgspec.Struct, frozen=True):
         for result in results:
             text, found = split_result(result, self.target.images)
             if found:
+                # A function's response is JSON, so its images follow as parts of the same message.
                 images.append({"text": f"Image from {result.name}:"})
                 images += [_encode_part(image) for image in found]
             response = {
@@ -157,6 +161,7 @@ def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
+        # The older field `parameters` accepts only a subset of JSON Schema.
         "parametersJsonSchema": simplify_schema(tool.parameters),
     }
 

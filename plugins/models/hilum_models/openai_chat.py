@@ -60,6 +60,7 @@ _MISTRAL = r"(?i)mistral|ministral|devstral|codestral|magistral|pixtral"
 _MISTRAL_ID = (r"[A-Za-z0-9]{9}", 9)
 # The templates of these models require user and model messages to alternate.
 _ALTERNATING = r"(?i)gemma|llama-?2\b|vicuna|zephyr"
+# OpenAI accepts at most 40 characters.
 _ANY_ID = (r"(?s).{1,40}", 32)
 _BRIDGE = b'{"role":"assistant","content":"Understood."}'
 _TOOL = b'{"role":"tool"'

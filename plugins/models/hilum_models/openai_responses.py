@@ -45,6 +45,7 @@ from hilum_models.failures import Endpoint, event_error
 from hilum_models.json_values import decode_event, get_count, get_dict, get_text, to_json_text
 from hilum_models.schemas import simplify_schema
 
+# The API accepts at most 64 characters.
 _ID = (r"(?s).{1,64}", 32)
 _REASONS = re.compile(r"(.*/)?(gpt-[5-9](?!.*chat)|o[134](-|$)|codex)")
 # The fields of a reasoning item that requests accept.
@@ -73,6 +74,7 @@ class ResponsesWire(msgspec.Struct, frozen=True):
             fields["max_output_tokens"] = target.max_output
         if target.effort:
             fields["reasoning"] = {"effort": target.effort}
+        # Before tools and messages are added, so that the user's options cannot replace those.
         fields = merge(fields, target.options)
         if tools:
             fields["tools"] = [_encode_tool(tool) for tool in tools]

@@ -24,6 +24,7 @@ from hilum_models.transport import Transport
 
 # By default, an answer may take an eighth of a window below this size, and half of a larger one.
 SMALL_WINDOW = 64_000
+# Seconds. A server on this machine accepts connections at once; others need a handshake.
 PROBE_TIMEOUT = 0.3
 SUGGEST_TIMEOUT = 2.0
 LIST_TIMEOUT = 10.0
@@ -105,6 +106,8 @@ class HttpProvider(msgspec.Struct):
             create_reader = read_text_calls(create_reader)
 
         def disable_native_tools() -> None:
+            # Recorded at the provider, because model objects are frozen: the next one that it
+            # creates describes the tools in the text.
             self.facts[name] = {**self.facts.get(name, {}), "tools": False}
 
         may_switch = own.tool_protocol == "auto" and protocol == "native"
@@ -342,6 +345,7 @@ def parse_ollama_host(host: str) -> str:
             host = f"127.0.0.1{host}"
         is_bare_ipv6 = host.startswith("[") and host.endswith("]")
         if ":" not in host or is_bare_ipv6:
+            # Ollama's default port.
             host = f"{host}:11434"
         host = f"http://{host}"
     # The server uses this variable, too, and may listen on all addresses; a client needs a specific

@@ -102,6 +102,7 @@ class _Resolver:
         # Nothing is fetched: a schema from a server could make hilum request any address.
         node: Any = self._root
         for part in ref.split("/")[1:]:
+            # RFC 6901, section 4: in this order, so that `~01` becomes `~1`.
             name = unquote(part).replace("~1", "/").replace("~0", "~")
             try:
                 node = node[int(name)] if isinstance(node, list) else node[name]
@@ -157,6 +158,7 @@ def _merge_choices(schema: Schema) -> Schema:
     # The schema's own properties describe a parameter better than an alternative does.
     if isinstance(own, dict):
         properties |= own
+    # Written twice: the first keeps the type in front, and the second cannot be replaced.
     return {"type": "object"} | top | {"type": "object", "properties": properties}
 
 

@@ -182,6 +182,7 @@ class TextToolsReader:
         if self._call is not None:
             self._answer.add_arguments(self._call, UNCLOSED)
             self._call = None
+        # Building requires a stop reason; the real one is taken from the inner answer below.
         self._answer.stop = "end"
         written = self._answer.build().message
         stop: Stop = done.message.stop

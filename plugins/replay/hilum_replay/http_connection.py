@@ -46,6 +46,7 @@ class HttpConnection:
         Raises:
             h11.RemoteProtocolError: The client sent something other than a request.
         """
+        # h11 reads the next request only after both sides have finished the last one.
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         if self._http.our_state is not h11.IDLE:

@@ -130,6 +130,7 @@ class CassetteModel:
         Raises:
             ModelError: ``request``, it is not what was recorded; the message says where it differs.
         """
+        # As with a real model, other tasks can run before the answer begins.
         await trio.lowlevel.checkpoint()
         playback = self.playback(request.session)
         delta = _read_delta(request, playback.placeholders, self._redactor)

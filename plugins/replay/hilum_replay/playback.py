@@ -113,6 +113,7 @@ class Playback:
             if not conversation.aside:
                 total += len(conversation.indices)
                 played += conversation.played
+        # A playback takes exchanges either in order or by request, so one of the counts is 0.
         return total - max(self._next, played)
 
     def exchange(self, index: int) -> Exchange:

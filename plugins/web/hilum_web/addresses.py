@@ -218,6 +218,7 @@ def is_own_address(address: Address) -> bool:
 def _can_bind(address: str, version: int) -> bool:
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     try:
+        # A socket can only be bound to an address of this machine. Nothing is sent.
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.bind((address, 0))
     except OSError:

@@ -47,6 +47,7 @@ async def read_body(response: Response, url: str, limit: int, *, cut: bool = Fal
             code=errors.E_CONTENT,
             hint="Use another source.",
         )
+    # Refused before the body is transferred.
     if not cut and _declares_more(response, limit):
         raise _too_large(url, limit)
     decompressor = None if encoding in _PLAIN else _Decompressor(encoding)

@@ -105,6 +105,7 @@ class Fetcher:
         self._settings = settings
         self._reach = Reach(hosts=frozenset(settings.hosts))
         self._client = open_page_client(self._reach)
+        # At least half of the time limit remains for the page.
         self._robots = Robots(self._client, self._reach, settings.timeout / 2)
         self._pages: OrderedDict[str, Page] = OrderedDict()
         self._digests: OrderedDict[str, bytes] = OrderedDict()
@@ -131,6 +132,7 @@ class Fetcher:
         Raises:
             ToolError: The page cannot be fetched; the message names the site.
         """
+        # Servers never see the fragment, so all fragments share one cached page.
         url = urldefrag(url)[0]
         known = self._pages.get(url)
         if known is not None and known.is_fresh(continued=continued):
@@ -166,6 +168,8 @@ class Fetcher:
         while True:
             _check_redirects(url, seen)
             seen.append(url)
+            # The connection checks the addresses again. This check comes first, so that not even
+            # the robots.txt of a refused site is requested.
             target, _ = await resolve_url(url, self._reach)
             if self._settings.robots:
                 await self._robots.check(target.url)
@@ -215,6 +219,7 @@ class Fetcher:
         if len(self._pages) > MAX_PAGES:
             self._pages.popitem(last=False)
         size = sum(len(each.body) for each in self._pages.values())
+        # The newest page stays even if it alone exceeds the limit.
         while size > MAX_CACHED_BYTES and len(self._pages) > 1:
             _, dropped = self._pages.popitem(last=False)
             size -= len(dropped.body)

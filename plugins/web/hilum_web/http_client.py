@@ -82,6 +82,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
 
         async def attempt(address: str, done: trio.Event, scope: trio.CancelScope) -> None:
             try:
+                # Without a time limit here, because `limit` below applies to all attempts together.
                 stream = await self._inner.connect_tcp(
                     address, port, None, local_address, socket_options
                 )
@@ -180,6 +181,7 @@ def open_provider_client(url: str) -> Client:
 
     It uses the proxy that is configured in the environment.
     """
+    # With `trust_env`, httpx would also send passwords from the user's .netrc file.
     return httpx.AsyncClient(
         headers=_HEADERS, trust_env=False, timeout=None, proxy=find_proxy(url) or None
     )

@@ -78,6 +78,7 @@ class Pages:
         Raises:
             ToolError: The page cannot be fetched or read.
         """
+        # Fragments of URLs are percent-encoded, but the ids of elements are not.
         fragment = unquote(urldefrag(url)[1])
         async with open_reader(processes) as reader:
             page = await self._fetcher.fetch(url, continued=start > 0, before_request=reader.start)
@@ -95,6 +96,7 @@ class Pages:
                 reader, page, "html", fragment, start, settings.limit, settings.timeout
             )
         if kind == PDF_TYPE or page.body.startswith(b"%PDF-"):
+            # Not imported here, because only the reader's process needs it.
             if find_spec("pypdf") is None:
                 raise ToolError(
                     f"{format_site(page.url)} sent a PDF, and pypdf is not installed.",

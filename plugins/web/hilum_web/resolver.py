@@ -25,6 +25,7 @@ async def resolve_host(host: str) -> list[str]:
     Raises:
         OSError: The host has no address.
     """
+    # One socket type, because each address would otherwise be listed once for every type.
     found = await trio.socket.getaddrinfo(host, None, type=trio.socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 

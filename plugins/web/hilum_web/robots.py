@@ -46,6 +46,7 @@ class Robots:
             ToolError: ``E_DENIED`` if the site does not allow it.
         """
         parts = urlsplit(url)
+        # RFC 9309, section 2.2.2: this file is always allowed.
         if parts.path == "/robots.txt":
             return
         origin = f"{parts.scheme}://{parts.netloc}"

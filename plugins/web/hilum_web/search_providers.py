@@ -290,6 +290,7 @@ def _clean(found: list[Result]) -> list[Result]:
 
 
 def _is_page(url: str) -> bool:
+    # Invisible characters could make an address look like another one.
     is_plain = url.isprintable() and " " not in url and len(url) <= MAX_URL
     return is_plain and url.startswith(("http://", "https://"))
 

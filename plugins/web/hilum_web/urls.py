@@ -197,6 +197,7 @@ def _encode_idna(raw: str) -> str:
     import idna  # takes 15 ms, and few names need it
 
     try:
+        # UTS 46, as in browsers: the checked name must be the one that is contacted.
         return idna.encode(raw, uts46=True, std3_rules=True).decode()
     except idna.IDNAError as error:
         raise ValueError(f"{raw!r} is not a host name: {error}") from None
@@ -213,6 +214,7 @@ def resolve_host(host: str) -> list[str]:
     Raises:
         OSError: The host has no address.
     """
+    # One socket type, because each address would otherwise be listed once for every type.
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -314,6 +316,7 @@ def check_addresses(target: Target, addresses: tuple[str, ...], reach: Reach) ->
     for text in addresses:
         stands_for = "is" if target.address is not None else f"resolves to {text},"
         try:
+            # The system may append the network interface, as in fe80::1%eth0.
             address = ip_address(text.partition("%")[0])
         except ValueError:
             raise AddressRefused(

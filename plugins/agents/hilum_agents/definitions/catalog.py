@@ -14,6 +14,7 @@ from hilum_agents.definitions.definition import Definition
 from hilum_agents.definitions.loading import load_definition
 from hilum_agents.folders import AgentFolder, list_folders
 
+# A cloned project's folders may contain anything.
 MAX_FILES = 500
 MAX_DEPTH = 3
 State = Literal["on", "untrusted", "hidden", "broken"]
@@ -166,6 +167,7 @@ class _Search:
                 path = Path(entry.path)
                 if not _is_folder(entry):
                     yield path
+                # Links to folders are not followed, because they may form a loop.
                 elif (
                     depth < MAX_DEPTH and not entry.name.startswith(".") and not entry.is_symlink()
                 ):
@@ -176,6 +178,7 @@ class _Search:
             return []
         self.watched.append(path)
         try:
+            # In a fixed order, because the first of several agents with one name has precedence.
             return sorted(os.scandir(path), key=lambda entry: entry.name)
         except OSError as error:
             self.complaints.append(f"{path} cannot be read: {error.strerror or error}.")
@@ -238,4 +241,5 @@ def _status(path: Path) -> tuple[int, ...] | None:
         status = os.stat(path)
     except OSError:
         return None
+    # Two changes may have the same time. Most editors replace the file, which changes the inode.
     return status.st_mtime_ns, status.st_ino, status.st_size

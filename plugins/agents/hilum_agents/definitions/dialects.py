@@ -36,6 +36,7 @@ def detect_dialect(file: Path, fields: Mapping[str, object]) -> Dialect:
         return "codex"
     if file.name.endswith((".agent.md", ".chatmode.md")):
         return "copilot"
+    # The innermost folder decides.
     for folder in reversed(file.absolute().parts[:-1]):
         if folder in _FOLDERS:
             return _FOLDERS[folder]
@@ -52,6 +53,7 @@ def _is_own(fields: Mapping[str, object]) -> bool:
 
 def _dialect_of_keys(fields: Mapping[str, object]) -> Dialect:
     is_mapping = isinstance(fields.get("tools"), dict)
+    # Of the other programs, only opencode writes tools as a mapping.
     if is_mapping or fields.get("mode") in ("subagent", "primary", "all"):
         return "opencode"
     if "permission" not in fields and fields.get("kind") in ("local", "remote"):

@@ -69,6 +69,7 @@ class _ToolList:
         for entry in entries:
             self._add(entry)
         self.messages += describe_doubts(self._doubts)
+        # The last matching rule applies: each call is denied unless it matches one of the patterns.
         for tool, permissions in self._partial.items():
             if tool not in self._whole:
                 self.permissions += [Permission("deny", tool), *permissions]
@@ -237,6 +238,7 @@ class _Fitter:
             )
         on = [name for name, switch in switches.items() if switch]
         off = [name for name, switch in switches.items() if not switch]
+        # In opencode, `"*": false` makes all other entries a list of allowed tools.
         if "*" in off:
             off.remove("*")
             self._read_allowed("tools", on, "opencode")
@@ -263,6 +265,8 @@ class _Fitter:
         if self._dialect != "codex":
             return
         mode = text(self._document, "sandbox_mode").casefold()
+        # In Codex's read-only sandbox, commands run but cannot write. hilum asks about each of
+        # them.
         if mode == "read-only":
             self._deny.append("write")
             self._permissions.append(Permission("ask", "run_terminal_cmd"))

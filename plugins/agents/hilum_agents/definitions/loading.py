@@ -26,6 +26,7 @@ MAX_DESCRIPTION = 2_000
 MAX_DEFAULT_DESCRIPTION = 300
 _TURN_KEYS = ("turns", "maxTurns", "max_turns", "maxSteps", "steps")
 _SERVER_KEYS = ("mcpServers", "mcp-servers", "mcp_servers", "mcp")
+# Gemini CLI's defaults: model calls and seconds.
 _GEMINI_TURNS = 30
 _GEMINI_TIMEOUT = 600.0
 _ENDINGS = (".agent.md", ".chatmode.md", ".md", ".markdown", ".toml")
@@ -118,6 +119,7 @@ def _stem(file: Path) -> str:
     name = file.name
     ending = next((each for each in _ENDINGS if name.casefold().endswith(each)), "")
     name = name.removesuffix(name[len(name) - len(ending) :]) if ending else name
+    # A file name may contain bytes that are not UTF-8.
     return " ".join(os.fsencode(name).decode(errors="replace").split()) or "agent"
 
 
@@ -235,6 +237,7 @@ class _Loader:
         timeout = fields.limits.timeout
         in_minutes = "timeout_mins" in self._document.fields
         if timeout is None:
+            # An invalid `timeout_mins` must not remove the time limit.
             return _GEMINI_TIMEOUT if in_minutes or self._dialect == "gemini" else None
         table = self._document.fields.get("limits")
         if in_minutes and not (isinstance(table, dict) and "timeout" in table):

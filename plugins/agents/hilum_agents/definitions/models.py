@@ -67,6 +67,7 @@ def _first_of(values: list[object]) -> ModelChoice:
 
 
 def _read_name(text: str) -> ModelChoice:
+    # VS Code writes models as `GPT-5 (copilot)`.
     name = re.sub(r"(?<!\s)\s*\((?:copilot|preview|latest)\)$", "", text, flags=re.IGNORECASE)
     folded = name.casefold()
     if folded in _SESSION_MODEL:

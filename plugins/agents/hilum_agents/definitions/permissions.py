@@ -160,6 +160,7 @@ def _called_names(tool: str, arguments: dict[str, Any]) -> tuple[str, ...]:
     name = arguments.get(_NAME_ARGUMENTS[tool])
     if isinstance(name, str) and name.strip():
         return (name.strip().casefold(),)
+    # Without a name, `task` starts a copy of the caller, which files know by several names.
     return _COPY_NAMES if tool == "task" else ()
 
 
@@ -242,9 +243,11 @@ def _command_parts(text: str, workspace: Workspace) -> Iterator[Fits]:
     for command in line.commands:
         # A wrapper such as `timeout 5 CMD` is judged by the command that it runs.
         if not command.wrapper or not command.literal:
+            # A variable that is set for a command, such as `LD_PRELOAD`, may change what it does.
             yield _command_fits(command.words, command.literal and not command.assigned)
     for command in line.implied:
         yield _implied_fits(command.words)
+    # The line was not understood completely, so it may contain a command that a rule denies.
     if not line.complete or not line.commands:
         yield _is_unreadable
 
@@ -279,6 +282,7 @@ def _implied_fits(words: Sequence[str]) -> Fits:
 
 def _path_fits(path: str, workspace: Workspace) -> Fits:
     try:
+        # Resolved first, so that `a/../b` cannot evade a rule about `b`.
         name = workspace.relative(workspace.resolve(path))
     except ToolError:
         name = path  # outside the workspace

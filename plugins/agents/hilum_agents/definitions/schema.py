@@ -144,6 +144,7 @@ def _without(value: object, path: Sequence[str]) -> object:
 
 def _known_keys(table: type[Any]) -> list[str]:
     """Return the keys that a table may contain."""
+    # Keys that are always refused have metadata, and are not suggested.
     return [field.name for field in attrs.fields(table) if not field.metadata]
 
 

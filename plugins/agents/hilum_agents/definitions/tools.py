@@ -154,6 +154,7 @@ def translate_tool(name: str, dialect: str, *, deny: bool = False) -> tuple[tupl
     if found:
         return found, ""
     if _fold(name) in _NO_COUNTERPART:
+        # A tool that does not exist need not be denied.
         return (), "" if deny else "no counterpart"
     found = _in_group(name)
     if found:
@@ -207,8 +208,10 @@ def _server_tool(name: str, dialect: str) -> tuple[str, ...]:
     # Gemini CLI separates server and tool with one underscore.
     if name.startswith("mcp_"):
         return _gemini_server_tools(name.removeprefix("mcp_").split("_"))
+    # hilum's own notation for the tools of servers.
     if "__" in name.strip("_"):
         return (name,)
+    # opencode also separates server and tool with one underscore.
     if dialect == "opencode" and name.endswith("_*") and "/" not in name:
         return (f"{name.removesuffix('_*')}__*",)
     return () if dialect == "gemini" else _copilot_server_tool(name)

@@ -214,6 +214,7 @@ async def _run_in_new_session(
     )
     async with _opened(opening) as session:
         runs = _runs_of(session)
+        # Taken before the agents begin, so that the display misses no event.
         after = session.journal.last
         _report_faults(session)
         begun = await _begin(runs, wanted, options.timeout)
@@ -263,6 +264,7 @@ async def _retry(argv: list[str], context: CommandContext) -> int:
         needs_model=False,
     )
     async with _opened(opening) as session:
+        # Fails here if there is no model, before the job is changed.
         await session.kernel.router.default()
         runs = _runs_of(session)
         after = session.journal.last
@@ -295,6 +297,7 @@ async def _watch(
     actors = [runs.actor(identity) for identity in identities]
     async with (context.watch or _watch_nothing)(runs.session, actors, after) as end_display:
         ended = [await _last_result(runs, identity) for identity in identities]
+        # The results would otherwise be mixed with the display.
         await end_display()
         _show_all(ended, context, json)
     codes = [_exit_code(result) for result in ended]

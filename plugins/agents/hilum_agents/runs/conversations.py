@@ -98,6 +98,7 @@ def save(conversation: StoredConversation) -> None:
     """
     path = path_of(conversation.workspace, conversation.agent)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Two processes must not write to the same temporary file.
     part = path.with_suffix(f".{os.getpid()}.part")
     # Only the user may read an agent's conversation.
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

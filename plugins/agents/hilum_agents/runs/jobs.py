@@ -199,6 +199,7 @@ class JobTable:
         self._not_begun.setdefault(job.actor, []).append(job)
         self._owned.setdefault(job.owner, []).append(job)
         self._latest[job.actor] = job
+        # The prompt of an agent that is continued contains notices, which therefore count as sent.
         self._find_marks(job.actor, job.prompt)
         if job.key:
             self._by_key[job.key] = job
@@ -301,6 +302,7 @@ class JobTable:
     def open(self) -> Iterator[Job]:
         """Yield the jobs without a result, oldest first."""
         for jobs in [self.by_run.values(), *self._not_begun.values()]:
+            # A list, because the caller may end jobs while it iterates.
             yield from [job for job in jobs if not job.over]
 
     def find(self, name: str) -> Job:

@@ -67,10 +67,13 @@ class AgentPool:
         """
         # The session compares prompts in the form in which the log stores them.
         text = replace_surrogates(text)
+        # A counter, because several agents may get the same text at the same time.
         self._literal[text] += 1
         try:
             yield
         finally:
+            # Subtracting drops counts of zero, so an empty counter means that nothing is being
+            # prompted.
             self._literal -= Counter({text: 1})
             if not self._literal:
                 self._all_queued.set()
@@ -233,6 +236,7 @@ class AgentPool:
         stored = conversations.load(self._session.workspace.root, name)
         if stored is None or stored.session == self._session.id:
             return False
+        # If nobody else continued the conversation, it begins with the stored messages.
         return messages[: len(stored.messages)] != stored.messages
 
     def clear(self, name: str) -> bool:

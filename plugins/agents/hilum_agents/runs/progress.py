@@ -126,6 +126,7 @@ class RunProgress:
 
     def _start_turn(self, turn: int) -> None:
         self.answer = ""
+        # An answer that failed may have ended inside a code block.
         self._splitter.end()
         self.step = f"Turn {turn} of {self._turns}: waiting for the model."
         if not self.items:
@@ -133,6 +134,7 @@ class RunProgress:
             self._advance((turn - 1) / self._turns)
 
     def _finish_answer(self, event: ev.ModelAnswered) -> None:
+        # A model that does not stream sends all of its text with this event.
         self.show(event.message.text[len(self.answer) :])
         self._add_output(self._splitter.end())
         for call in event.message.calls:

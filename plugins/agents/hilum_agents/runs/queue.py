@@ -26,6 +26,7 @@ class _Lane:
 
     def add(self, job: Job) -> None:
         """Append a job."""
+        # Turns are only counted among owners that wait at the same time.
         if not self.waiting:
             self._served.clear()
             self._passed_over.clear()

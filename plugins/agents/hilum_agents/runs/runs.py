@@ -197,6 +197,7 @@ class Runs:
                 hint=f"Retry {later.id}.",
             )
         agent = self.session.agents.get(old.actor)
+        # If the run had begun, the conversation already contains the task and the work so far.
         has_begun = agent is not None and bool(agent.conversation.messages) and bool(old.run)
         prompt = f"{RESUME_PROMPT}\n\n{data['prompt']}" if has_begun else data["prompt"]
         kept_fields = ("title", "owner", "lane", "depth")
@@ -325,6 +326,7 @@ class Runs:
 
     async def _event(self, seq: int) -> PluginEvent:
         """Read one of this plugin's events from the store; the fold drops prompts and results."""
+        # `read` returns the events after the given number.
         (event,) = await self.session.kernel.store.read(self.session.id, seq - 1, 1)
         assert isinstance(event, PluginEvent)
         return event

@@ -78,6 +78,7 @@ class Scheduler:
         self._on_hold = any(True for _ in self.jobs.open())
         self._first_event = self.jobs.last
         self._work = trio.Event()
+        # The next tick finds out whether the session is resumed.
         if self._on_hold:
             self._work.set()
 
@@ -93,6 +94,7 @@ class Scheduler:
             The job as recorded in the log.
         """
         self.reports.emit(records.QUEUED, **job.queued_data())
+        # The fold has created its own object from the event.
         known = self.jobs.by_id[job.id]
         self._enqueue(known)
         self._begin_waiting()
@@ -155,6 +157,7 @@ class Scheduler:
         for lane in self.queue.lanes():
             while (job := self.queue.start_next(lane, self._can_begin_job)) is not None:
                 self._started(job)
+                # In a separate task, so that preparing a prompt does not delay other jobs.
                 self._nursery.start_soon(self._begin, job, name=f"start of agent {job.agent}")
             self._report_places(lane)
 
@@ -336,12 +339,14 @@ class Scheduler:
     def _stop_queue(self, event: ev.StopAsked) -> None:
         """When the user stops all runs, also stop the waiting jobs."""
         job = self.jobs.by_run.get(event.run)
+        # A job that the scheduler stops itself says nothing about the user's intention.
         if job is None or job.id in self._stopping:
             return
         running = list(self.queue.running.values())
         if not all(self._stop_was_requested(other) for other in running if not other.lane):
             return
         for other in running:
+            # A notice would resume an agent that the user has just stopped.
             other.wakes = False
         not_begun = [other for other in running if not other.run]
         for other in [*self.queue.waiting(), *not_begun]:
@@ -363,6 +368,7 @@ class Scheduler:
             self.pool.leave(job)
         self.reports.forget(job.id)
         self._places.pop(job.id, None)
+        # The slot must be free before the next job is chosen.
         self.queue.finish(job)
         self._begin_waiting()
         self.notices.wake(job.owner)
@@ -404,6 +410,7 @@ class Scheduler:
         if self.queue.is_waiting:
             self._begin_waiting()  # another session may have released a conversation lock
         elif not self.queue.running and not self._on_hold and not self.pool.holds_locks:
+            # There is nothing to report until the next job is queued.
             self._work = trio.Event()
 
     # --- after a crash ----------------------------------------------------------------------------
@@ -464,6 +471,7 @@ class Scheduler:
 
 def new_id() -> str:
     """Return an id for a new job."""
+    # Short enough to type, and long enough not to repeat among the jobs of a user.
     return os.urandom(6).hex()
 
 

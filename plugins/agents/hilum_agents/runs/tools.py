@@ -189,6 +189,7 @@ def _grant(runs: Runs, agent: Agent) -> Budget:
     hint = "Do the work yourself, or end."
     tokens, dollars = runs.scheduler.budgets.available(agent)
     if tokens is not None:
+        # Half of a single token would be no budget at all.
         if tokens < 2:
             raise ToolError("No tokens are left for a task.", code="E_TOKEN_LIMIT", hint=hint)
         tokens //= 2
@@ -304,6 +305,7 @@ def common_tools(caller: Agent, wanted: ToolFilter) -> ToolFilter:
         return wanted
     if wanted == everything:
         return own
+    # Two filters with patterns cannot be combined, so the common tools are listed by name.
     tools = caller.session.tools.items()
     admitted = [name for name, found in tools if own.admits(name, found.risk)]
     risks = {name: found.risk for name, found in tools}

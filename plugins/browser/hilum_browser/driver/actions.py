@@ -387,6 +387,7 @@ class Actions:
         lines = []
         for number, (tab, title) in enumerate(zip(listed, titles, strict=True), 1):
             mark = "*" if tab is tabs.current else " "
+            # A `data:` URL may have megabytes.
             url = tab.page.url[:500]
             quoted = json.dumps(title, ensure_ascii=False)
             lines.append(f"{mark} {number}. {url} {quoted}")

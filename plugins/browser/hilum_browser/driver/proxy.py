@@ -50,6 +50,7 @@ class _Head(NamedTuple):
 
 def _parse_head(data: bytes) -> _Head:
     line, *lines = data.split(b"\r\n")
+    # A line without exactly three words raises ValueError, which ends the connection.
     method, target, _ = line.split(b" ")
     headers = []
     for each in lines:
@@ -93,6 +94,7 @@ class Proxy:
         is_tunnel = head.method == b"CONNECT"  # TLS and WebSockets; plain HTTP sends a full URL
         parts = urlsplit(b"//" + head.target if is_tunnel else head.target)
         host = (parts.hostname or b"").decode("ascii")
+        # The target of a tunnel always has a port, so the default is that of plain HTTP.
         port = parts.port or 80
         target = await _connect_inside(host, port) or await self._connect_outside(host, port)
         if is_tunnel:
@@ -105,6 +107,7 @@ class Proxy:
                     lines.append(name + b": " + value)
             # The server then ends the answer by closing, so its length need not be parsed here.
             lines += [b"Connection: close", b"", b""]
+            # Chromium sends the bodies of HTTP/1.1 requests with a length, not in chunks.
             length = int(head.find(b"content-length") or b"0")
             async with target:
                 await target.send(b"\r\n".join(lines))

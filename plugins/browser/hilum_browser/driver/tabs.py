@@ -20,6 +20,7 @@ from playwright.async_api import (
 from .downloads import Downloads
 from .errors import ActionError
 
+# Pages decide how much they log and open, so the amount that is kept is limited.
 MAX_LINE = 500
 MAX_LINES = 200
 # Maximum number of console messages between two reads. Playwright would otherwise spend all its

@@ -181,6 +181,7 @@ def _make_program(name: str, options: argparse.Namespace, command: list[str]) ->
         command[0],
         tuple(command[1:]),
         env=_parse_pairs(options.env, "=", "--env"),
+        # Relative to the current folder, while the server is started from the workspace.
         cwd=os.path.abspath(os.path.expanduser(options.cwd)) if options.cwd else "",
     )
 
@@ -218,6 +219,7 @@ def _add_to_project(
     write: Callable[[], None],
 ) -> None:
     """Add servers to the project's own file, and approve them, since the user wrote them."""
+    # A link in a repository must not make hilum write to another place.
     if not Path(os.path.realpath(file)).is_relative_to(root):
         raise UsageError(
             f"{file} is a link to a target outside the project.",
@@ -225,6 +227,7 @@ def _add_to_project(
             hint="Remove the link, or omit --project to write your own file.",
         )
     _change_trusted(root, file, write)
+    # Approved as it is read back, because the digest depends on the written form.
     written = read_config(file).servers
     for server in servers:
         approvals.approve(root, written[server.name])

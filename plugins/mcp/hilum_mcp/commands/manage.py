@@ -107,6 +107,7 @@ async def _approve_one(entry: CatalogEntry, context: CommandContext, yes: bool) 
         context.say(f"{server.name} is approved already.")
         return True
     request = approvals.describe_request(server, context.root)
+    # Without the last row, which is the question that `confirm` asks in other words.
     for row in request.split("\n")[:-1]:
         context.say(row)
     if not yes and not context.confirm(f"Approve {server.name}?"):

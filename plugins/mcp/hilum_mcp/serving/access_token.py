@@ -49,6 +49,7 @@ def _read_file(path: Path) -> str:
         raise _file_error(path, f"cannot be created: {error.strerror}") from None
     try:
         with open(path, "rb") as file:
+            # Checked on the open file, because the path may be replaced at any time.
             mode = os.fstat(file.fileno()).st_mode
             data = file.read(MAX_FILE)
     except OSError as error:
@@ -67,6 +68,7 @@ def _file_error(path: Path, what: str) -> UsageError:
 
 
 def _check(token: str, place: str) -> str:
+    # A header cannot contain other characters, and a short token could be guessed.
     if not re.fullmatch(rf"[\x21-\x7e]{{{MIN_LENGTH},}}", token):
         raise UsageError(
             f"The token in {place} is too short, or contains spaces or special characters.",

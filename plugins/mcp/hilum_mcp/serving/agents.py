@@ -67,6 +67,7 @@ class AgentTools:
         if agents is None or not self._patterns:
             return {}
         catalog = await agents.refresh()
+        # Of several agents with one name the first has priority, so it is written last.
         descriptions = {
             entry.definition.name: entry.definition.description for entry in reversed(catalog.on())
         }

@@ -58,6 +58,7 @@ class RequestGate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, then forward it."""
+        # The protocol uses none, and browsers let any page open a WebSocket to any host.
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
             return
@@ -78,6 +79,7 @@ class RequestGate:
     def _check(self, headers: Collection[tuple[bytes, bytes]]) -> tuple[int, str] | None:
         """Return the status and text of a refusal, or ``None`` if the request may pass."""
         hosts = _header_values(headers, b"host")
+        # If there were two headers, this check and the SDK might read different ones.
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return 403, "The Host header must be the address of this server.\n"
         origins = _header_values(headers, b"origin")
@@ -137,6 +139,7 @@ async def serve(
         transport_security=security,
     )
     config = Config()
+    # The socket was opened before the session, so that a port that is taken is reported at once.
     config.bind = [f"fd://{listener.detach()}"]
     config.loglevel = "WARNING"
     config.accesslog = None

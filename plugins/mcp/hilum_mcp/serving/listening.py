@@ -41,6 +41,7 @@ def listen(port: int) -> socket.socket:
         UsageError: The port is taken or may not be used.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Without this, the port could not be used for a while after the previous server has ended.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((ADDRESS, port))

@@ -139,6 +139,7 @@ class Notifications:
         before: PolledState | None = None
         while True:
             if not self._streams and not self._subscriptions:
+                # Changes that happen while nobody listens are not reported afterwards.
                 before = None
                 self._has_client = trio.Event()
                 await self._has_client.wait()

@@ -33,6 +33,7 @@ class SkillPrompts:
         if skills is None:
             return []
         await skills.refresh()
+        # Of several skills with one name the first has priority, so it is written last.
         descriptions = {
             entry.skill.name: entry.skill.description
             for entry in reversed(skills.catalog.enabled())

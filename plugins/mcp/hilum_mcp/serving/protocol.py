@@ -56,6 +56,7 @@ FORM_COLUMNS = 160
 
 PROGRESS_INTERVAL = 0.2
 MIN_PROGRESS = 1e-6
+# Clients that never return must not fill the memory.
 MAX_SUSPENDED = 200
 MAX_CLIENT_NAME = 80
 # The plugin whose tools belong to other servers. Those servers offer their tools themselves.
@@ -212,6 +213,8 @@ class Protocol:
                     await progress.wait()
         except trio.Cancelled:
             request.stop()
+            # Shielded, because a request counts as cancelled only when no part of it is running any
+            # more.
             with trio.CancelScope(shield=True):
                 await request.stopped.wait()
             raise
@@ -222,6 +225,7 @@ class Protocol:
         content = [self._make_content(part) for part in outcome.parts]
         data = None
         if outcome.data is not None:
+            # Redacted as text, because a secret may be anywhere in the data.
             data = json.loads(self._redact(json.dumps(outcome.data, ensure_ascii=False)))
         return t.CallToolResult(
             content=content,
@@ -270,6 +274,8 @@ class Protocol:
     async def _suspend(self, request: ClientRequest) -> t.InputRequiredResult:
         """Return the open approvals as questions. The request waits for the client to return."""
         approvals = dict(request.approvals)
+        # Several clients may use one server, so no client may guess the token of another one's
+        # call.
         token = token_urlsafe(24)
         self._suspended[token] = request
         request.is_attended = False
@@ -317,6 +323,7 @@ class Protocol:
                 about += "; view: show the whole call first"
         choice = {"type": "string", "title": "Run it?", "description": about, "enum": answers}
         schema = {"type": "object", "properties": {"run": choice}, "required": ["run"]}
+        # The call may contain escape sequences, and the client may show the form in a terminal.
         return t.ElicitRequestFormParams(message=escape_terminal(text), requested_schema=schema)
 
     def _take_answer(

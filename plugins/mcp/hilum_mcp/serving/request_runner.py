@@ -132,6 +132,7 @@ class ClientRequest:
             self.finish(Outcome.failed(error.code, str(error)))
         finally:
             self.stopped.set()
+            # Without effect if the action has already set an outcome.
             self.finish(Outcome.failed(E_STOPPED, "The request was stopped."))
 
     def add_output(self, text: str) -> None:
@@ -277,6 +278,7 @@ class RequestRunner:
         try:
             result = await runs.wait(identity)
         except trio.Cancelled:
+            # The agent runs in a task of the scheduler, which this cancellation does not reach.
             runs.stop(identity)
             with trio.CancelScope(shield=True):
                 await runs.wait(identity)
@@ -311,6 +313,7 @@ class RequestRunner:
             self._follow_call(request, event)
 
     def _handle_question(self, request: ClientRequest | None, event: ApprovalAsked) -> None:
+        # The approval of an agent that no client started would otherwise wait until its time limit.
         if request is None:
             self.refuse(event.id, "no client asked for it.")
         elif len(self._waiting) >= MAX_WAITING:

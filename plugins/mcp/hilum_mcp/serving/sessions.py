@@ -121,6 +121,7 @@ class SessionResources:
         else:
             text = await self._read_transcript(uri)
             kind = MARKDOWN
+        # In a thread, because a long transcript takes a while to redact.
         redacted = await trio.to_thread.run_sync(self._redact, text)
         content = t.TextResourceContents(uri=uri, mime_type=kind, text=redacted)
         return t.ReadResourceResult(contents=[content])

@@ -38,7 +38,10 @@ async def serve(server: Server[Any], wire: tuple[int, int]) -> None:
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     async with trio.open_nursery() as nursery:
+        # A clone, because the reader and the server both send to the client, and each closes its
+        # own end.
         nursery.start_soon(_read, wire[0], to_server, to_client.clone())
+        # Inside the other nursery, so that pending answers are written before reading is cancelled.
         async with trio.open_nursery() as writing:
             writing.start_soon(_write, wire[1], from_server, nursery.cancel_scope)
             await server.run(from_client, to_client, server.create_initialization_options())
@@ -55,6 +58,8 @@ async def _read(
     to_server: MemoryObjectSendStream[SessionMessage | Exception],
     to_client: MemoryObjectSendStream[SessionMessage],
 ) -> None:
+    # A separate limiter, because a read that waits for hours must not occupy one of the shared
+    # threads.
     limiter = trio.CapacityLimiter(1)
     partial = b""
     async with to_server, to_client:
@@ -102,6 +107,7 @@ def _make_error(line: bytes) -> SessionMessage:
     message = "The line is not a message of the protocol, or its text is not Unicode."
     error = t.ErrorData(code=t.INVALID_REQUEST, message=message)
     request_id = data.get("id") if isinstance(data, dict) else None
+    # JSON-RPC 2.0, section 4: an id is a string or a number. In Python, `True` is also a number.
     if not isinstance(request_id, str | int) or isinstance(request_id, bool):
         request_id = None
     return SessionMessage(t.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
@@ -132,5 +138,6 @@ async def _write(
 
 def _write_all(fd: int, data: bytes) -> None:
     rest = memoryview(data)
+    # A pipe may accept only a part of the data.
     while rest:
         rest = rest[os.write(fd, rest) :]
