@@ -170,6 +170,7 @@ def _find_line(file: BinaryIO, start: int) -> tuple[int, int]:
     offset = 0 if start == 1 else -1
     line_ends = 0
     position = 0
+    # With this value, an empty file has no lines.
     last = b"\n"
     while chunk := file.read(CHUNK_BYTES):
         count = chunk.count(b"\n")

@@ -68,6 +68,7 @@ def _check(workspace: Workspace, path: str, overwrite: bool) -> os.stat_result |
     with open_file(workspace, path) as file:
         if isinstance(workspace, TrackedWorkspace):
             workspace.expect(workspace.resolve(path), file)
+        # The status of the file that was read, even if another one has replaced it since.
         return os.fstat(file.fileno())
 
 

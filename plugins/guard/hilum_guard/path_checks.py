@@ -33,7 +33,7 @@ SAFE_DEVICES = (
     r"/dev/(null|zero|full|random|urandom|stdin|stdout|stderr|tty|ptmx|fd|shm|mqueue|pts)(/.*)?"
     r"|/dev"
 )
-# Programs, libraries and system settings, which hold none of the user's own data.
+# Programs, libraries and system settings, which contain none of the user's own data.
 READABLE = ("/usr", "/opt", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/private/etc")
 READABLE_FILES = frozenset(
     "/dev/null /proc/cpuinfo /proc/meminfo /proc/version /proc/loadavg /proc/uptime".split()

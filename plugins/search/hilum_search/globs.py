@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 WILDCARDS = frozenset("*?[{\\")
+# In a class, a `]` in the first place is an ordinary character, as in shells.
 _TOKEN = re.compile(
     r"""
     (?P<leading>\A(?:\*\*/)+)

@@ -43,6 +43,7 @@ class _Message(msgspec.Struct):
     data: _Data
 
 
+# A typed decoder skips all other fields, without creating objects for them.
 _decode = msgspec.json.Decoder(_Message).decode
 
 

@@ -88,6 +88,7 @@ class Pattern:
             encoded = _encode(translated)
             if offset < len(encoded):
                 if source == translated:
+                    # ripgrep counts bytes, but the model counts characters.
                     position += len(encoded[:offset].decode(errors="ignore"))
                 return position
             offset -= len(encoded)

@@ -171,6 +171,7 @@ def _relative_glob(workspace: Workspace, base: Path, glob: str) -> str:
         glob = _from_absolute(workspace, base, glob, fixed)
     elif fixed and not mark:
         glob = _from_workspace(workspace, base, glob, fixed)
+    # A folder stands for everything in it.
     if glob.endswith("/"):
         glob += "**"
     return mark + glob

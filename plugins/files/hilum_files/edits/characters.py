@@ -23,6 +23,7 @@ PLAIN = {
 }
 BLANKS = " \t" + _SPACES
 _TOKEN = re.compile(rf"[{BLANKS}]+|\w+|\.{{3}}|[^\w{BLANKS}]")
+# An escape is matched as a whole, so that an escaped quote does not count as a quote.
 _QUOTED = re.compile(r"""\\.|["'`]""", re.DOTALL)
 
 

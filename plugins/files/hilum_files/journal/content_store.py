@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 DAY_SECONDS = 86400.0
 MAX_PARAMETERS = 500
 """Maximum number of parameters in one SQL statement; old versions of SQLite allow 999."""
+# The first byte of a stored content, which shows whether the rest is compressed.
 _PLAIN = b"\0"
 _COMPRESSED = b"\1"
+# Smaller contents hardly shrink.
 _MIN_COMPRESSED = 512
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (

@@ -89,6 +89,7 @@ class Ledger:
             self.seen_by(event.agent)[str(event.result.data.get("file"))] = hashed
 
     def _apply_run(self, event: events.RunStarted) -> None:
+        # The prompt of this run has informed the agent of them.
         self.news = []
         shown = self.shown.pop(event.run, None)
         if not shown:
