@@ -97,6 +97,7 @@ class Journal:
     def read_all(self) -> list[AnyEvent]:
         """Read every event so far."""
         events: list[AnyEvent] = []
+        # Sequence numbers have no gaps, so the number of events is that of the last one.
         while page := self._log.read(len(events)):
             events += page
         self._recent.extend(events)

@@ -321,8 +321,10 @@ async def open_kernel(
     read = partial(read, host.sections(), known=host.absent())
     loaded = read(workspace=root)
     options = loaded.get(KernelSettings)
+    # After loading, because a required plugin that did not load must refuse all calls as well.
     host.require(dict.fromkeys((*options.required, *required)))
     roles = options.roles | ({"default": options.model} if options.model else {})
+    # Outside of everything else: processes end after the plugins that started them have closed.
     async with Warden() as warden:
         router = Router(roles, options.fallback)
         kernel = Kernel(

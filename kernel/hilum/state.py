@@ -92,6 +92,7 @@ class FinishedCall(msgspec.Struct, frozen=True):
             for key, text in arguments.items()
             if isinstance(text, str) and len(text) <= MAX_PATH
         }
+        # The paths are for the list of written files, to which a failed call adds none.
         return cls(call.name, code, {} if code else texts, describe_call(call))
 
 

@@ -35,6 +35,7 @@ COMMAND_RESULT = "Exit code"
 class StreamedText:
     """A text that grows in chunks; adding a chunk does not copy the text."""
 
+    # A long session has several of these objects for each of its answers.
     __slots__ = ("_pieces", "_size")
 
     def __init__(self, text: str = "") -> None:
