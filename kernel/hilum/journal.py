@@ -18,7 +18,7 @@ from hilum.errors import StoreError
 from hilum.events import AnyEvent, Delta
 from hilum.store import Log
 
-# Events that are kept in memory, so that only readers that are late read the store.
+# Number of events that are kept in memory, so that only late readers need the store.
 RECENT = 1_000
 KEEP = 200_000
 Key = tuple[int, str, str]  # sequence number, kind, call id

@@ -162,7 +162,8 @@ class Kernel:
                         settings.ignored
                     )
                     session.note("settings.ignored", say=say, ignored=list(settings.ignored))
-                # A resumed session may be in a mode that no longer exists; it then allows only reading.
+                # A resumed session may be in a mode that no longer exists; it then allows only
+                # reading.
                 mode = mode or (None if resume else session.mode.name)
                 session.set(mode=mode, model=model, approve=approve)
                 opened = True

@@ -54,8 +54,8 @@ class SessionTable:
         with self._database.side() as side:
             rows = side.execute(f"{query} id = ?", (session,)).fetchall()
             if not rows:
-                # A range on ``id`` uses its index. Unlike LIKE, substr has no wildcards and respects
-                # case.
+                # A range on ``id`` uses its index. Unlike LIKE, substr has no wildcards and
+                # respects case.
                 rows = side.execute(
                     f"{query} id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT ?",
                     (session, len(session), session, MAX_CANDIDATES + 1),
