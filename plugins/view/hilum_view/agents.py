@@ -126,6 +126,7 @@ class AgentView(msgspec.Struct):
         if text:
             return str(text)
         error = self.result.get("error")
+        # The result is plain data of an event, which any plugin may write.
         if isinstance(error, dict):
             return str(error.get("message", ""))
         return ""

@@ -237,6 +237,7 @@ class Card(Entry, tag="card"):
     def diff(self) -> str:
         """Its change to a file as a unified diff; empty if it changed none."""
         diff = self.data.get("diff")
+        # A tool of any plugin may use this key for other data.
         return diff if isinstance(diff, str) else ""
 
 

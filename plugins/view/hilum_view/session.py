@@ -555,6 +555,8 @@ class SessionView:
             self._parts.add("waiting")
         if result.code == E_DENIED and UNATTENDED in result.text:
             self._count_unattended(result)
+        # A face reports a run with denied calls as a partial success only if no other call had an
+        # effect.
         elif not result.code and card.risk != "read":
             self.effects += 1
         view = self.agents.of_actor(event.agent)
@@ -608,6 +610,7 @@ class SessionView:
 
     def _prompt_redacted(self, event: ev.PluginEvent) -> None:
         names = event.data.get("names")
+        # Any plugin may write an event with this name, and with other data.
         if isinstance(names, list | tuple):
             known = dict.fromkeys([*self.redacted, *map(str, names)])
             self.redacted = list(known)
