@@ -142,6 +142,7 @@ class Agent(msgspec.Struct, eq=False):
         """Return the tools that policy, mode and profile allow, in the order of their plugins."""
         # An empty filter admits every tool: leaving it out saves a check for each of them.
         own = [f for f in (self.mode.tools, self.profile.tools) if f != ToolFilter()]
+        # The policy denies all other calls, so their tools would only cost tokens.
         if self.session.approve == "readonly":
             own.append(ToolFilter(allow=("read",)))
         return [

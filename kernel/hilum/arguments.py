@@ -107,6 +107,7 @@ def _has_half_character(text: str) -> bool:
 
     JSON decoders disagree on how to read such a sequence.
     """
+    # Only the few texts with such an escape need to be decoded.
     if "\\ud" not in text and "\\uD" not in text:
         return False
     try:
@@ -170,6 +171,7 @@ def safe_answer(message: AssistantMessage) -> AssistantMessage:
         else:
             parts.append(msgspec.structs.replace(part, text=replace_surrogates(part.text)))
     if (
+        # Only the last part can be incomplete: the model had finished the earlier ones.
         message.stop == "length"
         and parts
         and isinstance(last := parts[-1], ToolCall)

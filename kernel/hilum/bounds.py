@@ -67,8 +67,8 @@ class BoundCall(msgspec.Struct, eq=False):
         self._patience.deadline = self.deadline + self.grace
         # The task runs in trio's system nursery, because a nursery of our own could not be left
         # while the task ignores its cancellation. A system task is protected from Ctrl-C, so that
-        # Ctrl-C reaches the program and is never mistaken for an error of the tool. It does not
-        # inherit context variables, so they are copied.
+        # Ctrl-C reaches the program and is never mistaken for an error of the tool. A system
+        # task does not inherit context variables either, so they are copied.
         trio.lowlevel.spawn_system_task(
             self._run, function, name=f"call of {self.plugin}", context=copy_context()
         )

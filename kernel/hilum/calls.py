@@ -110,6 +110,7 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
         result = _failure(state.call, code, text)
         if state.printed:
             told = f"{result.text} Its output so far:"
+            # Separate parts: what a tool has printed must not pass for words of the kernel.
             parts = (Text(told, "kernel"), Text(state.printed, f"tool:{state.call.name}"))
             result = msgspec.structs.replace(result, parts=parts)
         agent.emit(CallDone(result=result, seconds=_seconds(state)))
@@ -251,6 +252,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         output = await _run(agent, state, prepared, place, seq)
     if not is_rewritten:
         return output
+    # Without a note, the model would take the result for that of the arguments that it wrote.
     plugins = ", ".join(judged.rewritten_by)
     note = f"[Ran with other arguments, by {plugins}: {prepared.call.arguments[:1000]}]"
     return msgspec.structs.replace(output, text=f"{output.text}\n{note}")

@@ -129,6 +129,8 @@ def _declared(path: tuple[str, ...]) -> list[tuple[str, str]]:
             for name in sorted(os.listdir(folder or ".")):
                 if name.endswith(".dist-info"):
                     text = read_source(os.path.join(folder, name, "entry_points.txt"))
+                    # Most distributions have nothing to do with hilum, and their texts are not
+                    # kept.
                     if "[hilum" in text:
                         found.append((name, text))
     return found

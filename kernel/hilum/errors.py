@@ -68,6 +68,7 @@ CODES = frozenset(
 )
 
 
+# Codes are attributes, so that a misspelled code is an AttributeError and not a new code.
 def __getattr__(name: str) -> str:
     if name in CODES:
         return name

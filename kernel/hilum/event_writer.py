@@ -72,6 +72,7 @@ class EventWriter:
             question = msgspec.structs.replace(event, seq=seq, at=at, **whose)
             shown = [question, *events[1:]]
         self._journal.append(events, shown)
+        # After the append: a task that waits for the end of the run finds it in the log.
         self._end_output(written)
         return seq
 

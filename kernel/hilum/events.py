@@ -381,6 +381,7 @@ class PluginEvent(Event, frozen=True):
 
 
 if TYPE_CHECKING:
+    # A type checker cannot evaluate the union that is computed below.
     AnyEvent = Event
 else:
     AnyEvent = reduce(

@@ -110,6 +110,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return _KINDS.index(self.kind)
 
 
+# From the mildest to the strictest: the index is the rank.
 _KINDS = ("allow", "ask", "deny")
 
 

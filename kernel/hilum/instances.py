@@ -80,6 +80,7 @@ class PluginInstances:
                 instance = await self._lifespans.open(
                     plugin.name, plugin.module, preferred=plugin.is_standard
                 )
+            # Its kernel instance may have crashed while this one opened.
             if plugin.name in self._crashed:
                 return
             if instance is not None:

@@ -264,6 +264,7 @@ def _block(name: str, block: bool) -> int:
         raise unknown_name_error("plugin", name, installed)
 
     def change_list(old: list[str] | None) -> list[str]:
+        # The settings may spell the name in another way.
         others = [known for known in old or [] if normal(known) != normal(name)]
         return [*others, name] if block else others
 

@@ -18,7 +18,7 @@ from hilum.errors import StoreError
 from hilum.events import AnyEvent, Delta
 from hilum.store import Log
 
-# Events that are kept in memory, so that only readers that are late read the store.
+# Number of events that are kept in memory, so that only late readers need the store.
 RECENT = 1_000
 KEEP = 200_000
 Key = tuple[int, str, str]  # sequence number, kind, call id
@@ -97,6 +97,7 @@ class Journal:
     def read_all(self) -> list[AnyEvent]:
         """Read every event so far."""
         events: list[AnyEvent] = []
+        # Sequence numbers have no gaps, so the number of events is that of the last one.
         while page := self._log.read(len(events)):
             events += page
         self._recent.extend(events)

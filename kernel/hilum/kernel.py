@@ -162,7 +162,8 @@ class Kernel:
                         settings.ignored
                     )
                     session.note("settings.ignored", say=say, ignored=list(settings.ignored))
-                # A resumed session may be in a mode that no longer exists; it then allows only reading.
+                # A resumed session may be in a mode that no longer exists; it then allows only
+                # reading.
                 mode = mode or (None if resume else session.mode.name)
                 session.set(mode=mode, model=model, approve=approve)
                 opened = True
@@ -324,8 +325,10 @@ async def open_kernel(
     read = partial(read, host.sections(), known=host.absent())
     loaded = read(workspace=root)
     options = loaded.get(KernelSettings)
+    # After loading, because a required plugin that did not load must refuse all calls as well.
     host.require(dict.fromkeys((*options.required, *required)))
     roles = options.roles | ({"default": options.model} if options.model else {})
+    # Outside of everything else: processes end after the plugins that started them have closed.
     async with Warden() as warden:
         router = Router(roles, options.fallback)
         kernel = Kernel(

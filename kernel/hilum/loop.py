@@ -345,6 +345,7 @@ def _give_up_model(agent: Agent, failed: ModelFailed) -> None:
         message = f"{failed.message} {failed.hint}".strip()
         agent.emit(UserNeeded(code=failed.code, message=message))
     error = failed.message
+    # The error of the fallback alone would hide why the chosen model was not used.
     if run.first_failure and run.first_failure != error:
         error = f"{run.first_failure} The fallback {failed.model} failed, too: {error}"
     give_up(agent, "failed", failed.code, error, failed.hint)
@@ -534,6 +535,7 @@ async def _round(agent: Agent) -> None:
     # After the reminders of plugins: the last note has the most weight for a model.
     notes += failures.due()
     turns = agent.limit("turns")
+    # Otherwise the model could spend the last turn on a call whose result it never reads.
     if run.turn == turns - 1 and turns > 1:
         notes.append(
             "One turn is left. Call no more tools: say what is done and what is left to do."
@@ -571,6 +573,7 @@ def _recall(agent: Agent) -> str:
     """Return how the agent calls the tool that reads results again; empty if it has none."""
     if RECALL not in {tool.name for tool in agent.tools()}:
         return ""
+    # The tool may be deferred.
     listed = RECALL in {spec.name for spec in agent.conversation.frozen.tools}
     return RECALL if listed else f"call_tool with {RECALL}"
 
@@ -587,6 +590,7 @@ async def _check(agent: Agent) -> None:
         )
         agent.emit(msgspec.structs.replace(await round_end(agent, [note]), continued=True))
         return
+    # Plugins check the whole answer, not only its last piece.
     if run.continued:
         others = [part for part in message.parts if not isinstance(part, Text)]
         message = msgspec.structs.replace(message, parts=(*others, Text(run.answer, "model")))
@@ -622,6 +626,7 @@ def _end_answered(agent: Agent, message: AssistantMessage, objections: Sequence[
         objections: Objections to it, which the model could not resolve.
     """
     run = agent.run
+    # A check that is off could not object, so the run must not look complete.
     off = agent.session.hooks.closed.get("check_answer", {})
     reasons = [
         "The model returned an empty answer twice." if each == EMPTY_ANSWER else each

@@ -60,6 +60,7 @@ def load_file(path: str) -> ModuleType:
     Raises:
         Exception: The exception that the file raises.
     """
+    # As bytes, so that compile() reads a declaration of the encoding (PEP 263).
     with open(path, "rb") as file:
         source = file.read()
     # Files of two projects may have the same name: the hash keeps their modules apart.
@@ -76,6 +77,7 @@ def load_file(path: str) -> ModuleType:
     try:
         exec(code, vars(module))
     except BaseException:
+        # A later import must not find a module that was executed only in part.
         sys.modules.pop(name, None)
         raise
     return module

@@ -64,6 +64,8 @@ def encode_conversation(agent: Agent, model: Model) -> EncodedConversation:
     if known is None or known.epoch != conversation.epoch:
         agent.encoded.clear()
         known = agent.encoded[wire.key] = EncodedConversation(conversation.epoch)
+    # Compared by identity: each freezing creates a new event, and comparing all texts would take
+    # long.
     if known.frozen is not conversation.frozen:
         known.frozen = frozen = conversation.frozen
         known.head = wire.head(frozen.layers, frozen.tools)
@@ -170,6 +172,7 @@ def specs(agent: Agent) -> list[ToolSpec]:
             if not is_failure(error):
                 raise
             agent.session.hooks.report(PluginFailure(tool.plugin, f"tool {tool.name}", error))
+            # It would fail again at every request.
             del agent.session.tools[tool.name]
     if deferred or agent.session.expects_deferred_tools:
         listed += access_tool_specs(deferred)
@@ -192,6 +195,7 @@ async def freeze_prompt(
     frozen = PromptFrozen(
         layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed
     )
+    # A large prompt is searched in a thread here, so that writing the event does not block.
     await agent.session.redaction.prepare(frozen)
     return frozen
 

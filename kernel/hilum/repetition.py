@@ -220,6 +220,7 @@ class FailureCounts(msgspec.Struct):
         is_one_call: bool,
     ) -> None:
         tool, about, code = aim
+        # A failure in between ends a row of equal results.
         self.results.pop(key, None)
         paths = frozenset(started.paths) if started is not None else frozenset()
         failures = self.calls.setdefault(key, Failures(tool))
@@ -254,6 +255,7 @@ class FailureCounts(msgspec.Struct):
 
     def _count_result(self, key: str, tool: str, result: ToolResult) -> None:
         line, _, rest = result.text.partition("\n")
+        # Two screenshots may differ although their texts are equal.
         others = tuple(part for part in result.parts if not isinstance(part, Text))
         digest = _digest(
             f"{re.sub(_AFTER, '', line)}\n{rest}\n{msgspec.json.encode(others).decode()}"

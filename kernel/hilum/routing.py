@@ -217,6 +217,7 @@ async def attempt(agent: Agent) -> ModelFailed | None:
             raise
         return _failed(agent, error, name, number)
     usage = done.usage
+    # A cost that the provider reports is the actual one; prices only allow an estimate.
     if usage.cost is None and model.info.price is not None:
         usage = msgspec.structs.replace(usage, cost=model.info.price.cost(usage))
     seconds = trio.current_time() - began
@@ -325,6 +326,7 @@ def _fall_back(agent: Agent, name: str) -> dict[str, Any]:
     router = agent.session.kernel.router
     chain = router.chain(agent)
     unusable = []
+    # The user may have switched to another model during the request.
     others = chain[chain.index(name) + 1 :] if name in chain else []
     for other in others:
         try:

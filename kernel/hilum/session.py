@@ -349,6 +349,7 @@ class Session:
                 self._stop_agent(actor, run)
 
     def _stop_agent(self, agent: Agent, run: str) -> None:
+        # Queued prompts first: none of them may start when the current run ends.
         for prompt in list(agent.conversation.queue):
             if prompt.run != agent.starting and run in ("", prompt.run):
                 self.emit(ev.RunEnded(state="stopped"), agent, prompt.run)
@@ -562,6 +563,8 @@ class Session:
             self.emit(opened)
         # Before the replay: the events of plugins are folded by their instances, which must exist.
         await self._instances.open()
+        # Until now, the plugins that remove secrets may not have opened yet, which is not a
+        # failure.
         self.redaction.opened = True
         for event in events:
             self._replay(event)
@@ -585,6 +588,7 @@ class Session:
         await self.journal.close()
 
     def _start(self, agent: Agent) -> None:
+        # One task works for each agent; it also takes the prompts that arrive meanwhile.
         if agent.name not in self._working:
             self._working.add(agent.name)
             self._nursery.start_soon(self._work, agent, name=f"agent {agent.name}")

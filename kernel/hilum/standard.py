@@ -300,6 +300,8 @@ def project_plugins(
         files = [*(root / ".hilum" / "plugins").glob("*.py")]
     except OSError:
         return [], {}
+    # Files with `_` only help other files; those with a dot are hidden, such as copies of an
+    # editor.
     found = sorted(str(path) for path in files if path.name[0] not in "._")
     # Untrusted code is not imported: a cloned repository must not run anything by being opened.
     reason = explain_distrust(root) if found else ""

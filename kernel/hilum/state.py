@@ -92,6 +92,7 @@ class FinishedCall(msgspec.Struct, frozen=True):
             for key, text in arguments.items()
             if isinstance(text, str) and len(text) <= MAX_PATH
         }
+        # The paths are for the list of written files, to which a failed call adds none.
         return cls(call.name, code, {} if code else texts, describe_call(call))
 
 
@@ -315,7 +316,7 @@ class Conversation(msgspec.Struct, eq=False):
         run.failures[event.kind] = run.failures.get(event.kind, 0) + 1
         run.failed = event
         run.attempt = event.attempt
-        # The fallback has all retries of its own.
+        # The retries of the fallback are counted separately.
         if event.action == "fallback":
             run.model = event.next
             run.failures = {}
@@ -403,7 +404,7 @@ class Conversation(msgspec.Struct, eq=False):
         self.queue = [prompt for prompt in self.queue if prompt.run != event.run]
         if run is not None:
             self.shortened = self.shortened or run.shortened
-        # A queued prompt that is stopped ends without having begun; the current run continues.
+        # Not if a queued prompt was stopped before it began: the current run continues.
         if run.id == event.run if run else not self.queue:
             self.run = None
             self.phase = "idle"

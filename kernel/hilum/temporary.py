@@ -43,6 +43,8 @@ def make_temporary_folder(kind: str = "") -> tuple[str, int]:
         folder = tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-" if kind else PREFIX)
         new = os.path.join(folder, _NEW_OWNER)
         try:
+            # O_CLOEXEC: a child process with the descriptor would keep the lock after its owner has
+            # ended.
             fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
             continue  # this process was suspended for so long that another one removed the folder

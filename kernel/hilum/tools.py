@@ -253,6 +253,7 @@ class Tool:
         except BadArguments as error:
             raise ToolError(f"The arguments of {self.name} {error}.", code="E_BAD_ARGS") from None
         if self.schema is not None:
+            # Such a function takes whatever its schema allows: it has no signature to check.
             return raw
         try:
             return self.signature.convert(raw)

@@ -187,6 +187,7 @@ def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
     # Another spelling of the same JSON is not a rewrite, or two gates could rewrite forever.
     if normalized(text) == normalized(call.arguments):
         return call
+    # Arguments that a gate wrote are checked like those of a model.
     tool.check(text)
     return msgspec.structs.replace(call, arguments=text)
 
@@ -208,6 +209,7 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
         is_settled = any(verdict.settled for verdict in verdicts)
         left += _session_questions(agent, tool, is_settled)
     strictest = max([allow(), *left], key=lambda verdict: verdict.rank)
+    # The new arguments of a gate are part of the call by now.
     return msgspec.structs.replace(strictest, arguments=None)
 
 
@@ -241,6 +243,7 @@ async def _approve(
     )
     answer = state.answered if known else None
     if answer is None:
+        # Denied at once, because nobody would answer before the time limit.
         if not session.attended:
             denied = ToolDenied(f"{UNATTENDED}: {verdict.reason}")
             denied.rule = verdict.rule

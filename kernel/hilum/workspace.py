@@ -138,6 +138,8 @@ class Workspace:
         text = self._text(path)
         plain = self.root / (os.path.expanduser(text) if text.startswith("~/") else text)
         with self._told(path):
+            # A `..` at the end is always resolved: left as it is, it would lead out of the folder
+            # that is checked.
             if follow or plain.name == "..":
                 real = _real(plain)
             else:

@@ -17,6 +17,8 @@ MAX_REPAIRED = 300
 """Maximum number of entries that are tried as YAML; later ones are read line by line."""
 
 _KEY = r"(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|(?![#\s]|-\s)[^\n]{1,200}?)[ \t]*:(?=\s|$)"
+# Not the colon of an address such as `https://`. The other colon is that of Chinese and Japanese
+# keyboards.
 _TIGHT_KEY = r"([A-Za-z][\w.-]{0,63})[ \t]*(?::(?!//)|：)"
 _LINE = (
     r"(\s*(?:- +)*)(?:((?:\"[^\"]{1,200}\"|'[^']{1,200}'|[^\s#:\"'\[{][^:\[{]{0,200}?))[ \t]*:["
@@ -149,6 +151,8 @@ def _quoted(lines: list[str]) -> list[str]:
         if re.fullmatch(r"[|>][+-]?\d?[+-]?(\s+#.*)?", value):
             block = len(margin)
         elif not (key is None and re.fullmatch(_KEY + r"\s*", content)) and not _is_yaml(value):
+            # In single quotes only the quote itself is escaped, by doubling it (YAML 1.2, section
+            # 7.3.2).
             line = f"{front}{key + ': ' if key else ''}'{value.replace(chr(39), chr(39) * 2)}'"
         result.append(line)
     return result

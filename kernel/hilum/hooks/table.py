@@ -134,6 +134,8 @@ class Table:
         undeclared = self._declare_implemented(plugin, hooks | set(others))
         found = [*mistakes]
         for name in others:
+            # Its mark was probably forgotten. If the function were ignored, a gate could be missing
+            # unnoticed.
             if name in self.specs:
                 hint = "Mark it with @hookimpl, or give it another name."
                 place = locate_function(inspect.getattr_static(owner, name))
@@ -321,6 +323,7 @@ class Table:
                 value = await call_within(spec.deadline, impl.function, *given, name=name)
             else:
                 value = self._inline(hook, impl, given)
+                # Such as a functools.partial of a coroutine function.
                 if inspect.isawaitable(value):
                     value = await call_within(spec.deadline, _awaited, value, name=name)
             return spec.checked(value)
@@ -340,6 +343,7 @@ class Table:
             raise RuntimeError(message) from error
         if time.perf_counter() - began > self.specs[hook].deadline:
             if inspect.iscoroutine(value):
+                # Otherwise Python would warn that the coroutine was never awaited.
                 value.close()
             raise trio.TooSlowError(
                 "It blocked all of hilum: write async def, and block only in a thread."
@@ -421,4 +425,5 @@ def _quietly(function: Callable[..., Any], given: list[Any]) -> Any:
             f"it raised {type(error).__name__} (the message is left out, because it may quote the"
             " text)"
         )
+    # Outside of the except block, so that the exception with the text is not kept as the context.
     raise RuntimeError(problem)

@@ -218,6 +218,7 @@ class Warden:
         stdout = pipe(0)
         stderr = None if merge else pipe(0)
         if merge:
+            # Both streams share the pipe, so that their output arrives in order.
             given.append(os.dup(given[1]))
         channel = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
         process = Process(channel, pipe(1) if stdin else None, stdout, stderr)
@@ -243,6 +244,7 @@ class Warden:
             if self._process is not None and self._process.returncode is not None:
                 await self.aclose()
             try:
+                # Descriptors can only be sent along with at least one byte of data (unix(7)).
                 await (self._socket or await self._start()).sendmsg([b"+"], message)
             except OSError:  # it was killed from outside a moment ago: start a new one
                 await self.aclose()
@@ -385,6 +387,7 @@ class Process:
             more = b""
             with suppress(trio.BrokenResourceError):
                 more = await self._channel.receive_some()
+            # A keeper that is not killed reports the end of its command before its channel ends.
             if not more:
                 return ["lost"]
             self._heard += more

@@ -95,7 +95,6 @@ def become_subreaper() -> int:
         ctypes.pythonapi.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     wake, noted = os.pipe()
     os.set_blocking(noted, False)
-    # One unread byte is enough to wake the loop, so a full pipe does no harm.
     signal.set_wakeup_fd(noted, warn_on_full_buffer=False)
     return wake
 

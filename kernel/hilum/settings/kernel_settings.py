@@ -27,6 +27,8 @@ KINDS: tuple[str, ...] = get_args(SessionKind)
 class KernelSettings:
     """The kernel's settings; they are at the top of the file, outside any table."""
 
+    # A project must not choose the model: it could be expensive, or send the user's code to another
+    # provider.
     model: str = setting(
         default="",
         project="user",
@@ -39,6 +41,7 @@ class KernelSettings:
         factory=list, project="user", help="Models to try, in order, when the chosen one fails."
     )
     mode: str = setting(default="agent", project="user", help="Initial mode of a session.")
+    # A cloned repository must not be able to switch approvals off.
     approve: Approve = setting(
         default="ask_first", project=False, help="What happens to calls that change something."
     )

@@ -50,6 +50,8 @@ async def bench(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Bench]]
         except Exception as error:
             if not stop.is_set():
                 raise
+            # Raised at the end of the test: here it would cancel the other benches before they are
+            # closed.
             errors.append(error)
         finally:
             over.set()

@@ -198,6 +198,7 @@ class TrustedFolders:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             new = path.with_suffix(f".{os.urandom(4).hex()}")
             new.write_text(json.dumps(hashes))
+            # In one step, because another process may be reading the list.
             new.replace(path)
         except OSError:  # without the list, hilum only cannot name the changed files
             path.unlink(missing_ok=True)

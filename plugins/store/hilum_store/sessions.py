@@ -54,13 +54,14 @@ class SessionTable:
         with self._database.side() as side:
             rows = side.execute(f"{query} id = ?", (session,)).fetchall()
             if not rows:
+                # A range on ``id`` uses its index. Unlike LIKE, substr has no wildcards and
+                # respects case.
                 rows = side.execute(
                     f"{query} id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT ?",
                     (session, len(session), session, MAX_CANDIDATES + 1),
                 ).fetchall()
         if len(rows) == 1:
             return rows[0][0], session_info(rows[0][1:])
-        # A range on ``id`` uses its index. Unlike LIKE, substr has no wildcards and respects case.
         if not rows:
             raise StoreError(
                 f"There is no session {session!r}.",

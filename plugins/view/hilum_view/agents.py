@@ -126,6 +126,7 @@ class AgentView(msgspec.Struct):
         if text:
             return str(text)
         error = self.result.get("error")
+        # The result is plain data of an event, which any plugin may write.
         if isinstance(error, dict):
             return str(error.get("message", ""))
         return ""
@@ -175,6 +176,7 @@ class AgentViews:
             self._add(data, event.at)
             return None  # an event with the agent's status follows
         view = self._open.get(data.agent_id)
+        # The agent has ended, or its beginning is missing in a log that is not read from its start.
         if view is None:
             return None
         before = (view.status, view.place > 0)
@@ -197,6 +199,7 @@ class AgentViews:
             title=data.title,
             owner=data.owner,
             reports=not data.lane and not data.wakes,
+            # Any plugin may have written this event, with any data.
             turns=turns if isinstance(turns, int) else 0,
             since=at,
         )

@@ -35,6 +35,7 @@ COMMAND_RESULT = "Exit code"
 class StreamedText:
     """A text that grows in chunks; adding a chunk does not copy the text."""
 
+    # A long session has several of these objects for each of its answers.
     __slots__ = ("_pieces", "_size")
 
     def __init__(self, text: str = "") -> None:
@@ -236,6 +237,7 @@ class Card(Entry, tag="card"):
     def diff(self) -> str:
         """Its change to a file as a unified diff; empty if it changed none."""
         diff = self.data.get("diff")
+        # A tool of any plugin may use this key for other data.
         return diff if isinstance(diff, str) else ""
 
 

@@ -38,6 +38,7 @@ def describe_arguments(text: str) -> str:
 
 
 def _describe_value(value: object) -> str:
+    # People read this text, so other scripts must not appear as escape sequences.
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     short = first_line(text)
     lines = len(text.splitlines())
@@ -95,6 +96,7 @@ def format_duration(seconds: float) -> str:
     """Return a duration as text."""
     if seconds < 10:
         return f"{seconds:.1f} s"
+    # Rounded first: 59.7 seconds are "1 min", not "60 s".
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     parts = []

@@ -126,6 +126,7 @@ class SessionView:
         self._outcomes: dict[str, Outcome] = {}
         self._answers: dict[str, Answer] = {}
         self._cards: dict[tuple[str, str], Card] = {}
+        # The cards that have not ended, which are found without a search through all cards.
         self._open: dict[tuple[str, str], Card] = {}
         self._known_files: set[str] = set()
         self._parts: set[Part] = set()
@@ -223,6 +224,7 @@ class SessionView:
             self._add_usage(item, used)
         self.totals.apply(item)
         self._add_notice(item)
+        # Many events change nothing, and share one object.
         if not self._parts:
             return _NOTHING
         changes = Changes(frozenset(self._parts), _in_order(self._changed), self._moved)
@@ -441,6 +443,7 @@ class SessionView:
         else:
             self._touch(answer)
         answer.clear()
+        # Chunks of this attempt carry this number, and those of earlier attempts are ignored.
         answer.seq = event.seq
         answer.model = event.model
         answer.turn = event.turn
@@ -473,6 +476,7 @@ class SessionView:
         answer.clear()
         answer.state = "done"
         answer.model = message.model or answer.model
+        # The text of the event replaces the streamed one, which may contain secrets.
         answer.text = StreamedText(message.text)
         thoughts = [part.text for part in message.parts if isinstance(part, Thinking)]
         answer.thinking = StreamedText("".join(thoughts))
@@ -539,16 +543,20 @@ class SessionView:
 
     def _call_done(self, event: ev.CallDone) -> None:
         result = event.result
+        # The event does not contain the call, which is needed only if the card is missing.
         card = self._card(event, ToolCall(result.call_id, result.name, ""))
         card.state = "failed" if result.code else "completed"
         card.seconds = event.seconds
         card.result = result
         card.output = ""
         self._open.pop((event.agent, result.call_id), None)
+        # A call whose run is stopped ends while its question is still open.
         if self.waiting.end_call(event.agent, result.call_id):
             self._parts.add("waiting")
         if result.code == E_DENIED and UNATTENDED in result.text:
             self._count_unattended(result)
+        # A face reports a run with denied calls as a partial success only if no other call had an
+        # effect.
         elif not result.code and card.risk != "read":
             self.effects += 1
         view = self.agents.of_actor(event.agent)
@@ -559,6 +567,7 @@ class SessionView:
     def _count_unattended(self, result: ToolResult) -> None:
         self.unattended += 1
         rule = str(result.data.get(RULE) or "")
+        # Faces suggest each rule once.
         if rule and rule not in self.denied_rules:
             self.denied_rules.append(rule)
 
@@ -584,6 +593,7 @@ class SessionView:
     def _proposal(self, event: ev.PluginEvent) -> None:
         actor = self._actor(event)
         text = event.data.get("text")
+        # Any plugin may write an event with this name, and with other data.
         if event.name == plan.PROPOSED and isinstance(text, str):
             actor.proposal = plan.Proposal(run=event.run, text=text)
         else:
@@ -592,6 +602,7 @@ class SessionView:
 
     def _files_changed(self, event: ev.PluginEvent) -> None:
         for path in changed_files(event.data):
+            # A set, because a session may change thousands of files, most of them several times.
             if path not in self._known_files:
                 self._known_files.add(path)
                 self.files.append(path)
@@ -599,6 +610,7 @@ class SessionView:
 
     def _prompt_redacted(self, event: ev.PluginEvent) -> None:
         names = event.data.get("names")
+        # Any plugin may write an event with this name, and with other data.
         if isinstance(names, list | tuple):
             known = dict.fromkeys([*self.redacted, *map(str, names)])
             self.redacted = list(known)
