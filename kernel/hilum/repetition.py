@@ -80,8 +80,8 @@ class Failures(msgspec.Struct):
     def compare(self, text: str) -> None:
         """Record whether a result is the same as the previous one.
 
-        text: Digest of the result; empty if the call cannot change anything.
-            text: Its digest; empty if the call cannot change anything.
+        Args:
+            text: Digest of the result; empty if the call cannot change anything.
         """
         self.moved = self.moved or bool(self.text and text and self.text != text)
         self.text = text

@@ -8,8 +8,9 @@ with ``addopts = ["-p", "hilum.testing"]``; they need pytest-trio. Then a test i
     from hilum.testing import use
 
     async def test_words_are_counted(bench):
-        b = await bench(hilum_words, answers=[use("count_words", path="a.txt"), "Three."],
-        files={"a.txt": "a b c"}) ended = await b.run("How many words?")
+        answers = [use("count_words", path="a.txt"), "Three."]
+        b = await bench(hilum_words, answers=answers, files={"a.txt": "a b c"})
+        ended = await b.run("How many words?")
         assert ended.text == "Three."
         assert b.assert_tool_called("count_words", path="a.txt").text == "3 words"
 

@@ -52,7 +52,8 @@ class GatheredContext(msgspec.Struct, eq=False):
         request: The kernel's request, with the prompt and the budget.
         state: The workspace state that the face sent.
         settings: The settings.
-        texts: Reads files. git: Reads the Git status, once for all sources.
+        texts: Reads files.
+        git: Reads the Git status, once for all sources.
         tokens_left: The remaining budget in tokens.
         covered: The number of the last line sent from each file, by displayed path.
         omitted: Records of everything that was not sent.

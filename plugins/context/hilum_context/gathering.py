@@ -37,7 +37,8 @@ class SourceReport(msgspec.Struct, eq=False):
     """The result of one source.
 
     Args:
-        ms: Search time in milliseconds. error: Why it failed, empty if it did not.
+        ms: Search time in milliseconds.
+        error: Why it failed, empty if it did not.
         pieces: The pieces that it created.
     """
 

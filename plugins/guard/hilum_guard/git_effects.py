@@ -62,8 +62,9 @@ class _Git:
     Attributes:
         call: The program, in the folders that `-C` selects.
         verb: The sub-command.
-        rest: The words after the sub-command. parsed: The options and operands in ``rest``. front:
-            The words before the sub-command.
+        rest: The words after the sub-command.
+        parsed: The options and operands in ``rest``.
+        front: The words before the sub-command.
     """
 
     call: Invocation

@@ -50,8 +50,9 @@ class ParsedCommand:
         source: The command's text.
         wrapper: Whether it runs the command that follows it in the list (`timeout 5 ls`).
         checker: Checks paths of the machine or container that it runs in.
-        finder: The `find` that runs it. implied: Whether it is not written in the text, but results
-            from an alias, a script or an unknown text.
+        finder: The `find` that runs it.
+        implied: Whether it is not written in the text, but results from an alias, a script or an
+            unknown text.
         recipe: Whether it is part of a recipe or of an npm script, in which the running program may
             substitute more than a shell does.
     """

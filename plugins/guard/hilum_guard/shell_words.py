@@ -175,7 +175,8 @@ class WordLexer:
 
     Args:
         text: The parsed source.
-        start: Where the word begins. end: Where it ends.
+        start: Where the word begins.
+        end: Where it ends.
         nodes: The expansions in the word, by their position.
         expand: Returns the marked value of an expansion; its second argument is whether the
             expansion is in double quotes.

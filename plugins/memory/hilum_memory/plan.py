@@ -53,8 +53,8 @@ class CompactionPlanner:
 
     Args:
         messages: The conversation.
-        sizes: Tokens of each message. measure: Function that returns the number of tokens in a
-            text.
+        sizes: Tokens of each message.
+        measure: Function that returns the number of tokens in a text.
         factor: Ratio of the model's tokens to estimated tokens.
         over: Maximum length, in characters, of a result that is not shortened.
         recent: Number of recent turns whose results are kept complete if they fit.

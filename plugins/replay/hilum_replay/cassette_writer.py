@@ -206,7 +206,7 @@ def dump_json(data: Any, style: str) -> str:
 
 
 def _is_toml(value: Any) -> bool:
-    """Return whether TOML supports the value: no null, integer beyond 64 bits, or infinity."""
+    """Return whether TOML and JSON support it: not null, infinite, or beyond 64 bits."""
     if isinstance(value, dict):
         return all(map(_is_toml, value.values()))
     if isinstance(value, list):

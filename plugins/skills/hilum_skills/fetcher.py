@@ -25,8 +25,8 @@ class Fetcher:
 
     Attributes:
         clones: The fetched repositories.
-        failed: Why sources could not be fetched, by source. done: Set when there is nothing left to
-            fetch.
+        failed: Why sources could not be fetched, by source.
+        done: Set when there is nothing left to fetch.
     """
 
     def __init__(self) -> None:

@@ -280,8 +280,7 @@ class SessionView:
         if worded is not None:
             self._add(Notice(**worded._asdict(), **self._place(event)))
 
-    # --- streaming output
-    # -----------------------------------------------------------------------------
+    # --- streaming output -------------------------------------------------------------------------
 
     def _stream(self, delta: ev.Delta) -> Changes:
         if delta.kind == "output":
