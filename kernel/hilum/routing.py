@@ -301,7 +301,7 @@ def _decide(agent: Agent, kind: str, asked: float | None, name: str) -> dict[str
 
     Args:
         agent: The agent whose request failed.
-        kind: The kind of the failure, see ``ModelError``.
+        kind: The kind of failure; see ``ModelError``.
         asked: Seconds that the provider asks to wait; ``None`` if it does not specify them.
         name: The model that failed.
 

@@ -296,7 +296,7 @@ class FileChanges(Protocol):
     def records(
         self, scope: Literal["call", "turn", "run", "session", "undo"] = "session", name: str = ""
     ) -> Sequence[ChangeRecord]:
-        """Return the changes of a call, turn, run or session that are not undone, oldest first.
+        """Return the changes of a call, turn, run or session that still apply, oldest first.
 
         Args:
             scope: Kind of origin of the changes.

@@ -309,7 +309,8 @@ class Browsers:
             saver = find_file_saver()
             return await saver.save_file(call, path, blob, overwrite=is_screenshot)
         if not is_screenshot:
-            # The page chooses the name: no folders, no hidden files, no control characters.
+            # The page chooses the name, so it gets no folders, no leading dot and no control
+            # characters.
             name = re.sub(r"[^\w.-]+", "_", os.path.basename(answer["name"])).lstrip(".")
             # The end of a long name is kept, because it contains the suffix.
             path = f"downloads/{(name or 'download')[-100:]}"

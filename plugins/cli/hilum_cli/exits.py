@@ -26,7 +26,7 @@ denied because nobody
        was there to approve them (see --approve) and no other call with an effect ran, or a \
 plugin with a gate failed
        and a call was refused for that; all finished work is kept
-  4    the model did not answer: it rejected the key, cannot be reached, or failed
+  4    the model did not answer: the provider rejected the key, could not be reached, or failed
   5    the session store: in use, damaged, or the disk is full
   124  timed out
   130  stopped by Ctrl-C (143 by SIGTERM, 129 by a closed terminal)

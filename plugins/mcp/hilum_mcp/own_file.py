@@ -1,4 +1,4 @@
-"""Writes hilum's own files of servers: the user's ``mcp.json`` and a project's ``.hilum/mcp.json``.
+"""Writes hilum's own server files: the user's ``mcp.json`` and a project's ``.hilum/mcp.json``.
 
 They are plain JSON that hilum rewrites as a whole. A file with comments can be read, but it is not
 rewritten, because its comments would be lost. Files of other programs are never written.

@@ -27,7 +27,7 @@ from hilum_mcp.paths import (
 
 # Increased with each change of the format, so that older caches are ignored.
 FORMAT = 3
-# Nanoseconds after a file's last change from which its timestamps reliably show another change.
+# Age in nanoseconds of a file's last change from which its timestamps show any further change.
 #
 # File systems record times in steps of up to two seconds.
 SETTLED_NS = 2_000_000_000

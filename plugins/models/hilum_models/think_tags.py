@@ -6,7 +6,7 @@ _OPEN = "<think>"
 _CLOSE = "</think>"
 
 Piece = tuple[bool, str]
-"""Whether a text is reasoning, and the text."""
+"""Whether a piece of text is reasoning, and the text itself."""
 
 
 class ThinkTagParser:

@@ -235,7 +235,8 @@ class _Splitter:
             self.part.append(line.rstrip())
             return True
         self.end_part()
-        # Two columns are the width of the shortest mark, "- ". A smaller indent is the same level.
+        # Two columns are the width of the shortest mark, "- ". A smaller indent counts as the same
+        # level.
         while self.indents and indent < self.indents[-1] + 2:
             self.indents.pop()
         self.indents.append(indent)

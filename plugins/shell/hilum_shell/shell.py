@@ -40,7 +40,7 @@ DEADLINE_SLACK_SECONDS = 15.0
 DEFAULT_WAIT_SECONDS = 30.0
 """Seconds to wait for a pattern if the call sets no timeout."""
 START_WATCH_SECONDS = 0.5
-"""Seconds to watch a new background command, because most mistakes end it in that time."""
+"""Seconds to watch a new background command; most mistakes make it exit within that time."""
 STOP_GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL in ``stop_service``."""
 ANSWER_PAUSE_SECONDS = 0.3
@@ -480,7 +480,7 @@ async def _wait_for_pause(service: Service, printed: int, seconds: float) -> Non
 
 
 def _runs(agent: Agent) -> frozenset[str]:
-    """Return the ids of the runs that a call belongs to: those of its agent and its parents."""
+    """Return the ids of the runs that a call belongs to: its agent's and those of the parents."""
     # Stopping the run of a parent also ends the services that its agents started.
     runs = set()
     above = agent.session.agents

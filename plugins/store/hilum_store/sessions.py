@@ -129,7 +129,7 @@ class SessionTable:
                 side.execute("UPDATE sessions SET holder = ? WHERE number = ?", (holder, number))
             _, info = self.find(
                 info.id
-            )  # read again, because it could change or be deleted before the lease was acquired
+            )  # read again, because it could have changed before the lease was acquired
             return self._log(lease, number, holder, info, self._database.last(number))
         except BaseException:
             lease.release()

@@ -50,7 +50,7 @@ def _syntax_problem(text: str, error: Exception) -> Problem:
 
 
 def _key_lines(text: str) -> dict[str, int]:
-    """Return the first line of each key and table; ``tomllib`` does not report it."""
+    """Return the line number of each key and table, which ``tomllib`` does not report."""
     lines: dict[str, int] = {}
     for match in _KEY_LINE.finditer(text):
         lines.setdefault(match[1].strip("\"'"), 1 + text.count("\n", 0, match.start()))

@@ -109,7 +109,7 @@ def _blank_lines_at_end(old: int, new: int, file: int, keeps_lines: bool) -> tup
 
 
 def _check_ends(old: TextLines, new: TextLines, above: int, below: int) -> None:
-    """Check that the edit keeps the lines next to blank lines that the file lacks."""
+    """Check that the edit keeps the lines beside blank lines which only the old text has."""
     keys = new.keys or [""]
     # The first (or last) line is removed if the new text begins (or ends) with another old line.
     is_first_removed = not new.filled or old.keys[0] != keys[0] in old.keys

@@ -57,7 +57,7 @@ def _read_both(old: str, new: str, known: str) -> Reading | None:
 
 
 def _find_doubt(old: str, new: str, known: str) -> str:
-    """Return why the new text's escapes may be intended, or an empty text if they are not."""
+    """Return why the escapes in the new text may be intended; empty if they are not."""
     for quote in "\"'":
         old_has_plain = _has_plain(old, quote) and not _has_escaped(old, quote)
         if _has_escaped(new, quote) and (_has_plain(new, quote) or old_has_plain):

@@ -44,7 +44,7 @@ class Ledger:
         names: The name under which an agent's seen files are recorded, if it is not its own.
         causes: The record that last changed each path.
         unprotected: Commands whose changes are not known.
-        news: Undos that were made since the last run began.
+        news: Undos made since the last run began.
         shown: The hash of each file that a run's prompt will contain in full, by run and spelled
             path.
         origins: The origin of each run.

@@ -97,7 +97,7 @@ def _wait_for_lock(root: Path, descriptor: int) -> None:
             return
         except BlockingIOError:
             pass
-        except OSError:  # the disk has no locks
+        except OSError:  # the file system does not support locks
             return
         if time.monotonic() > deadline:
             raise ToolError(

@@ -324,7 +324,7 @@ class LongTermMemory:
     async def _find_related(self, scope: str, text: str, ids: Collection[int]) -> list[int]:
         """Return the given memories that share a significant word with a text.
 
-        The model may pass any number, but must not delete unrelated memories.
+        The model could pass any number, but it must not be able to delete unrelated memories.
         """
         find_words = lazy.tokenizer.find_significant_words
         words = set(find_words(text))

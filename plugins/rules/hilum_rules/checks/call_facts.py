@@ -128,7 +128,7 @@ class CallFacts:
     def unknown_command(self) -> str:
         """Why some effects of the call are known only at run time; empty if all are known."""
         # A part that the guard could not read may do anything, so rules about paths and commands
-        # ask.
+        # ask for approval.
         if not all(verdict.complete for verdict in self._verdicts):
             return "the command cannot be read completely"
         for command in self.commands:

@@ -225,7 +225,7 @@ def _contexts(text: str, folder: PurePosixPath) -> Constraint:
         return Contexts(names, kinds)
     wrong = next((kind for kind in given if kind not in SESSION_KINDS), "")
     mistake = f"{wrong!r} is not a kind of session" if wrong else "it names no kind of session"
-    # If the line names no kind, it applies to the least trusted ones.
+    # If the line names no kind, it applies to the least trusted kinds.
     raise MalformedLineError(
         f"{mistake}; write in shared, headless", Contexts(names, kinds or ("shared", "headless"))
     )

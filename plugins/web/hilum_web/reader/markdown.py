@@ -147,7 +147,7 @@ class Markdown:
     def _is_decided(self) -> bool:
         """Return whether the beginning shows where the main content of the whole page is.
 
-        The shorter beginning must show this clearly.
+        The beginning that is returned must show clearly that text is missing.
         """
         choice = self._choice
         end, following = self._ends[:2]
