@@ -64,7 +64,7 @@ class Text(Data, frozen=True, tag="text"):
 
 
 class Image(Data, frozen=True, tag="image"):
-    """An image. ``data`` is base64 on the wire; ``media_type`` is for example ``image/png``."""
+    """An image. ``data`` is base64 on the wire; ``media_type`` is, for example, ``image/png``."""
 
     media_type: str
     data: bytes

@@ -1,8 +1,9 @@
 """Answers a server's requests to its client: user input, the model, folders, log messages.
 
 Each request belongs to a call of one of the server's tools. The call identifies the agent to the
-user, and its budget pays for the model. Only the list of folders is answered without asking the
-user. If nobody can be asked, all other requests are declined. The module imports the SDK.
+user, and its budget pays for the model. Only the request for the list of folders is answered
+without asking the user. If nobody can be asked, all other requests are declined. The module imports
+the SDK.
 """
 
 from __future__ import annotations

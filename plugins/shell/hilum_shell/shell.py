@@ -176,8 +176,8 @@ class Shell(Services):
         may_move = timeout is None and self.settings.when_late == "background"
         quiet = self.settings.quiet
         if not quiet or not may_move or self.full():
-            # A silent command becomes a service only if the call sets no timeout and a service is
-            # still free.
+            # A silent command becomes a service only if the call sets no timeout and a service slot
+            # is still free.
             quiet = inf
         await _wait_for_exit(service, limit, quiet)
         if service.ended.is_set():

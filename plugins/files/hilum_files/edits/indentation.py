@@ -12,7 +12,7 @@ from math import gcd
 from typing import NamedTuple
 
 Rule = Callable[[str], str | None]
-"""Converts the model's indentation to the file's, or returns ``None`` if it is uncertain."""
+"""Converts the model's indentation to the file's, or returns ``None`` if that is uncertain."""
 # Columns of a tab in the order in which they are tried, the most usual number first.
 _WIDTHS = (4, 8, 2, 3)
 

@@ -55,7 +55,8 @@ GENERATED_FOLDERS = frozenset(
 )
 """Folders that programs write to, anywhere in a path.
 
-A rule against editing them means manual editing; otherwise nothing could be installed or committed.
+A rule against editing them means manual editing only; otherwise nothing could be installed or
+committed.
 """
 
 OUTPUTS = frozenset("dist build out target coverage logs log htmlcov .cache .coverage obj".split())
