@@ -6,11 +6,10 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import sys
 import termios
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import pytest
 import trio
 from hilum.messages import AssistantMessage, Text, ToolCall
 from hilum_replay import serve
+from warm_start import WarmProcess, WarmStarter
 
 LIMIT = 60
 OWN_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
@@ -56,6 +56,7 @@ class Cli:
     folder: Path
     workspace: Path
     env: dict[str, str]
+    warm: WarmStarter
 
     @property
     def settings(self) -> Path:
@@ -68,36 +69,77 @@ class Cli:
         self.settings.write_text(text)
 
     def argv(self, *arguments: str | bytes) -> list[str | bytes]:
-        """The command line."""
+        """The command line, for a test that starts the program itself."""
         return [sys.executable, "-m", "hilum", *arguments]
 
     async def __call__(self, *arguments: str | bytes, stdin: bytes = b"", **env: str) -> Done:
         """Run to the end."""
+        reading, writing = os.pipe()
+        output, output_end = os.pipe()
+        errors, errors_end = os.pipe()
         with trio.fail_after(LIMIT):
-            done = await trio.run_process(
-                self.argv(*arguments),
-                stdin=stdin,
-                capture_stdout=True,
-                capture_stderr=True,
-                check=False,
-                cwd=self.workspace,
-                env=self.env | env,
+            process = await self._start(
+                arguments, self.env | env, stdin=reading, stdout=output_end, stderr=errors_end
             )
-        err = done.stderr.decode()
+            for descriptor in (reading, output_end, errors_end):
+                os.close(descriptor)
+            try:
+                out, err = await _communicate(stdin, writing, output, errors)
+                code = await process.wait()
+            finally:
+                process.kill()
         assert "Traceback" not in err, err
-        return Done(done.returncode, done.stdout.decode(), err)
+        return Done(code, out, err)
+
+    async def _start(
+        self,
+        arguments: tuple[str | bytes, ...],
+        env: dict[str, str],
+        *,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        own_terminal: bool = False,
+    ) -> trio.Process | WarmProcess:
+        """Start it, by a fork where that makes no difference."""
+        if self.warm.can_start(arguments, env):
+            return self.warm.start(
+                arguments,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=self.workspace,
+                env=env,
+                own_terminal=own_terminal,
+            )
+        argv = self.argv(*arguments)
+        if own_terminal:
+            argv = [sys.executable, "-c", OWN_TERMINAL, *argv]
+        return await trio.lowlevel.open_process(
+            argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=own_terminal,
+            cwd=self.workspace,
+            env=env,
+        )
 
     @asynccontextmanager
-    async def started(self, *arguments: str, **env: str) -> AsyncIterator[trio.Process]:
+    async def started(
+        self, *arguments: str, **env: str
+    ) -> AsyncIterator[trio.Process | WarmProcess]:
         """Start it, with pipes for both outputs; it is ended with the block."""
-        process = await trio.lowlevel.open_process(
-            self.argv(*arguments),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self.workspace,
-            env=self.env | env,
+        output, output_end = os.pipe()
+        errors, errors_end = os.pipe()
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        process = await self._start(
+            arguments, self.env | env, stdin=nothing, stdout=output_end, stderr=errors_end
         )
+        for descriptor in (nothing, output_end, errors_end):
+            os.close(descriptor)
+        process.stdout = trio.lowlevel.FdStream(output)
+        process.stderr = trio.lowlevel.FdStream(errors)
         try:
             with trio.fail_after(LIMIT):
                 yield process
@@ -107,22 +149,20 @@ class Cli:
                     process.kill()
                 await process.wait()
                 for pipe in (process.stdout, process.stderr):
-                    if pipe:
-                        await pipe.aclose()
+                    await pipe.aclose()
 
     @asynccontextmanager
     async def on_terminal(self, *arguments: str, **env: str) -> AsyncIterator["Terminal"]:
         """Start it on a terminal of its own, 100 columns wide."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-        process = await trio.lowlevel.open_process(
-            [sys.executable, "-c", OWN_TERMINAL, *self.argv(*arguments)],
+        process = await self._start(
+            arguments,
+            self.env | {"TERM": "xterm-256color"} | env,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            start_new_session=True,
-            cwd=self.workspace,
-            env=self.env | {"TERM": "xterm-256color"} | env,
+            own_terminal=True,
         )
         os.close(theirs)
         try:
@@ -156,12 +196,33 @@ class Cli:
             yield server
 
 
+async def _communicate(data: bytes, stdin: int, stdout: int, stderr: int) -> tuple[str, str]:
+    """Write all of a process's input, and read both of its outputs to their end."""
+    outputs: dict[int, bytes] = {}
+
+    async def write() -> None:
+        async with trio.lowlevel.FdStream(stdin) as stream:
+            # A process need not read its input.
+            with suppress(trio.BrokenResourceError):
+                await stream.send_all(data)
+
+    async def read(descriptor: int) -> None:
+        async with trio.lowlevel.FdStream(descriptor) as stream:
+            outputs[descriptor] = b"".join([piece async for piece in stream])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(write)
+        nursery.start_soon(read, stdout)
+        nursery.start_soon(read, stderr)
+    return outputs[stdout].decode(), outputs[stderr].decode()
+
+
 @attrs.define
 class Terminal:
     """The other side of a terminal."""
 
     fd: int
-    process: trio.Process
+    process: trio.Process | WarmProcess
     raw: str = ""
     _read: int = 0
 
@@ -199,24 +260,31 @@ class Terminal:
         return await self.process.wait()
 
 
+def python_environment() -> dict[str, str]:
+    """The environment of ``hilum`` without its folders."""
+    kept = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")
+    env = {name: value for name, value in os.environ.items() if name in kept}
+    return env | {"PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[WarmStarter]:
+    """Starts ``hilum`` without importing it again."""
+    with WarmStarter(python_environment()) as starter:
+        yield starter
+
+
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli(tmp_path: Path, warm: WarmStarter) -> Cli:
     """``hilum`` in a folder of its own."""
-    kept = {
-        k: v
-        for k, v in os.environ.items()
-        if k in ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")
-    }
     workspace = tmp_path / "work"
     workspace.mkdir()
-    env = kept | {
+    folders = {
         "HOME": str(tmp_path),
         "HILUM_CONFIG": str(tmp_path / "config"),
         "HILUM_DATA": str(tmp_path / "data"),
-        "PYTHONWARNINGS": "error",
-        "PYTHONUTF8": "1",
     }
-    return Cli(tmp_path, workspace, env)
+    return Cli(tmp_path, workspace, python_environment() | folders, warm)
 
 
 @pytest.fixture

@@ -1,0 +1,288 @@
+"""Start ``hilum`` processes quickly: they are forked from a process that has imported hilum already.
+
+Most of the processor time of a short ``hilum`` command is the import of its modules. A test that
+starts the program, but is not about its start, can start it through :class:`WarmStarter`. What it
+gets is a process of its own all the same, with its own environment, working directory, terminal
+and signals.
+
+Run as a script, this file is the server that forks. It serves one client over the socket that is
+its standard input.
+"""
+
+import array
+import atexit
+import contextlib
+import fcntl
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Sequence
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any, NoReturn
+
+import trio
+
+# More does not fit into one message of the socket, with the escapes of JSON.
+MAX_ARGUMENTS = 10_000
+MAX_REQUEST = 200_000
+# Read by the interpreter before any code runs, so that a forked process would ignore them.
+_READ_AT_START = ("PYTHON", "LANG", "LC_", "LD_")
+# Distributions without a package of this name, or without a part in hilum's commands.
+_NOT_IMPORTED = {"hilum_core", "hilum_replay", "hilum_template"}
+
+
+class WarmProcess:
+    """A forked ``hilum`` process; it has the methods of ``trio.Process`` that tests use."""
+
+    def __init__(self, control: socket.socket, pid: int) -> None:
+        self.pid = pid
+        self.stdout: trio.lowlevel.FdStream | None = None
+        self.stderr: trio.lowlevel.FdStream | None = None
+        self._control = control
+        self._status: int | None = None
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, negative for a signal; ``None`` while the process runs."""
+        if self._status is None:
+            with contextlib.suppress(BlockingIOError):
+                self._read_status()
+        return self._status
+
+    async def wait(self) -> int:
+        """Wait for the end of the process and return its exit code."""
+        while self.returncode is None:
+            await trio.lowlevel.wait_readable(self._control)
+        assert self._status is not None
+        return self._status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless the process has ended."""
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def _read_status(self) -> None:
+        data = self._control.recv(64)
+        if not data:
+            raise RuntimeError("the server that forks hilum processes has ended")
+        self._status = int(data)
+        self._control.close()
+
+
+class WarmStarter:
+    """Owns the server. Use it as a context manager.
+
+    Args:
+        env: The environment that the server starts with. A process can be forked from it only if
+            what the interpreter reads at its start is the same in the environment of the process.
+    """
+
+    def __init__(self, env: dict[str, str]) -> None:
+        self._env = env
+
+    def __enter__(self) -> "WarmStarter":
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._server = subprocess.Popen([sys.executable, __file__], stdin=theirs, env=self._env)
+        # Until here, requests of tests would wait for the imports.
+        assert self._socket.recv(16) == b"ready"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+        self._server.wait()
+
+    def can_start(self, arguments: Sequence[str | bytes], env: dict[str, str]) -> bool:
+        """Check that a forked process would behave as one that is started."""
+        if sum(map(len, arguments)) > MAX_ARGUMENTS:
+            return False
+        names = [name for name in {*env, *self._env} if name.startswith(_READ_AT_START)]
+        return all(env.get(name) == self._env.get(name) for name in names)
+
+    def start(
+        self,
+        arguments: Sequence[str | bytes],
+        *,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        cwd: Path,
+        env: dict[str, str],
+        own_terminal: bool = False,
+    ) -> WarmProcess:
+        """Start ``hilum`` with these descriptors.
+
+        Args:
+            arguments: What follows ``hilum`` on the command line.
+            stdin: Descriptor; the caller closes it, as the two others.
+            stdout: Descriptor.
+            stderr: Descriptor.
+            cwd: Working directory.
+            env: The whole environment.
+            own_terminal: Start a session, whose terminal ``stdin`` is.
+        """
+        ours, theirs = socket.socketpair()
+        request = {
+            "arguments": [os.fsdecode(argument) for argument in arguments],
+            "cwd": os.fsdecode(cwd),
+            "env": env,
+            "own_terminal": own_terminal,
+        }
+        descriptors = array.array("i", [stdin, stdout, stderr, theirs.fileno()])
+        with theirs:
+            self._socket.sendmsg(
+                [json.dumps(request).encode()],
+                [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)],
+            )
+        pid = int.from_bytes(ours.recv(8, socket.MSG_WAITALL), "big")
+        ours.setblocking(False)
+        return WarmProcess(ours, pid)
+
+
+def _serve(client: socket.socket) -> dict[str, Any]:
+    """Fork a process for each request, and report how each ends.
+
+    Returns:
+        The request, in the forked process. The server itself exits when the client is gone.
+    """
+    wake, wake_end = os.pipe()
+    os.set_blocking(wake_end, False)
+    signal.set_wakeup_fd(wake_end)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    client.send(b"ready")
+    running: dict[int, socket.socket] = {}
+    while True:
+        readable, _, _ = select.select([client, wake], [], [])
+        if wake in readable:
+            os.read(wake, 4096)
+            _report_ends(running)
+        if client not in readable:
+            continue
+        data, descriptors, *_ = socket.recv_fds(client, MAX_REQUEST, 4)
+        if not data:
+            os._exit(0)
+        control = socket.socket(fileno=descriptors[3])
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for inherited in (client, control, *running.values()):
+                inherited.detach()
+            request = json.loads(data)
+            _take_over(request, descriptors[:3])
+            return request
+        for descriptor in descriptors[:3]:
+            os.close(descriptor)
+        control.sendall(pid.to_bytes(8, "big"))
+        running[pid] = control
+
+
+def _report_ends(running: dict[int, socket.socket]) -> None:
+    """Report the exit codes of all processes that have ended."""
+    while running:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        with running.pop(pid) as control, contextlib.suppress(OSError):
+            control.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _take_over(request: dict[str, Any], descriptors: list[int]) -> None:
+    """Make the forked process look as if it had been started with this request."""
+    if request["own_terminal"]:
+        os.setsid()
+        fcntl.ioctl(descriptors[0], termios.TIOCSCTTY, 0)
+    for target, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, target)
+    os.closerange(3, max(descriptors) + 16)
+    for descriptor in map(int, os.listdir("/dev/fd")):
+        if descriptor > 2:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    sys.argv[1:] = request["arguments"]
+    sys.path.insert(0, request["cwd"])
+    importlib.invalidate_caches()
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stdout = _open_output(1, "surrogateescape")
+    sys.stderr = _open_output(2, "backslashreplace")
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+
+
+def _open_output(descriptor: int, errors: str) -> Any:
+    """Open an output stream as the interpreter does: by lines for terminals and errors."""
+    by_line = descriptor == 2 or os.isatty(descriptor)
+    return open(
+        descriptor,
+        "w",
+        buffering=1 if by_line else -1,
+        encoding="utf-8",
+        errors=errors,
+        closefd=False,
+    )
+
+
+def _import_hilum() -> None:
+    """Import the modules of hilum's packages, and with them the libraries that they use."""
+    names = [distribution.metadata["Name"] for distribution in distributions()]
+    packages = [name.replace("-", "_") for name in names if name.startswith("hilum-")]
+    for name in sorted({"hilum", *packages} - _NOT_IMPORTED):
+        package = importlib.import_module(name)
+        # Few tests need what these two load, the SDK of MCP and Playwright, and it takes seconds.
+        if name in ("hilum_browser", "hilum_mcp"):
+            continue
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            if not any(part in module.name for part in ("testing", "demo_project", "__main__")):
+                importlib.import_module(module.name)
+    importlib.import_module("hilum.__main__")
+
+
+def _main() -> NoReturn:
+    """Import hilum, serve, and run hilum in each forked process."""
+    # `python -m hilum` imports the package under this name of the program.
+    sys.argv[:] = ["-m"]
+    # What the script's folder holds is no module of the program.
+    sys.path.pop(0)
+    _import_hilum()
+    gc.collect()
+    # The collector would touch, and so copy, every page of memory that processes share.
+    gc.freeze()
+    _serve(socket.socket(fileno=os.dup(0)))
+    from hilum.__main__ import main  # at the top, it would be imported by every test
+
+    _exit(main())
+
+
+def _exit(code: int) -> NoReturn:
+    """End as the interpreter does, except for taking all modules apart, which copies all memory."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = 120
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    _main()
