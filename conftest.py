@@ -10,6 +10,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from warm_start import WarmStarter, python_environment
 
 pytest_plugins = ["hilum.testing"]
 
@@ -141,6 +142,13 @@ def isolated_environment(homes: Path) -> Iterator[None]:
     os.environ.clear()
     os.environ.update(before)
     shutil.rmtree(own, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[WarmStarter]:
+    """Starts ``hilum`` without importing it again."""
+    with WarmStarter(python_environment()) as starter:
+        yield starter
 
 
 @pytest.fixture

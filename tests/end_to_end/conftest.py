@@ -8,8 +8,8 @@ import re
 import struct
 import sys
 import termios
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +18,15 @@ import pytest
 import trio
 from hilum.messages import AssistantMessage, Text, ToolCall
 from hilum_replay import serve
-from warm_start import WarmProcess, WarmStarter
+from warm_start import Done, WarmProcess, WarmStarter, python_environment
 
 LIMIT = 60
-OWN_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
 
 def call(tool: str, /, *, text: str = "", id: str = "c1", **arguments: object) -> AssistantMessage:
     """An answer that asks for one tool call."""
     said = (Text(text, "model"),) if text else ()
     return AssistantMessage((*said, ToolCall(id, tool, json.dumps(arguments))), stop="calls")
-
-
-@attrs.frozen
-class Done:
-    """How a process ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def result(self) -> dict[str, Any]:
-        """The object that ``--output-format json`` wrote."""
-        return json.loads(self.out)
-
-    @property
-    def lines(self) -> list[dict[str, Any]]:
-        """The objects that ``--output-format stream-json`` wrote."""
-        return [json.loads(line) for line in self.out.splitlines()]
 
 
 @attrs.define
@@ -74,56 +54,12 @@ class Cli:
 
     async def __call__(self, *arguments: str | bytes, stdin: bytes = b"", **env: str) -> Done:
         """Run to the end."""
-        reading, writing = os.pipe()
-        output, output_end = os.pipe()
-        errors, errors_end = os.pipe()
         with trio.fail_after(LIMIT):
-            process = await self._start(
-                arguments, self.env | env, stdin=reading, stdout=output_end, stderr=errors_end
+            done = await self.warm.run(
+                arguments, cwd=self.workspace, env=self.env | env, stdin=stdin
             )
-            for descriptor in (reading, output_end, errors_end):
-                os.close(descriptor)
-            try:
-                out, err = await _communicate(stdin, writing, output, errors)
-                code = await process.wait()
-            finally:
-                process.kill()
-        assert "Traceback" not in err, err
-        return Done(code, out, err)
-
-    async def _start(
-        self,
-        arguments: tuple[str | bytes, ...],
-        env: dict[str, str],
-        *,
-        stdin: int,
-        stdout: int,
-        stderr: int,
-        own_terminal: bool = False,
-    ) -> trio.Process | WarmProcess:
-        """Start it, by a fork where that makes no difference."""
-        if self.warm.can_start(arguments, env):
-            return self.warm.start(
-                arguments,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                cwd=self.workspace,
-                env=env,
-                own_terminal=own_terminal,
-            )
-        argv = self.argv(*arguments)
-        if own_terminal:
-            argv = [sys.executable, "-c", OWN_TERMINAL, *argv]
-        return await trio.lowlevel.open_process(
-            argv,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=own_terminal,
-            cwd=self.workspace,
-            env=env,
-        )
+        assert "Traceback" not in done.err, done.err
+        return done
 
     @asynccontextmanager
     async def started(
@@ -133,8 +69,13 @@ class Cli:
         output, output_end = os.pipe()
         errors, errors_end = os.pipe()
         nothing = os.open(os.devnull, os.O_RDONLY)
-        process = await self._start(
-            arguments, self.env | env, stdin=nothing, stdout=output_end, stderr=errors_end
+        process = await self.warm.open(
+            arguments,
+            cwd=self.workspace,
+            env=self.env | env,
+            stdin=nothing,
+            stdout=output_end,
+            stderr=errors_end,
         )
         for descriptor in (nothing, output_end, errors_end):
             os.close(descriptor)
@@ -156,9 +97,10 @@ class Cli:
         """Start it on a terminal of its own, 100 columns wide."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-        process = await self._start(
+        process = await self.warm.open(
             arguments,
-            self.env | {"TERM": "xterm-256color"} | env,
+            cwd=self.workspace,
+            env=self.env | {"TERM": "xterm-256color"} | env,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -194,27 +136,6 @@ class Cli:
         ) as server:
             self.env |= {"OPENAI_BASE_URL": f"{server.url}/v1", "HILUM_MODEL": "openai/scripted"}
             yield server
-
-
-async def _communicate(data: bytes, stdin: int, stdout: int, stderr: int) -> tuple[str, str]:
-    """Write all of a process's input, and read both of its outputs to their end."""
-    outputs: dict[int, bytes] = {}
-
-    async def write() -> None:
-        async with trio.lowlevel.FdStream(stdin) as stream:
-            # A process need not read its input.
-            with suppress(trio.BrokenResourceError):
-                await stream.send_all(data)
-
-    async def read(descriptor: int) -> None:
-        async with trio.lowlevel.FdStream(descriptor) as stream:
-            outputs[descriptor] = b"".join([piece async for piece in stream])
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(write)
-        nursery.start_soon(read, stdout)
-        nursery.start_soon(read, stderr)
-    return outputs[stdout].decode(), outputs[stderr].decode()
 
 
 @attrs.define
@@ -258,20 +179,6 @@ class Terminal:
         while await self._more():
             pass
         return await self.process.wait()
-
-
-def python_environment() -> dict[str, str]:
-    """The environment of ``hilum`` without its folders."""
-    kept = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")
-    env = {name: value for name, value in os.environ.items() if name in kept}
-    return env | {"PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[WarmStarter]:
-    """Starts ``hilum`` without importing it again."""
-    with WarmStarter(python_environment()) as starter:
-        yield starter
 
 
 @pytest.fixture

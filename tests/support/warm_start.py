@@ -30,6 +30,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, NoReturn
 
+import attrs
 import trio
 
 # More does not fit into one message of the socket, with the escapes of JSON.
@@ -39,6 +40,20 @@ MAX_REQUEST = 200_000
 _READ_AT_START = ("PYTHON", "LANG", "LC_", "LD_")
 # Distributions without a package of this name, or without a part in hilum's commands.
 _NOT_IMPORTED = {"hilum_core", "hilum_replay", "hilum_template"}
+
+
+# Makes its standard input the terminal of its session, and becomes another program.
+OWN_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    " os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+def python_environment() -> dict[str, str]:
+    """The environment of ``hilum`` in tests, without its folders."""
+    kept = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")
+    env = {name: value for name, value in os.environ.items() if name in kept}
+    return env | {"PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
 
 
 class WarmProcess:
@@ -79,12 +94,56 @@ class WarmProcess:
         """Send SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
+    def __del__(self) -> None:
+        # A test that has killed the process need not wait for it.
+        self._control.close()
+
     def _read_status(self) -> None:
         data = self._control.recv(64)
         if not data:
             raise RuntimeError("the server that forks hilum processes has ended")
         self._status = int(data)
         self._control.close()
+
+
+@attrs.frozen
+class Done:
+    """How a process ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The object that ``--output-format json`` wrote."""
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The objects that ``--output-format stream-json`` wrote."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+async def _communicate(data: bytes, stdin: int, stdout: int, stderr: int) -> tuple[str, str]:
+    """Write all of a process's input, and read both of its outputs to their end."""
+    outputs: dict[int, bytes] = {}
+
+    async def write() -> None:
+        async with trio.lowlevel.FdStream(stdin) as stream:
+            # A process need not read its input.
+            with contextlib.suppress(trio.BrokenResourceError):
+                await stream.send_all(data)
+
+    async def read(descriptor: int) -> None:
+        async with trio.lowlevel.FdStream(descriptor) as stream:
+            outputs[descriptor] = b"".join([piece async for piece in stream])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(write)
+        nursery.start_soon(read, stdout)
+        nursery.start_soon(read, stderr)
+    return outputs[stdout].decode(), outputs[stderr].decode()
 
 
 class WarmStarter:
@@ -110,35 +169,82 @@ class WarmStarter:
         self._socket.close()
         self._server.wait()
 
-    def can_start(self, arguments: Sequence[str | bytes], env: dict[str, str]) -> bool:
+    async def run(
+        self,
+        arguments: Sequence[str | bytes],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        stdin: bytes = b"",
+    ) -> Done:
+        """Run ``hilum`` to its end. Arguments are those of :meth:`open`."""
+        reading, writing = os.pipe()
+        output, output_end = os.pipe()
+        errors, errors_end = os.pipe()
+        process = await self.open(
+            arguments, cwd=cwd, env=env, stdin=reading, stdout=output_end, stderr=errors_end
+        )
+        for descriptor in (reading, output_end, errors_end):
+            os.close(descriptor)
+        try:
+            out, err = await _communicate(stdin, writing, output, errors)
+            code = await process.wait()
+        finally:
+            process.kill()
+        return Done(code, out, err)
+
+    async def open(
+        self,
+        arguments: Sequence[str | bytes],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        own_terminal: bool = False,
+    ) -> trio.Process | WarmProcess:
+        """Start ``hilum``: by a fork, unless that would make a difference.
+
+        Args:
+            arguments: What follows ``hilum`` on the command line.
+            cwd: Working directory.
+            env: The whole environment.
+            stdin: Descriptor; the caller closes it, as the two others.
+            stdout: Descriptor.
+            stderr: Descriptor.
+            own_terminal: Start a session, whose terminal ``stdin`` is.
+        """
+        if self._can_fork(arguments, env):
+            return self._fork(arguments, cwd, env, (stdin, stdout, stderr), own_terminal)
+        argv: list[str | bytes] = [sys.executable, "-m", "hilum", *arguments]
+        if own_terminal:
+            argv = [sys.executable, "-c", OWN_TERMINAL, *argv]
+        return await trio.lowlevel.open_process(
+            argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=own_terminal,
+            cwd=cwd,
+            env=env,
+        )
+
+    def _can_fork(self, arguments: Sequence[str | bytes], env: dict[str, str]) -> bool:
         """Check that a forked process would behave as one that is started."""
         if sum(map(len, arguments)) > MAX_ARGUMENTS:
             return False
         names = [name for name in {*env, *self._env} if name.startswith(_READ_AT_START)]
         return all(env.get(name) == self._env.get(name) for name in names)
 
-    def start(
+    def _fork(
         self,
         arguments: Sequence[str | bytes],
-        *,
-        stdin: int,
-        stdout: int,
-        stderr: int,
         cwd: Path,
         env: dict[str, str],
-        own_terminal: bool = False,
+        streams: tuple[int, int, int],
+        own_terminal: bool,
     ) -> WarmProcess:
-        """Start ``hilum`` with these descriptors.
-
-        Args:
-            arguments: What follows ``hilum`` on the command line.
-            stdin: Descriptor; the caller closes it, as the two others.
-            stdout: Descriptor.
-            stderr: Descriptor.
-            cwd: Working directory.
-            env: The whole environment.
-            own_terminal: Start a session, whose terminal ``stdin`` is.
-        """
         ours, theirs = socket.socketpair()
         request = {
             "arguments": [os.fsdecode(argument) for argument in arguments],
@@ -146,7 +252,7 @@ class WarmStarter:
             "env": env,
             "own_terminal": own_terminal,
         }
-        descriptors = array.array("i", [stdin, stdout, stderr, theirs.fileno()])
+        descriptors = array.array("i", [*streams, theirs.fileno()])
         with theirs:
             self._socket.sendmsg(
                 [json.dumps(request).encode()],
