@@ -62,7 +62,8 @@ def _begin_hunk(match: re.Match[str]) -> _Hunk:
     start = int(match[1])
     size = int(match[2] or 1)
     # A hunk without lines in the new text refers to the preceding line.
-    return _Hunk(start - 1 if size else start, [])
+    begin = start - 1 if size else start
+    return _Hunk(begin, [])
 
 
 def _add_line(hunk: _Hunk, line: str) -> None:
