@@ -80,12 +80,7 @@ class LintRunner:
         plan = await self._plan(targets)
         outcomes = await self._run_all(plan, self.settings.timeout, call.deadline - DEADLINE_MARGIN)
         self.background.mark_reported([(outcome, plan[outcome.use]) for outcome in outcomes])
-        for outcome in outcomes:
-            key = (outcome.use.checker.name, outcome.use.folder)
-            if outcome.excessive:
-                self._ended.add(key)
-            elif not outcome.problem:
-                self._ended.discard(key)
+        self._note_outcomes(outcomes)
         found = chain.from_iterable(outcome.found for outcome in outcomes)
         self.edit_checks.mark_reported(call.agent.name, found)
         checked = set(chain.from_iterable(plan.values()))
@@ -96,6 +91,15 @@ class LintRunner:
         return await trio.to_thread.run_sync(
             report.make_output, outcomes, unchecked, self.settings.limit
         )
+
+    def _note_outcomes(self, outcomes: Iterable[CheckOutcome]) -> None:
+        """Decide which checkers run after edits: those that did not have to be ended."""
+        for outcome in outcomes:
+            key = (outcome.use.checker.name, outcome.use.folder)
+            if outcome.excessive:
+                self._ended.add(key)
+            elif not outcome.problem:
+                self._ended.discard(key)
 
     async def _plan(
         self, targets: Iterable[Path], *, quick: bool | None = None

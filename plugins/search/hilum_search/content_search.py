@@ -96,7 +96,8 @@ async def search_files(
         "seconds": round(trio.current_time() - began, 3),
         "left_out": running.counter.withheld,
     }
-    return Output(text, data=data, code=errors.E_TIMEOUT if running.late else "")
+    code = errors.E_TIMEOUT if running.late else ""
+    return Output(text, data=data, code=code)
 
 
 class _ContentSearch:
@@ -151,14 +152,16 @@ class _ContentSearch:
 
     def report(self) -> SearchReport:
         """Return the result, for formatting."""
+        searched = self.counter.searched if self.counter.complete else self.found.searched
+        timeout = self._settings.timeout if self.late else 0
         return SearchReport(
             self._files.target,
             self._pattern,
             self.found,
             self.shown,
-            self.counter.searched if self.counter.complete else self.found.searched,
+            searched,
             self._settings.limit,
-            self._settings.timeout if self.late else 0,
+            timeout,
         )
 
     async def _search(self) -> None:

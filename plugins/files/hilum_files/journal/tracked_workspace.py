@@ -189,17 +189,18 @@ class TrackedWorkspace(Workspace):
             before, contents = self._read_before(real)
             if data is not None and before is not None and real not in self.expected:
                 raise _stale_error(real)
+            changes: list[Change] = []
             after = None
             if data is not None:
-                after = Node("file", before.mode if before else 0o644, hash_content(data))
+                mode = before.mode if before else 0o644
+                after = Node("file", mode, hash_content(data))
                 contents.append(data)
+                for folder in _missing_folders(real):
+                    path = spell_path(self.relative(folder))
+                    changes.append(Change(path, None, Node("folder", 0o755)))
             # The contents are stored before the change begins; otherwise it could not be undone
             # after a crash.
             self._keep(contents)
-            changes: list[Change] = []
-            for folder in _missing_folders(real) if after else ():
-                path = spell_path(self.relative(folder))
-                changes.append(Change(path, None, Node("folder", 0o755)))
             changes.append(Change(spell_path(self.relative(real)), before, after))
             self.recorder.begin(tuple(changes))
             was_written = False
