@@ -29,7 +29,8 @@ def revert_diff(text: str, diff: str) -> str | None:
         new = [line for sign, line in body if sign != "-"]
         if begin < at or lines[begin : begin + len(new)] != new:
             return None
-        result += [*lines[at:begin], *(line for sign, line in body if sign != "+")]
+        result += lines[at:begin]
+        result += [line for sign, line in body if sign != "+"]
         at = begin + len(new)
     return "".join(result + lines[at:])
 

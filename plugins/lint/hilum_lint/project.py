@@ -113,7 +113,8 @@ class LintProject:
                 uses += self._find_checker_uses(checker, target, is_folder)
         # ruff and flake8 report syntax errors, too, for the version of Python that the project
         # supports.
-        if any(use.program and use.checker.name in ("ruff", "flake8") for use, _ in uses):
+        running = {use.checker.name for use, _ in uses if use.program}
+        if running & {"ruff", "flake8"}:
             uses = [(use, part) for use, part in uses if use.checker.name != "syntax"]
         return uses
 

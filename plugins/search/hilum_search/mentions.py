@@ -100,7 +100,8 @@ def _best_mentions(files: list[MatchedFile], words: list[str], limit: int) -> li
     mentions: list[Mention] = []
     for file in sorted(files, key=rank)[:limit]:
         lines = tuple((line.number, shorten(line)) for line in file.lines)
-        mentions.append(Mention(show(file.path), lines, frozenset(uses[file.path].counts)))
+        used = frozenset(uses[file.path].counts)
+        mentions.append(Mention(show(file.path), lines, used))
     return mentions
 
 

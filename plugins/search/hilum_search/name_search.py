@@ -70,7 +70,8 @@ async def _find(call: Call, target: SearchTarget) -> list[str]:
         wanted = [path for path in decoded if target.wanted(path)]
         found.extend(wanted)
         if wanted:
-            call.emit("".join(f"{show(path)}\n" for path in wanted[:MAX_PROGRESS_PATHS]))
+            names = map(show, wanted[:MAX_PROGRESS_PATHS])
+            call.emit("".join(f"{name}\n" for name in names))
         return False
 
     await list_files(call.processes, target.scope, take)

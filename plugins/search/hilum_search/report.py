@@ -87,7 +87,8 @@ class SearchReport(NamedTuple):
             result = f"No match in {_count(self.searched, 'file')} of {self.target.name}."
         else:
             result = f"No file was searched: none in {self.target.name} matches path and glob."
-        return f"{result} {self._not_searched()}. To try: {', '.join(self._suggestions())}."
+        suggestions = ", ".join(self._suggestions())
+        return f"{result} {self._not_searched()}. To try: {suggestions}."
 
     def _not_searched(self) -> str:
         scope = self.target.scope
@@ -176,7 +177,8 @@ def format_progress(file: MatchedFile) -> str:
     """Format a newly found file: its first matching line, and the number of further matches."""
     first = next(line for line in file.lines if line.column >= 0)
     more = f" (and {file.matches - 1} more)" if file.matches > 1 else ""
-    return f"{show(file.path)}:{first.number}: {shorten(first).strip()}{more}\n"
+    text = shorten(first).strip()
+    return f"{show(file.path)}:{first.number}: {text}{more}\n"
 
 
 def shorten(line: MatchedLine) -> str:

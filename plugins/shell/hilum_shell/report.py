@@ -51,7 +51,8 @@ def format_finished(
     assert service.code is not None
     data |= {"exit_code": service.code, "seconds": round(service.seconds, 3)}
     exit_text = describe_exit(service.code)
-    lines = [f"{exit_text[0].upper()}{exit_text[1:]} after {service.seconds:.1f} s", text]
+    first = exit_text[0].upper() + exit_text[1:]
+    lines = [f"{first} after {service.seconds:.1f} s", text]
     if not note and service.left:
         note = LEFT
     if note:
